@@ -1,0 +1,76 @@
+"""What every main does alike: parse flags, print help, turn errors into one line and a code.
+
+Defines no flags. Imports `errors`; absl.
+"""
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from absl import app, flags
+
+from bert_tf.errors import InputError
+
+EXIT_OK, EXIT_INPUT, EXIT_INTERRUPTED = 0, 2, 130
+_HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--help=true"}
+
+
+def run(main: Callable[[], None]) -> None:
+    """Parses the flags, calls `main` and exits; the last line of every main.
+
+    Exit codes: 0 done; 2 a flag or the input cannot be used (one line on stderr says what to
+    change); 130 interrupted from the keyboard. Anything else is a defect and shows its traceback.
+
+    Args:
+        main: Takes nothing; reads its flags from `absl.flags.FLAGS`. The docstring of its module
+            opens the `--help`, followed by the flags the module defines or declares as key flags.
+    """
+
+    def call(argv: Sequence[str]) -> None:
+        if len(argv) > 1:
+            fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
+        try:
+            main()
+        except InputError as error:
+            fail(str(error))
+        except KeyboardInterrupt:
+            print("Interrupted. The same command goes on where this run stopped.", file=sys.stderr)
+            sys.exit(EXIT_INTERRUPTED)
+
+    app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))
+
+
+def fail(message: str) -> NoReturn:
+    """Prints the message as one line on stderr and exits with code 2."""
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(EXIT_INPUT)
+
+
+def _parse(argv: Sequence[str], module: Any) -> list[str]:
+    if _HELP_FLAGS.intersection(argv[1:]):
+        print(help_text(module))
+        sys.exit(EXIT_OK)
+    try:
+        return flags.FLAGS(list(argv))
+    except flags.Error as error:
+        fail(
+            f"{' '.join(str(error).split()).removeprefix('FATAL Flags parsing error:')} See --help."
+        )
+        raise
+
+
+def help_text(module: Any) -> str:
+    """The module's docstring, then each of its flags with its meaning and default."""
+    parts = [inspect.cleandoc(module.__doc__ or ""), "", "Flags:"]
+    for flag in sorted(flags.FLAGS.get_key_flags_for_module(module), key=lambda flag: flag.name):
+        kind = {"bool": "true|false", "string": "text"}.get(flag.flag_type(), flag.flag_type())
+        choices = getattr(flag.parser, "enum_values", None)
+        if choices:
+            kind = "|".join(choices)
+        parts.append(f"  --{flag.name}={kind}")
+        default = f" Default: {flag.default_as_str}." if flag.default is not None else ""
+        text = f"{(flag.help or '').strip()}{default}"
+        parts.append(textwrap.fill(text, 96, initial_indent="      ", subsequent_indent="      "))
+    return "\n".join(parts)

@@ -1,0 +1,171 @@
+"""THE table of record features, and the one encoder and parser of TFRecord examples.
+
+Imports `errors`; TensorFlow inside functions. Shape letters: B batch, S sequence length,
+P predictions per sequence.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One feature of a record.
+
+    Attributes:
+        name: Its key in `tf.train.Example`, as google-research/bert wrote it.
+        dtype: "int64" or "float32" in the record; int64 is read as int32.
+        shape: Sizes or their letters, without the batch; () is one number a record.
+        meaning: What it says.
+        aliases: Other names it is found under in files of others.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...]
+    meaning: str
+    aliases: tuple[str, ...] = ()
+
+
+INPUTS = (
+    Feature("input_ids", "int64", ("S",), "[CLS] A [SEP] B [SEP], then 0", ("input_word_ids",)),
+    Feature("input_mask", "int64", ("S",), "1 = a token, 0 = padding"),
+    Feature(
+        "segment_ids", "int64", ("S",), "0 for [CLS] A [SEP] and padding, 1 for B [SEP]",
+        ("input_type_ids",),
+    ),
+)  # fmt: skip
+PRETRAINING = (
+    *INPUTS,
+    Feature("masked_lm_positions", "int64", ("P",), "positions to predict, ascending, then 0"),
+    Feature("masked_lm_ids", "int64", ("P",), "what stood there, then 0"),
+    Feature("masked_lm_weights", "float32", ("P",), "1.0 = a prediction, 0.0 = padding"),
+    Feature("next_sentence_labels", "int64", ("1",), "0 = B follows A, 1 = B is random"),
+)
+CLASSIFICATION = (
+    *INPUTS,
+    Feature("label_ids", "int64", (), "index of the label"),
+    Feature("is_real_example", "int64", (), "0 for an example that only fills a batch"),
+)
+
+Table = Sequence[Feature]
+
+
+def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
+    """Serializes a batch of examples.
+
+    Args:
+        columns: For each feature of the table, an array [B, ...] of its shape behind the batch.
+        table: The features to write.
+
+    Returns:
+        B serialized `tf.train.Example`s.
+
+    Raises:
+        ValueError: A column is missing or has another number of examples.
+    """
+    import tensorflow as tf
+
+    def message(kind: str, field: str, value: Any) -> Any:
+        counts = tf.fill([tf.shape(value)[0], 1], tf.shape(value)[1])
+        return tf.io.encode_proto(counts, [value], [field], f"tensorflow.{kind}")
+
+    entries = []
+    for feature in table:
+        if feature.name not in columns:
+            raise ValueError(f"The column {feature.name} is missing; have {sorted(columns)}.")
+        array = np.asarray(columns[feature.name], feature.dtype)
+        array = array.reshape(len(array), -1)
+        if feature.dtype == "int64":
+            value = message("Feature", "int64_list", message("Int64List", "value", array)[:, None])
+        else:
+            value = message("Feature", "float_list", message("FloatList", "value", array)[:, None])
+        key = tf.fill([len(array), 1], feature.name)
+        entries.append(
+            tf.io.encode_proto(
+                tf.ones([len(array), 2], tf.int32),
+                [key, value[:, None]],
+                ["key", "value"],
+                "tensorflow.Features.FeatureEntry",
+            )
+        )
+    features = message("Features", "feature", tf.stack(entries, axis=1))
+    return list(message("Example", "features", features[:, None]).numpy())
+
+
+def parser(table: Table, sizes: Mapping[str, int], names: Mapping[str, str] | None = None) -> Any:
+    """A function that parses a batch of serialized examples, for `tf.data.Dataset.map`.
+
+    Args:
+        table: The features to read.
+        sizes: The number each shape letter stands for, such as {"S": 128, "P": 20}.
+        names: The key each feature has in the files, where it is another (`names_in`).
+
+    Returns:
+        A function from a string tensor [B] to a dict of tensors [B, ...], int64 as int32.
+    """
+    import tensorflow as tf
+
+    names = names or {}
+
+    def shape(feature: Feature) -> list[int]:
+        return [int(sizes.get(letter, letter)) for letter in feature.shape]
+
+    spec = {
+        names.get(feature.name, feature.name): tf.io.FixedLenFeature(
+            shape(feature), getattr(tf, feature.dtype)
+        )
+        for feature in table
+    }
+
+    def parse(serialized: Any) -> dict[str, Any]:
+        parsed = tf.io.parse_example(serialized, spec)
+        values = {f.name: parsed[names.get(f.name, f.name)] for f in table}
+        return {k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in values.items()}
+
+    return parse
+
+
+def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) -> dict[str, str]:
+    """Checks one example of a file against the table and the lengths asked for.
+
+    Args:
+        example: A serialized `tf.train.Example`.
+        table: The features that must be there.
+        sizes: The number each shape letter stands for.
+        path: The file, for the message.
+
+    Returns:
+        The key each feature has in this file.
+
+    Raises:
+        InputError: A feature is missing, or its length is not the one asked for.
+    """
+    import tensorflow as tf
+
+    try:
+        found = tf.train.Example.FromString(example).features.feature
+    except Exception as error:  # protobuf's DecodeError lives in a module that has moved
+        raise InputError(f"{path} holds a record that is not a tf.train.Example.") from error
+    names = {}
+    for feature in table:
+        name = next((n for n in (feature.name, *feature.aliases) if n in found), None)
+        if name is None:
+            raise InputError(
+                f"{path} has no feature {feature.name}. It has: {', '.join(sorted(found))}."
+            )
+        lists = found[name]
+        length = len(lists.int64_list.value) or len(lists.float_list.value)
+        expected = int(np.prod([int(sizes.get(d, d)) for d in feature.shape]))
+        if length != expected:
+            raise InputError(
+                f"{path} was written with {name} of length {length}, but {expected} was asked "
+                f"for. Give the lengths the records were written with, or write them anew."
+            )
+        names[feature.name] = name
+    return names

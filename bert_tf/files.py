@@ -1,0 +1,147 @@
+"""Files that appear whole or not at all, local or gs://.
+
+Imports `errors`; TensorFlow inside functions.
+"""
+
+import glob
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bert_tf.errors import InputError
+
+
+def _gfile() -> Any:
+    from tensorflow.io import gfile
+
+    return gfile
+
+
+def read_bytes(path: str) -> bytes:
+    """The whole file.
+
+    Raises:
+        InputError: The file is missing or cannot be read.
+    """
+    gfile = _gfile()
+    if not gfile.exists(path):
+        raise InputError(f"There is no file {path}.")
+    if gfile.isdir(path):
+        raise InputError(f"{path} is a folder; a file is needed.")
+    import tensorflow as tf
+
+    try:
+        with gfile.GFile(path, "rb") as file:
+            return file.read()
+    except tf.errors.OpError as error:
+        raise InputError(f"{path} cannot be read: {error.message}.") from error
+
+
+def read_text(path: str) -> str:
+    """The whole file as UTF-8.
+
+    Raises:
+        InputError: The file is missing, cannot be read, or is not UTF-8 (the line is named).
+    """
+    raw = read_bytes(path)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. Convert it first."
+        ) from error
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """Writes the file under a temporary name, brings it to disk, and renames it."""
+    with replacing(path) as temporary, _gfile().GFile(temporary, "wb") as file:
+        file.write(content)
+
+
+def write_text(path: str, content: str) -> None:
+    """Writes UTF-8 under a temporary name, brings it to disk, and renames it."""
+    write_bytes(path, content.encode("utf-8"))
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes indented JSON with sorted keys, whole or not at all."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """Gives a temporary name beside `path`; what stands there at the end becomes `path`.
+
+    The temporary name starts with a dot and does not end as `path` does, so no glob for finished
+    files finds it. On an error the temporary file or folder is removed and `path` is as before.
+
+    Args:
+        path: The file or folder to make. An existing file is replaced, an existing folder too.
+    """
+    gfile = _gfile()
+    folder, name = os.path.split(path)
+    if folder:
+        gfile.makedirs(folder)
+    temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        yield temporary
+        _sync(temporary)
+        if gfile.isdir(temporary) and gfile.exists(path):
+            gfile.rmtree(path)
+        gfile.rename(temporary, path, overwrite=True)
+        _sync(folder or ".")
+    except BaseException:
+        if gfile.exists(temporary):
+            gfile.rmtree(temporary) if gfile.isdir(temporary) else gfile.remove(temporary)
+        raise
+
+
+def _sync(path: str) -> None:
+    """Brings a file, or a folder and the files in it, to disk, where the file system has fsync."""
+    if "://" in path:
+        return
+    inside = [os.path.join(path, name) for name in os.listdir(path)] if os.path.isdir(path) else []
+    for each in [*(file for file in inside if os.path.isfile(file)), path]:
+        descriptor = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def expand(patterns: str | Iterable[str], what: str = "input") -> list[str]:
+    """The files that a comma list of globs names, sorted within each glob, each once.
+
+    Args:
+        patterns: "a.txt,b/*.txt" or an iterable of globs.
+        what: What the files are, for the message.
+
+    Raises:
+        InputError: A pattern matches nothing.
+    """
+    gfile = _gfile()
+    if isinstance(patterns, str):
+        patterns = patterns.split(",")
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        pattern = pattern.strip()
+        if not pattern:
+            continue
+        literal = not glob.has_magic(pattern)
+        matches = ([pattern] if gfile.exists(pattern) else []) if literal else gfile.glob(pattern)
+        if not matches:
+            raise InputError(f"No {what} file matches {pattern}.")
+        found.update(dict.fromkeys(sorted(matches)))
+    if not found:
+        raise InputError(f"No {what} file was given.")
+    return list(found)
+
+
+def sha256(content: bytes) -> str:
+    """Hexadecimal SHA-256."""
+    return hashlib.sha256(content).hexdigest()

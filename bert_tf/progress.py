@@ -1,0 +1,71 @@
+"""Progress of long work: a bar on a terminal, plain lines in a log.
+
+Imports nothing of ours.
+"""
+
+import sys
+import time
+from types import TracebackType
+
+import tqdm
+
+_SECS_BETWEEN_LINES = 10.0
+
+
+class Progress:
+    """Counts units of work and shows them on stderr, as a context manager.
+
+    On a terminal a bar with rate and time to finish; elsewhere a line every 10 seconds and one at
+    the end, so that a log stays readable.
+
+    Args:
+        what: What is being done, such as "writing records".
+        total: Units in all, or None if not known.
+        unit: Name of a unit, such as "sentences".
+        done: Units that an earlier run did already.
+    """
+
+    def __init__(self, what: str, total: int | None, unit: str, done: int = 0) -> None:
+        self._what, self._total, self._unit = what, total, unit
+        self._count = self._initial = done
+        self._start = self._last_line = time.monotonic()
+        self._bar = (
+            tqdm.tqdm(total=total, desc=what, unit=f" {unit}", initial=done, dynamic_ncols=True)
+            if sys.stderr.isatty()
+            else None
+        )
+
+    def update(self, units: int, note: str = "") -> None:
+        """Adds units done; `note` is a short text such as the loss, shown at the end."""
+        self._count += units
+        if self._bar is not None:
+            if note:
+                self._bar.set_postfix_str(note, refresh=False)
+            self._bar.update(units)
+        elif time.monotonic() - self._last_line >= _SECS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            self._print(note)
+
+    def _print(self, note: str) -> None:
+        secs = max(time.monotonic() - self._start, 1e-9)
+        rate = (self._count - self._initial) / secs
+        share = f" of {self._total:,}" if self._total is not None else ""
+        left = ""
+        if self._total is not None and rate > 0 and self._count < self._total:
+            left = f", {(self._total - self._count) / rate:,.0f} s left"
+        text = f"{self._what}: {self._count:,}{share} {self._unit}, {rate:,.1f}/s{left}"
+        print(f"{text}, {note}" if note else text, file=sys.stderr, flush=True)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif kind is None:
+            self._print("done")

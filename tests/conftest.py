@@ -1,0 +1,30 @@
+"""Options and fixtures that all tests share."""
+
+import os
+import pathlib
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the slow tests too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow"):
+        return
+    skip = pytest.mark.skip(reason="slow: run with --slow")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def test_data() -> pathlib.Path:
+    """The folder that holds data/ and golden/, from BERT_TF_TEST_DATA."""
+    folder = os.environ.get("BERT_TF_TEST_DATA")
+    if not folder:
+        pytest.skip("needs real data: set BERT_TF_TEST_DATA to the folder with data/ and golden/")
+    return pathlib.Path(folder).resolve()

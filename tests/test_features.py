@@ -1,0 +1,86 @@
+"""Records against TensorFlow's own protobuf classes, the outside oracle for the format."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import features
+from bert_tf.errors import InputError
+
+SIZES = {"S": 8, "P": 3}
+
+
+def columns(count: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = {f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING}
+    return {
+        f.name: rng.integers(0, 40_000, [count, *shapes[f.name]]).astype(f.dtype)
+        for f in features.PRETRAINING
+    }
+
+
+def test_encode_writes_what_protobuf_reads():
+    data = columns(5)
+    for row, record in enumerate(features.encode(data, features.PRETRAINING)):
+        example = tf.train.Example.FromString(record).features.feature
+        assert set(example) == set(data)
+        for feature in features.PRETRAINING:
+            kind = "int64_list" if feature.dtype == "int64" else "float_list"
+            values = list(getattr(example[feature.name], kind).value)
+            assert values == data[feature.name][row].tolist()
+
+
+def test_parser_reads_what_protobuf_wrote():
+    data = columns(4)
+    records = []
+    for row in range(4):
+        example = tf.train.Example()
+        for feature in features.PRETRAINING:
+            value = example.features.feature[feature.name]
+            lists = value.int64_list if feature.dtype == "int64" else value.float_list
+            lists.value.extend(data[feature.name][row].tolist())
+        records.append(example.SerializeToString())
+    parsed = features.parser(features.PRETRAINING, SIZES)(tf.constant(records))
+    for feature in features.PRETRAINING:
+        np.testing.assert_array_equal(parsed[feature.name], data[feature.name])
+        assert parsed[feature.name].dtype == (tf.int32 if feature.dtype == "int64" else tf.float32)
+
+
+def test_scalar_features_keep_no_axis():
+    data = {name: np.zeros([2, 8], np.int64) for name in ("input_ids", "input_mask", "segment_ids")}
+    data |= {"label_ids": np.array([1, 0]), "is_real_example": np.array([1, 1])}
+    records = features.encode(data, features.CLASSIFICATION)
+    parsed = features.parser(features.CLASSIFICATION, {"S": 8})(tf.constant(records))
+    assert parsed["label_ids"].shape == [2]
+
+
+def test_model_garden_names_are_found():
+    data = columns(1)
+    renamed = tuple(
+        features.Feature(f.aliases[0] if f.aliases else f.name, f.dtype, f.shape, f.meaning)
+        for f in features.PRETRAINING
+    )
+    data |= {"input_word_ids": data["input_ids"], "input_type_ids": data["segment_ids"]}
+    record = features.encode(data, renamed)[0]
+    names = features.names_in(record, features.PRETRAINING, SIZES, "a.tfrecord")
+    assert names["input_ids"] == "input_word_ids" and names["segment_ids"] == "input_type_ids"
+    parsed = features.parser(features.PRETRAINING, SIZES, names)(tf.constant([record]))
+    np.testing.assert_array_equal(parsed["input_ids"], data["input_ids"])
+
+
+def test_other_lengths_are_named():
+    record = features.encode(columns(1), features.PRETRAINING)[0]
+    with pytest.raises(InputError, match=r"a\.tfrecord .* length 8, but 16"):
+        features.names_in(record, features.PRETRAINING, {"S": 16, "P": 3}, "a.tfrecord")
+
+
+def test_missing_feature_is_named():
+    data = columns(1)
+    record = features.encode(data, features.INPUTS)[0]
+    with pytest.raises(InputError, match="no feature masked_lm_positions"):
+        features.names_in(record, features.PRETRAINING, SIZES, "a.tfrecord")
+
+
+def test_a_record_that_is_no_example_is_named():
+    with pytest.raises(InputError, match=r"a\.tfrecord holds a record that is not"):
+        features.names_in(b"\xff\xff\xff", features.PRETRAINING, SIZES, "a.tfrecord")

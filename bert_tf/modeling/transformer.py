@@ -1,0 +1,181 @@
+# ruff: noqa: D102 -- call and get_config are Keras' names; the class docstrings describe them.
+"""Self-attention and the Transformer block.
+
+Imports layer 0, keras, `randomness` and `layers`.
+"""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_tf.config import BertConfig
+from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, like, under
+from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
+
+# What is added to the score of a position that must not be seen, as in the released code: far
+# enough for a probability of exactly 0 in float32, and within float16.
+MASKED_SCORE = -10000.0
+
+
+def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
+    """What attention adds to the scores.
+
+    Args:
+        input_mask: Integer tensor [B, S], 1 = may be seen.
+        attention: "bidirectional", or "causal" (each position sees itself and what stands before).
+        dtype: Float dtype of the result.
+
+    Returns:
+        Tensor [B, 1, 1, S], or [B, 1, S, S] if causal: 0 or `MASKED_SCORE`.
+    """
+    seen = ops.expand_dims(ops.expand_dims(ops.cast(input_mask, "float32"), 1), 1)
+    if attention == "causal":
+        positions = ops.arange(ops.shape(input_mask)[1])
+        before = ops.expand_dims(positions, 1) >= ops.expand_dims(positions, 0)
+        seen = ops.multiply(seen, ops.cast(before, "float32"))
+    return ops.cast(ops.multiply(ops.subtract(1.0, seen), MASKED_SCORE), dtype)
+
+
+class Configured(keras.layers.Layer):
+    """A layer described by a `BertConfig`, which its Keras config carries as a dict."""
+
+    def __init__(self, config: BertConfig, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.config = config
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "config": self.config.to_dict()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Configured":
+        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class SelfAttention(Configured):
+    """Multi-head self-attention with its output projection, without the residual connection.
+
+    Args:
+        config: The architecture.
+        initial: Initializers of the model; a layer alone gets its own.
+        dropout_seeds: Dropout seeds of the model; a layer alone gets its own.
+
+    Call arguments:
+        hidden: Float tensor [B, S, H].
+        bias: Float tensor [B, 1, 1 or S, S] from `attention_bias`.
+        training: Whether probabilities are dropped.
+
+    Returns:
+        Float tensor [B*S, H], and the probabilities before dropout [B, A, S, S].
+
+    Source: paper section 3; google-research/bert `modeling.attention_layer`.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        initial: InitialWeights | None = None,
+        dropout_seeds: DropoutSeeds | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(config, **kwargs)
+        initial = initial or InitialWeights(config.initializer_range)
+        size, dtype = config.hidden_size, self.dtype_policy
+        self.query = Dense(size, size, initial=initial, dtype=dtype, name="query")
+        self.key = Dense(size, size, initial=initial, dtype=dtype, name="key")
+        self.value = Dense(size, size, initial=initial, dtype=dtype, name="value")
+        self.output_dense = Dense(size, size, initial=initial, dtype=dtype, name="output")
+        rate = config.attention_probs_dropout_prob
+        self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
+        self.built = True
+
+    def call(self, hidden: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
+        tokens = flat(hidden)
+        query, key, value = (
+            self._split(dense(tokens), hidden) for dense in (self.query, self.key, self.value)
+        )
+        products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+        scores = ops.add(ops.multiply(products, 1 / math.sqrt(self.config.head_size)), bias)
+        probabilities = ops.softmax(scores, axis=-1)
+        seen = ops.matmul(self.dropout(probabilities, training=training), value)
+        joined = ops.reshape(ops.transpose(seen, (0, 2, 1, 3)), (-1, self.config.hidden_size))
+        return self.output_dense(joined), probabilities
+
+    def _split(self, x: Any, hidden: Any) -> Any:
+        """[B*S, H] as [B, A, S, D]."""
+        heads = (self.config.num_attention_heads, self.config.head_size)
+        return ops.transpose(like(ops.reshape(x, (-1, *heads)), hidden), (0, 2, 1, 3))
+
+    def variables_by_name(self) -> Variables:
+        """The layer's variables by their released names, in released order."""
+        return {
+            **under("self/query", self.query.variables_by_name()),
+            **under("self/key", self.key.variables_by_name()),
+            **under("self/value", self.value.variables_by_name()),
+            **under("output/dense", self.output_dense.variables_by_name()),
+        }
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class TransformerBlock(Configured):
+    """Self-attention and feed-forward, each with dropout, residual and layer normalization after.
+
+    Args:
+        config: The architecture.
+        initial: Initializers of the model; a layer alone gets its own.
+        dropout_seeds: Dropout seeds of the model; a layer alone gets its own.
+
+    Call arguments:
+        hidden: Float tensor [B, S, H].
+        bias: Float tensor [B, 1, 1 or S, S] from `attention_bias`.
+        training: Whether dropout is on.
+
+    Returns:
+        Float tensor [B, S, H], and the attention probabilities [B, A, S, S].
+
+    Source: google-research/bert `modeling.transformer_model`.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        initial: InitialWeights | None = None,
+        dropout_seeds: DropoutSeeds | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(config, **kwargs)
+        initial = initial or InitialWeights(config.initializer_range)
+        seeds = dropout_seeds or DropoutSeeds()
+        size, wide, dtype = config.hidden_size, config.intermediate_size, self.dtype_policy
+        rate = config.hidden_dropout_prob
+        self.attention = SelfAttention(config, initial, seeds, dtype=dtype, name="attention")
+        self.attention_dropout = Dropout(rate, seeds, dtype=dtype, name="attention_dropout")
+        self.attention_norm = LayerNorm(size, dtype=dtype, name="attention_norm")
+        self.intermediate = Dense(
+            size, wide, config.hidden_act, initial, dtype=dtype, name="intermediate"
+        )
+        self.output_dense = Dense(wide, size, initial=initial, dtype=dtype, name="output")
+        self.output_dropout = Dropout(rate, seeds, dtype=dtype, name="output_dropout")
+        self.output_norm = LayerNorm(size, dtype=dtype, name="output_norm")
+        self.built = True
+
+    def call(self, hidden: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
+        attended, probabilities = self.attention(hidden, bias, training=training)
+        attended = self.attention_dropout(attended, training=training)
+        attended = self.attention_norm(ops.add(attended, flat(hidden)))
+        output = self.output_dense(self.intermediate(attended))
+        output = self.output_dropout(output, training=training)
+        output = self.output_norm(ops.add(output, attended))
+        return like(output, hidden), probabilities
+
+    def variables_by_name(self) -> Variables:
+        """The layer's variables by their released names, in released order."""
+        return {
+            **under("attention", self.attention.variables_by_name()),
+            **under("attention/output/LayerNorm", self.attention_norm.variables_by_name()),
+            **under("intermediate/dense", self.intermediate.variables_by_name()),
+            **under("output/dense", self.output_dense.variables_by_name()),
+            **under("output/LayerNorm", self.output_norm.variables_by_name()),
+        }

@@ -1,0 +1,82 @@
+"""[CLS] A [SEP] B [SEP]: the three inputs of the model from the ids of one or two texts.
+
+Imports TensorFlow. Shape letters: B batch, S sequence length.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.errors import InputError
+
+
+def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any]:
+    """How much of each text stays: tokens leave the end of the longer, of B on a tie.
+
+    Args:
+        length_a: int32 [B], tokens of A.
+        length_b: int32 [B], tokens of B.
+        room: int32, tokens that fit in all.
+
+    Returns:
+        The two lengths, int32 [B].
+
+    Source: google-research/bert `run_classifier._truncate_seq_pair`.
+    """
+    kept_a = tf.minimum(length_a, tf.maximum(room - length_b, room - room // 2))
+    kept_b = tf.minimum(length_b, tf.maximum(room - length_a, room // 2))
+    return kept_a, kept_b
+
+
+def pack(
+    ids_a: Any, ids_b: Any, seq_length: int | None, cls_id: int, sep_id: int, pad_id: int
+) -> dict[str, Any]:
+    """The model's inputs.
+
+    Args:
+        ids_a: Ragged int32 [B, None].
+        ids_b: Ragged int32 [B, None], or None for single texts.
+        seq_length: S, or None for the longest of the batch, untruncated.
+        cls_id: Id of [CLS].
+        sep_id: Id of [SEP].
+        pad_id: Id of [PAD].
+
+    Returns:
+        `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
+
+    Raises:
+        InputError: `seq_length` has no room for the special tokens.
+    """
+    specials = 2 if ids_b is None else 3
+    if seq_length is not None and seq_length < specials:
+        raise InputError(f"seq_length must be at least {specials}. Received: {seq_length}.")
+    a_at, a_length = _spans(ids_a)
+    b_at, b_length = (a_at, tf.zeros_like(a_length)) if ids_b is None else _spans(ids_b)
+    if seq_length is not None:
+        a_length, b_length = truncated_lengths(a_length, b_length, seq_length - specials)
+    total = a_length + b_length + specials
+    size = tf.reduce_max(tf.concat([total, [0]], 0)) if seq_length is None else seq_length
+    position = tf.range(size)[None]
+    a_end = a_length + 1  # the position of the first [SEP]
+    in_a = (position > 0) & (position < a_end)
+    ids = tf.where(in_a, _pick(ids_a, a_at + position - 1, in_a), pad_id)
+    ids = tf.where(position == 0, cls_id, ids)
+    ids = tf.where((position == a_end) | (position == total - 1), sep_id, ids)
+    in_second = (position > a_end) & (position < total)
+    if ids_b is not None:
+        in_b = in_second & (position < total - 1)
+        ids = tf.where(in_b, _pick(ids_b, b_at + position - a_end - 1, in_b), ids)
+    mask = tf.cast(position < total, tf.int32)
+    segments = tf.cast(in_second, tf.int32)
+    return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+
+
+def _spans(ids: Any) -> tuple[Any, Any]:
+    """Where each row starts in the flat values, and its length: int32 [B, 1]."""
+    splits = tf.cast(ids.row_splits, tf.int32)
+    return splits[:-1, None], (splits[1:] - splits[:-1])[:, None]
+
+
+def _pick(ids: Any, index: Any, wanted: Any) -> Any:
+    """The flat values at the indices wanted; anything elsewhere. The 0 serves empty batches."""
+    return tf.gather(tf.concat([ids.values, [0]], 0), tf.where(wanted, index, 0))

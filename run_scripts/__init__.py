@@ -1,1 +1,4 @@
-"""(docstring to come)."""
+"""What a person runs: thin mains with the flags of google-research/bert. Layer 6.
+
+`flags` holds the groups of flags that several mains share; nothing imports these modules.
+"""

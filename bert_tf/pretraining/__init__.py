@@ -1,1 +1,4 @@
-"""(docstring to come)."""
+"""Records -> batches, and the loss and metrics of pretraining. Layer 3: imports layers 0 to 2.
+
+Read `data`, then `objective`, then `run`.
+"""

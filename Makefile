@@ -1,0 +1,17 @@
+# The two commands of the README, and what a developer runs in between.
+.PHONY: quickstart smoke test test-slow lint format clean
+
+quickstart:
+	bash run_scripts/quickstart.sh
+smoke:
+	bash run_scripts/quickstart.sh --smoke
+test:
+	bash run_scripts/test.sh
+test-slow:
+	bash run_scripts/test.sh --slow
+lint:
+	.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
+format:
+	.venv/bin/ruff check --fix . && .venv/bin/ruff format .
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

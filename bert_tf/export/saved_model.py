@@ -1,0 +1,150 @@
+"""A fine-tuned classifier -> a SavedModel that takes raw text."""
+
+import os
+import posixpath
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files, weights
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertClassifier, variables_by_name
+from bert_tf.tokenization import BertTokenizer
+
+# The saved model must give what the live one gives, up to the order of float32 additions.
+_TOLERANCE = 1e-5
+
+
+class ServedClassifier(tf.Module):
+    """Tokenizer and model in one graph.
+
+    Signatures, all with outputs `probabilities` float32 [B, labels] and `label` string [B]:
+
+    * `serving_default`: `text` string [B]; for pairs `text_a` and `text_b`, string [B] each.
+    * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S].
+
+    Args:
+        model: The classifier, with its weights.
+        tokenizer: The one it was trained with.
+        labels: Its labels, in order.
+        pair: Whether it takes two texts.
+        max_seq_length: Tokens that a text, or a pair, is cut to.
+    """
+
+    def __init__(
+        self,
+        model: BertClassifier,
+        tokenizer: BertTokenizer,
+        labels: list[str],
+        pair: bool,
+        max_seq_length: int,
+    ) -> None:
+        super().__init__()
+        self.model, self.tokenizer = model, tokenizer
+        self._labels, self.pair = tf.constant(labels), pair
+        self._max_seq_length = max_seq_length
+
+    def classify_ids(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Ids -> probabilities and the most probable label."""
+        probabilities = tf.nn.softmax(self.model(inputs, training=False)["logits"])
+        label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
+        return {"probabilities": probabilities, "label": label}
+
+    def classify(self, text_a: Any, text_b: Any = None) -> dict[str, Any]:
+        """Raw text -> probabilities and the most probable label."""
+        ids_a = self.tokenizer.tokenize(text_a)
+        ids_b = None if text_b is None else self.tokenizer.tokenize(text_b)
+        packed = self.tokenizer.pack(ids_a, ids_b, seq_length=self._max_seq_length)
+        # Cut to the longest of the batch: padding costs as much as text.
+        longest = tf.reduce_max(tf.reduce_sum(packed["input_mask"], axis=1))
+        return self.classify_ids({name: ids[:, :longest] for name, ids in packed.items()})
+
+    def signatures(self) -> dict[str, Any]:
+        """The concrete functions by name."""
+        strings = tf.TensorSpec([None], tf.string)
+        ids = {
+            name: tf.TensorSpec([None, None], tf.int32, name=name)
+            for name in ("input_ids", "input_mask", "segment_ids")
+        }
+        if self.pair:
+            text = tf.function(lambda text_a, text_b: self.classify(text_a, text_b))
+            default = text.get_concrete_function(text_a=strings, text_b=strings)
+        else:
+            text = tf.function(lambda text: self.classify(text))
+            default = text.get_concrete_function(text=strings)
+        by_ids = tf.function(
+            lambda input_ids, input_mask, segment_ids: self.classify_ids(
+                {"input_ids": input_ids, "input_mask": input_mask, "segment_ids": segment_ids}
+            )
+        )
+        return {"serving_default": default, "ids": by_ids.get_concrete_function(**ids)}
+
+
+def load_classifier(folder: str) -> ServedClassifier:
+    """A fine-tuned classifier from a checkpoint folder.
+
+    Args:
+        folder: A checkpoint of run_classifier.
+
+    Raises:
+        InputError: The folder holds another kind of model.
+    """
+    saved = weights.read_weights_folder(folder)
+    missing = [key for key in ("labels", "pair", "max_seq_length") if key not in saved.extra]
+    if missing or saved.vocabulary is None:
+        raise InputError(
+            f"{folder} is not a fine-tuned classifier: it says nothing of "
+            f"{', '.join(missing) or 'its vocabulary'}. Give a checkpoint of run_classifier."
+        )
+    model = BertClassifier(saved.config, num_labels=len(saved.extra["labels"]))
+    for name, variable in variables_by_name(model).items():
+        variable.assign(saved.arrays[name])
+    tokenizer = BertTokenizer(saved.vocabulary, do_lower_case=bool(saved.do_lower_case))
+    return ServedClassifier(
+        model, tokenizer, saved.extra["labels"], saved.extra["pair"], saved.extra["max_seq_length"]
+    )
+
+
+def export(checkpoint: str, export_dir: str) -> str:
+    """Writes the next version of a served model, and checks that it answers as the live one.
+
+    Args:
+        checkpoint: A checkpoint folder of run_classifier.
+        export_dir: The model's folder, as TensorFlow Serving wants it: a folder a version.
+
+    Returns:
+        The folder of this version.
+
+    Raises:
+        InputError: The checkpoint is not a fine-tuned classifier.
+    """
+    served = load_classifier(checkpoint)
+    version = os.path.join(export_dir, str(_next_version(export_dir)))
+    with files.replacing(version) as place:
+        tf.saved_model.save(served, place, signatures=served.signatures())
+        for name in (weights.CONFIG_FILE, weights.VOCABULARY_FILE, weights.FACTS_FILE):
+            content = files.read_bytes(posixpath.join(checkpoint, name))
+            files.write_bytes(posixpath.join(place, "assets.extra", name), content)
+        _check(served, place)
+    return version
+
+
+def _next_version(export_dir: str) -> int:
+    if not tf.io.gfile.exists(export_dir):
+        return 1
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(export_dir))
+    return 1 + max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def _check(served: ServedClassifier, folder: str) -> None:
+    """Raises where the SavedModel does not answer as the live model does."""
+    texts = tf.constant(["", "The answer.", "A longer text, with words that are not known: żółw."])
+    loaded = tf.saved_model.load(folder).signatures["serving_default"]
+    if served.pair:
+        expected, found = served.classify(texts, texts), loaded(text_a=texts, text_b=texts)
+    else:
+        expected, found = served.classify(texts), loaded(text=texts)
+    difference = np.abs(expected["probabilities"] - found["probabilities"]).max()
+    if not difference <= _TOLERANCE:
+        raise RuntimeError(f"The saved model differs from the live one by {difference}.")

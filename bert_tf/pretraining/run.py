@@ -1,0 +1,104 @@
+"""A pretraining run: from records to checkpoints and held-out results."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertPretrainer
+from bert_tf.pretraining import data
+from bert_tf.pretraining.objective import PretrainingObjective
+from bert_tf.training import state
+from bert_tf.training.config import RuntimeConfig, TrainingConfig
+from bert_tf.training.loop import Trainer
+from bert_tf.training.summaries import write_results
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """What to train and to evaluate on.
+
+    Attributes:
+        train_files: Record files.
+        eval_files: Record files of the held-out evaluation.
+        max_seq_length: Length of the sequences in both, S.
+        max_predictions_per_seq: Length of the predictions in both, P.
+        eval_batch_size: Examples in a batch when evaluating.
+        max_eval_steps: Most batches of an evaluation; 0 means all.
+        shuffle_buffer_size: Examples that the order of training is drawn from.
+    """
+
+    train_files: Sequence[str]
+    eval_files: Sequence[str]
+    max_seq_length: int
+    max_predictions_per_seq: int
+    eval_batch_size: int = 8
+    max_eval_steps: int = 100
+    shuffle_buffer_size: int = 10000
+
+
+def pretrain(
+    records: Records,
+    config: BertConfig,
+    model: state.ModelDescription,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    output_dir: str,
+    initialize: Callable[[Any], None] | None = None,
+    do_train: bool = True,
+    do_eval: bool = True,
+    overwrite: bool = False,
+) -> dict[str, float]:
+    """Trains, or goes on training, and evaluates.
+
+    Args:
+        records: What on.
+        config: The architecture.
+        model: What travels with the weights.
+        training: What defines the result.
+        runtime: How it is computed.
+        output_dir: Folder of the run.
+        initialize: Puts initial weights into a new run's model.
+        do_train: Whether to train.
+        do_eval: Whether to write `eval_results.txt`.
+        overwrite: Remove the run that is in the folder first.
+
+    Returns:
+        The held-out results, empty without `do_eval`.
+
+    Raises:
+        InputError: The records, or the run in the folder, do not fit.
+    """
+    sizes = {"S": records.max_seq_length, "P": records.max_predictions_per_seq}
+    held_out = data.evaluation_batches(records.eval_files, sizes, records.eval_batch_size)
+    held_out = held_out.take(records.max_eval_steps or -1)
+    batches = data.training_batches(
+        records.train_files,
+        sizes,
+        training.global_batch_size,
+        training.seed,
+        records.shuffle_buffer_size,
+    )
+    if do_train:
+        state.open_run(output_dir, model, training, overwrite)
+    trainer = Trainer(
+        lambda: PretrainingObjective(BertPretrainer(config)),
+        model,
+        training,
+        runtime,
+        output_dir,
+        initialize,
+    )
+    if do_train:
+        step = trainer.train(batches, {"eval": lambda: held_out})
+    else:
+        step = trainer.load_newest()
+        if not step and initialize is None:
+            raise InputError(f"There is nothing to evaluate: {output_dir} holds no checkpoint.")
+    if not do_eval:
+        return {}
+    results = {**trainer.evaluate(held_out), "global_step": step}
+    write_results(os.path.join(output_dir, "eval_results.txt"), results)
+    return results

@@ -1,0 +1,57 @@
+"""Loss of a classifier."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.modeling import BertClassifier, variables_by_name
+
+
+class ClassificationObjective:
+    """Mean cross entropy over the labels.
+
+    Args:
+        model: The encoder with a classification head.
+
+    Source: google-research/bert `run_classifier.create_model`.
+    """
+
+    def __init__(self, model: BertClassifier) -> None:
+        self.model = model
+        self.variables: Mapping[str, Any] = variables_by_name(model)
+
+    def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """The number of examples."""
+        return {"examples": tf.cast(tf.shape(batch["label_ids"])[0], tf.float32)}
+
+    def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
+        """Sum of the negative log likelihoods, and the number of right predictions."""
+        if training:
+            with self.model.dropout_seeds.use(seed):
+                logits = self.model(batch, training=True)["logits"]
+        else:
+            logits = self.model(batch, training=False)["logits"]
+        labels = batch["label_ids"]
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        right = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
+        return {
+            "loss": tf.reduce_sum(loss),
+            "correct": tf.reduce_sum(tf.cast(right, tf.float32)),
+        }
+
+    def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
+        """The mean."""
+        return sums["loss"] / counts["examples"]
+
+    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+        """Loss and accuracy."""
+        return {
+            "loss": sums["loss"] / counts["examples"],
+            "accuracy": sums["correct"] / counts["examples"],
+        }
+
+    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """`logits` and `probabilities`, float32 [B, labels]."""
+        logits = self.model(batch, training=False)["logits"]
+        return {"logits": logits, "probabilities": tf.nn.softmax(logits)}

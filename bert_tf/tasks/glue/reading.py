@@ -1,0 +1,154 @@
+"""GLUE's files, and files of one's own, to examples."""
+
+import csv
+import dataclasses
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+
+from bert_tf import files
+from bert_tf.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class TextExample:
+    """A sentence or a pair, and its label where it is known."""
+
+    text_a: str
+    text_b: str | None = None
+    label: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Where a tab-separated GLUE file keeps what, counted from 0.
+
+    Attributes:
+        text_a: The sentence, or the first of the pair.
+        text_b: The second of the pair, or None.
+        label: The label, or None in a test file.
+        header: Whether the first line names the columns.
+    """
+
+    text_a: int
+    text_b: int | None = None
+    label: int | None = None
+    header: bool = True
+
+
+def read_glue(path: str, columns: Columns, labels: Sequence[str]) -> list[TextExample]:
+    """Reads one of GLUE's files, in which a quote is an ordinary character.
+
+    Args:
+        path: A `.tsv` file.
+        columns: Where it keeps what.
+        labels: The labels there are.
+
+    Raises:
+        InputError: The file is missing, a line is too short, or a label is not one of `labels`.
+    """
+    examples = []
+    for number, line in enumerate(_lines(path), start=1):
+        line = line.removesuffix("\r")
+        if (number == 1 and columns.header) or not line:
+            continue
+        fields = line.split("\t")
+        used = [c for c in (columns.text_a, columns.text_b, columns.label) if c is not None]
+        if max(used) >= len(fields):
+            raise InputError(
+                f"{path}, line {number}: {len(fields)} columns, but column {max(used) + 1} is "
+                "needed. Is this the right file for the task?"
+            )
+        label = None if columns.label is None else fields[columns.label]
+        _check_label(label, labels, path, number)
+        text_b = None if columns.text_b is None else fields[columns.text_b]
+        examples.append(TextExample(fields[columns.text_a], text_b, label))
+    return examples
+
+
+def read_custom(
+    path: str, text_a: str, text_b: str | None, label: str | None, labels: Sequence[str] | None
+) -> list[TextExample]:
+    """Reads a file with named columns: `.tsv`, `.csv` (header line) or `.jsonl` (an object a line).
+
+    Args:
+        path: The file.
+        text_a: Column of the sentence, or of the first of the pair.
+        text_b: Column of the second of the pair, or None.
+        label: Column of the label, or None where labels are not known.
+        labels: The labels there are, or None to take any.
+
+    Raises:
+        InputError: The file is missing or malformed, a column is missing, or a label is not one
+            of `labels`.
+    """
+    examples = []
+    for number, row in _rows(path):
+        for column in (text_a, text_b, label):
+            if column is not None and row.get(column) is None:
+                raise InputError(
+                    f"{path}, line {number}: no column {column!r}. Columns there: "
+                    f"{', '.join(map(str, row))}. See --text_a_column, --text_b_column and "
+                    "--label_column."
+                )
+        found = None if label is None else str(row[label])
+        if labels is not None:
+            _check_label(found, labels, path, number)
+        second = None if text_b is None else str(row[text_b])
+        examples.append(TextExample(str(row[text_a]), second, found))
+    return examples
+
+
+def custom_file(data_dir: str, split: str) -> str:
+    """The file of a split: `<split>.tsv`, `.csv` or `.jsonl`.
+
+    Raises:
+        InputError: There is none.
+    """
+    import tensorflow as tf
+
+    names = [f"{split}{suffix}" for suffix in (".tsv", ".csv", ".jsonl")]
+    for name in names:
+        path = os.path.join(data_dir, name)
+        if tf.io.gfile.exists(path):
+            return path
+    raise InputError(f"{data_dir} has none of {', '.join(names)}.")
+
+
+def _rows(path: str) -> Iterator[tuple[int, dict[str, str]]]:
+    if path.endswith(".jsonl"):
+        for number, line in enumerate(_lines(path), start=1):
+            if line.strip():
+                yield number, _json_object(line, path, number)
+        return
+    tab = path.endswith(".tsv")
+    reader = csv.DictReader(
+        io.StringIO("\n".join(_lines(path)), newline=""),
+        delimiter="\t" if tab else ",",
+        quoting=csv.QUOTE_NONE if tab else csv.QUOTE_MINIMAL,
+    )
+    for row in reader:
+        yield reader.line_num, row
+
+
+def _lines(path: str) -> list[str]:
+    """Lines end at a line feed only; a byte order mark, as in GLUE's MRPC, is no text."""
+    return files.read_text(path).removeprefix("\ufeff").split("\n")
+
+
+def _json_object(line: str, path: str, number: int) -> dict[str, str]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {number} is not JSON: {error}.") from error
+    if not isinstance(row, dict):
+        raise InputError(f"{path}, line {number}: a JSON object is needed. Received: {line[:60]}.")
+    return row
+
+
+def _check_label(label: str | None, labels: Sequence[str], path: str, number: int) -> None:
+    if label is not None and label not in labels:
+        raise InputError(
+            f"{path}, line {number}: the label {label!r} is not one of {', '.join(labels)}."
+        )

@@ -1,0 +1,165 @@
+"""The classification tasks: GLUE's, and one for data of one's own."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import sklearn.metrics
+
+from bert_tf import features, files
+from bert_tf.config import BertConfig
+from bert_tf.modeling import BertClassifier
+from bert_tf.tasks.glue.objective import ClassificationObjective
+from bert_tf.tasks.glue.reading import (
+    Columns,
+    TextExample,
+    custom_file,
+    read_custom,
+    read_glue,
+)
+from bert_tf.tokenization import BertTokenizer
+
+Metric = Callable[[np.ndarray, np.ndarray], float]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationTask:
+    """A task of `tasks.task.Task` that gives each sentence or pair one of some labels.
+
+    Attributes:
+        name: As --task_name says it, in lower case.
+        labels: The labels, in the order of the released code.
+        pair: Whether an example is two texts.
+        read_split: (data_dir, split) -> examples.
+        further_metrics: What is reported besides accuracy and loss, by name.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    pair: bool
+    read_split: Callable[[str, str], list[TextExample]]
+    further_metrics: Mapping[str, Metric] = dataclasses.field(default_factory=dict)
+
+    table = features.CLASSIFICATION
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Task, labels, and whether it takes pairs."""
+        return {"task": self.name, "labels": list(self.labels), "pair": self.pair}
+
+    def read(self, data_dir: str, split: str) -> list[TextExample]:
+        """The examples of a split."""
+        return self.read_split(data_dir, split)
+
+    def encode(
+        self, examples: Sequence[TextExample], tokenizer: BertTokenizer, max_seq_length: int
+    ) -> dict[str, np.ndarray]:
+        """The columns of `features.CLASSIFICATION`; an unknown label is written as 0."""
+        ids_a = tokenizer.tokenize([example.text_a for example in examples])
+        ids_b = tokenizer.tokenize([e.text_b or "" for e in examples]) if self.pair else None
+        packed = tokenizer.pack(ids_a, ids_b, seq_length=max_seq_length)
+        index = {label: number for number, label in enumerate(self.labels)}
+        labels = [0 if example.label is None else index[example.label] for example in examples]
+        return {
+            **{name: value.numpy() for name, value in packed.items()},
+            "label_ids": np.array(labels, np.int64),
+            "is_real_example": np.ones(len(examples), np.int64),
+        }
+
+    def make_objective(self, config: BertConfig) -> ClassificationObjective:
+        """A classifier of as many labels."""
+        return ClassificationObjective(BertClassifier(config, num_labels=len(self.labels)))
+
+    def metrics(
+        self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+    ) -> dict[str, float]:
+        """`eval_accuracy`, `eval_loss` and `loss` as released, and the further ones."""
+        labels, predicted = columns["label_ids"], outputs["logits"].argmax(axis=-1)
+        loss = sklearn.metrics.log_loss(
+            labels, outputs["probabilities"].astype(np.float64), labels=range(len(self.labels))
+        )
+        further = {
+            f"eval_{name}": float(metric(labels, predicted))
+            for name, metric in self.further_metrics.items()
+        }
+        accuracy = float(np.mean(predicted == labels))
+        return {"eval_accuracy": accuracy, "eval_loss": loss, "loss": loss, **further}
+
+    def write_predictions(
+        self, folder: str, examples: Sequence[TextExample], outputs: Mapping[str, np.ndarray]
+    ) -> str:
+        """Writes `test_results.tsv`: an example a line, its probabilities between tabs.
+
+        Source: google-research/bert `run_classifier.main`.
+        """
+        rows = outputs["probabilities"]
+        path = os.path.join(folder, "test_results.tsv")
+        text = "".join("\t".join(str(value) for value in row) + "\n" for row in rows)
+        files.write_text(path, text)
+        return path
+
+
+def custom(
+    text_a_column: str,
+    text_b_column: str | None,
+    label_column: str,
+    labels: Sequence[str],
+) -> ClassificationTask:
+    """A task on files of one's own: train, dev and test as `.tsv`, `.csv` or `.jsonl`.
+
+    Args:
+        text_a_column: Column of the sentence, or of the first of the pair.
+        text_b_column: Column of the second of the pair, or None.
+        label_column: Column of the label; a test file need not have it.
+        labels: The labels there are.
+    """
+
+    def read_split(data_dir: str, split: str) -> list[TextExample]:
+        label = None if split == "test" else label_column
+        return read_custom(
+            custom_file(data_dir, split), text_a_column, text_b_column, label, labels
+        )
+
+    return ClassificationTask("custom", tuple(labels), text_b_column is not None, read_split)
+
+
+def labels_of(data_dir: str, text_a_column: str, label_column: str) -> list[str]:
+    """The labels that the train split of one's own data has, sorted.
+
+    Raises:
+        InputError: The file is missing or malformed.
+    """
+    path = custom_file(data_dir, "train")
+    examples = read_custom(path, text_a_column, None, label_column, labels=None)
+    return sorted({example.label for example in examples if example.label is not None})
+
+
+def _glue(
+    name: str, pair: bool, train: Columns, test: Columns, **further: Metric
+) -> ClassificationTask:
+    labels = ("0", "1")
+
+    def read_split(data_dir: str, split: str) -> list[TextExample]:
+        columns = test if split == "test" else train
+        return read_glue(os.path.join(data_dir, f"{split}.tsv"), columns, labels)
+
+    return ClassificationTask(name, labels, pair, read_split, further)
+
+
+MRPC = _glue(
+    "mrpc",
+    True,
+    Columns(text_a=3, text_b=4, label=0),
+    Columns(text_a=3, text_b=4),
+    f1=sklearn.metrics.f1_score,
+)
+SST2 = _glue("sst-2", False, Columns(text_a=0, label=1), Columns(text_a=1))
+COLA = _glue(
+    "cola",
+    False,
+    Columns(text_a=3, label=1, header=False),
+    Columns(text_a=1),
+    matthews_correlation=sklearn.metrics.matthews_corrcoef,
+)

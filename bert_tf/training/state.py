@@ -1,0 +1,202 @@
+"""Checkpoints: folders that appear whole, and what continuing a run asks of them.
+
+<output_dir>/training_config.json      what the run was started with; a run continues unchanged
+<output_dir>/bert_config.json
+<output_dir>/checkpoints/step-00001000/
+    model.safetensors, bert_config.json, vocab.txt, weights.json     see `bert_tf.weights`
+    optimizer.safetensors              the optimizer's moments
+    data_position.*                    where the input pipeline stands
+    training_config.json, runtime_config.json
+    state.json                         the step, and the SHA-256 of each file
+"""
+
+import dataclasses
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files, weights
+from bert_tf.errors import InputError
+from bert_tf.training.config import (
+    RuntimeConfig,
+    TrainingConfig,
+    as_plain,
+    first_difference,
+    read_json,
+)
+from bert_tf.training.optimizer import AdamWeightDecay
+
+_TRAINING, _RUNTIME, _STATE = "training_config.json", "runtime_config.json", "state.json"
+_OPTIMIZER, _POSITION = "optimizer.safetensors", "data_position"
+_NAME = re.compile(r"step-(\d{8,})/?$")
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelDescription:
+    """What travels with the weights; the loop only passes it on.
+
+    Attributes:
+        config: The architecture, as a plain dict.
+        vocabulary: The entries by id, or None where the run does not know them.
+        do_lower_case: Casing of the tokenizer, or None.
+        extra: Further facts, such as the labels.
+    """
+
+    config: Mapping[str, Any]
+    vocabulary: Sequence[str] | None = None
+    do_lower_case: bool | None = None
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def open_run(
+    output_dir: str, model: ModelDescription, training: TrainingConfig, overwrite: bool
+) -> None:
+    """Takes the folder for this run: a new one, or the continuation of the same.
+
+    Args:
+        output_dir: The folder of the run.
+        model: What is trained.
+        training: What defines the result.
+        overwrite: Remove the run that is there, if any.
+
+    Raises:
+        InputError: The folder holds a run with another model or training config; the message
+            names the first field that differs, with both values.
+    """
+    path = os.path.join(output_dir, _TRAINING)
+    config_path = os.path.join(output_dir, weights.CONFIG_FILE)
+    if overwrite:
+        for name in tf.io.gfile.listdir(output_dir) if tf.io.gfile.exists(output_dir) else []:
+            if name.rstrip("/") in ("checkpoints", "train", "eval", "metrics.jsonl", _TRAINING):
+                _remove(os.path.join(output_dir, name))
+    elif tf.io.gfile.exists(path):
+        for before, now in (
+            (read_json(config_path), dict(model.config)),
+            (read_json(path), as_plain(training)),
+        ):
+            found = first_difference(before, now)
+            if found:
+                name, old, new = found
+                raise InputError(
+                    f"{output_dir} holds a run with {name}={old!r}, but this one has "
+                    f"{name}={new!r}. Give the same value to continue it, another --output_dir, "
+                    "or --overwrite=true to start anew."
+                )
+        return
+    files.write_json(config_path, dict(model.config))
+    files.write_json(path, as_plain(training))
+
+
+def save(
+    output_dir: str,
+    step: int,
+    model: ModelDescription,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    optimizer: AdamWeightDecay,
+    iterator: Any,
+) -> str:
+    """Writes the checkpoint of `step` and removes those beyond `runtime.keep_checkpoints`.
+
+    Returns:
+        The folder.
+    """
+    folder = os.path.join(output_dir, "checkpoints", f"step-{step:08d}")
+    with files.replacing(folder) as place:
+        weights.write_weights(
+            place,
+            {name: np.asarray(variable.value) for name, variable in optimizer.variables.items()},
+            model.config,
+            model.vocabulary,
+            model.do_lower_case,
+            {**model.extra, "step": step},
+        )
+        slots = {name: slot.numpy() for name, slot in optimizer.slots.items()}
+        files.write_bytes(os.path.join(place, _OPTIMIZER), weights.to_safetensors(slots))
+        tf.train.Checkpoint(iterator=iterator).write(os.path.join(place, _POSITION))
+        files.write_json(os.path.join(place, _TRAINING), as_plain(training))
+        files.write_json(os.path.join(place, _RUNTIME), as_plain(runtime))
+        files.write_json(os.path.join(place, _STATE), {"step": step, "files": _checksums(place)})
+    for old in checkpoints(output_dir)[: -runtime.keep_checkpoints]:
+        tf.io.gfile.rmtree(old)
+    return folder
+
+
+def checkpoints(output_dir: str) -> list[str]:
+    """The checkpoint folders of a run, oldest first."""
+    parent = os.path.join(output_dir, "checkpoints")
+    if not tf.io.gfile.exists(parent):
+        return []
+    names = [name.rstrip("/") for name in tf.io.gfile.listdir(parent) if _NAME.search(name)]
+    return [os.path.join(parent, name) for name in sorted(names, key=lambda n: int(n[5:]))]
+
+
+def latest(output_dir: str) -> str | None:
+    """The newest checkpoint that is whole; a damaged one is named on stderr and passed over."""
+    for folder in reversed(checkpoints(output_dir)):
+        damaged = _damaged_file(folder)
+        if damaged is None:
+            return folder
+        print(f"warning: {folder} is passed over: {damaged} is damaged.", file=sys.stderr)
+    return None
+
+
+def restore(folder: str, optimizer: AdamWeightDecay, iterator: Any) -> int:
+    """Puts weights, moments and data position back.
+
+    Returns:
+        The number of steps done.
+    """
+    path = os.path.join(folder, _OPTIMIZER)
+    slots = weights.from_safetensors(files.read_bytes(path), path)
+    for name, slot in optimizer.slots.items():
+        slot.assign(slots[name])
+    position = tf.train.Checkpoint(iterator=iterator)
+    position.read(os.path.join(folder, _POSITION)).assert_consumed()
+    return restore_weights(folder, optimizer.variables)
+
+
+def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
+    """Puts the weights back.
+
+    Returns:
+        The number of steps done.
+
+    Raises:
+        InputError: The folder is of another model.
+    """
+    saved = weights.read_weights_folder(folder)
+    if set(saved.arrays) != set(variables):
+        odd = sorted(set(saved.arrays) ^ set(variables))[0]
+        raise InputError(f"{folder} is of another model: only one of the two has {odd}.")
+    for name, variable in variables.items():
+        variable.assign(saved.arrays[name])
+    return int(saved.extra["step"])
+
+
+def _checksums(folder: str) -> dict[str, str]:
+    names = sorted(tf.io.gfile.listdir(folder))
+    return {name: files.sha256(files.read_bytes(os.path.join(folder, name))) for name in names}
+
+
+def _damaged_file(folder: str) -> str | None:
+    try:
+        expected = read_json(os.path.join(folder, _STATE))["files"]
+        for name, checksum in expected.items():
+            if files.sha256(files.read_bytes(os.path.join(folder, name))) != checksum:
+                return name
+    except (InputError, KeyError):
+        return _STATE
+    return None
+
+
+def _remove(path: str) -> None:
+    if tf.io.gfile.isdir(path):
+        tf.io.gfile.rmtree(path)
+    else:
+        tf.io.gfile.remove(path)

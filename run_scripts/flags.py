@@ -1,0 +1,206 @@
+"""Groups of flags that several mains share, and what is made of them."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+from absl import flags
+
+from bert_tf import conversion, files
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.config import PRECISIONS, STRATEGIES, RuntimeConfig, TrainingConfig
+from bert_tf.training.state import ModelDescription
+
+FLAGS = flags.FLAGS
+
+
+def define_model_flags(checkpoint_help: str) -> list[str]:
+    """Flags that say which model."""
+    flags.DEFINE_string(
+        "bert_config_file", None,
+        "bert_config.json with the architecture. Without it, the one beside --init_checkpoint.",
+    )  # fmt: skip
+    flags.DEFINE_string("init_checkpoint", None, checkpoint_help)
+    flags.DEFINE_string(
+        "vocab_file", None, "vocab.txt. Without it, the one beside --init_checkpoint."
+    )
+    flags.DEFINE_bool(
+        "do_lower_case", True, "Whether the tokenizer lowers case and strips accents: true for "
+        "uncased models, false for cased ones.",
+    )  # fmt: skip
+    return ["bert_config_file", "init_checkpoint", "vocab_file", "do_lower_case"]
+
+
+def define_training_flags(train_batch_size: int = 32, learning_rate: float = 5e-5) -> list[str]:
+    """Flags that say how to train."""
+    flags.DEFINE_integer("train_batch_size", train_batch_size, "Examples in a step, in all.")
+    flags.DEFINE_integer("eval_batch_size", 8, "Examples in a batch when evaluating.")
+    flags.DEFINE_float("learning_rate", learning_rate, "Peak learning rate.")
+    flags.DEFINE_integer("save_checkpoints_steps", 1000, "Steps between checkpoints.")
+    flags.DEFINE_integer("keep_checkpoints", 2, "How many of the newest checkpoints stay.")
+    flags.DEFINE_integer(
+        "iterations_per_loop", 1000,
+        "Most steps that run in the graph without coming back to Python. Fewer run where steps "
+        "are slow, so that progress is seen.",
+    )  # fmt: skip
+    flags.DEFINE_integer("log_steps", 100, "Steps between entries in TensorBoard.")
+    flags.DEFINE_integer("seed", 12345, "Of initial weights, dropout and the order of examples.")
+    flags.DEFINE_enum(
+        "precision", "float32", PRECISIONS,
+        "bfloat16 computes activations in bfloat16, weights stay float32; faster on machines "
+        "with bfloat16 instructions, slower on others.",
+    )  # fmt: skip
+    flags.DEFINE_bool("jit_compile", False, "Compile forward and backward pass with XLA.")
+    flags.DEFINE_bool("overwrite", False, "Remove the run that is in --output_dir first.")
+    flags.DEFINE_enum(
+        "distribution_strategy", "one_device", STRATEGIES,
+        "one_device, or mirrored over the GPUs of this machine.",
+    )  # fmt: skip
+    flags.DEFINE_integer("num_gpus", 0, "GPUs that mirrored uses; 0 means all.")
+    flags.DEFINE_bool("use_tpu", False, "Must be false: this version does not train on TPUs.")
+    return [
+        *("train_batch_size", "eval_batch_size", "learning_rate", "save_checkpoints_steps"),
+        *("keep_checkpoints", "iterations_per_loop", "log_steps", "seed", "precision"),
+        *("jit_compile", "overwrite", "distribution_strategy", "num_gpus", "use_tpu"),
+    ]
+
+
+def declare(names: list[str]) -> None:
+    """Makes shared flags part of the calling main's `--help`."""
+    for name in names:
+        flags.declare_key_flag(name)
+
+
+def runtime_config(eval_steps: int = 0) -> RuntimeConfig:
+    """How to compute, from the flags.
+
+    Raises:
+        InputError: A value cannot be.
+    """
+    if FLAGS.use_tpu:
+        raise InputError(
+            "--use_tpu=true was given, but this version does not train on TPUs. "
+            "Leave it out, and see --distribution_strategy."
+        )
+    return RuntimeConfig(
+        distribution_strategy=FLAGS.distribution_strategy,
+        num_gpus=FLAGS.num_gpus,
+        iterations_per_loop=FLAGS.iterations_per_loop,
+        save_checkpoints_steps=FLAGS.save_checkpoints_steps,
+        eval_steps=eval_steps,
+        log_steps=FLAGS.log_steps,
+        keep_checkpoints=FLAGS.keep_checkpoints,
+        jit_compile=FLAGS.jit_compile,
+    )
+
+
+def training_config(
+    num_train_steps: int, num_warmup_steps: int, data: Mapping[str, Any]
+) -> TrainingConfig:
+    """What defines the result, from the flags.
+
+    Raises:
+        InputError: A value cannot be.
+    """
+    return TrainingConfig(
+        seed=FLAGS.seed,
+        global_batch_size=FLAGS.train_batch_size,
+        num_train_steps=num_train_steps,
+        num_warmup_steps=num_warmup_steps,
+        learning_rate=FLAGS.learning_rate,
+        precision=FLAGS.precision,
+        data=data,
+    )
+
+
+def beside_checkpoint(name: str) -> str | None:
+    """The file of this name beside --init_checkpoint, or in it, if there is one."""
+    checkpoint = FLAGS.init_checkpoint
+    if not checkpoint:
+        return None
+    folders = (checkpoint, os.path.dirname(checkpoint))
+    paths = [os.path.join(folder, name) for folder in folders]
+    return next((path for path in paths if tf.io.gfile.exists(path)), None)
+
+
+def bert_config() -> BertConfig:
+    """The architecture, from --bert_config_file or from beside --init_checkpoint.
+
+    Raises:
+        InputError: There is none, or it cannot be.
+    """
+    path = FLAGS.bert_config_file or beside_checkpoint("bert_config.json")
+    if path is None:
+        raise InputError(
+            "Which architecture? Give --bert_config_file, or an --init_checkpoint with a "
+            "bert_config.json beside it."
+        )
+    return BertConfig.from_json(files.read_text(path), path)
+
+
+def vocab_file() -> str | None:
+    """The vocabulary, from --vocab_file or from beside --init_checkpoint."""
+    return FLAGS.vocab_file or beside_checkpoint("vocab.txt")
+
+
+def tokenizer(config: BertConfig) -> BertTokenizer:
+    """The tokenizer, checked against the model.
+
+    Raises:
+        InputError: There is no vocabulary, or it is larger than the model's.
+    """
+    path = vocab_file()
+    if path is None:
+        raise InputError(
+            "Which vocabulary? Give --vocab_file, or an --init_checkpoint with a vocab.txt "
+            "beside it."
+        )
+    made = BertTokenizer(path, do_lower_case=FLAGS.do_lower_case)
+    if made.vocab_size > config.vocab_size:
+        raise InputError(
+            f"{path} has {made.vocab_size} entries, but the model's vocab_size is "
+            f"{config.vocab_size}. Give the vocabulary the model was trained with."
+        )
+    return made
+
+
+def check_length(max_seq_length: int, config: BertConfig) -> None:
+    """Checks --max_seq_length against the model.
+
+    Raises:
+        InputError: Longer than the model's positions.
+    """
+    if max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"--max_seq_length={max_seq_length} is over the model's max_position_embeddings "
+            f"({config.max_position_embeddings}). Give at most {config.max_position_embeddings}."
+        )
+
+
+def model_description(
+    config: BertConfig, tokenizer: BertTokenizer | None, **extra: Any
+) -> ModelDescription:
+    """What travels with the weights."""
+    return ModelDescription(
+        config=config.to_dict(),
+        vocabulary=tokenizer.vocabulary if tokenizer else None,
+        do_lower_case=FLAGS.do_lower_case if tokenizer else None,
+        extra=extra,
+    )
+
+
+def initializer() -> Callable[[Any], None] | None:
+    """What puts the weights of --init_checkpoint into an objective's model, and says which."""
+    path = FLAGS.init_checkpoint
+    if not path:
+        return None
+
+    def initialize(objective: Any) -> None:
+        report = conversion.assign(objective.model, conversion.read_weights(path))
+        print(f"{path}: {report}", file=sys.stderr)
+
+    return initialize

@@ -1,0 +1,113 @@
+"""Answers raw text with an exported model.
+
+    python run_scripts/predict.py --model=/models/mine --text="One text." --text="Another."
+    python run_scripts/predict.py --model=/models/mine --input_file=texts.txt
+    cat texts.txt | python run_scripts/predict.py --model=/models/mine --format=jsonl
+
+A line is a text; where the model takes pairs, the two are separated by " ||| " or a tab. Prints a
+line for each: the label, its probability, and the text; with --format=jsonl an object with the
+probabilities of all labels.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (brings the operations that the saved graph uses)
+from absl import flags
+
+from bert_tf import command_line, files
+from bert_tf.errors import InputError
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("model", None, "Folder of an exported model, or of one of its versions.")
+flags.DEFINE_multi_string("text", [], "A text to answer; may be given several times.")
+flags.DEFINE_string("input_file", None, "A file with a text a line. Without it and --text: stdin.")
+flags.DEFINE_enum("format", "text", ["text", "jsonl"], "What is printed for each text.")
+flags.DEFINE_integer("batch_size", 64, "Texts answered at once.", lower_bound=1)
+flags.mark_flag_as_required("model")
+
+
+def main() -> None:
+    """Answers the texts that the flags say."""
+    folder = newest_version(FLAGS.model)
+    facts = json.loads(files.read_text(os.path.join(folder, "assets.extra", "weights.json")))
+    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    batch: list[str] = []
+    for text in texts():
+        batch.append(text)
+        if len(batch) == FLAGS.batch_size:
+            answer(signature, facts, batch)
+            batch = []
+    if batch:
+        answer(signature, facts, batch)
+
+
+def newest_version(folder: str) -> str:
+    """The folder itself if it is a SavedModel, else its highest version.
+
+    Raises:
+        InputError: Neither.
+    """
+    if tf.io.gfile.exists(os.path.join(folder, "saved_model.pb")):
+        return folder
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
+    versions = [int(name.rstrip("/")) for name in names if name.rstrip("/").isdigit()]
+    if not versions:
+        raise InputError(f"--model={folder} is no SavedModel and holds no version of one.")
+    return os.path.join(folder, str(max(versions)))
+
+
+def texts() -> Iterator[str]:
+    """The texts to answer, from --text, --input_file or stdin, without empty lines."""
+    if FLAGS.text:
+        yield from FLAGS.text
+        return
+    lines = files.read_text(FLAGS.input_file).split("\n") if FLAGS.input_file else sys.stdin
+    for line in lines:
+        line = line.rstrip("\r\n")
+        if line:
+            yield line
+
+
+def answer(signature: Any, facts: dict[str, Any], batch: list[str]) -> None:
+    """Prints what the model says of each text."""
+    if facts["pair"]:
+        pairs = [split_pair(text) for text in batch]
+        first, second = (tf.constant(list(column)) for column in zip(*pairs, strict=True))
+        outputs = signature(text_a=first, text_b=second)
+    else:
+        outputs = signature(text=tf.constant(batch))
+    for text, row in zip(batch, outputs["probabilities"].numpy(), strict=True):
+        label = facts["labels"][int(np.argmax(row))]
+        if FLAGS.format == "jsonl":
+            values = {name: float(value) for name, value in zip(facts["labels"], row, strict=True)}
+            record = {"text": text, "label": label, "probabilities": values}
+            print(json.dumps(record, ensure_ascii=False))
+        else:
+            print(f"{label}\t{row.max():.4f}\t{text}")
+
+
+def split_pair(text: str) -> list[str]:
+    """The two texts of a line.
+
+    Raises:
+        InputError: There is no separator in it.
+    """
+    for separator in (" ||| ", "\t"):
+        if separator in text:
+            return text.split(separator, maxsplit=1)
+    raise InputError(f'The model takes pairs, "one ||| other". Received: {text[:60]!r}.')
+
+
+def run() -> None:
+    """The console script."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

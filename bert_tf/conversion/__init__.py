@@ -1,1 +1,11 @@
-"""(docstring to come)."""
+"""Checkpoints of every dialect, in and out.
+
+Read in this order: `table` (the names), `weights` (`Weights`, `assign`), `google`,
+`model_garden`, `huggingface` (one dialect each), `reading` (`read_weights`). Imports layers 0 to 3;
+nothing in those imports it.
+"""
+
+from bert_tf.conversion.reading import read_weights
+from bert_tf.conversion.weights import Report, Weights, assign
+
+__all__ = ["Report", "Weights", "assign", "read_weights"]

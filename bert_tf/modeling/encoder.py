@@ -1,4 +1,3 @@
-# ruff: noqa: D102 -- call and get_config are Keras' names; the class docstrings describe them.
 """`BertEncoder`: ids -> hidden states.
 
 Imports layer 0, keras, `randomness`, `layers` and `transformer`.
@@ -12,7 +11,7 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, like, under
+from bert_tf.modeling.layers import Dense, LayerNorm, Variables, like, norm_epsilon, under
 from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
 from bert_tf.modeling.transformer import Configured, TransformerBlock, attention_bias
 
@@ -54,7 +53,9 @@ class Embeddings(Configured):
         self.word_embeddings = table(config.vocab_size, "word_embeddings")
         self.token_type_embeddings = table(config.type_vocab_size, "token_type_embeddings")
         self.position_embeddings = table(config.max_position_embeddings, "position_embeddings")
-        self.norm = LayerNorm(config.hidden_size, dtype=self.dtype_policy, name="norm")
+        self.norm = LayerNorm(
+            config.hidden_size, norm_epsilon(config), dtype=self.dtype_policy, name="norm"
+        )
         self.dropout = Dropout(
             config.hidden_dropout_prob, dropout_seeds, dtype=self.dtype_policy, name="dropout"
         )

@@ -1,4 +1,3 @@
-# ruff: noqa: D102 -- call and get_config are Keras' names; the class docstrings describe them.
 """What stands on top of the encoder: hidden states -> logits.
 
 Imports layer 0, keras, `randomness` and `layers`.
@@ -10,7 +9,7 @@ import keras
 from keras import ops
 
 from bert_tf.config import BertConfig
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, under
+from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, norm_epsilon, under
 from bert_tf.modeling.randomness import InitialWeights
 from bert_tf.modeling.transformer import Configured
 
@@ -41,7 +40,7 @@ class MaskedLMHead(Configured):
         size, dtype = config.hidden_size, self.dtype_policy
         initial = initial or InitialWeights(config.initializer_range)
         self.dense = Dense(size, size, config.hidden_act, initial, dtype=dtype, name="dense")
-        self.norm = LayerNorm(size, dtype=dtype, name="norm")
+        self.norm = LayerNorm(size, norm_epsilon(config), dtype=dtype, name="norm")
         self.output_bias = self.add_weight(
             (config.vocab_size,), "zeros", name="output_bias", autocast=False
         )

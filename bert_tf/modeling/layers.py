@@ -1,4 +1,3 @@
-# ruff: noqa: D102 -- call and get_config are Keras' names; the class docstrings describe them.
 """The small layers: dense on rank-2 tensors, layer normalization, activations.
 
 All make their variables when they are made: the config says every shape. Imports layer 0, keras
@@ -11,9 +10,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling.randomness import InitialWeights
 
+# The released code's; a config of others may bring its own as `layer_norm_eps`.
 LAYER_NORM_EPSILON = 1e-12
 
 Variables = dict[str, keras.Variable]
@@ -45,6 +46,11 @@ def activation(name: str) -> Callable[[Any], Any]:
             f"hidden_act {name!r} is no activation. Take gelu (tanh form), gelu_exact, relu, or "
             "another one of keras.activations."
         ) from error
+
+
+def norm_epsilon(config: BertConfig) -> float:
+    """What the layer normalizations of a model add to the variance."""
+    return float(config.extra.get("layer_norm_eps", LAYER_NORM_EPSILON))
 
 
 def flat(x: Any) -> Any:
@@ -107,10 +113,11 @@ class Dense(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class LayerNorm(keras.layers.Layer):
-    """Layer normalization over the last axis, computed in float32, variance epsilon 1e-12.
+    """Layer normalization over the last axis, computed in float32.
 
     Args:
         units: Width of the last axis.
+        epsilon: Added to the variance.
 
     Call arguments:
         x: Float tensor [..., units].
@@ -121,9 +128,9 @@ class LayerNorm(keras.layers.Layer):
     Source: google-research/bert `modeling.layer_norm`.
     """
 
-    def __init__(self, units: int, **kwargs: Any) -> None:
+    def __init__(self, units: int, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.units = units
+        self.units, self.epsilon = units, epsilon
         self.beta = self.add_weight((units,), "zeros", name="beta", autocast=False)
         self.gamma = self.add_weight((units,), "ones", name="gamma", autocast=False)
         self.built = True
@@ -131,7 +138,7 @@ class LayerNorm(keras.layers.Layer):
     def call(self, x: Any) -> Any:
         x = ops.cast(x, "float32")
         mean, variance = ops.moments(x, axes=-1, keepdims=True)
-        scale = ops.multiply(ops.rsqrt(ops.add(variance, LAYER_NORM_EPSILON)), self.gamma)
+        scale = ops.multiply(ops.rsqrt(ops.add(variance, self.epsilon)), self.gamma)
         y = ops.add(ops.multiply(ops.subtract(x, mean), scale), self.beta)
         return ops.cast(y, self.compute_dtype)
 
@@ -140,4 +147,4 @@ class LayerNorm(keras.layers.Layer):
         return {"beta": self.beta, "gamma": self.gamma}
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "units": self.units}
+        return {**super().get_config(), "units": self.units, "epsilon": self.epsilon}

@@ -1,4 +1,3 @@
-# ruff: noqa: D102 -- call and get_config are Keras' names; the class docstrings describe them.
 """The encoder with a head for each kind of task.
 
 Each is a plain `keras.Model`: dict in (further keys are ignored), dict of float32 logits out. All

@@ -1,4 +1,3 @@
-# ruff: noqa: D102 -- call and get_config are Keras' names; the class docstrings describe them.
 """Where a model's random numbers come from: initial weights and dropout.
 
 Imports keras only.

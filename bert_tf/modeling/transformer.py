@@ -1,4 +1,3 @@
-# ruff: noqa: D102 -- call and get_config are Keras' names; the class docstrings describe them.
 """Self-attention and the Transformer block.
 
 Imports layer 0, keras, `randomness` and `layers`.
@@ -11,7 +10,7 @@ import keras
 from keras import ops
 
 from bert_tf.config import BertConfig
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, like, under
+from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, like, norm_epsilon, under
 from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
 
 # What is added to the score of a position that must not be seen, as in the released code: far
@@ -149,16 +148,18 @@ class TransformerBlock(Configured):
         initial = initial or InitialWeights(config.initializer_range)
         seeds = dropout_seeds or DropoutSeeds()
         size, wide, dtype = config.hidden_size, config.intermediate_size, self.dtype_policy
-        rate = config.hidden_dropout_prob
+        rate, epsilon = config.hidden_dropout_prob, norm_epsilon(config)
         self.attention = SelfAttention(config, initial, seeds, dtype=dtype, name="attention")
         self.attention_dropout = Dropout(rate, seeds, dtype=dtype, name="attention_dropout")
-        self.attention_norm = LayerNorm(size, dtype=dtype, name="attention_norm")
+        self.attention_norm = LayerNorm(
+            size, norm_epsilon(config), dtype=dtype, name="attention_norm"
+        )
         self.intermediate = Dense(
             size, wide, config.hidden_act, initial, dtype=dtype, name="intermediate"
         )
         self.output_dense = Dense(wide, size, initial=initial, dtype=dtype, name="output")
         self.output_dropout = Dropout(rate, seeds, dtype=dtype, name="output_dropout")
-        self.output_norm = LayerNorm(size, dtype=dtype, name="output_norm")
+        self.output_norm = LayerNorm(size, epsilon, dtype=dtype, name="output_norm")
         self.built = True
 
     def call(self, hidden: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:

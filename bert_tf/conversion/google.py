@@ -1,0 +1,104 @@
+"""Name-based checkpoints of google-research/bert (`bert_model.ckpt`), read and written.
+
+Imports layer 0, TensorFlow inside functions, and `weights`.
+"""
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.conversion.weights import Weights
+from bert_tf.errors import InputError
+from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
+
+SLOTS = ("adam_m", "adam_v")
+STEP = "global_step"
+
+
+def open_checkpoint(prefix: str) -> Any:
+    """A TensorFlow checkpoint reader.
+
+    Raises:
+        InputError: The files are missing or damaged.
+    """
+    import tensorflow as tf
+
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except (tf.errors.OpError, ValueError) as error:
+        message = " ".join(str(error).split())
+        raise InputError(f"{prefix} is not a whole TensorFlow checkpoint: {message}") from error
+
+
+def read(prefix: str, reader: Any, slots: bool) -> Weights:
+    """Reads a name-based checkpoint.
+
+    Args:
+        prefix: Its path without `.index`.
+        reader: What `open_checkpoint` returned for it.
+        slots: Whether to read Adam's slots too.
+
+    Raises:
+        InputError: It holds no `bert/` variables.
+    """
+    names = list(reader.get_variable_to_shape_map())
+    weights = [n for n in names if not n.endswith(SLOTS) and n != STEP]
+    if not any(name.startswith("bert/") for name in weights):
+        raise InputError(
+            f"{prefix} is no BERT checkpoint: no variable starts with bert/. It holds "
+            f"{', '.join(sorted(names)[:3])}."
+        )
+    known = [n for n in weights if n.startswith(("bert/", "cls/", "output_"))]
+    kept = [n for n in names if n.endswith(SLOTS)] if slots else []
+    return Weights(
+        source=prefix,
+        dialect="google",
+        arrays={name: reader.get_tensor(name) for name in known},
+        unknown=tuple(sorted(set(weights) - set(known))),
+        slots={name: reader.get_tensor(name) for name in kept},
+        global_step=int(reader.get_tensor(STEP)) if STEP in names else None,
+    )
+
+
+def write(folder: str, weights: Weights, arrays: Mapping[str, np.ndarray]) -> str:
+    """Writes a folder that the original programs take: checkpoint, config and vocabulary.
+
+    With slots the checkpoint is `model.ckpt-<step>` and a `checkpoint` file names it, so that the
+    original training goes on from it as its `output_dir`; without, it is `bert_model.ckpt`.
+
+    Args:
+        folder: Where; an existing folder is replaced.
+        weights: What to write beside the arrays: config, vocabulary, slots and step.
+        arrays: The weights by google-research/bert name.
+
+    Returns:
+        The prefix of the checkpoint.
+    """
+    import tensorflow as tf
+
+    values: dict[str, Any] = {**arrays, **weights.slots}
+    name = "bert_model.ckpt"
+    if weights.slots:
+        values[STEP] = np.int64(weights.global_step or 0)
+        name = f"model.ckpt-{values[STEP]}"
+    names = sorted(values)
+    folder = folder.rstrip("/")
+    with files.replacing(folder) as temporary:
+        tf.io.gfile.makedirs(temporary)
+        tf.raw_ops.SaveV2(
+            prefix=posixpath.join(temporary, name),
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[tf.constant(values[name]) for name in names],
+        )
+        state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
+        files.write_text(posixpath.join(temporary, "checkpoint"), state)
+        if weights.config is not None:
+            files.write_text(posixpath.join(temporary, CONFIG_FILE), weights.config.to_json())
+        if weights.vocabulary is not None:
+            path = posixpath.join(temporary, VOCABULARY_FILE)
+            files.write_bytes(path, vocabulary_text(weights.vocabulary))
+    return posixpath.join(folder, name)

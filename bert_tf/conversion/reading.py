@@ -1,0 +1,172 @@
+"""`read_weights`: any checkpoint, wherever it is, in our terms.
+
+Imports layer 0, the readers of each dialect, and `weights`.
+"""
+
+import dataclasses
+import posixpath
+import tempfile
+import zipfile
+from typing import Any
+
+from bert_tf import files
+from bert_tf import weights as our_folder
+from bert_tf.config import BertConfig
+from bert_tf.conversion import google, huggingface, model_garden
+from bert_tf.conversion.weights import Weights
+from bert_tf.errors import InputError
+
+_HUB = "hf://"
+_HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
+_PICKLED = (".bin", ".pt", ".pth")
+
+
+def _gfile() -> Any:
+    from tensorflow.io import gfile
+
+    return gfile
+
+
+def read_weights(path: str, slots: bool = False) -> Weights:
+    """Reads a checkpoint of any dialect, with the config and the vocabulary found beside it.
+
+    Args:
+        path: One of
+            a weights-only folder of ours;
+            a google-research/bert checkpoint (`.../bert_model.ckpt`, or its folder);
+            a Model Garden checkpoint (the same);
+            a Hugging Face folder or its `model.safetensors`;
+            a `.zip` with one of these in it, as Google released them;
+            `hf://owner/name` or `hf://owner/name@revision` on the Hugging Face hub.
+        slots: Whether to read Adam's slots of a google-research/bert checkpoint too.
+
+    Raises:
+        InputError: There is no such checkpoint, or it cannot be read; the message says why.
+    """
+    if path.startswith(_HUB):
+        folder = _from_hub(path)
+        return dataclasses.replace(_read(folder, slots), source=path)
+    if path.endswith(".zip"):
+        return _from_zip(path, slots)
+    return _read(path.rstrip("/"), slots)
+
+
+def _from_hub(path: str) -> str:
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise InputError(
+            f"{path} needs the package huggingface_hub: pip install bert-tf[hub]."
+        ) from error
+    name, _, revision = path.removeprefix(_HUB).partition("@")
+    try:
+        return huggingface_hub.snapshot_download(
+            name, revision=revision or None, allow_patterns=_HUB_FILES
+        )
+    except Exception as error:  # the hub's and the network's errors are of many kinds
+        raise InputError(f"{path} cannot be fetched: {' '.join(str(error).split())}") from error
+
+
+def _from_zip(path: str, slots: bool) -> Weights:
+    gfile = _gfile()
+    if not gfile.exists(path):
+        raise InputError(f"There is no file {path}.")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with gfile.GFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
+                archive.extractall(folder)
+        except zipfile.BadZipFile as error:
+            raise InputError(f"{path} is not a whole zip file: {error}.") from error
+        holding = [root for root, _, names in gfile.walk(folder) if _looks_whole(names)]
+        if len(holding) != 1:
+            raise InputError(f"{path} must hold one checkpoint. Found: {len(holding)}.")
+        return dataclasses.replace(_read(holding[0], slots), source=path)
+
+
+def _looks_whole(names: list[str]) -> bool:
+    return any(n.endswith((".index", ".safetensors")) for n in names)
+
+
+def _read(path: str, slots: bool) -> Weights:
+    gfile = _gfile()
+    if path.endswith(_PICKLED):
+        raise InputError(_pickled(path))
+    if path.endswith(".safetensors"):
+        path = posixpath.dirname(path) or "."
+    if not gfile.isdir(path):
+        return _read_checkpoint(path.removesuffix(".index"), slots)
+    if our_folder.is_weights_folder(path):
+        return _ours(path)
+    names = gfile.listdir(path)
+    if {huggingface.WEIGHTS_FILE, huggingface.INDEX_FILE}.intersection(names):
+        return huggingface.read(path)
+    if any(name.endswith(".index") for name in names):
+        return _read_checkpoint(_newest(path, names), slots)
+    pickled = [name for name in names if name.endswith(_PICKLED)]
+    if pickled:
+        raise InputError(_pickled(posixpath.join(path, pickled[0])))
+    raise InputError(
+        f"{path} holds no checkpoint: there is no weights.json, model.safetensors or "
+        "bert_model.ckpt.index in it."
+    )
+
+
+def _pickled(path: str) -> str:
+    return (
+        f"{path} is pickled, and reading it could run any code that its author put into it. "
+        "Convert it first: load the model with transformers and call "
+        "save_pretrained(folder, safe_serialization=True), then give that folder."
+    )
+
+
+def _newest(folder: str, names: list[str]) -> str:
+    """The checkpoint that the folder's `checkpoint` file names, or the only one."""
+    import tensorflow as tf
+
+    latest = tf.train.latest_checkpoint(folder)
+    if latest:
+        return str(latest)
+    prefixes = sorted(name.removesuffix(".index") for name in names if name.endswith(".index"))
+    if len(prefixes) > 1:
+        raise InputError(
+            f"{folder} holds several checkpoints; name one, such as "
+            f"{posixpath.join(folder, prefixes[-1])}."
+        )
+    return posixpath.join(folder, prefixes[0])
+
+
+def _read_checkpoint(prefix: str, slots: bool) -> Weights:
+    if not _gfile().exists(prefix + ".index"):
+        raise InputError(f"There is no checkpoint {prefix}: no folder and no {prefix}.index.")
+    reader = google.open_checkpoint(prefix)
+    if reader.has_tensor(model_garden.GRAPH):
+        weights = model_garden.read(prefix, reader)
+    else:
+        weights = google.read(prefix, reader, slots)
+    return _with_what_is_beside(weights, posixpath.dirname(prefix))
+
+
+def _with_what_is_beside(weights: Weights, folder: str) -> Weights:
+    gfile = _gfile()
+    config_path = posixpath.join(folder, our_folder.CONFIG_FILE)
+    vocabulary_path = posixpath.join(folder, our_folder.VOCABULARY_FILE)
+    config, vocabulary = None, None
+    if gfile.exists(config_path):
+        config = BertConfig.from_json(files.read_text(config_path), config_path)
+    if gfile.exists(vocabulary_path):
+        vocabulary = huggingface.read_vocabulary(vocabulary_path)
+    return dataclasses.replace(weights, config=config, vocabulary=vocabulary)
+
+
+def _ours(path: str) -> Weights:
+    read = our_folder.read_weights_folder(path)
+    return Weights(
+        source=path,
+        dialect="bert-tf",
+        arrays=read.arrays,
+        config=read.config,
+        vocabulary=read.vocabulary,
+        do_lower_case=read.do_lower_case,
+        extra=read.extra,
+        global_step=read.extra.get("step"),
+    )

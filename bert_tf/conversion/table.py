@@ -1,0 +1,172 @@
+"""THE table of weight names: google-research/bert <-> Hugging Face <- Model Garden.
+
+Imports nothing of ours.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One weight and what others call it; `{i}` stands for the number of a block.
+
+    Attributes:
+        google: Name in google-research/bert, which is also ours.
+        hugging_face: Name in transformers, or "".
+        model_garden: End of the variable's full name in tf-models-official, or "".
+        transposed: Whether Hugging Face stores [out, in] where we have [in, out].
+        heads: "in" or "out": the side of a kernel (or "out": the bias) that the Model Garden
+            splits into [heads, head size].
+    """
+
+    google: str
+    hugging_face: str
+    model_garden: str = ""
+    transposed: bool = False
+    heads: str = ""
+
+
+_EMBEDDINGS = (
+    Row("word_embeddings", "word_embeddings.weight", "word_embeddings/embeddings"),
+    Row("token_type_embeddings", "token_type_embeddings.weight", "type_embeddings/embeddings"),
+    Row("position_embeddings", "position_embeddings.weight", "position_embedding/embeddings"),
+    Row("LayerNorm/beta", "LayerNorm.bias", "embeddings/layer_norm/beta"),
+    Row("LayerNorm/gamma", "LayerNorm.weight", "embeddings/layer_norm/gamma"),
+)
+
+
+def _dense(google: str, hugging_face: str, model_garden: str = "", heads: str = "") -> list[Row]:
+    bias_heads = "out" if heads == "out" else ""
+    garden = {end: f"{model_garden}/{end}" if model_garden else "" for end in ("kernel", "bias")}
+    return [
+        Row(f"{google}/kernel", f"{hugging_face}.weight", garden["kernel"], True, heads),
+        Row(f"{google}/bias", f"{hugging_face}.bias", garden["bias"], heads=bias_heads),
+    ]
+
+
+def _norm(google: str, hugging_face: str, model_garden: str = "") -> list[Row]:
+    garden = {end: f"{model_garden}/{end}" if model_garden else "" for end in ("beta", "gamma")}
+    return [
+        Row(f"{google}/beta", f"{hugging_face}.bias", garden["beta"]),
+        Row(f"{google}/gamma", f"{hugging_face}.weight", garden["gamma"]),
+    ]
+
+
+_G, _H, _M = "bert/encoder/layer_{i}", "bert.encoder.layer.{i}", "transformer/layer_{i}"
+_BLOCK = (
+    *(
+        row
+        for part in ("query", "key", "value")
+        for row in _dense(
+            f"{_G}/attention/self/{part}",
+            f"{_H}.attention.self.{part}",
+            f"{_M}/self_attention/{part}",
+            heads="out",
+        )
+    ),
+    *_dense(
+        f"{_G}/attention/output/dense",
+        f"{_H}.attention.output.dense",
+        f"{_M}/self_attention/attention_output",
+        heads="in",
+    ),
+    *_norm(
+        f"{_G}/attention/output/LayerNorm",
+        f"{_H}.attention.output.LayerNorm",
+        f"{_M}/self_attention_layer_norm",
+    ),
+    *_dense(f"{_G}/intermediate/dense", f"{_H}.intermediate.dense", f"{_M}/intermediate"),
+    *_dense(f"{_G}/output/dense", f"{_H}.output.dense", f"{_M}/output"),
+    *_norm(f"{_G}/output/LayerNorm", f"{_H}.output.LayerNorm", f"{_M}/output_layer_norm"),
+)
+
+
+def _head(google: str, hugging_face: str) -> list[Row]:
+    return [
+        Row(f"{google}output_weights", f"{hugging_face}.weight"),
+        Row(f"{google}output_bias", f"{hugging_face}.bias"),
+    ]
+
+
+_PRETRAINING = (
+    *_dense(
+        "cls/predictions/transform/dense",
+        "cls.predictions.transform.dense",
+        "cls/predictions/transform/dense",
+    ),
+    *_norm(
+        "cls/predictions/transform/LayerNorm",
+        "cls.predictions.transform.LayerNorm",
+        "cls/predictions/transform/LayerNorm",
+    ),
+    Row("cls/predictions/output_bias", "cls.predictions.bias", "cls/predictions/output_bias/bias"),
+    *_head("cls/seq_relationship/", "cls.seq_relationship"),
+)
+
+# Hugging Face calls three heads `classifier`; `architectures` in its config says which it is.
+CLASSIFIER_HEADS = {
+    "BertForSequenceClassification": "",
+    "BertForTokenClassification": "cls/tagger/",
+    "BertForMultipleChoice": "cls/choice/",
+}
+
+
+def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]:
+    """The table, in the order in which google-research/bert makes the variables.
+
+    Args:
+        architecture: The Hugging Face class, which decides what `classifier` means.
+    """
+    embeddings = (
+        dataclasses.replace(
+            row,
+            google=f"bert/embeddings/{row.google}",
+            hugging_face=f"bert.embeddings.{row.hugging_face}",
+        )
+        for row in _EMBEDDINGS
+    )
+    pooler = _dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform")
+    classifier = _head(CLASSIFIER_HEADS.get(architecture, ""), "classifier")
+    span = _head("cls/squad/", "qa_outputs")
+    return (*embeddings, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span)
+
+
+def matcher(names: Mapping[str, Row], anywhere: bool) -> Callable[[str], tuple[Row, str] | None]:
+    """A function that finds the row of a name.
+
+    Args:
+        names: Rows by the name to look for, with `{i}`.
+        anywhere: Whether something may stand before the name, up to a slash.
+
+    Returns:
+        A function from a name to its row and the number of its block ("" if it has none), or to
+        None.
+    """
+    before = "(?:.*/)?" if anywhere else ""
+    patterns = [
+        (re.compile(before + re.escape(name).replace(r"\{i\}", r"(?P<i>\d+)")), row)
+        for name, row in names.items()
+        if name
+    ]
+
+    def match(name: str) -> tuple[Row, str] | None:
+        for pattern, row in patterns:
+            found = pattern.fullmatch(name)
+            if found:
+                return row, found.groupdict().get("i") or ""
+        return None
+
+    return match
+
+
+def from_heads(row: Row, array: np.ndarray) -> np.ndarray:
+    """A Model Garden array in the released shape: heads and head size joined."""
+    if row.heads == "in":
+        return array.reshape(-1, array.shape[-1])
+    if row.heads == "out":
+        return array.reshape(*array.shape[:-2], -1) if array.ndim > 1 else array
+    return array

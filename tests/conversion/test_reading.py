@@ -1,0 +1,240 @@
+"""Checkpoints of each dialect against values that their own programs computed."""
+
+import json
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+from bert_tf import modeling
+from bert_tf.config import BertConfig
+from bert_tf.conversion import assign, read_weights
+from bert_tf.errors import InputError
+
+HUGGING_FACE = {
+    "encoder": (modeling.BertEncoder, {"sequence_output": "last_hidden_state"}),
+    "masked_lm": (modeling.BertPretrainer, {"masked_lm_logits": "logits"}),
+    "multiple_choice": (modeling.BertMultipleChoice, {"logits": "logits"}),
+    "pretraining": (
+        modeling.BertPretrainer,
+        {
+            "masked_lm_logits": "prediction_logits",
+            "next_sentence_logits": "seq_relationship_logits",
+        },
+    ),
+    "question_answering": (
+        modeling.BertSpanPredictor,
+        {"start_logits": "start_logits", "end_logits": "end_logits"},
+    ),
+    "sequence_classification": (modeling.BertClassifier, {"logits": "logits"}),
+    "token_classification": (modeling.BertTagger, {"logits": "logits"}),
+}
+HUGGING_FACE["pretraining_gelu_new"] = HUGGING_FACE["pretraining"]
+
+
+def inputs(expected) -> dict:
+    names = ("input_ids", "input_mask", "segment_ids")
+    return {name: tf.constant(expected[name], tf.int32) for name in names}
+
+
+def model_for(name, weights):
+    kind = HUGGING_FACE[name][0]
+    if kind in (modeling.BertClassifier, modeling.BertTagger):
+        return kind(weights.config, num_labels=len(weights.extra["labels"]))
+    return kind(weights.config)
+
+
+@pytest.fixture(scope="module")
+def golden(test_data):
+    return test_data / "golden"
+
+
+@pytest.mark.parametrize("name", HUGGING_FACE)
+def test_hugging_face(golden, name):
+    folder = golden / "huggingface" / name
+    expected = np.load(folder / "expected.npz")
+    weights = read_weights(str(folder))
+    model = model_for(name, weights)
+    report = assign(model, weights)
+    assert not report.unused
+    assert not report.unknown
+    outputs = model(inputs(expected))
+    for ours, theirs in HUGGING_FACE[name][1].items():
+        np.testing.assert_allclose(outputs[ours], expected[theirs], atol=1e-5, err_msg=ours)
+    if "hidden_states" in expected.files:
+        encoder = getattr(model, "bert", model)
+        encoded = encoder(inputs(expected))
+        states = [encoded["embedding_output"], *encoded["encoder_outputs"]]
+        np.testing.assert_allclose(np.stack(states), expected["hidden_states"], atol=1e-5)
+        if "pooler_output" in expected.files:
+            np.testing.assert_allclose(
+                encoded["pooled_output"], expected["pooler_output"], atol=1e-5
+            )
+
+
+@pytest.mark.parametrize("dialect", ["legacy", "encoder_v2"])
+def test_model_garden(golden, dialect):
+    folder = golden / "model_garden" / dialect
+    expected = np.load(folder / "expected.npz")
+    weights = read_weights(str(folder / "bert_model.ckpt"))
+    assert not weights.unknown
+    model = modeling.BertEncoder(weights.config)
+    report = assign(model, weights)
+    assert not report.missing
+    outputs = model(inputs(expected))
+    for name in ("sequence_output", "pooled_output"):
+        np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
+
+
+@pytest.mark.parametrize("path", ["init/bert_model.ckpt", "init/bert_model.ckpt.index", "init"])
+def test_google(golden, path):
+    prefix = golden / "google_pretraining/init/bert_model.ckpt"
+    weights = read_weights(str(golden / "google_pretraining" / path))
+    assert weights.global_step == 0
+    assert not weights.unknown
+    reader = tf.train.load_checkpoint(str(prefix))
+    assert weights.arrays.keys() == {
+        name for name in reader.get_variable_to_shape_map() if "adam_" not in name
+    } - {"global_step"}
+    for name, array in weights.arrays.items():
+        np.testing.assert_array_equal(array, reader.get_tensor(name))
+
+
+def test_slots(golden):
+    weights = read_weights(str(golden / "google_pretraining/step10"), slots=True)
+    assert weights.global_step == 10
+    assert len(weights.slots) == 2 * len(weights.arrays)
+
+
+def test_what_is_beside_is_found(golden, tmp_path):
+    for file in (golden / "google_pretraining/init").iterdir():
+        shutil.copy(file, tmp_path)
+    shutil.copy(golden / "google_pretraining/bert_config.json", tmp_path)
+    (tmp_path / "vocab.txt").write_text("[PAD]\nwörd\n", encoding="utf-8")
+    weights = read_weights(str(tmp_path / "bert_model.ckpt"))
+    assert weights.config.hidden_size == 48
+    assert weights.vocabulary == ["[PAD]", "wörd"]
+
+
+def test_a_released_zip(golden, tmp_path):
+    path = tmp_path / "uncased.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in (golden / "google_pretraining/init").iterdir():
+            archive.write(file, f"uncased_L-3/{file.name}")
+        archive.write(
+            golden / "google_pretraining/bert_config.json", "uncased_L-3/bert_config.json"
+        )
+    weights = read_weights(str(path))
+    assert weights.config.num_hidden_layers == 3
+    assert weights.source == str(path)
+
+
+def test_old_names_shards_and_half_precision(golden, tmp_path):
+    """gamma/beta, no `bert.` prefix, position_ids, float16, two shards: all seen in the wild."""
+    source = golden / "huggingface/pretraining"
+    tensors = safetensors.numpy.load_file(source / "model.safetensors")
+    old = {}
+    for name, array in tensors.items():
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        name = name.replace("LayerNorm.bias", "LayerNorm.beta").removeprefix("bert.")
+        old[name] = array.astype(np.float16)
+    old["embeddings.position_ids"] = np.arange(40)[None]
+    old["cls.predictions.decoder.weight"] = old["embeddings.word_embeddings.weight"]
+    old["cls.predictions.decoder.bias"] = old["cls.predictions.bias"]
+    names = sorted(old)
+    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for shard, held in shards.items():
+        safetensors.numpy.save_file({n: old[n] for n in held}, tmp_path / shard)
+    index = {"weight_map": {name: shard for shard, held in shards.items() for name in held}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    shutil.copy(source / "config.json", tmp_path)
+    weights = read_weights(str(tmp_path))
+    reference = read_weights(str(source))
+    assert not weights.unknown
+    assert weights.arrays.keys() == reference.arrays.keys()
+    for name, array in weights.arrays.items():
+        assert array.dtype == np.float32
+        np.testing.assert_array_equal(array, reference.arrays[name].astype(np.float16))
+
+
+def test_an_untied_masked_lm_is_refused(golden, tmp_path):
+    source = golden / "huggingface/masked_lm"
+    tensors = safetensors.numpy.load_file(source / "model.safetensors")
+    tensors["cls.predictions.decoder.weight"] = np.zeros((150, 48), np.float32)
+    safetensors.numpy.save_file(tensors, tmp_path / "model.safetensors")
+    shutil.copy(source / "config.json", tmp_path)
+    with pytest.raises(InputError, match="not tied"):
+        read_weights(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "roberta"}, "roberta"),
+        ({"position_embedding_type": "relative_key"}, "relative_key"),
+        ({"add_cross_attention": True}, "cross-attention"),
+    ],
+)
+def test_other_models_are_refused(golden, tmp_path, change, message):
+    source = golden / "huggingface/encoder"
+    shutil.copy(source / "model.safetensors", tmp_path)
+    values = json.loads((source / "config.json").read_text()) | change
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    with pytest.raises(InputError, match=message):
+        read_weights(str(tmp_path))
+
+
+def test_pickled_files_are_refused(golden, tmp_path):
+    shutil.copy(golden / "huggingface/encoder/config.json", tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(InputError, match=r"pickled.*save_pretrained"):
+        read_weights(str(tmp_path))
+    with pytest.raises(InputError, match="pickled"):
+        read_weights(str(tmp_path / "pytorch_model.bin"))
+
+
+def test_missing_and_foreign_checkpoints(tmp_path):
+    with pytest.raises(InputError, match="There is no checkpoint"):
+        read_weights(str(tmp_path / "bert_model.ckpt"))
+    with pytest.raises(InputError, match="holds no checkpoint"):
+        read_weights(str(tmp_path))
+    tf.train.Checkpoint(v=tf.Variable(1.0)).write(str(tmp_path / "other"))
+    with pytest.raises(InputError, match="not of a Model Garden BERT"):
+        read_weights(str(tmp_path / "other"))
+    (tmp_path / "cut.index").write_bytes(b"damaged")
+    with pytest.raises(InputError, match="not a whole TensorFlow checkpoint"):
+        read_weights(str(tmp_path / "cut"))
+
+
+def test_a_missing_head_is_said_and_keeps_its_values(golden):
+    weights = read_weights(str(golden / "google_pretraining/init"))
+    config = BertConfig.from_json((golden / "google_pretraining/bert_config.json").read_text())
+    model = modeling.BertClassifier(config, num_labels=2)
+    before = model.head.output_weights.numpy()
+    report = assign(model, weights)
+    assert report.missing == ("output_weights", "output_bias")
+    assert "cls/predictions/output_bias" in report.unused
+    assert "output_weights, output_bias" in str(report)
+    np.testing.assert_array_equal(model.head.output_weights, before)
+
+
+def test_another_shape_is_refused_with_both(golden):
+    weights = read_weights(str(golden / "google_pretraining/init"))
+    text = (golden / "google_pretraining/bert_config.json").read_text()
+    config = BertConfig.from_dict({**json.loads(text), "vocab_size": 121})
+    model = modeling.BertEncoder(config)
+    before = model.embeddings.position_embeddings.numpy()
+    with pytest.raises(InputError, match=r"\[120, 48\].*\[121, 48\]"):
+        assign(model, weights)
+    np.testing.assert_array_equal(model.embeddings.position_embeddings, before)
+
+
+def test_too_few_layers_are_refused(golden):
+    weights = read_weights(str(golden / "google_pretraining/init"))
+    text = (golden / "google_pretraining/bert_config.json").read_text()
+    config = BertConfig.from_dict({**json.loads(text), "num_hidden_layers": 4})
+    with pytest.raises(InputError, match="lacks 16 weights"):
+        assign(modeling.BertEncoder(config), weights)

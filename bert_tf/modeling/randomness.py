@@ -80,16 +80,27 @@ class DropoutSeeds(keras.random.SeedGenerator):
         """The seed given to `use`, or else the next state; integer tensor [2]."""
         return super().next(ordered) if self._given is None else self._given
 
-    def of_layer(self, index: int) -> Any:
-        """The seed of one dropout layer; integer tensor [2].
+    def of_layer(self, index: int) -> keras.random.SeedGenerator:
+        """The source of one dropout layer's next mask, for the functions of `keras.random`.
 
         Args:
             index: The layer's `new_index`.
         """
         if self._given is None:
-            return super().next()
+            return self
         offset = (_STRIDES * np.uint64(index + 1)).astype(np.uint32).view(np.int32)
-        return self._given + ops.convert_to_tensor(offset, "int32")
+        return _Given(self._given + ops.convert_to_tensor(offset, "int32"))
+
+
+class _Given(keras.random.SeedGenerator):
+    """One seed, without state: `keras.random` takes no tensors, only generators."""
+
+    def __init__(self, seed: Any) -> None:
+        self._seed = seed
+
+    def next(self, ordered: bool = True) -> Any:
+        """The seed."""
+        return self._seed
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -11,6 +11,7 @@ and every ICU. Imports `double_array`; flatbuffers, which TensorFlow brings alon
 import os
 import sys
 import unicodedata
+from typing import Any
 
 import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
@@ -123,7 +124,7 @@ def main() -> None:
         )
     classes = np.zeros(0x110000, np.int32)
     classes[CODE_POINTS] = [character_class(code) for code in CODE_POINTS]
-    bounds = np.flatnonzero(np.diff(classes, prepend=-1)).astype(np.int32)
+    bounds: Any = np.flatnonzero(np.diff(classes, prepend=-1)).astype(np.int32)
     moving = reordered()
     split = [[ord(c) for c in unicodedata.normalize("NFD", chr(code))] for code in moving]
     np.savez_compressed(

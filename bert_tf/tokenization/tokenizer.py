@@ -1,23 +1,18 @@
 """`BertTokenizer`: text to ids in the graph, equal to the released FullTokenizer.
 
-Imports `vocabulary`, `tables`, `rare`, `wordpiece`, `packing`; TensorFlow and tensorflow_text.
+Imports `basic`, `packing`, `tables`, `vocabulary`, `wordpiece`; TensorFlow.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from bert_tf import files
-from bert_tf.tokenization import packing, rare, tables
+from bert_tf.tokenization import packing, tables
+from bert_tf.tokenization.basic import BasicTokenizer, as_batch
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, check_vocabulary, load_vocabulary
 from bert_tf.tokenization.wordpiece import WordPiece
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-# ASCII punctuation and CJK: the normalizer leaves it to the WordPiece operation to isolate them.
-_ISOLATED = r"([!-/:-@\[-`{-~" + "".join(f"\\x{{{a:X}}}-\\x{{{b:X}}}" for a, b in tables.CJK) + "])"
 
 
 class BertTokenizer(tf.Module):
@@ -69,10 +64,7 @@ class BertTokenizer(tf.Module):
             for index, mark in zip(ids, tables.SPECIAL_TOKEN_MARKS, strict=True):
                 tokens[index] = chr(mark)
         self._wordpiece = WordPiece(tokens, self.unk_id)
-        self._ordinary = rare.ordinary_text(do_lower_case)
-        normalizer = tables.load()["uncased" if do_lower_case else "cased"]
-        with tf.init_scope():
-            self._normalizer = tf.constant(normalizer)
+        self._basic = BasicTokenizer(do_lower_case, special_tokens_in_text)
 
     @property
     def vocabulary(self) -> list[str]:
@@ -93,8 +85,8 @@ class BertTokenizer(tf.Module):
         Returns:
             Ragged int32 [N, None]; for one text int32 [None].
         """
-        texts, single = _as_batch(texts)
-        ids, _, _ = self._wordpiece(self._normalize(self._prepare(texts)))
+        texts, single = as_batch(texts)
+        ids, _, _ = self._wordpiece(self._basic.normalize(texts))
         return ids.values if single else ids
 
     def words(self, texts: Any) -> Any:
@@ -106,9 +98,8 @@ class BertTokenizer(tf.Module):
         Returns:
             Ragged string [N, None]; for one text string [None].
         """
-        texts, single = _as_batch(texts)
-        normalized = self._normalize(self._prepare(texts))
-        words = tf.strings.split(tf.strings.regex_replace(normalized, _ISOLATED, r" \1 "))
+        texts, single = as_batch(texts)
+        words = self._basic.words(texts)
         return words.values if single else words
 
     def pack(self, ids_a: Any, ids_b: Any = None, seq_length: int | None = 128) -> dict[str, Any]:
@@ -132,37 +123,6 @@ class BertTokenizer(tf.Module):
         ids_a, ids_b = _as_ragged(ids_a), None if ids_b is None else _as_ragged(ids_b)
         return packing.pack(ids_a, ids_b, seq_length, self.cls_id, self.sep_id, self.pad_id)
 
-    def _prepare(self, texts: Any) -> Any:
-        """Rewrites the batch if any of its texts holds one of the rare cases."""
-        if self.special_tokens_in_text:
-            texts = _mark_special_tokens(texts)
-        return tf.cond(
-            tf.reduce_all(tf.strings.regex_full_match(texts, self._ordinary)),
-            lambda: texts,
-            lambda: rare.prepare(texts, self.do_lower_case),
-        )
-
-    def _normalize(self, texts: Any) -> Any:
-        return tf_text.FastBertNormalizer(model_buffer=self._normalizer).normalize(texts)
-
-
-def _as_batch(texts: Any) -> tuple[Any, bool]:
-    """String [N], and whether a single text was given."""
-    try:
-        texts = tf.convert_to_tensor(texts, tf.string)
-    except ValueError:  # TensorFlow's word for a str that is not valid Unicode
-        texts = tf.constant(_without_surrogates(texts), tf.string)
-    if texts.shape.rank == 0:
-        return texts[None], True
-    return tf.ensure_shape(texts, [None]), False
-
-
-def _without_surrogates(texts: Any) -> Any:
-    """Half a surrogate pair, not part of UTF-8, becomes another character that has no meaning."""
-    if isinstance(texts, str):
-        return _LONE_SURROGATE.sub("\uffff", texts)
-    return texts if isinstance(texts, bytes) else [_without_surrogates(text) for text in texts]
-
 
 def _as_ragged(ids: Any) -> Any:
     if not isinstance(ids, (tf.Tensor, tf.RaggedTensor)):
@@ -170,13 +130,3 @@ def _as_ragged(ids: Any) -> Any:
     if isinstance(ids, tf.Tensor):
         ids = tf.RaggedTensor.from_tensor(ids)
     return tf.cast(ids, tf.int32)
-
-
-def _mark_special_tokens(texts: Any) -> Any:
-    """Puts a private character, which the vocabulary knows, and blanks for each special token."""
-    marks = "".join(map(chr, tables.SPECIAL_TOKEN_MARKS))
-    texts = tf.strings.regex_replace(texts, f"[{marks}]", "\U0010ffff")
-    for token, mark in zip(SPECIAL_TOKENS, marks, strict=True):
-        blanks = " " * (len(token) - len(mark.encode()))
-        texts = tf.strings.regex_replace(texts, re.escape(token), mark + blanks)
-    return texts

@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tensorflow_text.core.pybinds import pywrap_fast_wordpiece_tokenizer_model_builder as builder
 
+from bert_tf.errors import InputError
 from bert_tf.tokenization import tables
 
 MAX_CHARACTERS = 200  # `max_input_chars_per_word` of the released WordpieceTokenizer
@@ -33,10 +34,13 @@ class WordPiece(tf.Module):
     def __init__(self, tokens: Sequence[str], unk_id: int) -> None:
         super().__init__()
         swapped = str.maketrans(tables.swaps())
-        buffer = builder.build_fast_wordpiece_model(
-            [token.translate(swapped) for token in tokens],
-            MAX_CHARACTERS, "##", tokens[unk_id], False, False,
-        )  # fmt: skip
+        try:
+            buffer = builder.build_fast_wordpiece_model(
+                [token.translate(swapped) for token in tokens],
+                MAX_CHARACTERS, "##", tokens[unk_id], False, False,
+            )  # fmt: skip
+        except RuntimeError as error:
+            raise InputError(f"The vocabulary cannot be used: {error}") from error
         self._unk_id = unk_id
         self._limit_at = _limit_position(buffer)
         with tf.init_scope():

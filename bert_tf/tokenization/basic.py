@@ -1,0 +1,110 @@
+"""`BasicTokenizer`: text to words, in the graph: cleaned, lower-cased, split at punctuation.
+
+Imports `rare`, `tables`; TensorFlow and tensorflow_text.
+"""
+
+import re
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from bert_tf.tokenization import rare, tables
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+# ASCII punctuation and CJK: the normalizer leaves it to the WordPiece operation to isolate them.
+_ISOLATED = r"([!-/:-@\[-`{-~" + "".join(f"\\x{{{a:X}}}-\\x{{{b:X}}}" for a, b in tables.CJK) + "])"
+
+
+class BasicTokenizer(tf.Module):
+    """Splits texts into words by the released rules.
+
+    Args:
+        do_lower_case: Whether to lower-case and drop accents.
+        special_tokens_in_text: Whether `[MASK]` and its like become the marks that stand for the
+            special tokens (`tables.SPECIAL_TOKEN_MARKS`).
+
+    Source: google-research/bert `tokenization.BasicTokenizer`.
+    """
+
+    def __init__(self, do_lower_case: bool = True, special_tokens_in_text: bool = False) -> None:
+        super().__init__(name="basic_tokenizer")
+        self.do_lower_case = do_lower_case
+        self.special_tokens_in_text = special_tokens_in_text
+        self._ordinary = rare.ordinary_text(do_lower_case)
+        model = tables.load()["uncased" if do_lower_case else "cased"]
+        with tf.init_scope():
+            self._normalizer = tf_text.FastBertNormalizer(model_buffer=tf.constant(model))
+
+    def words(self, texts: Any) -> Any:
+        """The words.
+
+        Args:
+            texts: string [N].
+
+        Returns:
+            Ragged string [N, None].
+        """
+        isolated = tf.strings.regex_replace(self.normalize(texts), _ISOLATED, r" \1 ")
+        return tf.strings.split(isolated)
+
+    def normalize(self, texts: Any) -> Any:
+        """The words with blanks between them, but for ASCII punctuation and CJK.
+
+        Args:
+            texts: string [N].
+
+        Returns:
+            string [N], what `WordPiece` takes.
+        """
+        if self.special_tokens_in_text:
+            texts = _mark_special_tokens(texts)
+        texts = tf.cond(
+            self._has_rare_cases(texts),
+            lambda: rare.prepare(texts, self.do_lower_case),
+            lambda: texts,
+        )
+        return self.normalize_characters(texts)
+
+    def normalize_characters(self, texts: Any) -> Any:
+        """As `normalize`, without the rules that look at more than one character."""
+        return self._normalizer.normalize(texts)
+
+    def _has_rare_cases(self, texts: Any) -> Any:
+        return ~tf.reduce_all(tf.strings.regex_full_match(texts, self._ordinary))
+
+
+def as_batch(texts: Any) -> tuple[Any, bool]:
+    """What a user gives as texts: string [N], and whether it was a single text.
+
+    Args:
+        texts: A str, a list of str, a numpy array or a string tensor, of rank 1 or 0.
+    """
+    try:
+        texts = tf.convert_to_tensor(texts, tf.string)
+    except ValueError:  # TensorFlow's word for a str that is not valid Unicode
+        texts = tf.constant(_without_surrogates(texts), tf.string)
+    if texts.shape.rank == 0:
+        return texts[None], True
+    return tf.ensure_shape(texts, [None]), False
+
+
+def _without_surrogates(texts: Any) -> Any:
+    """Half a surrogate pair, not part of UTF-8, becomes another character that has no meaning."""
+    if isinstance(texts, str):
+        return _LONE_SURROGATE.sub("\uffff", texts)
+    return texts if isinstance(texts, bytes) else [_without_surrogates(text) for text in texts]
+
+
+def _mark_special_tokens(texts: Any) -> Any:
+    """Puts a mark, which the vocabulary knows, and blanks for each special token.
+
+    The length stays as it is, so that offsets do.
+    """
+    marks = "".join(map(chr, tables.SPECIAL_TOKEN_MARKS))
+    texts = tf.strings.regex_replace(texts, f"[{marks}]", "\U0010ffff")
+    for token, mark in zip(SPECIAL_TOKENS, marks, strict=True):
+        blanks = " " * (len(token) - len(mark.encode()))
+        texts = tf.strings.regex_replace(texts, re.escape(token), mark + blanks)
+    return texts

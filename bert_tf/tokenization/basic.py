@@ -46,8 +46,10 @@ class BasicTokenizer(tf.Module):
         Returns:
             Ragged string [N, None].
         """
-        isolated = tf.strings.regex_replace(self.normalize(texts), _ISOLATED, r" \1 ")
-        return tf.strings.split(isolated)
+        texts = tf.strings.regex_replace(self.normalize(texts), _ISOLATED, r" \1 ")
+        found = tf.strings.regex_full_match(texts, f"(?s).*{rare.stand_ins()}.*")
+        texts = tf.cond(tf.reduce_any(found), lambda: rare.without_stand_ins(texts), lambda: texts)
+        return tf.strings.split(texts)
 
     def normalize(self, texts: Any) -> Any:
         """The words with blanks between them, but for ASCII punctuation and CJK.

@@ -17,7 +17,14 @@ import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 
 from bert_tf.tokenization import double_array
-from bert_tf.tokenization.tables import CASED, IGNORABLE, PATH, REMOVED, swaps
+from bert_tf.tokenization.tables import (
+    CASED,
+    IGNORABLE,
+    LATER_PUNCTUATION,
+    PATH,
+    REMOVED,
+    STAND_INS,
+)
 
 UNICODE = "14.0.0"
 CODE_POINTS = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
@@ -63,10 +70,10 @@ def normalizer(do_lower_case: bool) -> np.ndarray:
     Source: tensorflow_text `fast_bert_normalizer_model.fbs` and `fast_bert_normalizer.h` for the
     layout: a value is a flag, 24 bits of offset into the pool and 6 bits of length.
     """
-    swapped = swaps()
+    stand_ins = dict(zip(LATER_PUNCTUATION, STAND_INS, strict=True))
     pool, values = b"", {}
     for code in CODE_POINTS:
-        text = chr(swapped[code]) if code in swapped else normalized(code, do_lower_case)
+        text = chr(stand_ins[code]) if code in stand_ins else normalized(code, do_lower_case)
         if text == chr(code):
             continue
         encoded = text.encode()
@@ -122,7 +129,7 @@ def main() -> None:
         sys.exit(
             f"The tables are of Unicode {UNICODE}; this Python has {unicodedata.unidata_version}."
         )
-    classes = np.zeros(0x110000, np.int32)
+    classes: Any = np.zeros(0x110000, np.int32)
     classes[CODE_POINTS] = [character_class(code) for code in CODE_POINTS]
     bounds: Any = np.flatnonzero(np.diff(classes, prepend=-1)).astype(np.int32)
     moving = reordered()

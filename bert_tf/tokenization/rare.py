@@ -64,6 +64,28 @@ def prepare_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     return tf.strings.unicode_encode(codes, "UTF-8"), tf.concat([origins, ends], axis=1)
 
 
+def stand_ins() -> str:
+    """A regular expression that finds what stands for later punctuation in normalized text."""
+    return f"[\\x{{{tables.STAND_INS[0]:X}}}-\\x{{{tables.STAND_INS[-1]:X}}}]"
+
+
+def without_stand_ins(texts: Any) -> Any:
+    """Puts the characters themselves where something stands for them.
+
+    Args:
+        texts: string [N], normalized.
+
+    Returns:
+        string [N].
+    """
+    codes = tf.strings.unicode_decode(texts, "UTF-8")
+    index = codes.values - tables.STAND_INS[0]
+    found = (index >= 0) & (index < len(tables.STAND_INS))
+    restored = tf.gather(tables.LATER_PUNCTUATION, tf.where(found, index, 0))
+    flat = tf.where(found, restored, codes.values)
+    return tf.strings.unicode_encode(codes.with_values(flat), "UTF-8")
+
+
 def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     """Code points, ragged int32 [N, characters], and their starts in bytes, int64 [all]."""
     codes, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")

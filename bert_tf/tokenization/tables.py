@@ -24,19 +24,11 @@ LATER_PUNCTUATION = (
     0x113D8, *range(0x11B00, 0x11B0A), 0x11BE1, *range(0x11F43, 0x11F50), 0x16D6D, 0x16D6E,
     0x16D6F, 0x1E5FF,
 )  # fmt: skip
+# What stands for them between the normalizer and the WordPiece operation: tag characters, category
+# Cf, which the rules remove, so that normalized text holds none of its own.
+STAND_INS = range(0xE0020, 0xE0020 + len(LATER_PUNCTUATION))
 # What stands for the special tokens where a text may hold them: private use.
 SPECIAL_TOKEN_MARKS = range(0x10FFF0, 0x10FFF5)
-
-
-def swaps() -> dict[int, int]:
-    """Later punctuation and private use code points, exchanged for each other.
-
-    Done to text and vocabulary alike, this changes no result, and keeps ICU from seeing the
-    punctuation: private use never changes its category.
-    """
-    private = range(0x10FF00, 0x10FF00 + len(LATER_PUNCTUATION))
-    there = dict(zip(LATER_PUNCTUATION, private, strict=True))
-    return there | {replacement: code for code, replacement in there.items()}
 
 
 @functools.cache

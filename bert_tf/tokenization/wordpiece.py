@@ -33,10 +33,10 @@ class WordPiece(tf.Module):
 
     def __init__(self, tokens: Sequence[str], unk_id: int) -> None:
         super().__init__()
-        swapped = str.maketrans(tables.swaps())
+        stand_ins = dict(zip(tables.LATER_PUNCTUATION, tables.STAND_INS, strict=True))
         try:
             buffer = builder.build_fast_wordpiece_model(
-                [token.translate(swapped) for token in tokens],
+                [token.translate(stand_ins) for token in tokens],
                 MAX_CHARACTERS, "##", tokens[unk_id], False, False,
             )  # fmt: skip
         except RuntimeError as error:

@@ -1,0 +1,116 @@
+"""The released tokenizer, written anew from its rules in plain Python. Imports none of ours.
+
+Source: google-research/bert tokenization.py, as described in its README and comments: decode as
+UTF-8 leaving out what is not, clean, isolate CJK, split at blanks, lower-case and drop accents,
+split at punctuation, then greedy longest match first.
+"""
+
+import unicodedata
+
+CJK = [
+    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
+]  # fmt: skip
+
+
+def to_unicode(text):
+    return text.decode("utf-8", "ignore") if isinstance(text, bytes) else text
+
+
+def is_whitespace(character):
+    return character in " \t\n\r" or unicodedata.category(character) == "Zs"
+
+
+def is_control(character):
+    return character not in "\t\n\r" and unicodedata.category(character) in ("Cc", "Cf")
+
+
+def is_punctuation(character):
+    code = ord(character)
+    if 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126:
+        return True
+    return unicodedata.category(character).startswith("P")
+
+
+def clean(text):
+    kept = []
+    for character in text:
+        if ord(character) in (0, 0xFFFD) or is_control(character):
+            continue
+        kept.append(" " if is_whitespace(character) else character)
+    return "".join(kept)
+
+
+def space_cjk(text):
+    return "".join(
+        f" {character} " if any(a <= ord(character) <= b for a, b in CJK) else character
+        for character in text
+    )
+
+
+def strip_accents(text):
+    decomposed = unicodedata.normalize("NFD", text)
+    return "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+
+
+def split_punctuation(text):
+    return "".join(f" {c} " if is_punctuation(c) else c for c in text)
+
+
+def words(text, do_lower_case):
+    """The words of a str or of bytes."""
+    result = []
+    for token in space_cjk(clean(to_unicode(text))).split():
+        if do_lower_case:
+            token = strip_accents(token.lower())
+        result += split_punctuation(token).split()
+    return result
+
+
+def pieces(word, vocabulary):
+    """The WordPiece tokens of a word."""
+    if len(word) > 200:
+        return ["[UNK]"]
+    found, start = [], 0
+    while start < len(word):
+        for end in range(len(word), start, -1):
+            piece = ("##" if start else "") + word[start:end]
+            if piece in vocabulary:
+                break
+        else:
+            return ["[UNK]"]
+        found.append(piece)
+        start = end
+    return found
+
+
+class Tokenizer:
+    """From texts to ids.
+
+    Args:
+        tokens: The vocabulary, in the order of the ids.
+        do_lower_case: Whether to lower-case and drop accents.
+    """
+
+    def __init__(self, tokens, do_lower_case):
+        self.ids = {}
+        for index, token in enumerate(tokens):
+            self.ids[token.strip()] = index
+        self.do_lower_case = do_lower_case
+        self.known = {}
+
+    def tokenize(self, text):
+        result = []
+        for word in words(text, self.do_lower_case):
+            if word not in self.known:
+                self.known[word] = [self.ids[piece] for piece in pieces(word, self.ids)]
+            result += self.known[word]
+        return result
+
+
+def truncate(ids_a, ids_b, room):
+    """Pops from the end of the longer, of B on a tie, until both fit."""
+    ids_a, ids_b = list(ids_a), list(ids_b)
+    while len(ids_a) + len(ids_b) > room:
+        (ids_a if len(ids_a) > len(ids_b) else ids_b).pop()
+    return ids_a, ids_b

@@ -51,7 +51,6 @@ def training_batches(
     dataset = dataset.interleave(
         lambda path: tf.data.TFRecordDataset(path, _compression(paths)),
         cycle_length=min(len(paths), _FILES_AT_ONCE),
-        deterministic=True,
     )
     dataset = dataset.shuffle(shuffle_buffer_size, seed, reshuffle_each_iteration=True)
     dataset = dataset.repeat().batch(batch_size, drop_remainder=True)

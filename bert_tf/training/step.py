@@ -154,5 +154,5 @@ def _own_part(batch: Tensors, context: Any) -> tuple[dict[str, Any], Any]:
     if replicas == 1:
         return dict(batch), 0
     replica = context.replica_id_in_sync_group
-    parts = {name: tf.split(value, replicas)[int(replica)] for name, value in batch.items()}
+    parts = {name: tf.stack(tf.split(value, replicas))[replica] for name, value in batch.items()}
     return parts, replica

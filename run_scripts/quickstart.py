@@ -1,0 +1,228 @@
+"""From raw text to answers on this machine: the main job, end to end.
+
+    bash run_scripts/quickstart.sh [--smoke] [--output_dir=quickstart_output]
+
+Makes sample text from the documentation of Python and of the installed libraries, learns a
+vocabulary, writes records, pretrains a small BERT with held-out evaluation, fine-tunes a classifier
+that says which library a passage is from, exports it, and answers raw text in a process that knows
+nothing of this project. A stage that is done is not done again; interrupted, it goes on.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from absl import flags
+
+from bert_tf import command_line
+from bert_tf.config import BertConfig
+from bert_tf.files import read_text, write_json, write_text
+from run_scripts import quickstart_report as report
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("output_dir", "quickstart_output", "Where all results go.")
+flags.DEFINE_bool("smoke", False, "Do the same in small, in under 2 minutes.")
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How much of everything."""
+
+    documents: int
+    vocab_size: int
+    config: BertConfig
+    max_seq_length: int
+    max_predictions_per_seq: int
+    dupe_factor: int
+    train_batch_size: int
+    num_train_steps: int
+    learning_rate: float
+    num_train_epochs: float
+
+
+FULL = Size(
+    documents=0,
+    vocab_size=8000,
+    config=BertConfig.named("mini", 8000, max_position_embeddings=128),
+    max_seq_length=64,
+    max_predictions_per_seq=10,
+    dupe_factor=5,
+    train_batch_size=32,
+    num_train_steps=3000,
+    learning_rate=1e-3,
+    num_train_epochs=2.0,
+)
+SMOKE = Size(
+    documents=2000,
+    vocab_size=3000,
+    config=BertConfig.named("tiny", 3000, max_position_embeddings=128),
+    max_seq_length=64,
+    max_predictions_per_seq=10,
+    dupe_factor=2,
+    train_batch_size=32,
+    num_train_steps=200,
+    learning_rate=1e-3,
+    num_train_epochs=1.0,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A step of the main job.
+
+    Attributes:
+        name: As the table names it.
+        commands: What it runs, one after the other.
+        result: Its main result, relative to the output folder.
+    """
+
+    name: str
+    commands: Sequence[Sequence[str]]
+    result: str
+
+
+def stages(size: Size, folder: str) -> Iterator[Stage]:
+    """The main job as commands that a user could type."""
+
+    def main(script: str, **values: object) -> list[str]:
+        given = (f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
+                 for name, value in values.items())  # fmt: skip
+        return [sys.executable, str(ROOT / script), *given]
+
+    text, vocab = f"{folder}/sample/corpus", f"{folder}/vocab.txt"
+    records, classification = f"{folder}/records", f"{folder}/sample/classification"
+    pretrained, classifier = f"{folder}/pretrained", f"{folder}/classifier"
+    yield Stage(
+        "sample data",
+        [main("data_prep/make_sample_data.py", output_dir=f"{folder}/sample",
+              max_documents=size.documents)],
+        "sample",
+    )  # fmt: skip
+    yield Stage(
+        "vocabulary",
+        [main("data_prep/train_vocabulary.py", input_file=f"{text}/train.txt", output_file=vocab,
+              vocab_size=size.vocab_size, num_unused_tokens=0)],
+        "vocab.txt",
+    )  # fmt: skip
+    lengths = {
+        "max_seq_length": size.max_seq_length,
+        "max_predictions_per_seq": size.max_predictions_per_seq,
+    }
+    yield Stage(
+        "records",
+        [main("data_prep/create_pretraining_data.py", input_file=f"{text}/{part}.txt",
+              output_file=f"{records}/{part}.tfrecord", vocab_file=vocab,
+              dupe_factor=size.dupe_factor if part == "train" else 1, **lengths)
+         for part in ("train", "heldout")],
+        "records",
+    )  # fmt: skip
+    steps = size.num_train_steps
+    yield Stage(
+        "pretraining",
+        [main("run_scripts/run_pretraining.py", input_file=f"{records}/train.tfrecord",
+              eval_input_file=f"{records}/heldout.tfrecord", output_dir=pretrained,
+              bert_config_file=f"{folder}/bert_config.json", vocab_file=vocab, do_train=True,
+              do_eval=True, train_batch_size=size.train_batch_size, eval_batch_size=64,
+              num_train_steps=steps, num_warmup_steps=steps // 10, max_eval_steps=0,
+              learning_rate=size.learning_rate, eval_steps=steps // 6,
+              save_checkpoints_steps=steps // 6, **lengths)],
+        "pretrained",
+    )  # fmt: skip
+    yield Stage(
+        "fine-tuning",
+        [main("run_scripts/run_classifier.py", task_name="custom", data_dir=classification,
+              init_checkpoint=pretrained, output_dir=classifier, do_train=True, do_eval=True,
+              do_predict=True, max_seq_length=size.max_seq_length, train_batch_size=32,
+              eval_batch_size=64, predict_batch_size=64, learning_rate=3e-4,
+              num_train_epochs=size.num_train_epochs)],
+        "classifier",
+    )  # fmt: skip
+    yield Stage(
+        "export",
+        [main("run_scripts/export_model.py", checkpoint=classifier, export_dir=f"{folder}/export")],
+        "export",
+    )
+    yield Stage(
+        "answers",
+        [[sys.executable, "-I", "-c", report.ANSWER, f"{folder}/export/1",
+          f"{classification}/test.tsv", f"{folder}/answers.json"]],
+        "answers.json",
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Runs the stages that are not done, then prints what they gave."""
+    size = SMOKE if FLAGS.smoke else FULL
+    folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
+    write_text(f"{folder}/bert_config.json", size.config.to_json())
+    key, secs = "", {}
+    for stage in stages(size, folder):
+        commands = [list(command) for command in stage.commands]
+        key = hashlib.sha256(json.dumps([key, commands]).encode()).hexdigest()
+        secs[stage.name] = run_stage(stage, key, folder)
+    print(report.table(folder, secs))
+
+
+def run_stage(stage: Stage, key: str, folder: str) -> float:
+    """Runs a stage unless it is done.
+
+    Args:
+        stage: The stage.
+        key: Changes whenever its commands, or those of a stage before it, do.
+        folder: Where results go; `stages/<name>.json` there says that a stage is done.
+
+    Returns:
+        Seconds it took, over all its attempts.
+    """
+    path = f"{folder}/stages/{stage.name.replace(' ', '_')}.json"
+    note = json.loads(read_text(path)) if os.path.exists(path) else {}
+    if note.get("key") != key:
+        note = {"key": key, "secs": 0.0, "done": False}
+        discard(folder, stage)
+    if note["done"]:
+        print(f"== {stage.name}: done before", file=sys.stderr)
+        return float(note["secs"])
+    print(f"== {stage.name}", file=sys.stderr)
+    started = time.monotonic()
+    try:
+        for command in stage.commands:
+            if "-c" not in command:
+                print("$ " + shlex.join(command), file=sys.stderr)
+            subprocess.run(command, check=True)
+        note["done"] = True
+    except subprocess.CalledProcessError as error:
+        # The main has said what is wrong.
+        sys.exit(error.returncode)
+    finally:
+        note["secs"] += time.monotonic() - started
+        write_json(path, note)
+    return float(note["secs"])
+
+
+def discard(folder: str, stage: Stage) -> None:
+    """Removes what a stage left that was run otherwise than it is to be run now."""
+    import shutil
+
+    path = f"{folder}/{stage.result}"
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.remove(path)
+
+
+def run() -> None:
+    """The console script."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,167 @@
+"""What the quickstart's stages gave: a table with each figure beside what guessing would reach."""
+
+import collections
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from bert_tf import features
+from bert_tf.files import read_text
+
+# Runs with `python -I -c`: tensorflow and tensorflow_text are all it may import.
+ANSWER = """
+import json, os, sys, time
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+import tensorflow as tf, tensorflow_text
+model_dir, test_file, output_file = sys.argv[1:]
+model = tf.saved_model.load(model_dir).signatures["serving_default"]
+lines = open(test_file, encoding="utf-8").read().split("\\n")[1:]
+rows = [line.split("\\t") for line in lines if line]
+texts, wanted = [row[0] for row in rows], [row[1] for row in rows]
+model(text=tf.constant(texts[:64]))
+started, labels, sure = time.monotonic(), [], []
+for first in range(0, len(texts), 64):
+    answer = model(text=tf.constant(texts[first : first + 64]))
+    labels += [label.decode() for label in answer["label"].numpy()]
+    sure += answer["probabilities"].numpy().max(axis=1).tolist()
+secs = time.monotonic() - started
+ours = sorted(name for name in sys.modules if name.split(".")[0] in ("bert_tf", "data_prep"))
+assert not ours, f"imported {ours}"
+for text, label, probability in list(zip(texts, labels, sure))[:5]:
+    print(f"{label:12s} {probability:.2f}  {text[:100]}")
+right = sum(label == other for label, other in zip(labels, wanted))
+with open(output_file + ".tmp", "w") as file:
+    json.dump({"texts": len(texts), "secs": secs, "accuracy": right / len(texts)}, file)
+os.replace(output_file + ".tmp", output_file)
+"""
+
+
+def table(folder: str, secs: dict[str, float]) -> str:
+    """The table, and what to do next."""
+    rows = [("stage", "time", "throughput", "held-out figure", "result")]
+    for name, row in (
+        ("sample data", _sample(folder)),
+        ("vocabulary", _vocabulary(folder)),
+        ("records", _records(folder)),
+        ("pretraining", _pretraining(folder)),
+        ("fine-tuning", _finetuning(folder)),
+        ("export", ("", "", "export/1")),
+        ("answers", _answers(folder)),
+    ):
+        units, figure, path = row
+        rate = f"{float(units.split()[0]) / secs[name]:,.0f} {units.split()[1]}/s" if units else ""
+        rows.append((name, f"{secs[name]:.0f} s", rate, figure, path))
+    rows.append(("all", f"{sum(secs.values()):.0f} s", "", "", folder))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join(["", *lines, "", *_next_steps(folder)])
+
+
+Row = tuple[str, str, str]
+
+
+def _sample(folder: str) -> Row:
+    megabytes = os.path.getsize(f"{folder}/sample/corpus/train.txt") / 1e6
+    documents = _documents(f"{folder}/sample/corpus/heldout.txt")
+    return f"{megabytes} MB", f"{documents:,} documents held out", "sample/"
+
+
+def _vocabulary(folder: str) -> Row:
+    megabytes = os.path.getsize(f"{folder}/sample/corpus/train.txt") / 1e6
+    entries = read_text(f"{folder}/vocab.txt").count("\n")
+    return f"{megabytes} MB", f"{entries:,} entries", "vocab.txt"
+
+
+def _records(folder: str) -> Row:
+    train, held_out = (_stats(folder, part)["examples"] for part in ("train", "heldout"))
+    return f"{train + held_out} examples", f"{held_out:,} of {train + held_out:,}", "records/"
+
+
+def _pretraining(folder: str) -> Row:
+    lines = [
+        json.loads(line)
+        for line in read_text(f"{folder}/pretrained/metrics.jsonl").split("\n")
+        if line
+    ]
+    config = json.loads(read_text(f"{folder}/pretrained/training_config.json"))
+    results = _results(f"{folder}/pretrained/eval_results.txt")
+    guesses = guessing(f"{folder}/records/heldout.tfrecord", config["data"])
+    held_out = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
+    two_thirds = next(loss for step, loss in held_out if 3 * step >= 2 * held_out[-1][0])
+    figure = (
+        f"masked LM {results['masked_lm_accuracy']:.1%} (most frequent token "
+        f"{guesses['masked_lm_accuracy']:.1%}), next sentence "
+        f"{results['next_sentence_accuracy']:.1%} (most frequent label "
+        f"{guesses['next_sentence_accuracy']:.1%}), loss {held_out[-1][1]:.3f} "
+        f"(at two thirds {two_thirds:.3f})"
+    )
+    examples = config["num_train_steps"] * config["global_batch_size"]
+    return f"{examples} examples", figure, "pretrained/"
+
+
+def _finetuning(folder: str) -> Row:
+    config = json.loads(read_text(f"{folder}/classifier/training_config.json"))
+    results = _results(f"{folder}/classifier/eval_results.txt")
+    lines = read_text(f"{folder}/sample/classification/dev.tsv").split("\n")[1:]
+    labels = collections.Counter(line.split("\t")[1] for line in lines if line)
+    majority = max(labels.values()) / sum(labels.values())
+    figure = f"accuracy {results['eval_accuracy']:.1%} (most frequent label {majority:.1%})"
+    examples = config["num_train_steps"] * config["global_batch_size"]
+    return f"{examples} examples", figure, "classifier/"
+
+
+def _answers(folder: str) -> Row:
+    answers = json.loads(read_text(f"{folder}/answers.json"))
+    rate = answers["texts"] / answers["secs"]
+    figure = (
+        f"accuracy {answers['accuracy']:.1%} of {answers['texts']:,} texts, {rate:,.0f} texts/s"
+    )
+    return "", figure, "answers.json"
+
+
+def guessing(records: str, lengths: dict[str, Any]) -> dict[str, float]:
+    """What always giving the most frequent answer of these records would reach."""
+    import tensorflow as tf
+
+    sizes = {"S": lengths["max_seq_length"], "P": lengths["max_predictions_per_seq"]}
+    tokens: collections.Counter[int] = collections.Counter()
+    labels: collections.Counter[int] = collections.Counter()
+    parse = features.parser(features.PRETRAINING, sizes)
+    for batch in tf.data.TFRecordDataset(records).batch(4096).map(parse).as_numpy_iterator():
+        tokens.update(batch["masked_lm_ids"][batch["masked_lm_weights"] > 0].tolist())
+        labels.update(np.ravel(batch["next_sentence_labels"]).tolist())
+    return {
+        "masked_lm_accuracy": max(tokens.values()) / sum(tokens.values()),
+        "next_sentence_accuracy": max(labels.values()) / sum(labels.values()),
+    }
+
+
+def _stats(folder: str, part: str) -> dict[str, Any]:
+    return json.loads(read_text(f"{folder}/records/{part}.stats.json"))
+
+
+def _results(path: str) -> dict[str, float]:
+    pairs = (line.split(" = ") for line in read_text(path).splitlines())
+    return {name: float(value) for name, value in pairs}
+
+
+def _documents(path: str) -> int:
+    return sum(1 for document in read_text(path).split("\n\n") if document.strip())
+
+
+def _next_steps(folder: str) -> list[str]:
+    short = os.path.relpath(folder)
+    python = ".venv/bin/python"
+    return [
+        "What next:",
+        f"  .venv/bin/tensorboard --logdir {short}          the curves",
+        f"  {python} run_scripts/predict.py --model={short}/export \\",
+        '      --text="Returns the element-wise sine of the input array."',
+        f"  {python} run_scripts/run_classifier.py --help   a classifier of your own texts",
+        f"  {python} run_scripts/run_pretraining.py --help  a BERT of your own texts",
+    ]

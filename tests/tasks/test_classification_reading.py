@@ -1,0 +1,109 @@
+"""Files -> examples, on literal files and on GLUE's own."""
+
+import csv
+
+import pytest
+
+from bert_tf.errors import InputError
+from bert_tf.tasks import TASKS
+from bert_tf.tasks.glue import tasks as glue
+from bert_tf.tasks.glue.reading import TextExample
+
+
+def write(folder, name, text):
+    (folder / name).write_text(text, encoding="utf-8", newline="")
+    return str(folder)
+
+
+def test_mrpc_columns(tmp_path):
+    header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    folder = write(tmp_path, "dev.tsv", header + '1\t11\t12\tHe said " no .\tNo , he said .\r\n')
+    assert glue.MRPC.read(folder, "dev") == [TextExample('He said " no .', "No , he said .", "1")]
+
+
+def test_cola_has_no_header_in_train_but_in_test(tmp_path):
+    write(tmp_path, "train.tsv", "gj04\t1\t\tThey drank the pub dry.\n")
+    folder = write(tmp_path, "test.tsv", "index\tsentence\n0\tBill whistled.\n")
+    assert glue.COLA.read(folder, "train") == [TextExample("They drank the pub dry.", None, "1")]
+    assert glue.COLA.read(folder, "test") == [TextExample("Bill whistled.")]
+
+
+def test_sst2_test_has_an_index(tmp_path):
+    folder = write(tmp_path, "test.tsv", "index\tsentence\n0\tuneasy mishmash\n")
+    assert glue.SST2.read(folder, "test") == [TextExample("uneasy mishmash")]
+
+
+# Lines of the official files; those of CoLA's train and dev have no header.
+COUNTS = {
+    ("mrpc", "train"): 3668, ("mrpc", "dev"): 408, ("mrpc", "test"): 1725,
+    ("sst-2", "train"): 67349, ("sst-2", "dev"): 872, ("sst-2", "test"): 1821,
+    ("cola", "train"): 8551, ("cola", "dev"): 1043, ("cola", "test"): 1063,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "split"), COUNTS)
+def test_official_counts(test_data, name, split):
+    folder = {"mrpc": "MRPC", "sst-2": "SST-2", "cola": "CoLA"}[name]
+    examples = TASKS[name].read(str(test_data / "data/glue" / folder), split)
+    assert len(examples) == COUNTS[name, split]
+    assert all(example.text_a.strip() for example in examples)
+    assert {example.label for example in examples} == ({None} if split == "test" else {"0", "1"})
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_custom_formats_agree(tmp_path, suffix):
+    rows = [{"q": "one, two", "a": "naïve", "label": "x"}, {"q": "three", "a": "四", "label": "y"}]
+    with open(tmp_path / f"train.{suffix}", "w", encoding="utf-8", newline="") as file:
+        if suffix == "jsonl":
+            import json
+
+            file.write("".join(json.dumps(row) + "\n" for row in rows))
+        else:
+            writer = csv.DictWriter(
+                file, ["q", "a", "label"], delimiter="\t" if suffix == "tsv" else ","
+            )
+            writer.writeheader()
+            writer.writerows(rows)
+    task = glue.custom("q", "a", "label", ["x", "y"])
+    assert task.read(str(tmp_path), "train") == [
+        TextExample("one, two", "naïve", "x"),
+        TextExample("three", "四", "y"),
+    ]
+    assert glue.labels_of(str(tmp_path), "q", "label") == ["x", "y"]
+
+
+def test_custom_csv_keeps_line_breaks_in_quotes(tmp_path):
+    folder = write(tmp_path, "dev.csv", 'sentence,label\n"one\ntwo",a\n')
+    task = glue.custom("sentence", None, "label", ["a"])
+    assert task.read(folder, "dev") == [TextExample("one\ntwo", None, "a")]
+
+
+def test_a_test_file_needs_no_label(tmp_path):
+    folder = write(tmp_path, "test.tsv", "sentence\nhello\n")
+    assert glue.custom("sentence", None, "label", ["a"]).read(folder, "test") == [
+        TextExample("hello")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "text", "message"),
+    [
+        (glue.SST2, "dev.tsv", "sentence\tlabel\nfine\t2\n", r"line 2: .* '2' is not one of"),
+        (glue.MRPC, "dev.tsv", "a\tb\nx\ty\n", r"line 2: 2 columns, but column 5 is needed"),
+        (glue.SST2, "dev.tsv", "sentence\tlabel\nonly\n", r"line 2: 1 columns"),
+        (glue.custom("s", None, "label", ["a"]), "dev.tsv", "t\tlabel\nx\ta\n", r"no column 's'"),
+        (glue.custom("s", None, "label", ["a"]), "dev.tsv", "s\tlabel\nx\tb\n", r"line 2: .* 'b'"),
+        (glue.custom("s", None, "label", ["a"]), "dev.jsonl", '{"s": 1', r"line 1 is not JSON"),
+        (glue.custom("s", None, "label", ["a"]), "dev.jsonl", "[1]", r"a JSON object is needed"),
+        (glue.custom("s", None, "label", ["a"]), "dev.txt", "x", r"has none of dev.tsv, dev.csv"),
+    ],
+)  # fmt: skip
+def test_bad_files_are_named(tmp_path, task, name, text, message):
+    with pytest.raises(InputError, match=message):
+        task.read(write(tmp_path, name, text), "dev")
+
+
+def test_not_utf8_names_the_line(tmp_path):
+    (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\nok\t1\ncaf\xe9\t1\n")
+    with pytest.raises(InputError, match=r"not UTF-8: byte 0xe9 in line 3"):
+        glue.SST2.read(str(tmp_path), "dev")

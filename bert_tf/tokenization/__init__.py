@@ -2,8 +2,9 @@
 
 Read in this order: `vocabulary` (vocab.txt and its checks), `tokenizer` (`BertTokenizer`, what
 everyone uses), `basic` (text to words), `rare` (the rules that look at more than one character),
-`wordpiece` (words to ids), `packing` ([CLS] A [SEP] B [SEP]), `tables` (the characters, frozen at
-Unicode 14.0), `make_tables` and `double_array` (the script that made them).
+`wordpiece` (words to ids), `offsets` (back to places in the text), `packing` ([CLS] A [SEP] B
+[SEP]), `tables` (the characters, frozen at Unicode 14.0), `make_tables` and `double_array` (the
+script that made them).
 
 May import: `errors`, `files`, tensorflow, tensorflow_text.
 """

@@ -1,6 +1,6 @@
 """`BasicTokenizer`: text to words, in the graph: cleaned, lower-cased, split at punctuation.
 
-Imports `rare`, `tables`; TensorFlow and tensorflow_text.
+Imports `offsets`, `rare`, `tables`; TensorFlow and tensorflow_text.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from bert_tf.tokenization import rare, tables
+from bert_tf.tokenization import offsets, rare, tables
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -68,6 +68,30 @@ class BasicTokenizer(tf.Module):
             lambda: texts,
         )
         return self.normalize_characters(texts)
+
+    def normalize_with_offsets(self, texts: Any) -> tuple[Any, Any]:
+        """As `normalize`, and where each byte comes from.
+
+        Args:
+            texts: string [N].
+
+        Returns:
+            The normalized texts, string [N], and their origins in the texts, as in
+            `offsets.in_original`, ragged int64 [N, bytes + 1].
+        """
+        if self.special_tokens_in_text:
+            texts = _mark_special_tokens(texts)
+
+        def rewritten() -> tuple[Any, Any]:
+            prepared, inner = rare.prepare_with_offsets(texts, self.do_lower_case)
+            normalized, outer = self._normalizer.normalize_with_offsets(prepared)
+            return normalized, offsets.composed(outer, inner)
+
+        return tf.cond(
+            self._has_rare_cases(texts),
+            rewritten,
+            lambda: self._normalizer.normalize_with_offsets(texts),
+        )
 
     def normalize_characters(self, texts: Any) -> Any:
         """As `normalize`, without the rules that look at more than one character."""

@@ -60,7 +60,7 @@ def prepare_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     counts = tf.RaggedTensor.from_row_splits(sizes, codes.row_splits, validate=False)
     lengths = tf.reduce_sum(counts, axis=1)
     origins = tf.RaggedTensor.from_row_lengths(tf.repeat(starts, sizes), lengths, validate=False)
-    ends = tf.strings.length(texts, out_type=tf.int64)[:, None]
+    ends = tf.cast(tf.strings.length(texts), tf.int64)[:, None]
     return tf.strings.unicode_encode(codes, "UTF-8"), tf.concat([origins, ends], axis=1)
 
 

@@ -1,6 +1,6 @@
 """`BertTokenizer`: text to ids in the graph, equal to the released FullTokenizer.
 
-Imports `basic`, `packing`, `tables`, `vocabulary`, `wordpiece`; TensorFlow.
+Imports `basic`, `offsets`, `packing`, `tables`, `vocabulary`, `wordpiece`; TensorFlow.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf import files
-from bert_tf.tokenization import packing, tables
+from bert_tf.tokenization import offsets, packing, tables
 from bert_tf.tokenization.basic import BasicTokenizer, as_batch
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, check_vocabulary, load_vocabulary
 from bert_tf.tokenization.wordpiece import WordPiece
@@ -89,6 +89,57 @@ class BertTokenizer(tf.Module):
         ids, _, _ = self._wordpiece(self._basic.normalize(texts))
         return ids.values if single else ids
 
+    def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
+        """Ids, and where each token stands in the texts as given.
+
+        Args:
+            texts: Texts, [N] or one.
+
+        Returns:
+            Ids, int32, and starts and exclusive ends, int64, in bytes: three ragged tensors
+            [N, None]; for one text [None]. A span covers what is dropped behind its characters,
+            such as accents. `in_characters` gives offsets as Python counts them.
+        """
+        texts, single = as_batch(texts)
+        normalized, origins = self._basic.normalize_with_offsets(texts)
+        ids, starts, ends = self._wordpiece(normalized)
+        longer = self._beyond_marks(normalized, starts, ends)
+        starts, ends = offsets.in_original(texts, origins, starts, ends)
+        if self.special_tokens_in_text:
+            ends = ends.with_values(ends.values + longer)
+        return (ids.values, starts.values, ends.values) if single else (ids, starts, ends)
+
+    def in_characters(self, texts: Any, byte_offsets: Any) -> Any:
+        """Starts or ends of `tokenize_with_offsets` in characters instead of bytes.
+
+        Args:
+            texts: The texts, [N] or one; UTF-8.
+            byte_offsets: Ragged int [N, None]; for one text int [None].
+
+        Returns:
+            int64, of the same shape.
+        """
+        texts, single = as_batch(texts)
+        if single:
+            byte_offsets = tf.RaggedTensor.from_tensor(tf.convert_to_tensor(byte_offsets)[None])
+        result = offsets.in_characters(texts, byte_offsets)
+        return result.values if single else result
+
+    def tokenize_in_lite(self, texts: Any) -> Any:
+        """As `tokenize`, with nothing but the operations that TFLite has with tensorflow-text's.
+
+        These results may differ from those of `tokenize`: of text that is not UTF-8; of a capital
+        sigma at the end of a word; of words over 200 characters, which are unknown from 800 bytes
+        on only; of the few marks that canonical ordering moves and that are no accents.
+
+        Args:
+            texts: string [N].
+
+        Returns:
+            Ragged int32 [N, None].
+        """
+        return self._wordpiece.with_byte_limit(self._basic.normalize_characters(texts))
+
     def words(self, texts: Any) -> Any:
         """The words before WordPiece: normalized, and split at blanks and punctuation.
 
@@ -122,6 +173,36 @@ class BertTokenizer(tf.Module):
         """
         ids_a, ids_b = _as_ragged(ids_a), None if ids_b is None else _as_ragged(ids_b)
         return packing.pack(ids_a, ids_b, seq_length, self.cls_id, self.sep_id, self.pad_id)
+
+    def detokenize(self, ids: Any) -> Any:
+        """Text from ids: pieces joined to words, words with blanks between them.
+
+        [PAD], [CLS] and [SEP] are left out.
+
+        Args:
+            ids: int [N, None], ragged or not, or [None].
+
+        Returns:
+            string [N], or one string.
+        """
+        texts = [
+            "" if token in ("[PAD]", "[CLS]", "[SEP]") else f" {token}" for token in self._tokens
+        ]
+        joined = tf.strings.reduce_join(tf.gather(tf.constant(texts), ids), axis=-1)
+        return tf.strings.strip(tf.strings.regex_replace(joined, " ##", ""))
+
+    def _beyond_marks(self, normalized: Any, starts: Any, ends: Any) -> Any:
+        """How much longer than its mark each special token is in the text: int64 [tokens]."""
+        if not self.special_tokens_in_text:
+            return None
+        rows = starts.value_rowids()
+        lengths = ends.values - starts.values
+        pieces = tf.strings.substr(tf.gather(normalized, rows), starts.values, lengths)
+        longer = tf.zeros_like(lengths)
+        for token, mark in zip(SPECIAL_TOKENS, tables.SPECIAL_TOKEN_MARKS, strict=True):
+            text = chr(mark)
+            longer += tf.where(pieces == text, tf.constant(len(token), tf.int64) - lengths, 0)
+        return longer
 
 
 def _as_ragged(ids: Any) -> Any:

@@ -55,7 +55,7 @@ class WordPiece(tf.Module):
         Returns:
             Three ragged tensors [N, None]: ids int32, starts and ends int64.
         """
-        ids, starts, ends = self.without_long_words(texts)
+        ids, starts, ends = self._run(texts, self._model)
         too_long = (ids.values == self._unk_id) & (ends.values - starts.values > MAX_CHARACTERS)
         flat = (ids.values, starts.values, ends.values, ids.row_splits)
         *values, splits = tf.cond(
@@ -66,9 +66,15 @@ class WordPiece(tf.Module):
         )
         return ids, starts, ends
 
-    def without_long_words(self, texts: Any) -> tuple[Any, Any, Any]:
-        """As a call, but a word over 200 bytes is unknown whatever its characters."""
-        return self._run(texts, self._model)
+    def with_byte_limit(self, texts: Any) -> Any:
+        """Ids only, int32 [N, None], with one limit of 800 bytes a word, whatever its characters.
+
+        The limit lets through every word of 200 characters.
+        """
+        with tf.init_scope():
+            model = self._with_limit(_MAX_BYTES)
+        ids, _, _ = self._run(texts, model)
+        return ids
 
     def _run(self, texts: Any, model: Any) -> tuple[Any, Any, Any]:
         tokenizer = tf_text.FastWordpieceTokenizer(model_buffer=model, token_out_type=tf.int32)

@@ -11,6 +11,11 @@ writes about 12 MB of text in less than a minute on two cores:
     sample/corpus/{train,heldout}.txt          for pretraining: one sentence a line, a blank line
                                                after each document
     sample/classification/{train,dev,test}.tsv sentence, label: which library a passage is from
+    sample/pairs/{train,dev,test}.tsv          MRPC's columns: from the same entry or not
+    sample/squad/{train,dev}-v{1.1,2.0}.json   SQuAD's JSON: what an argument means
+    sample/swag/{train,val,test}.csv           SWAG's columns: which sentence continues this one
+    sample/ner/{train,dev,test}.conll          CoNLL-2003's columns: which words are code
+    sample/README.txt                          how each was made
     sample/stats.json                          counts, package versions, SHA-256 of each file
 
 Nothing leaks from training to evaluation: documents that share any eight words in a row are all on

@@ -33,8 +33,11 @@ class Paragraph:
 
 _ARGUMENTS = {
     *("args", "arg", "arguments", "parameters", "other parameters", "keyword arguments", "params"),
-    *("keyword args", "kwargs", "attributes", "call arguments", "init args", "parameter"),
+    *("keyword args", "kwargs", "call arguments", "init args", "parameter"),
 }
+# Described like arguments, but nothing that is passed.
+_OTHERS = {"attributes", "properties", "fields"}
+_TERMS = ("arguments", "others")
 _RESULTS = {"returns", "return", "yields", "raises", "warns", "receives", "result", "results"}
 _SKIPPED = {
     *("see also", "references", "reference", "methods", "functions", "classes", "todo", "author"),
@@ -48,32 +51,35 @@ _GOOGLE_ENTRY = re.compile(r"`{0,2}(\*{0,2}\w[\w.]*)`{0,2}\s*(?:\([^()]*\))?\s*:
 _NUMPY_ENTRY = re.compile(
     r"`{0,2}(\*{0,2}\w[\w.]*)`{0,2}(?:\s*,\s*[*`\w.]+)*\s*(?::.*|\([^)]*\))?$"
 )
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b-\u200f\ud800-\udfff\ue000-\uf8ff]")
 _FENCED = re.compile(r"^[ >]*(```|~~~).*?(?:^[ >]*\1[^\n`]*$|\Z)", re.M | re.S)
 
 
 def clean(docstring: str) -> tuple[Paragraph, ...]:
     """The prose of a docstring, paragraph by paragraph, in order."""
-    text = _FENCED.sub("", inspect.cleandoc(docstring.expandtabs()))
+    text = _UNPRINTABLE.sub(GAP, docstring.expandtabs())
+    text = _FENCED.sub("", inspect.cleandoc(text))
     found = []
-    for argument, lines in _entries(text.splitlines()):
-        for name, paragraph in _paragraphs(lines):
-            name, argument = name or argument, ""
-            prefix = f"`{name.lstrip('*')}`: " if name else ""
-            plain, code = inline(prefix + paragraph)
+    for kind, term, lines in _entries(text.splitlines()):
+        for field, paragraph in _paragraphs(lines):
+            name, term = (field or term).lstrip("*"), ""
+            is_argument = bool(field) or kind.endswith("arguments")
+            plain, code = inline(f"`{name}`: {paragraph}" if name else paragraph)
             if plain:
-                found.append(Paragraph(plain, code, name.lstrip("*")))
+                found.append(Paragraph(plain, code, name if is_argument else ""))
     return tuple(found)
 
 
-def _entries(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Runs of lines, each with the argument that it describes or ""."""
+def _entries(lines: list[str]) -> Iterator[tuple[str, str, list[str]]]:
+    """Runs of lines, each with the kind of its section and the term that it describes or ""."""
     start = 0
     section, indent = "", 0
     for at in range(len(lines) + 1):
         header = _header(lines, at) if at < len(lines) else ("", 0, 0)
         if header is None and at < len(lines):
             continue
-        yield from _section(section, indent, lines[start:at])
+        for term, body in _section(section, indent, lines[start:at]):
+            yield section, term, body
         if header is not None:
             section, indent, used = header
             start = at + used
@@ -99,6 +105,8 @@ def _kind(title: str, style: str) -> str:
     title = title.strip(" :#*").lower()
     if title in _ARGUMENTS:
         return f"{style} arguments"
+    if title in _OTHERS:
+        return f"{style} others"
     if title in _RESULTS:
         return f"{style} results"
     return "skipped" if title in _SKIPPED else "prose"
@@ -125,7 +133,7 @@ def _numpy_entries(lines: list[str], indent: int, kind: str) -> Iterator[tuple[s
         head = _NUMPY_ENTRY.match(line.strip()) if line.strip() else None
         if line.strip() and _indent(line) <= indent:
             yield name, body
-            name = head[1] if head and kind.endswith("arguments") else ""
+            name = head[1] if head and kind.endswith(_TERMS) else ""
             body = [] if head else [line]
         else:
             body.append(line)
@@ -139,11 +147,11 @@ def _google_entries(lines: list[str], indent: int, kind: str) -> Iterator[tuple[
     for line in lines:
         depth = _indent(line)
         head = _GOOGLE_ENTRY.match(line.lstrip(" -*")) if line.strip() and depth <= inside else None
-        if head and depth > indent and kind.endswith("arguments"):
+        if head and depth > indent and kind.endswith(_TERMS):
             yield name, body
             text = line.lstrip(" -*")
             name, body = head[1], [" " * (inside + 2) + text[head.end() :]]
-        elif line.strip() and depth <= inside and kind.endswith("arguments"):
+        elif line.strip() and depth <= inside and kind.endswith(_TERMS):
             yield name, body
             name, body = "", [line]
         else:

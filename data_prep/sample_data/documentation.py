@@ -63,6 +63,7 @@ LABELS = (PYTHON, "tensorflow", "keras", "numpy", "scipy", "scikit-learn")
 _SKIPPED_FOLDERS = {
     *("test", "tests", "testing", "idlelib", "lib2to3", "turtledemo", "ensurepip", "include"),
     *("_vendor", "_vendored", "vendored", "externals", "_external", "extern", "third_party"),
+    *("array_api_compat", "array_api_extra"),
     *("__pycache__", "site-packages", "dist-packages"),
 }
 # Frozen copies of another library of the list: their text would carry the wrong label.

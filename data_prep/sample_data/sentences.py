@@ -127,6 +127,7 @@ _REMNANT = re.compile(
     rf"[{cleaning.GAP}`|\\{{}}~^$@]|::|==|>>|<<|--+|\w=|\*\w+\*|%\(|\.\.\. |__ |_$|\S{{50}}"
 )
 _SYMBOL = re.compile(r"[^\w\s.,;:!?'\"()-]")
+_START = re.compile(r"[A-Z0-9]|[\"'(]\w")
 _WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*")
 
 
@@ -145,9 +146,7 @@ def is_prose(sentence: Sentence, is_last: bool) -> bool:
     words = _WORD.findall(text)
     ended = text.rstrip("\"')")[-1:] in (".", "!", "?", ":")
     complete = ended or (is_last and len(words) >= 5 and not _COMMON.fullmatch(words[-1]))
-    if not 4 <= len(words) <= 80 or not complete:
-        return False
-    if not (re.match(r"[A-Z0-9]|[\"'(]\S", text) or sentence.argument):
+    if not 4 <= len(words) <= 80 or not complete or not _START.match(text):
         return False
     letters = sum(map(len, words))
     return (

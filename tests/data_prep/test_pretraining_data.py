@@ -1,0 +1,350 @@
+"""The records: what is in them, against the released rules; what the main does with its input."""
+
+import collections
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import features
+from bert_tf.errors import InputError
+from data_prep.pretraining_data import local
+from data_prep.pretraining_data.settings import RecordsConfig
+
+ROOT = pathlib.Path(__file__).parents[2]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
+PIECES = ["##x", "##yz", "##q"]
+VOCABULARY = [*SPECIAL, *WORDS, *PIECES]
+CLS, SEP, MASK = 2, 3, 4
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def corpus(documents, seed=0, longest_sentence=25, longest_document=30):
+    """Documents of sentences of words; a word has 0 to 2 further pieces."""
+    rng = random.Random(seed)
+    return [
+        [
+            [
+                rng.choice(WORDS) + "".join(rng.choices(["x", "yz", "q", "", ""], k=2))
+                for _ in range(rng.randint(1, longest_sentence))
+            ]
+            for _ in range(rng.randint(1, longest_document))
+        ]
+        for _ in range(documents)
+    ]
+
+
+def text_of(documents):
+    return "\n\n".join("\n".join(" ".join(s) for s in document) for document in documents) + "\n"
+
+
+def ids_of(documents, tokenizer):
+    return [
+        [tokenizer.tokenize([" ".join(s)]).to_list()[0] for s in document] for document in documents
+    ]
+
+
+def parsed(paths, length, predictions, compression=""):
+    data = tf.data.TFRecordDataset(paths, compression_type=compression.upper()).batch(1 << 20)
+    parse = features.parser(features.PRETRAINING, {"S": length, "P": predictions})
+    batches = [parse(batch) for batch in data]
+    return {k: np.concatenate([b[k].numpy() for b in batches]) for k in batches[0]}
+
+
+def make(tmp_path, vocab_file, text, name="out/data.tfrecord", workers=1, **flags):
+    source = tmp_path / "corpus.txt"
+    source.write_bytes(text if isinstance(text, bytes) else text.encode())
+    config = RecordsConfig(vocab_file, **flags)
+    outputs = [str(tmp_path / each) for each in name.split(",")]
+    return local.create(config, str(source), outputs, workers, False), outputs
+
+
+def run_main(*arguments):
+    command = [sys.executable, str(ROOT / "data_prep/create_pretraining_data.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+# Every record is one that the released rules can make -----------------------------------------
+
+
+def spans(documents):
+    """Every run of tokens of one document, as a look-up from its first two tokens."""
+    starts = collections.defaultdict(list)
+    for number, document in enumerate(documents):
+        flat = [token for sentence in document for token in sentence]
+        for i in range(len(flat)):
+            starts[flat[i]].append((number, i, flat))
+    return starts
+
+
+def places(part, starts):
+    return [(n, i) for n, i, flat in starts[part[0]] if flat[i : i + len(part)] == part]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole):
+    documents = corpus(40)
+    _, paths = make(
+        tmp_path, vocab_file, text_of(documents), do_whole_word_mask=whole, dupe_factor=3
+    )
+    records = parsed(paths, 128, 20)
+    from bert_tf.tokenization import BertTokenizer
+
+    starts = spans(ids_of(documents, BertTokenizer(VOCABULARY)))
+    continues = {VOCABULARY.index(piece) for piece in PIECES}
+    assert len(records["input_ids"]) > 500
+    for i in range(len(records["input_ids"])):
+        row = {name: value[i] for name, value in records.items()}
+        length = row["input_mask"].sum()
+        assert row["input_mask"].tolist() == [1] * length + [0] * (128 - length)
+        real = int(row["masked_lm_weights"].sum())
+        positions = row["masked_lm_positions"][:real].tolist()
+        assert row["masked_lm_weights"].tolist() == [1.0] * real + [0.0] * (20 - real)
+        assert positions == sorted(set(positions))
+        unmasked = row["input_ids"].tolist()
+        for position, token in zip(positions, row["masked_lm_ids"].tolist(), strict=False):
+            unmasked[position] = token
+        assert not any(unmasked[length:])
+        assert not row["masked_lm_positions"][real:].any()
+        assert not row["masked_lm_ids"][real:].any()
+        separators = [j for j in range(length) if unmasked[j] == SEP]
+        assert unmasked[0] == CLS and len(separators) == 2 and separators[1] == length - 1
+        assert not {0, *separators} & set(positions)
+        first = separators[0]
+        expected = [0] * (first + 1) + [1] * (length - first - 1) + [0] * (128 - length)
+        assert row["segment_ids"].tolist() == expected
+        wanted = min(20, max(1, round(int(length) * 0.15)))
+        assert real == wanted or (whole and real < wanted)
+        if whole:
+            ordinary = [j for j in range(length) if unmasked[j] not in (CLS, SEP)]
+            for before, j in itertools.pairwise(ordinary):
+                if unmasked[j] in continues:
+                    assert (j in positions) == (before in positions)
+        a, b = unmasked[1:first], unmasked[first + 1 : length - 1]
+        of_a, of_b = places(a, starts), places(b, starts)
+        assert of_a and of_b
+        if not row["next_sentence_labels"][0] and length < 128:
+            # Nothing was truncated: B goes on where A ends.
+            assert {(n, i + len(a)) for n, i in of_a} & set(of_b)
+        elif not row["next_sentence_labels"][0]:
+            assert {n for n, _ in of_a} & {n for n, _ in of_b}
+
+
+def test_random_next_is_from_another_document(tmp_path, vocab_file):
+    # Each document has words of its own.
+    documents = [[[WORDS[d * 10 + s] for s in range(8)] for _ in range(12)] for d in range(20)]
+    _, paths = make(tmp_path, vocab_file, text_of(documents), masked_lm_prob=0.0)
+    records = parsed(paths, 128, 20)
+    unmasked = records["input_ids"].copy()
+    np.put_along_axis(
+        unmasked, records["masked_lm_positions"][:, :1], records["masked_lm_ids"][:, :1], 1
+    )
+    for ids, segment, label in zip(
+        unmasked, records["segment_ids"], records["next_sentence_labels"][:, 0], strict=True
+    ):
+        own = {(i - 5) // 10 for i in ids[(segment == 0) & (ids > MASK)]}
+        other = {(i - 5) // 10 for i in ids[(segment == 1) & (ids > MASK)]}
+        assert len(own) == len(other) == 1
+        assert (own != other) == bool(label)
+
+
+# The bytes ------------------------------------------------------------------------------------
+
+
+def test_names_manifest_and_checksums(tmp_path, vocab_file):
+    reports, _ = make(
+        tmp_path, vocab_file, text_of(corpus(60)), num_output_shards=3, eval_fraction=0.3
+    )
+    folder = tmp_path / "out"
+    assert sorted(os.listdir(folder)) == [
+        "data-00000-of-00003.tfrecord",
+        "data-00001-of-00003.tfrecord",
+        "data-00002-of-00003.tfrecord",
+        "data.COMPLETED",
+        "data.eval-00000-of-00001.tfrecord",
+        "data.manifest.json",
+        "data.stats.json",
+    ]
+    manifest = json.loads((folder / "data.manifest.json").read_text())
+    assert json.loads((folder / "data.stats.json").read_text()) == reports
+    totals = collections.Counter()
+    for shard in manifest["shards"]:
+        content = (folder / shard["name"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == shard["sha256"]
+        assert len(content) == shard["bytes"]
+        count = sum(1 for _ in tf.data.TFRecordDataset(str(folder / shard["name"])))
+        assert count == shard["examples"]
+        totals[shard["split"]] += count
+    assert totals == manifest["examples"]
+    sizes = [s["examples"] for s in manifest["shards"] if s["split"] == "train"]
+    assert max(sizes) - min(sizes) <= 1
+    expected = hashlib.sha256("\n".join(VOCABULARY).encode()).hexdigest()
+    assert manifest["vocabulary_sha256"] == expected
+    assert manifest["max_seq_length"] == 128 and manifest["max_predictions_per_seq"] == 20
+    assert manifest["do_lower_case"] is True
+    assert manifest["flags"]["random_seed"] == 12345
+
+
+@pytest.mark.slow
+def test_any_number_of_workers_gives_the_same_bytes(tmp_path, vocab_file, monkeypatch):
+    monkeypatch.setattr(local, "_BYTES_PER_WORKER", 1)
+    text, contents = text_of(corpus(200)), []
+    for workers in (1, 2, 4):
+        flags = {"segment_bytes": 20000, "pool_segments": 4, "eval_fraction": 0.2}
+        name = f"{workers}/a.tfrecord,{workers}/b.tfrecord"
+        make(tmp_path, vocab_file, text, name, workers, dupe_factor=3, **flags)
+        folder = tmp_path / str(workers)
+        contents.append({p.name: p.read_bytes() for p in folder.iterdir()})
+    assert contents[0] == contents[1] == contents[2]
+
+
+def test_the_seed_decides(tmp_path, vocab_file):
+    text, contents = text_of(corpus(30)), []
+    for number, seed in enumerate((1, 1, 2)):
+        _, paths = make(tmp_path, vocab_file, text, f"{number}/a.tfrecord", random_seed=seed)
+        contents.append(pathlib.Path(paths[0]).read_bytes())
+    assert contents[0] == contents[1] != contents[2]
+
+
+def test_gzip_holds_the_same_records(tmp_path, vocab_file):
+    text = text_of(corpus(10))
+    _, plain = make(tmp_path, vocab_file, text, "plain.tfrecord")
+    _, small = make(tmp_path, vocab_file, text, "small.tfrecord", compression="gzip")
+    a, b = (
+        tf.data.TFRecordDataset(p, compression_type=c) for p, c in ((plain, ""), (small, "GZIP"))
+    )
+    assert [r.numpy() for r in a] == [r.numpy() for r in b]
+    assert os.path.getsize(small[0]) < os.path.getsize(plain[0]) / 3
+
+
+def test_held_out_documents_are_apart(tmp_path, vocab_file):
+    documents = [[[WORDS[d]] * 6 for _ in range(9)] for d in range(200)]
+    make(tmp_path, vocab_file, text_of(documents), eval_fraction=0.25, dupe_factor=2)
+    words = {}
+    for split, name in (("train", "data.tfrecord"), ("eval", "data.eval-00000-of-00001.tfrecord")):
+        records = parsed([str(tmp_path / "out" / name)], 128, 20)
+        words[split] = set(records["masked_lm_ids"].ravel()) - {0}
+    assert not words["train"] & words["eval"]
+    assert 0.15 < len(words["eval"]) / 200 < 0.35
+    assert len(words["train"] | words["eval"]) == 200
+
+
+def test_records_are_shuffled_over_all_shards(tmp_path, vocab_file):
+    documents = [[[WORDS[d]] * 6 for _ in range(300)] for d in range(20)]
+    make(tmp_path, vocab_file, text_of(documents), num_output_shards=4, dupe_factor=2)
+    paths = sorted(str(p) for p in (tmp_path / "out").glob("*.tfrecord"))
+    for path in paths:
+        first = parsed([path], 128, 20)["masked_lm_ids"][:, 0]
+        # Neighbours are from the same document about as often as chance has it: 1 in 20.
+        assert np.mean(first[1:] == first[:-1]) < 0.12
+        assert len(set(first)) == 20
+
+
+# What else is there ---------------------------------------------------------------------------
+
+
+def test_a_complete_run_is_not_done_again(tmp_path, vocab_file):
+    text = text_of(corpus(10))
+    assert make(tmp_path, vocab_file, text)[0]
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
+    assert make(tmp_path, vocab_file, text)[0] == {}
+    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("flags", "text", "words"),
+    [
+        ({"dupe_factor": 4}, None, "--dupe_factor=10, not 4"),
+        ({}, "wab wac\n\nwad wae\n", "another input"),
+    ],
+)
+def test_records_of_other_flags_are_left_alone(tmp_path, vocab_file, flags, text, words):
+    first = text_of(corpus(10))
+    make(tmp_path, vocab_file, first)
+    before = {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+    with pytest.raises(InputError, match=words):
+        make(tmp_path, vocab_file, text or first, **flags)
+    assert before == {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+
+
+def test_a_foreign_file_is_left_alone(tmp_path, vocab_file):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/data.tfrecord").write_bytes(b"mine")
+    with pytest.raises(InputError, match="overwrite"):
+        make(tmp_path, vocab_file, text_of(corpus(10)))
+    assert (tmp_path / "out/data.tfrecord").read_bytes() == b"mine"
+    assert os.listdir(tmp_path / "out") == ["data.tfrecord"]
+
+
+def test_a_damaged_shard_is_made_again(tmp_path, vocab_file):
+    text = text_of(corpus(10))
+    _, paths = make(tmp_path, vocab_file, text)
+    content = pathlib.Path(paths[0]).read_bytes()
+    pathlib.Path(paths[0]).write_bytes(content[:-5])
+    assert make(tmp_path, vocab_file, text)[0]
+    assert pathlib.Path(paths[0]).read_bytes() == content
+
+
+# Input that cannot be used --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no text"),
+        ("\n  \n\n", "no text"),
+        ("wab wac\nwad\n", "one document"),
+        (b"wab\nwac \xff wad\n\nwae\n", "line 2"),
+    ],
+)
+def test_input_that_cannot_be_used(tmp_path, vocab_file, text, words):
+    with pytest.raises(InputError, match=words):
+        make(tmp_path, vocab_file, text)
+    assert not (tmp_path / "out").exists() or not os.listdir(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"max_seq_length": 4},
+        {"max_predictions_per_seq": 0},
+        {"max_predictions_per_seq": 126},
+        {"dupe_factor": 0},
+        {"masked_lm_prob": 1.5},
+        {"mask_token_prob": 0.8, "random_token_prob": 0.3},
+        {"eval_fraction": 1.0},
+        {"objective": "nsp"},
+    ],
+)
+def test_flags_that_cannot_be(flags):
+    with pytest.raises(InputError, match=next(iter(flags))):
+        RecordsConfig("vocab.txt", **flags)
+
+
+@pytest.mark.slow
+def test_the_main(tmp_path, vocab_file):
+    source, output = tmp_path / "corpus.txt", tmp_path / "out" / "data.tfrecord"
+    source.write_text(text_of(corpus(10)))
+    arguments = [f"--output_file={output}", f"--vocab_file={vocab_file}"]
+    result = run_main(f"--input_file={source}", *arguments)
+    assert result.returncode == 0, result.stderr
+    assert "examples" in result.stdout
+    assert "nothing to do" in run_main(f"--input_file={source}", *arguments).stdout
+    result = run_main(f"--input_file={tmp_path}/none*.txt", *arguments)
+    assert result.returncode == 2
+    assert result.stderr.strip().splitlines()[-1].startswith("error: No input file matches")

@@ -4,12 +4,13 @@ Defines no flags. Imports `errors`; absl.
 """
 
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from bert_tf.errors import InputError
 
@@ -29,6 +30,8 @@ def run(main: Callable[[], None]) -> None:
     """
 
     def call(argv: Sequence[str]) -> None:
+        if flags.FLAGS["verbosity"].using_default_value:
+            logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each file it saves
         if len(argv) > 1:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
         try:
@@ -55,10 +58,8 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
     try:
         return flags.FLAGS(list(argv))
     except flags.Error as error:
-        fail(
-            f"{' '.join(str(error).split()).removeprefix('FATAL Flags parsing error:')} See --help."
-        )
-        raise
+        missing = re.search(r"Flag --(\S+) must have a value other than None", str(error))
+        fail(f"--{missing[1]} must be given. See --help." if missing else f"{error} See --help.")
 
 
 def help_text(module: Any) -> str:

@@ -12,6 +12,7 @@ from bert_tf import conversion, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
+from bert_tf.training import state
 from bert_tf.training.config import PRECISIONS, STRATEGIES, RuntimeConfig, TrainingConfig
 from bert_tf.training.state import ModelDescription
 
@@ -117,9 +118,15 @@ def training_config(
     )
 
 
+def init_checkpoint() -> str | None:
+    """--init_checkpoint; of a run's folder, its newest checkpoint."""
+    path = FLAGS.init_checkpoint
+    return path and (state.latest(path) or path)
+
+
 def beside_checkpoint(name: str) -> str | None:
     """The file of this name beside --init_checkpoint, or in it, if there is one."""
-    checkpoint = FLAGS.init_checkpoint
+    checkpoint = init_checkpoint()
     if not checkpoint:
         return None
     folders = (checkpoint, os.path.dirname(checkpoint))
@@ -194,13 +201,17 @@ def model_description(
 
 
 def initializer() -> Callable[[Any], None] | None:
-    """What puts the weights of --init_checkpoint into an objective's model, and says which."""
-    path = FLAGS.init_checkpoint
+    """What puts the weights of --init_checkpoint into an objective's model, and says which.
+
+    Raises:
+        InputError: The checkpoint is missing or cannot be read.
+    """
+    path = init_checkpoint()
     if not path:
         return None
+    read = conversion.read_weights(path)
 
     def initialize(objective: Any) -> None:
-        report = conversion.assign(objective.model, conversion.read_weights(path))
-        print(f"{path}: {report}", file=sys.stderr)
+        print(f"{path}: {conversion.assign(objective.model, read)}", file=sys.stderr)
 
     return initialize

@@ -81,8 +81,8 @@ def pretrain(
         training.seed,
         records.shuffle_buffer_size,
     )
-    if do_train:
-        state.open_run(output_dir, model, training, overwrite)
+    if do_train and not overwrite:
+        state.check_run(output_dir, model, training)
     trainer = Trainer(
         lambda: PretrainingObjective(BertPretrainer(config)),
         model,
@@ -90,6 +90,7 @@ def pretrain(
         runtime,
         output_dir,
         initialize,
+        overwrite and do_train,
     )
     if do_train:
         step = trainer.train(batches, {"eval": lambda: held_out})

@@ -114,8 +114,8 @@ class Finetuning:
         Raises:
             InputError: The run in the folder does not fit, or there is no model to evaluate.
         """
-        if self._steps.train:
-            state.open_run(self._dir, model, training, overwrite)
+        if self._steps.train and not overwrite:
+            state.check_run(self._dir, model, training)
         trainer = Trainer(
             lambda: self._task.make_objective(self._config),
             model,
@@ -123,6 +123,7 @@ class Finetuning:
             runtime,
             self._dir,
             initialize,
+            overwrite and self._steps.train,
         )
         if self._steps.train:
             path, columns = self._write("train")

@@ -31,9 +31,13 @@ class Trainer:
         model: What travels with the weights.
         training: What defines the result.
         runtime: How it is computed.
-        output_dir: Folder of the run; `state.open_run` takes it for training.
+        output_dir: Folder of the run. Nothing is written to it before training begins.
         initialize: Puts initial weights into the objective; called where the folder has no
             checkpoint. None leaves them as they were drawn.
+        overwrite: Start anew, whatever the folder holds.
+
+    Raises:
+        InputError: The folder's checkpoints are of another model.
     """
 
     def __init__(
@@ -44,9 +48,10 @@ class Trainer:
         runtime: RuntimeConfig,
         output_dir: str,
         initialize: Callable[[Objective], None] | None = None,
+        overwrite: bool = False,
     ) -> None:
         self._model, self._training, self._runtime = model, training, runtime
-        self._dir = output_dir
+        self._dir, self._overwrite = output_dir, overwrite
         keras.utils.set_random_seed(training.seed)
         bfloat16 = training.precision == "bfloat16"
         keras.config.set_dtype_policy("mixed_bfloat16" if bfloat16 else "float32")
@@ -59,7 +64,7 @@ class Trainer:
         self._stepper = Stepper(
             self.objective, self._optimizer, training, strategy, jit_compile=runtime.jit_compile
         )
-        self._checkpoint = state.latest(output_dir)
+        self._checkpoint = None if overwrite else state.latest(output_dir)
         if self._checkpoint is None and initialize is not None:
             initialize(self.objective)
 
@@ -80,8 +85,14 @@ class Trainer:
 
         Returns:
             Steps done.
+
+        Raises:
+            InputError: The folder holds a run with another config.
         """
+        if not self._overwrite:
+            state.check_run(self._dir, self._model, self._training)
         iterator, step = iter(dataset), 0
+        state.begin_run(self._dir, self._model, self._training, self._overwrite)
         if self._checkpoint:
             step = state.restore(self._checkpoint, self._optimizer, iterator)
             print(f"Continuing from step {step} ({self._checkpoint}).", file=sys.stderr)

@@ -33,6 +33,7 @@ from bert_tf.training.optimizer import AdamWeightDecay
 
 _TRAINING, _RUNTIME, _STATE = "training_config.json", "runtime_config.json", "state.json"
 _OPTIMIZER, _POSITION = "optimizer.safetensors", "data_position"
+_LEFT_BY_RUNS = ("checkpoints", "train", "eval", "metrics.jsonl", "eval_results.txt", _TRAINING)
 _NAME = re.compile(r"step-(\d{8,})/?$")
 
 
@@ -53,43 +54,53 @@ class ModelDescription:
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def open_run(
-    output_dir: str, model: ModelDescription, training: TrainingConfig, overwrite: bool
-) -> None:
-    """Takes the folder for this run: a new one, or the continuation of the same.
+def check_run(output_dir: str, model: ModelDescription, training: TrainingConfig) -> None:
+    """Checks that the run in the folder, if there is one, is this one.
 
     Args:
         output_dir: The folder of the run.
         model: What is trained.
         training: What defines the result.
-        overwrite: Remove the run that is there, if any.
 
     Raises:
         InputError: The folder holds a run with another model or training config; the message
             names the first field that differs, with both values.
     """
     path = os.path.join(output_dir, _TRAINING)
+    if not tf.io.gfile.exists(path):
+        return
     config_path = os.path.join(output_dir, weights.CONFIG_FILE)
+    for before, now in (
+        (read_json(config_path), dict(model.config)),
+        (read_json(path), as_plain(training)),
+    ):
+        found = first_difference(before, now)
+        if found:
+            name, old, new = found
+            raise InputError(
+                f"{output_dir} holds a run with {name}={old!r}, but this one has "
+                f"{name}={new!r}. Give the same value to continue it, another --output_dir, "
+                "or --overwrite=true to start anew."
+            )
+
+
+def begin_run(
+    output_dir: str, model: ModelDescription, training: TrainingConfig, overwrite: bool
+) -> None:
+    """Takes the folder for this run: writes its configs, after removing the run that is there.
+
+    Args:
+        output_dir: The folder of the run.
+        model: What is trained.
+        training: What defines the result.
+        overwrite: Whether to remove what an earlier run left.
+    """
     if overwrite:
         for name in tf.io.gfile.listdir(output_dir) if tf.io.gfile.exists(output_dir) else []:
-            if name.rstrip("/") in ("checkpoints", "train", "eval", "metrics.jsonl", _TRAINING):
+            if name.rstrip("/") in _LEFT_BY_RUNS:
                 _remove(os.path.join(output_dir, name))
-    elif tf.io.gfile.exists(path):
-        for before, now in (
-            (read_json(config_path), dict(model.config)),
-            (read_json(path), as_plain(training)),
-        ):
-            found = first_difference(before, now)
-            if found:
-                name, old, new = found
-                raise InputError(
-                    f"{output_dir} holds a run with {name}={old!r}, but this one has "
-                    f"{name}={new!r}. Give the same value to continue it, another --output_dir, "
-                    "or --overwrite=true to start anew."
-                )
-        return
-    files.write_json(config_path, dict(model.config))
-    files.write_json(path, as_plain(training))
+    files.write_json(os.path.join(output_dir, weights.CONFIG_FILE), dict(model.config))
+    files.write_json(os.path.join(output_dir, _TRAINING), as_plain(training))
 
 
 def save(

@@ -76,10 +76,10 @@ class ClassificationTask:
         self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
         """`eval_accuracy`, `eval_loss` and `loss` as released, and the further ones."""
-        labels, predicted = columns["label_ids"], outputs["logits"].argmax(axis=-1)
-        loss = sklearn.metrics.log_loss(
-            labels, outputs["probabilities"].astype(np.float64), labels=range(len(self.labels))
-        )
+        labels, logits = columns["label_ids"], np.asarray(outputs["logits"], np.float64)
+        predicted: np.ndarray = logits.argmax(axis=-1)
+        true_logits = np.take_along_axis(logits, labels[:, None], axis=-1)[:, 0]
+        loss = float(np.mean(np.logaddexp.reduce(logits, axis=-1) - true_logits))
         further = {
             f"eval_{name}": float(metric(labels, predicted))
             for name, metric in self.further_metrics.items()

@@ -1,0 +1,157 @@
+"""What bad input gets: one line that teaches, exit code 2, nothing left behind."""
+
+import json
+import os
+
+import pytest
+from mains import assert_refused, run_main
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
+CONFIG = {
+    "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    (tmp_path / "no_mask.txt").write_text("\n".join(v for v in VOCABULARY if v != "[MASK]") + "\n")
+    (tmp_path / "long.txt").write_text("\n".join([*VOCABULARY, "d"]) + "\n")
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "not_json").write_text("{")
+    (tmp_path / "text").write_text("not a record")
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "heads.json").write_text(json.dumps({**CONFIG, "num_attention_heads": 3}))
+    for name, label in (("good", "1"), ("bad", "7")):
+        (tmp_path / name).mkdir()
+        lines = ["sentence\tlabel", *("a b\t1", "b\t0") * 4, f"a\t{label}"]
+        for split in ("train", "dev"):
+            (tmp_path / name / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def test_run_classifier(folder):
+    flags = {
+        "task_name": "sst-2", "data_dir": "good", "output_dir": "out", "vocab_file": "vocab.txt",
+        "bert_config_file": "config.json", "max_seq_length": "8", "train_batch_size": "4",
+        "num_train_epochs": "1", "do_train": "true", "do_eval": "true",
+    }  # fmt: skip
+    folders = ("data_dir", "output_dir", "vocab_file", "bert_config_file", "init_checkpoint")
+
+    def command(**changes):
+        values = {**flags, **changes}
+        return [
+            f"--{name}={folder / value if name in folders else value}"
+            for name, value in values.items()
+            if value is not None
+        ]
+
+    cases = {
+        ("--task_name=nothing is not known", "mrpc, sst-2, cola, custom"): {"task_name": "nothing"},
+        ("--max_seq_length=17", "max_position_embeddings (16)"): {"max_seq_length": "17"},
+        ("long.txt has 10 entries", "vocab_size is 9"): {"vocab_file": "long.txt"},
+        ("no_mask.txt", "[MASK]"): {"vocab_file": "no_mask.txt"},
+        ("train.tsv, line 10: the label '7' is not one of 0, 1",): {"data_dir": "bad"},
+        ("There is no file", "train.tsv"): {"data_dir": "nowhere"},
+        ("There is no file", "missing.json"): {"bert_config_file": "missing.json"},
+        ("not_json is not JSON",): {"bert_config_file": "not_json"},
+        ("hidden_size (8) must be a multiple of num_attention_heads (3)",): {
+            "bert_config_file": "heads.json"
+        },
+        ("Which architecture?",): {"bert_config_file": None},
+        ("Which vocabulary?",): {"vocab_file": None},
+        ("holds no checkpoint", "weights.json"): {"init_checkpoint": "good"},
+        ("learning_rate must be above 0. Received: -1.0",): {"learning_rate": "-1"},
+        ("9 training examples make no step of 32",): {"train_batch_size": "32"},
+        ("--data_dir must be given",): {"data_dir": None},
+        ("learning_rate=x",): {"learning_rate": "x"},
+        ("Unknown command line flag 'learn'",): {"learn": "1"},
+        ("--use_tpu=true was given",): {"use_tpu": "true"},
+        ("Nothing to do",): {"do_train": "false", "do_eval": "false"},
+        ("holds no checkpoint",): {"do_train": "false"},
+    }
+    results = run_main("run_scripts.run_classifier", *(command(**case) for case in cases.values()))
+    for words, result in zip(cases, results, strict=True):
+        assert_refused(result, *words)
+    assert not (folder / "out").exists()
+
+    # A finished run: the same continues (there is nothing left to do), another is refused,
+    # --overwrite starts anew; evaluating alone works, as in the original.
+    first, same, other, alone, anew = run_main(
+        "run_scripts.run_classifier",
+        command(),
+        command(),
+        command(learning_rate="0.1"),
+        command(do_train="false"),
+        command(learning_rate="0.1", overwrite="true"),
+    )
+    assert (first.code, same.code, alone.code, anew.code) == (0, 0, 0, 0), first
+    assert_refused(other, "learning_rate=5e-05", "learning_rate=0.1", "--overwrite=true")
+    assert first.out == same.out == alone.out
+    assert "Continuing from step 2" in same.err
+
+
+def test_run_pretraining(folder):
+    flags = {
+        "input_file": "text", "output_dir": "out", "bert_config_file": "config.json",
+        "max_seq_length": "8", "do_train": "true",
+    }  # fmt: skip
+    folders = ("input_file", "output_dir", "bert_config_file", "vocab_file")
+
+    def command(**changes):
+        values = {**flags, **changes}
+        return [f"--{n}={folder / v if n in folders else v}" for n, v in values.items()]
+
+    cases = {
+        ("No record file matches", "nowhere"): {"input_file": "nowhere*"},
+        ("text is not a TFRecord file",): {},
+        ("empty is empty",): {"input_file": "empty"},
+        ("--max_seq_length=17", "max_position_embeddings (16)"): {"max_seq_length": "17"},
+        ("long.txt has 10 entries", "vocab_size is 9"): {"vocab_file": "long.txt"},
+        ("num_warmup_steps must be from 0 to num_train_steps (5). Received: 10000",): {
+            "num_train_steps": "5"
+        },
+        ("Nothing to do",): {"do_train": "false"},
+    }
+    results = run_main("run_scripts.run_pretraining", *(command(**c) for c in cases.values()))
+    for words, result in zip(cases, results, strict=True):
+        assert_refused(result, *words)
+    assert not (folder / "out").exists()
+
+
+def test_export_and_predict(folder):
+    nothing, wrong = run_main(
+        "run_scripts.export_model",
+        [f"--checkpoint={folder}/good", f"--export_dir={folder}/out"],
+        [f"--export_dir={folder}/out"],
+    )
+    assert_refused(nothing, "holds no checkpoint of run_classifier")
+    assert_refused(wrong, "--checkpoint must be given")
+    (result,) = run_main("run_scripts.predict", [f"--model={folder}/good", "--text=a"])
+    assert_refused(result, "is no SavedModel and holds no version of one")
+    assert not os.path.exists(folder / "out")
+
+
+MAINS = [
+    "data_prep.make_sample_data",
+    "data_prep.train_vocabulary",
+    "data_prep.create_pretraining_data",
+    "run_scripts.run_pretraining",
+    "run_scripts.run_classifier",
+    "run_scripts.export_model",
+    "run_scripts.predict",
+]
+
+
+@pytest.mark.parametrize("module", MAINS)
+def test_help_reads_like_documentation(module):
+    (result,) = run_main(module, ["--help"])
+    assert result.code == 0
+    first = result.out.splitlines()[0]
+    assert first.endswith(".") and len(first) < 100
+    assert "    python " in result.out, "an example"
+    flags = result.out.split("Flags:")[1].split("\n  --")[1:]
+    assert len(flags) >= 2
+    for flag in flags:
+        assert len(flag.split("\n", 1)[1].strip()) > 15, flag

@@ -22,7 +22,8 @@ from absl import flags
 
 from bert_tf import command_line
 from bert_tf.errors import InputError
-from data_prep.pretraining_data import local, settings, stats
+from data_prep.pretraining_data import settings, stats
+from data_prep.runners import local
 
 _DEFAULTS = settings.RecordsConfig("")
 
@@ -57,6 +58,7 @@ flags.DEFINE_enum(
     "tfds: a tensorflow-datasets data set.",
 )
 flags.DEFINE_string("tfds_name", "", "Data set and split for tfds, such as imdb_reviews:train.")
+flags.DEFINE_string("tfds_data_dir", "", "Folder of prepared data sets; default: TFDS's own.")
 flags.DEFINE_string("text_feature", "text", "Key of the text in jsonl and tfds.")
 flags.DEFINE_float("eval_fraction", 0.0, "Share of the documents to hold out, in their own files.")
 flags.DEFINE_bool(

@@ -47,6 +47,7 @@ class RecordsConfig:
         objective: "mlm_nsp" (BERT), "mlm" (no next sentence) or "causal" (no masks).
         input_format: "text", "jsonl" or "tfds".
         tfds_name: Name and split for "tfds", such as "imdb_reviews:train".
+        tfds_data_dir: Folder of prepared tensorflow-datasets; "" is its default.
         text_feature: Key of the text in a "jsonl" line or a "tfds" example.
         split_sentences: Lines are paragraphs to split into sentences.
         eval_fraction: Share of the documents that are held out, in [0, 1).
@@ -82,6 +83,7 @@ class RecordsConfig:
     objective: str = "mlm_nsp"
     input_format: str = "text"
     tfds_name: str = ""
+    tfds_data_dir: str = ""
     text_feature: str = "text"
     split_sentences: bool = False
     eval_fraction: float = 0.0
@@ -164,6 +166,7 @@ class RecordsConfig:
             inputs: For each input, in order, what identifies its content; paths do not count.
         """
         content = [{k: v for k, v in each.items() if k != "path"} for each in inputs]
-        flags = {k: v for k, v in self.to_dict().items() if k != "vocab_file"}
+        places = ("vocab_file", "tfds_data_dir")
+        flags = {k: v for k, v in self.to_dict().items() if k not in places}
         parts = [_VERSION, flags, vocabulary_sha256, content]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -4,12 +4,13 @@ Imports numpy only. Letters: B batch, S sequence length, P predictions per seque
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from data_prep.pretraining_data import randomness
+from data_prep.pretraining_data.settings import RecordsConfig
 
 # About how many sequences are compared with each other to find the share of duplicates.
 SAMPLE_SIZE = 1 << 17
@@ -42,10 +43,11 @@ class Stats:
     sample: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.uint64))
 
     @classmethod
-    def empty(cls, max_seq_length: int, max_predictions_per_seq: int) -> "Stats":
+    def empty(cls, config: RecordsConfig) -> "Stats":
         """Counts of nothing."""
         return cls(
-            np.zeros(max_seq_length + 1, np.int64), np.zeros(max_predictions_per_seq + 1, np.int64)
+            np.zeros(config.max_seq_length + 1, np.int64),
+            np.zeros(config.max_predictions_per_seq + 1, np.int64),
         )
 
     def __add__(self, other: "Stats") -> "Stats":
@@ -95,6 +97,12 @@ class Stats:
             "lengths": _histogram(self.lengths),
             "predictions_histogram": _histogram(self.predictions),
         }
+
+
+def total(counts: Iterable[Stats]) -> Stats:
+    """The sum of at least one."""
+    first, *others = counts
+    return sum(others, first)
 
 
 def _share(part: int, whole: int) -> float:

@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.errors import InputError
-from data_prep.pretraining_data import local
 from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import local
 
 ROOT = pathlib.Path(__file__).parents[2]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

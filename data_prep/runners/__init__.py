@@ -1,0 +1,9 @@
+"""How the procedure of `pretraining_data` is run, on one machine or on many.
+
+Read in this order: `stages` (the steps, from file to file), `shuffling` (the order of the records,
+through the disk), `shards` (names and files of the output), `outputs` (what is there already, the
+manifest), `workers` (processes), `local` (all of it on one machine), `beam` (the same on Apache
+Beam).
+
+May import: config, features, errors, files, progress, tokenization, `data_prep.pretraining_data`.
+"""

@@ -1,0 +1,227 @@
+"""The output: what is there before a run, and what says afterwards what was made.
+
+Imports `files`, `errors`; TensorFlow inside functions.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf import files
+from bert_tf.errors import InputError
+from data_prep.pretraining_data import reading, stats
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import shards, stages
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What is to be made of what.
+
+    Attributes:
+        config: What decides the bytes.
+        base: The names' common part, `shards.stem` of the output.
+        fingerprint: Of config, vocabulary and input.
+        inputs: Path, bytes and SHA-256 of each input.
+        segments: The input, cut.
+        shards: The names of the shards of each split.
+    """
+
+    config: RecordsConfig
+    base: str
+    fingerprint: str
+    inputs: tuple[dict[str, Any], ...]
+    segments: tuple[reading.Segment, ...]
+    shards: dict[str, list[str]]
+
+    @property
+    def work_folder(self) -> str:
+        """Local folder for the intermediate files: hidden, beside the output if that is local."""
+        folder, name = os.path.split(self.base)
+        if "://" in self.base:
+            digest = hashlib.sha256(self.base.encode()).hexdigest()[:16]
+            return os.path.join(tempfile.gettempdir(), f"bert_tf_{name}_{digest}.work")
+        return os.path.join(folder, f".{name}.work")
+
+    @property
+    def input_names(self) -> str:
+        """The inputs, for a message."""
+        names = [str(each["path"]) for each in self.inputs]
+        return ", ".join(names if len(names) < 4 else [*names[:3], "..."])
+
+
+def prepare(
+    config: RecordsConfig, input_file: str, output_files: tuple[str, ...], overwrite: bool
+) -> tuple[Job, bool]:
+    """Looks at input, vocabulary and output; writes nothing.
+
+    Args:
+        config: What decides the bytes.
+        input_file: Comma list of globs; not used for "tfds".
+        output_files: As the flag says.
+        overwrite: Whether records made with other flags may be replaced.
+
+    Returns:
+        What there is to do, and whether all of it is done.
+
+    Raises:
+        InputError: Input, vocabulary or output cannot be used; the message says what to change.
+    """
+    vocabulary = stages.vocabulary(config)
+    if config.input_format == "tfds":
+        paths, inputs = [], [reading.dataset_identity(config)]
+    else:
+        paths = files.expand(input_file)
+        inputs = [_identity(path) for path in paths]
+    names = {"train": shards.train_names(output_files, config)}
+    if config.eval_fraction:
+        names["eval"] = shards.eval_names(output_files, config)
+    fingerprint = config.fingerprint(vocabulary.sha256, inputs)
+    base = shards.stem(output_files[0])
+    job = Job(config, base, fingerprint, tuple(inputs), (), names)
+    if _is_complete(job):
+        return job, True
+    if not overwrite:
+        _check_nothing_in_the_way(job)
+    segments = reading.cut(config, paths)
+    if not segments:
+        raise InputError(f"There is no text in {job.input_names}.")
+    return dataclasses.replace(job, segments=tuple(segments)), False
+
+
+def _identity(path: str) -> dict[str, Any]:
+    import tensorflow as tf
+
+    digest, size = hashlib.sha256(), 0
+    if tf.io.gfile.isdir(path):
+        raise InputError(f"{path} is a folder; name its files, such as {path.rstrip('/')}/*.txt.")
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            while block := file.read(1 << 22):
+                digest.update(block)
+                size += len(block)
+    except tf.errors.OpError as error:
+        raise InputError(f"{path} cannot be read: {error.message}.") from error
+    return {"path": path, "bytes": size, "sha256": digest.hexdigest()}
+
+
+def _manifest(job: Job) -> dict[str, Any]:
+    from tensorflow.io import gfile
+
+    path = job.base + ".manifest.json"
+    if gfile.exists(path):
+        with contextlib.suppress(ValueError):
+            found = json.loads(files.read_text(path))
+            return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _is_complete(job: Job) -> bool:
+    """Whether the same records are all there, under the same names."""
+    from tensorflow.io import gfile
+
+    manifest = _manifest(job)
+    if manifest.get("fingerprint") != job.fingerprint or not gfile.exists(job.base + ".COMPLETED"):
+        return False
+    sizes = {shard["name"]: shard["bytes"] for shard in manifest["shards"]}
+    names = [name for split in job.shards.values() for name in split]
+    return all(
+        gfile.exists(name) and gfile.stat(name).length == sizes.get(os.path.basename(name))
+        for name in names
+    )
+
+
+def _check_nothing_in_the_way(job: Job) -> None:
+    from tensorflow.io import gfile
+
+    names = [name for split in job.shards.values() for name in split]
+    found = [name for name in [*names, job.base + ".manifest.json"] if gfile.exists(name)]
+    manifest = _manifest(job)
+    ours = job.fingerprint in (manifest.get("fingerprint"), fingerprint_in(job.work_folder))
+    if found and not ours:
+        raise InputError(
+            f"{found[0]} exists and was made with {_difference(job, manifest)}. Give another "
+            "output_file, or --overwrite to replace it."
+        )
+
+
+def _difference(job: Job, manifest: Mapping[str, Any]) -> str:
+    """In words, the first thing in which a manifest is not this job."""
+    if not manifest:
+        return "flags that are not known"
+    was, now = manifest.get("flags", {}), job.config.to_dict()
+    for name in now:
+        if name != "vocab_file" and name in was and was[name] != now[name]:
+            return f"--{name}={was[name]}, not {now[name]}"
+    content = [
+        [{k: v for k, v in each.items() if k != "path"} for each in inputs]
+        for inputs in (manifest.get("inputs", []), job.inputs)
+    ]
+    return "another input" if content[0] != content[1] else "another vocabulary or version"
+
+
+def fingerprint_in(folder: str) -> str:
+    """Of the run that left this work folder, or ""."""
+    try:
+        with open(os.path.join(folder, "fingerprint"), encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def remove_old(job: Job) -> None:
+    """Removes what an earlier run with other flags made under these names."""
+    from tensorflow.io import gfile
+
+    folder = os.path.dirname(job.base)
+    listed = [shard["name"] for shard in _manifest(job).get("shards", [])]
+    names = [os.path.join(folder, os.path.basename(name)) for name in listed]
+    names += [job.base + end for end in (".COMPLETED", ".manifest.json", ".stats.json")]
+    for name in [*names, *(name for split in job.shards.values() for name in split)]:
+        if gfile.exists(name):
+            gfile.remove(name)
+
+
+def finish(
+    job: Job, made: Mapping[str, list[dict[str, Any]]], counted: Mapping[str, stats.Stats]
+) -> dict[str, Any]:
+    """Writes the statistics, the manifest and, last, `<stem>.COMPLETED`.
+
+    Args:
+        job: What was made.
+        made: For each split and shard: examples, bytes and SHA-256.
+        counted: For each split, what the records hold.
+
+    Returns:
+        The report for each split.
+    """
+    config, vocabulary = job.config, stages.vocabulary(job.config)
+    reports = {split: counts.report() for split, counts in counted.items()}
+    listed = [
+        {"name": os.path.basename(name), "split": split, **facts}
+        for split in made
+        for name, facts in zip(job.shards[split], made[split], strict=True)
+    ]
+    manifest = {
+        "format": "bert_tf pretraining records",
+        "version": 1,
+        "fingerprint": job.fingerprint,
+        "flags": config.to_dict(),
+        "vocabulary_sha256": vocabulary.sha256,
+        "vocab_size": vocabulary.size,
+        "do_lower_case": config.do_lower_case,
+        "max_seq_length": config.max_seq_length,
+        "max_predictions_per_seq": config.max_predictions_per_seq,
+        "examples": {split: report["examples"] for split, report in reports.items()},
+        "inputs": list(job.inputs),
+        "shards": listed,
+    }
+    files.write_json(job.base + ".stats.json", reports)
+    files.write_json(job.base + ".manifest.json", manifest)
+    files.write_text(job.base + ".COMPLETED", job.fingerprint + "\n")
+    return reports

@@ -1,0 +1,104 @@
+"""The shards: their names, and how the parts of one become a file.
+
+Imports `files`; TensorFlow inside functions.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bert_tf import files
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners.shuffling import appearing
+
+_COPY_BYTES = 1 << 22
+
+
+def stem(output_file: str) -> str:
+    """The output's name without what makes it a record file: "a/b.tfrecord" -> "a/b"."""
+    folder, name = os.path.split(output_file)
+    match = re.search(r"\.tf_?records?", name)
+    base = name[: match.start()] if match and match.start() else os.path.splitext(name)[0]
+    return os.path.join(folder, base)
+
+
+def train_names(output_files: Sequence[str], config: RecordsConfig) -> list[str]:
+    """The training shards: the files as given, or one name numbered `num_output_shards` times."""
+    if len(output_files) > 1 or config.num_output_shards == 1:
+        return list(output_files)
+    return _numbered(stem(output_files[0]), output_files[0], config.num_output_shards)
+
+
+def eval_names(output_files: Sequence[str], config: RecordsConfig) -> list[str]:
+    """The held-out shards, `<stem>.eval-00000-of-00001.tfrecord` ...
+
+    No glob that matches the training shards alone, such as `<stem>-*`, matches them.
+    """
+    count = max(round(config.num_output_shards * config.eval_fraction), 1)
+    return _numbered(stem(output_files[0]) + ".eval", output_files[0], count)
+
+
+def _numbered(base: str, output_file: str, count: int) -> list[str]:
+    extension = output_file[len(stem(output_file)) :]
+    return [f"{base}-{number:05d}-of-{count:05d}{extension}" for number in range(count)]
+
+
+def write_records(path: str, batches: Iterator[list[bytes]]) -> None:
+    """Writes serialized examples as a TFRecord file at a local path; not atomically."""
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(path) as writer:
+        for batch in batches:
+            for example in batch:
+                writer.write(example)
+
+
+def assemble(parts: Sequence[str], path: str, compression: str) -> dict[str, Any]:
+    """Puts the parts of a shard together under its name, whole or not at all.
+
+    TFRecord files end to end are a TFRecord file.
+
+    Args:
+        parts: Local files.
+        path: The shard, local or gs://.
+        compression: "" or "gzip".
+
+    Returns:
+        Its size in bytes and SHA-256.
+    """
+    import tensorflow as tf
+
+    whole = files.replacing if "://" in path else appearing
+    with whole(path) as temporary, tf.io.gfile.GFile(temporary, "wb") as out:
+        sink = _Sink(out)
+        with contextlib.ExitStack() as stack:
+            # No name and no time in the header: equal content, equal bytes.
+            target: Any = sink
+            if compression:
+                target = stack.enter_context(gzip.GzipFile("", "wb", 6, sink, 0))
+            for part in parts:
+                with open(part, "rb") as file:
+                    shutil.copyfileobj(file, target, _COPY_BYTES)
+    return {"bytes": sink.size, "sha256": sink.digest.hexdigest()}
+
+
+class _Sink:
+    """Counts and hashes what is written to a file."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.digest, self.size = hashlib.sha256(), 0
+
+    def write(self, content: bytes) -> int:
+        self.digest.update(content)
+        self.size += len(content)
+        self._file.write(bytes(content))
+        return len(content)
+
+    def flush(self) -> None:
+        self._file.flush()

@@ -1,0 +1,161 @@
+"""The steps from text to records, each from files to files.
+
+read: a segment -> its documents as token ids; pair: a segment -> rows sorted by key; mask: a run
+of the shuffled order -> a part of a shard; assemble: parts -> a shard. Each file appears whole or
+not at all, and what it holds does not depend on who made it or when.
+
+Imports `features`, `tokenization`.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bert_tf import features
+from data_prep.pretraining_data import corpus, masking, pairing, reading, stats
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import shards, shuffling
+
+_ENCODE_BATCH = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What every step knows.
+
+    Attributes:
+        config: What decides the bytes.
+        folder: Local folder of the intermediate files.
+        segments: How many segments the input has.
+    """
+
+    config: RecordsConfig
+    folder: str
+    segments: int
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The parts that documents are dealt to."""
+        return ("train", "eval") if self.config.eval_fraction else ("train",)
+
+    def path(self, kind: str, split: str, number: int) -> str:
+        """Name of an intermediate file; kind is documents, rows, part, stats or shard."""
+        return os.path.join(self.folder, f"{kind}-{split}-{number:06d}")
+
+    def rows(self, split: str) -> list[str]:
+        """Names of the rows of all segments."""
+        return [self.path("rows", split, number) for number in range(self.segments)]
+
+
+@functools.lru_cache(maxsize=1)
+def tokenizer(vocab_file: str, do_lower_case: bool) -> Any:
+    """The tokenizer, loaded once a process."""
+    from bert_tf.tokenization import BertTokenizer
+
+    return BertTokenizer(vocab_file, do_lower_case)
+
+
+@functools.lru_cache(maxsize=1)
+def vocabulary(config: RecordsConfig) -> masking.Vocabulary:
+    """What pairing and masking need to know of the vocabulary.
+
+    Raises:
+        InputError: The vocabulary cannot be used.
+    """
+    loaded = tokenizer(config.vocab_file, config.do_lower_case)
+    return masking.Vocabulary(
+        size=loaded.vocab_size,
+        cls_id=loaded.cls_id,
+        sep_id=loaded.sep_id,
+        mask_id=loaded.mask_id,
+        continues=np.array([token.startswith("##") for token in loaded.vocabulary]),
+        sha256=loaded.vocabulary_sha256,
+    )
+
+
+def tokenized(config: RecordsConfig, number: int, segment: reading.Segment) -> corpus.Documents:
+    """Text -> token ids, for one segment."""
+    sentences, documents = reading.read(config, segment)
+    tokenize = tokenizer(config.vocab_file, config.do_lower_case).tokenize
+    return corpus.tokenize(number, sentences, documents, tokenize, vocabulary(config).size)
+
+
+def dealt(config: RecordsConfig, documents: corpus.Documents) -> dict[str, corpus.Documents]:
+    """The documents of each split."""
+    if not config.eval_fraction:
+        return {"train": documents}
+    held_out = pairing.held_out(config, documents.ids)
+    return {"train": documents.where(~held_out), "eval": documents.where(held_out)}
+
+
+def paired(
+    config: RecordsConfig, own: corpus.Documents, pool: corpus.Documents
+) -> Iterator[np.ndarray]:
+    """Documents -> batches of rows, ascending by key."""
+    words = vocabulary(config)
+    return pairing.rows(config, own, pool, words.cls_id, words.sep_id, words.size)
+
+
+def encoded(
+    config: RecordsConfig, rows: np.ndarray, sampled: float, counts: list[stats.Stats]
+) -> Iterator[list[bytes]]:
+    """Rows -> batches of serialized examples; what they hold is added to `counts`."""
+    for start in range(0, len(rows), _ENCODE_BATCH):
+        batch = rows[start : start + _ENCODE_BATCH]
+        columns = masking.features(config, batch, vocabulary(config))
+        counted = stats.measure(columns, vocabulary(config).mask_id, sampled)
+        counted.truncated = int((batch["trimmed"] > 0).sum())
+        counted.trimmed_tokens = int(batch["trimmed"].sum())
+        counts.append(counted)
+        yield features.encode(columns, features.PRETRAINING)
+
+
+def row_dtype(config: RecordsConfig) -> np.dtype:
+    """Of the rows of this vocabulary and length."""
+    return pairing.row_dtype(config, vocabulary(config).size)
+
+
+# As tasks of a worker -------------------------------------------------------------------------
+
+
+def read_segment(work: Work, number: int, segment: reading.Segment) -> None:
+    """Text -> `documents-<split>-<number>`."""
+    for split, documents in dealt(work.config, tokenized(work.config, number, segment)).items():
+        shuffling.save_documents(work.path("documents", split, number), documents)
+
+
+def pair_segment(work: Work, split: str, number: int) -> None:
+    """Documents of a segment and of its pool -> `rows-<split>-<number>`."""
+    own = shuffling.load_documents(work.path("documents", split, number))
+    pool = corpus.Documents.joined(
+        [
+            shuffling.load_documents(work.path("documents", split, each))
+            for each in pairing.pool_of(work.config, number, work.segments)
+        ]
+    )
+    batches = paired(work.config, own, pool)
+    shuffling.save_rows(work.path("rows", split, number), batches, row_dtype(work.config))
+
+
+def mask_part(work: Work, split: str, number: int, part: shuffling.Part, sampled: float) -> None:
+    """Rows of all segments -> `part-<split>-<number>`, and its counts as `stats-...`."""
+    rows = shuffling.load_part(work.rows(split), part, row_dtype(work.config))
+    counts = [stats.Stats.empty(work.config)]
+    with shuffling.appearing(work.path("part", split, number)) as temporary:
+        shards.write_records(temporary, encoded(work.config, rows, sampled, counts))
+        with shuffling.appearing(work.path("stats", split, number)) as beside:
+            stats.total(counts).save(beside)
+
+
+def assemble_shard(work: Work, split: str, shard: int, parts: list[int], name: str) -> None:
+    """Parts -> the shard, then `shard-<split>-<number>`, which says so, in their place."""
+    paths = [work.path("part", split, part) for part in parts]
+    made = shards.assemble(paths, name, work.config.compression)
+    shuffling.write_small(work.path("shard", split, shard), json.dumps(made))
+    for path in paths:
+        os.remove(path)

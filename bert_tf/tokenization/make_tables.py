@@ -71,18 +71,18 @@ def normalizer(do_lower_case: bool) -> np.ndarray:
     layout: a value is a flag, 24 bits of offset into the pool and 6 bits of length.
     """
     stand_ins = dict(zip(LATER_PUNCTUATION, STAND_INS, strict=True))
-    pool, values = b"", {}
+    pool, values, places = bytearray(), {}, {}
     for code in CODE_POINTS:
         text = chr(stand_ins[code]) if code in stand_ins else normalized(code, do_lower_case)
         if text == chr(code):
             continue
         encoded = text.encode()
-        offset = pool.find(encoded)
-        if offset < 0:
-            offset, pool = len(pool), pool + encoded
-        values[chr(code).encode()] = 1 << 30 | offset << 6 | len(encoded)
+        if encoded not in places:
+            places[encoded] = len(pool)
+            pool += encoded
+        values[chr(code).encode()] = 1 << 30 | places[encoded] << 6 | len(encoded)
     zero = values.pop(b"\0")
-    return _flatbuffer(double_array.build(values), zero, pool, do_lower_case)
+    return _flatbuffer(double_array.build(values), zero, bytes(pool), do_lower_case)
 
 
 def _flatbuffer(trie: np.ndarray, zero: int, pool: bytes, do_lower_case: bool) -> np.ndarray:

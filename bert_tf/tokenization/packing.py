@@ -55,7 +55,7 @@ def pack(
     if seq_length is not None:
         a_length, b_length = truncated_lengths(a_length, b_length, seq_length - specials)
     total = a_length + b_length + specials
-    size = tf.reduce_max(tf.concat([total, [0]], 0)) if seq_length is None else seq_length
+    size = tf.reduce_max(tf.concat([total[:, 0], [0]], 0)) if seq_length is None else seq_length
     position = tf.range(size)[None]
     a_end = a_length + 1  # the position of the first [SEP]
     in_a = (position > 0) & (position < a_end)

@@ -130,7 +130,8 @@ def _lower_sigmas(codes: Any, rows: Any) -> Any:
 def _order_marks(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     """Brings runs of combining marks into canonical order.
 
-    Only marks that are not dropped need it.
+    Only marks that are not dropped need it. The starts stay in place, so that a span over a run
+    covers it.
 
     Source: Unicode 14.0, section 3.11, Canonical Ordering Algorithm.
     """
@@ -139,7 +140,7 @@ def _order_marks(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     changed = tf.pad(rows[1:] != rows[:-1], [[1, 0]])
     runs = tf.cumsum(tf.cast((combining == 0) | changed, tf.int64))
     order = tf.argsort(runs * 256 + combining, stable=True)
-    return tf.gather(rows, order), tf.gather(codes, order), tf.gather(starts, order)
+    return rows, tf.gather(codes, order), starts
 
 
 def _split_marks(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:

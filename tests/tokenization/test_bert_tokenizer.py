@@ -1,0 +1,187 @@
+"""What BertTokenizer takes and gives: kinds of input, offsets, packing, special tokens."""
+
+import hashlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import tokenizer as reference
+
+from bert_tf.errors import InputError
+from bert_tf.tokenization import BertTokenizer
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", ",", "un", "##aff",
+          "##able", "e", "##a", "=", "中", "ας", "[", "]", "mask"]  # fmt: skip
+PAD, UNK, CLS, SEP, MASK, HELLO, WORLD, COMMA, UN, AFF, ABLE, E, A = range(13)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return BertTokenizer(TOKENS)
+
+
+def test_attributes(tokenizer):
+    assert tokenizer.vocabulary == TOKENS and tokenizer.vocab_size == len(TOKENS)
+    assert tokenizer.do_lower_case is True
+    assert tokenizer.vocabulary_sha256 == hashlib.sha256("\n".join(TOKENS).encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["Hello, world", "unaffable"], ("Hello, world", "unaffable"),
+        [b"Hello, world", b"unaffable"],
+        np.array(["Hello, world", "unaffable"]), np.array(["Hello, world", "unaffable"], object),
+        tf.constant(["Hello, world", "unaffable"]),
+    ],
+    ids=["list", "tuple", "bytes", "numpy", "objects", "tensor"],
+)  # fmt: skip
+def test_kinds_of_input(tokenizer, texts):
+    ids = tokenizer.tokenize(texts)
+    assert isinstance(ids, tf.RaggedTensor) and ids.dtype == tf.int32
+    assert ids.to_list() == [[HELLO, COMMA, WORLD], [UN, AFF, ABLE]]
+
+
+def test_one_text_and_none(tokenizer):
+    assert tokenizer.tokenize("Hello world").numpy().tolist() == [HELLO, WORLD]
+    assert tokenizer.tokenize("").numpy().tolist() == []
+    assert tokenizer.tokenize([]).to_list() == []
+    assert [len(each.to_list()) for each in tokenizer.tokenize_with_offsets([])] == [0, 0, 0]
+
+
+def test_half_a_surrogate_pair_makes_a_word_unknown_as_in_python(tokenizer):
+    texts = ["hello \ud800 world", "hello\udfff"]
+    released = reference.Tokenizer(TOKENS, True)
+    assert tokenizer.tokenize(texts).to_list() == [released.tokenize(text) for text in texts]
+
+
+def test_in_functions_and_datasets(tokenizer):
+    texts = ["Hello, world", "ΑΣ \udcff".encode("utf-8", "surrogateescape"), "unaffable"]
+    expected = [[HELLO, COMMA, WORLD], [15], [UN, AFF, ABLE]]
+    function = tf.function(tokenizer.tokenize)
+    assert function(tf.constant(texts)).to_list() == expected
+    dataset = tf.data.Dataset.from_tensor_slices(texts)
+    batched = dataset.batch(3).map(tokenizer.tokenize, num_parallel_calls=2)
+    assert next(iter(batched)).to_list() == expected
+    assert [ids.tolist() for ids in dataset.map(tokenizer.tokenize).as_numpy_iterator()] == expected
+
+
+def test_words(tokenizer):
+    assert tokenizer.words(["Héllo,WORLD 中b"]).to_list() == [
+        [b"hello", b",", b"world", "中".encode(), b"b"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("Hello, WORLD", ["Hello", ",", "WORLD"]),
+        ("  un\u00adaffAble ", ["un\u00ad", "aff", "Able"]),
+        ("e\u0301 é\u0301a ≠", ["e\u0301", "é\u0301", "a", "≠"]),
+        ("中hello中", ["中", "hello", "中"]),
+        ("ΑΣ,hello", ["ΑΣ", ",", "hello"]),
+        ("ΑΣ \u302e\u1b44 hello", ["ΑΣ", "\u302e\u1b44", "hello"]),
+        ("x" * 201 + ",ΑΣ", ["x" * 201, ",", "ΑΣ"]),
+        ("я" * 150 + " hello", ["я" * 150, "hello"]),
+    ],
+)
+def test_offsets(tokenizer, text, spans):
+    ids, starts, ends = tokenizer.tokenize_with_offsets([text])
+    assert ids.to_list() == tokenizer.tokenize([text]).to_list()
+    encoded = text.encode()
+    found = zip(starts.to_list()[0], ends.to_list()[0], strict=True)
+    assert [encoded[start:end].decode() for start, end in found] == spans
+    first, last = (tokenizer.in_characters([text], each).to_list()[0] for each in (starts, ends))
+    assert [text[start:end] for start, end in zip(first, last, strict=True)] == spans
+
+
+def test_offsets_skip_what_is_not_utf8(tokenizer):
+    text = b"\xffhello\xc3 \xce\x91\xce\xa3"
+    _, starts, ends = tokenizer.tokenize_with_offsets(text)
+    assert starts.numpy().tolist() == [1, 8] and ends.numpy().tolist()[1] == 12
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text("aéΣ,. \u0301中≠x\u00ad가\u302e", max_size=30), min_size=1, max_size=4))
+def test_each_span_alone_is_its_word(texts):
+    tokens = [*TOKENS[:5], *"aeσς,.中=x", *(f"##{c}" for c in "aeσςx")]
+    tokenizer = BertTokenizer(tokens)
+    ids, starts, ends = (each.to_list() for each in tokenizer.tokenize_with_offsets(texts))
+    assert ids == tokenizer.tokenize(texts).to_list()
+    for text, row, first, last in zip(texts, ids, starts, ends, strict=True):
+        spans = [text.encode()[a:b].decode() for a, b in zip(first, last, strict=True)]
+        for token, span in zip(row, spans, strict=True):
+            letter = tokens[token].removeprefix("##").replace("ς", "σ")
+            assert token == 1 or reference.words(span, True)[0].replace("ς", "σ") == letter
+
+
+def test_special_tokens_in_text():
+    text = "Hello [MASK],[SEP]world [mask] [UNK] \U0010fff4"
+    plain = BertTokenizer(TOKENS).tokenize(text).numpy().tolist()
+    assert MASK not in plain and SEP not in plain
+    tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
+    ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+    expected = [HELLO, MASK, COMMA, SEP, WORLD, 16, 18, 17, UNK, UNK]
+    assert ids.numpy().tolist() == tokenizer.tokenize(text).numpy().tolist() == expected
+    spans = [text.encode()[a:b].decode() for a, b in zip(starts, ends, strict=True)]
+    assert spans[:5] == ["Hello", "[MASK]", ",", "[SEP]", "world"] and spans[8] == "[UNK]"
+    assert tokenizer.vocabulary == TOKENS
+
+
+def test_detokenize(tokenizer):
+    assert tokenizer.detokenize([CLS, UN, AFF, ABLE, COMMA, MASK, SEP, PAD]).numpy() == (
+        b"unaffable , [MASK]"
+    )
+    ids = tokenizer.tokenize(["Hello world", "", "unaffable"])
+    assert tokenizer.detokenize(ids).numpy().tolist() == [b"hello world", b"", b"unaffable"]
+
+
+def packed(ids_a, ids_b, seq_length):
+    """The released convert_single_example, for one example."""
+    specials = 2 if ids_b is None else 3
+    if seq_length is not None:
+        ids_a, kept_b = reference.truncate(ids_a, ids_b or [], seq_length - specials)
+        ids_b = None if ids_b is None else kept_b
+    ids = [CLS, *ids_a, SEP]
+    segments = [0] * len(ids)
+    if ids_b is not None:
+        ids, segments = [*ids, *ids_b, SEP], [*segments, *[1] * (len(ids_b) + 1)]
+    return ids, segments
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(*[st.lists(st.integers(5, 18), max_size=12)] * 2), min_size=1, max_size=5
+    ),
+    st.booleans(),
+    st.one_of(st.none(), st.integers(3, 20)),
+)  # fmt: skip
+def test_pack(rows, pair, seq_length):
+    tokenizer = BertTokenizer(TOKENS)
+    ids_a, ids_b = (
+        tf.ragged.constant(ids, tf.int32, ragged_rank=1) for ids in zip(*rows, strict=True)
+    )
+    found = tokenizer.pack(ids_a, ids_b if pair else None, seq_length)
+    expected = [packed(a, b if pair else None, seq_length) for a, b in rows]
+    size = seq_length or max(len(ids) for ids, _ in expected)
+    for index, (ids, segments) in enumerate(expected):
+        padding = [0] * (size - len(ids))
+        assert found["input_ids"][index].numpy().tolist() == ids + padding
+        assert found["input_mask"][index].numpy().tolist() == [1] * len(ids) + padding
+        assert found["segment_ids"][index].numpy().tolist() == segments + padding
+    assert {each.dtype for each in found.values()} == {tf.int32}
+
+
+def test_pack_takes_lists_and_nothing(tokenizer):
+    assert tokenizer.pack([[HELLO], [E, A]], seq_length=4)["input_ids"].numpy().tolist() == [
+        [CLS, HELLO, SEP, PAD], [CLS, E, A, SEP],
+    ]  # fmt: skip
+    assert tokenizer.pack(tokenizer.tokenize([]), seq_length=None)["input_ids"].shape == (0, 0)
+
+
+def test_pack_without_room(tokenizer):
+    with pytest.raises(InputError, match=r"at least 3\. Received: 2"):
+        tokenizer.pack([[HELLO]], [[WORLD]], seq_length=2)

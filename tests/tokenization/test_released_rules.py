@@ -1,0 +1,217 @@
+"""The tokenizer equals the released rules, which `reference.tokenizer` writes down."""
+
+import json
+import pathlib
+import unicodedata
+
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reference import tokenizer as reference
+
+from bert_tf.tokenization import BertTokenizer, make_tables, tables
+
+needs_unicode_14 = pytest.mark.skipif(
+    unicodedata.unidata_version != "14.0.0",
+    reason="the reference takes characters as the running Python has them; the tables are of 14.0",
+)
+LETTERS = [chr(code) for code in range(97, 123)]
+TOKENS = [
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{c}" for c in LETTERS),
+    *"ABCΣσςαβéßµ中文가各=;!-'.‘ˆ一\u1B4E\u10D6Eı", *(f"##{c}" for c in "ABCΣσςαβéßµ\u1B4Eı"),
+    "ab", "##bc", "αβ", "##ας", "hello", "##ing",
+]  # fmt: skip
+CASES = [
+    "", " ", "Hello, world!", "unaffable", "ΟΔΟΣ ΣΑΣ Σ ΑΣ'Α ΑΣ. αΣ\u0301 Σ\u0301Σ",
+    "İstanbul IĞDIR ı",
+    "가각힣 \u1100\u1161\u11a8", "e\u0301 \u0301e e\u0327\u0301 a\u0315\u0300\u05ae\u0300b",
+    "a≠b a;b a\u037eb \u1fefx", "½ ① ™ ﬁ Ａ a² № …", "a\u0000b\u0085c\u000bd\u200be\u00adf\ufeffg",
+    "a\ufffdb", "a\u2028b\u2029c\u1680d\u202fe\u3000f", "中文a字\U0002f800\uf900b", "$^`~|<=>+",
+    "[MASK] [CLS][SEP]", "## ##a a##b", "\U0001d15e\U0001d165\u302e \U0001d15f\U0001d16e\u1b44x",
+    "\u302e\u1b44\u0301\u1715", "\u1b4ea a\u1b4e \u2e52a \U00011b00", "\U0010ff00a \U000e0020b",
+    "x" * 199, "x" * 200, "x" * 201, "x" * 5000, "é" * 200, "é" * 201, "α" * 200, "α" * 201,
+    "a " + "中" * 300, "a\u0301" * 200, "a\u0301" * 201, "b" * 150 + "!" + "b" * 150, "가" * 66,
+    "가" * 67, "a." + "β" * 120 + " Σ " + "γ" * 201 + " ab",
+]  # fmt: skip
+
+
+def assert_equal(texts, tokenizer, released, words=True):
+    """Every text, given as bytes, has the words and ids of the reference."""
+    batch = tf.constant(texts, tf.string)
+    for text, found in zip(texts, tokenizer.tokenize(batch).to_list(), strict=True):
+        assert found == released.tokenize(text), text
+    if words:
+        for text, found in zip(texts, tokenizer.words(batch).to_list(), strict=True):
+            expected = reference.words(text, released.do_lower_case)
+            assert [word.decode() for word in found] == expected, text
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
+def small(request):
+    return BertTokenizer(TOKENS, request.param), reference.Tokenizer(TOKENS, request.param)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("bert-base-uncased", True), ("bert-base-cased", False),
+        ("bert-base-multilingual-cased", False), ("bert-base-chinese", True),
+    ],
+    ids=lambda param: param[0],
+)  # fmt: skip
+def released_vocabulary(request, test_data):
+    name, do_lower_case = request.param
+    tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
+    return tokenizer, reference.Tokenizer(tokenizer.vocabulary, do_lower_case)
+
+
+@needs_unicode_14
+@pytest.mark.parametrize("alone", [True, False], ids=["one by one", "together"])
+def test_cases(small, alone):
+    texts = [case.encode() for case in CASES]
+    for batch in [[text] for text in texts] if alone else [texts]:
+        assert_equal(batch, *small)
+
+
+@needs_unicode_14
+def test_invalid_utf8(small):
+    parts = [
+        b"\xff", b"\xc3", b"\xe4\xb8", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\x80",
+        b"\xe0\x80\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80", b"\x80\xbf",
+        b"\xf0\x80\x80\x80",
+    ]  # fmt: skip
+    texts = [form % part for part in parts for form in (b"%b", b"a%bb", b"a %b b", b"%b\xc3\xa9")]
+    assert_equal([*texts, b"".join(parts)], *small)
+
+
+CHARACTERS = st.one_of(
+    st.sampled_from(
+        "aAbB Σσςέ.,'-!\t\n\u0301\u0345\u00ad\u200d\u302e\u1b44\U0001d165中가İßǅ\u2028"
+    ),
+    st.characters(),
+)
+
+
+@needs_unicode_14
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.text(CHARACTERS, max_size=40), min_size=1, max_size=8))
+def test_any_text(texts):
+    for tokenizer, released in _both():
+        assert_equal([text.encode("utf-8", "ignore") for text in texts], tokenizer, released)
+
+
+@needs_unicode_14
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=30), min_size=1, max_size=8))
+def test_any_bytes(texts):
+    for tokenizer, released in _both():
+        assert_equal(texts, tokenizer, released)
+
+
+@needs_unicode_14
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.text("abcéα\u0301가", min_size=190, max_size=210), min_size=1, max_size=4))
+def test_words_about_as_long_as_the_limit(words):
+    for tokenizer, released in _both():
+        assert_equal([" ab ".join(words).encode()], tokenizer, released)
+
+
+_BOTH = []
+
+
+def _both():
+    if not _BOTH:
+        _BOTH.extend(
+            (BertTokenizer(TOKENS, lower), reference.Tokenizer(TOKENS, lower))
+            for lower in (True, False)
+        )
+    return _BOTH
+
+
+def contexts(code):
+    """A code point alone, in a word, between words, doubled; surrogates as bytes reach us."""
+    character = chr(code).encode("utf-8", "surrogatepass")
+    return [character, b"a%bb" % character, b"a %b b" % character, character * 2]
+
+
+@needs_unicode_14
+def test_every_256th_code_point(released_vocabulary):
+    texts = [text for code in range(7, 0x110000, 256) for text in contexts(code)]
+    assert_equal(texts, *released_vocabulary)
+
+
+@needs_unicode_14
+@pytest.mark.slow
+def test_every_code_point(small):
+    for first in range(0, 0x110000, 0x4000):
+        codes = range(first, first + 0x4000)
+        assert_equal([text for code in codes for text in contexts(code)], *small)
+
+
+@needs_unicode_14
+@pytest.mark.slow
+def test_every_character_of_context_around_sigma(small):
+    flagged = [
+        code for code in make_tables.CODE_POINTS if make_tables.character_class(code)
+    ]  # fmt: skip
+    texts = [f"A{c}Σ{c} Σ{c}B {c}Σ a{c}\u1b44{c}\u302e{c}" for c in map(chr, flagged)]
+    assert_equal([text.encode() for text in texts], *small)
+
+
+def real_texts(folder: pathlib.Path):
+    """Lines of every text file, strings of every JSON file."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".json":
+            yield from _strings(json.loads(path.read_bytes()))
+        elif path.is_file() and path.suffix in (".txt", ".tsv", ".csv", ".conll", ".md"):
+            yield from path.read_bytes().split(b"\n")
+
+
+def _strings(value):
+    if isinstance(value, str):
+        yield value.encode("utf-8", "ignore")
+    elif isinstance(value, (list, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _strings(each)
+
+
+@pytest.fixture(scope="module")
+def all_texts(test_data):
+    return list(dict.fromkeys(real_texts(test_data / "data")))
+
+
+@needs_unicode_14
+def test_real_text(released_vocabulary, all_texts):
+    assert_equal(all_texts[::500], *released_vocabulary)
+
+
+@needs_unicode_14
+@pytest.mark.slow
+def test_all_real_text(test_data, all_texts):
+    path = test_data / "data/vocab/bert-base-uncased-vocab.txt"
+    tokenizer = BertTokenizer(str(path))
+    released = reference.Tokenizer(tokenizer.vocabulary, True)
+    for start in range(0, len(all_texts), 20000):
+        assert_equal(all_texts[start : start + 20000], tokenizer, released, words=False)
+
+
+@needs_unicode_14
+def test_tables_are_what_the_script_makes():
+    for name, do_lower_case in (("uncased", True), ("cased", False)):
+        assert (make_tables.normalizer(do_lower_case) == tables.load()[name]).all()
+
+
+def test_the_reference_equals_another_implementation(test_data):
+    """`tokenizers`, where it follows the released rules; where it does not is written below."""
+    peer = pytest.importorskip("tokenizers")
+    path = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
+    other = peer.BertWordPieceTokenizer(path, lowercase=True)
+    tokens = pathlib.Path(path).read_text("utf-8").split("\n")[:-1]
+    released = reference.Tokenizer(tokens, True)
+    lines = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8").split("\n")
+    for line in lines[::5]:
+        assert other.encode(line, add_special_tokens=False).ids == released.tokenize(line), line
+    # Its words end at 100 characters, special tokens are found in text, sigma has one form.
+    for text in ("x" * 150, "[MASK]", "ΟΔΟΣ"):
+        assert other.encode(text, add_special_tokens=False).ids != released.tokenize(text), text

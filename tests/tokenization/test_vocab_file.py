@@ -1,0 +1,99 @@
+"""Reading vocab.txt: what is accepted, and what each error says."""
+
+import pytest
+
+from bert_tf.errors import InputError
+from bert_tf.tokenization import BertTokenizer, load_vocabulary, validate_case_matches_checkpoint
+from bert_tf.tokenization.vocabulary import check_size
+
+GOOD = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
+
+
+def write(folder, content):
+    path = folder / "vocab.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\n".join(GOOD), "\n".join(GOOD) + "\n", "\r\n".join(GOOD) + "\r\n",
+        "\n".join(GOOD) + "\n\n\n", "\ufeff" + "\n".join(GOOD), " \n".join(GOOD),
+    ],
+    ids=["no end", "plain", "crlf", "blank end", "bom", "blanks"],
+)  # fmt: skip
+def test_accepted(tmp_path, content):
+    assert load_vocabulary(write(tmp_path, content)) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("\n".join([*GOOD[:5], "a", "", "b"]), "line 7 is empty"),
+        ("\n".join([*GOOD, "a"]), "line 8 repeats 'a' of line 6"),
+        ("\n".join(GOOD[:4]), r"is \[MASK\]"),
+        ("", r"none of the 0 lines is \[PAD\]"),
+        ("\n".join(GOOD).encode() + b"\n\xe9t\xe9\n", "not UTF-8: byte 0xe9 in line 8"),
+        ("\n".join([*GOOD, "x" * 257]), "line 8 is longer than 256 bytes"),
+    ],
+)
+def test_refused(tmp_path, content, message):
+    path = write(tmp_path, content)
+    with pytest.raises(InputError, match=message) as caught:
+        load_vocabulary(path)
+    assert path in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_no_such_file():
+    with pytest.raises(InputError, match=r"There is no file nowhere/vocab\.txt"):
+        BertTokenizer("nowhere/vocab.txt")
+
+
+def test_nothing_but_special_tokens():
+    with pytest.raises(InputError, match="cannot be used"):
+        BertTokenizer(GOOD[:5])
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "cls_id"),
+    [
+        ("bert-base-uncased", 30522, 101), ("bert-base-cased", 28996, 101),
+        ("bert-base-multilingual-cased", 119547, 101), ("bert-base-chinese", 21128, 101),
+    ],
+)  # fmt: skip
+def test_released_files(test_data, name, size, cls_id):
+    path = test_data / f"data/vocab/{name}-vocab.txt"
+    tokenizer = BertTokenizer(str(path))
+    assert tokenizer.vocab_size == size
+    ids = (
+        tokenizer.pad_id,
+        tokenizer.unk_id,
+        tokenizer.cls_id,
+        tokenizer.sep_id,
+        tokenizer.mask_id,
+    )
+    assert ids == (0, 100, cls_id, 102, 103)
+    # Two Chinese entries hold U+2028: only \n ends a line.
+    assert "\n".join(tokenizer.vocabulary) + "\n" == path.read_bytes().decode()
+
+
+def test_size_that_does_not_fit():
+    check_size(GOOD, 7)
+    with pytest.raises(InputError, match=r"7 entries.*vocab_size is 9"):
+        check_size(GOOD, 9)
+
+
+def test_casing_that_does_not_fit():
+    for do_lower_case, path in (
+        (True, "uncased_L-12_H-768_A-12/bert_model.ckpt"), (True, "x/uncased_L-2_H-128_A-2/model"),
+        (False, "gs://b/cased_L-12_H-768_A-12/bert_model.ckpt"), (True, "mine/model.ckpt"),
+        (False, None),
+        (False, "multi_cased_L-12_H-768_A-12/bert_model.ckpt"), (False, "mine/model.ckpt"),
+        (True, "chinese_L-12_H-768_A-12/bert_model.ckpt"), (True, "wwm_uncased_L-24_H-1024_A-16/b"),
+    ):  # fmt: skip
+        validate_case_matches_checkpoint(do_lower_case, path)
+    with pytest.raises(InputError, match=r"do_lower_case is False, but .*uncased.*Set .* to True"):
+        validate_case_matches_checkpoint(False, "uncased_L-12_H-768_A-12/bert_model.ckpt")
+    with pytest.raises(InputError, match=r"do_lower_case is True, but .*cased.*Set .* to False"):
+        validate_case_matches_checkpoint(True, "a/cased_L-12_H-768_A-12/bert_model.ckpt")

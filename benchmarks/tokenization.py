@@ -1,0 +1,202 @@
+r"""Speed and exactness of the tokenizer, and of learning a vocabulary, beside others.
+
+One core for each. The systems take turns over the same batches, and the median of the turns
+counts, so that a busy machine slows all of them alike. `differ` is the share of lines whose ids
+are not the released ones, by the plain Python rules of tests/reference/tokenizer.py.
+
+    python benchmarks/tokenization.py --data=shared/data
+    python benchmarks/tokenization.py --data=shared/data --vocabulary_megabytes=100
+"""
+
+import collections
+import os
+import pathlib
+import random
+import statistics
+import sys
+import time
+
+os.environ["RAYON_NUM_THREADS"] = "1"  # of `tokenizers`
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+import tokenizers
+from absl import flags
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "tests"))
+from reference import tokenizer as reference
+
+from bert_tf import command_line
+from bert_tf.tokenization import BertTokenizer, load_vocabulary
+from data_prep import text_sources, vocabulary
+
+_LINES_A_BATCH = 1000
+_REFERENCE_LINES = 5000
+
+flags.DEFINE_string("data", None, "Folder with corpora/ and vocab/.", required=True)
+flags.DEFINE_integer("turns", 5, "Turns of each system.")
+flags.DEFINE_integer("megabytes", 8, "Text to tokenize, from the start of a file.")
+flags.DEFINE_integer("vocabulary_megabytes", 0, "Text to learn a vocabulary from, instead.")
+flags.DEFINE_integer("vocab_size", 30522, "Size of the vocabulary to learn.")
+
+
+def peer(tokens, do_lower_case):
+    """The BERT tokenizer of the `tokenizers` package, without its wrapper."""
+    ids = {token: index for index, token in enumerate(tokens)}
+    model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=200)
+    made = tokenizers.Tokenizer(model)
+    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=do_lower_case)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return made
+
+
+def systems(tokens, do_lower_case):
+    """For each system, what turns a batch into its input, what tokenizes it, and the ids."""
+    ours = BertTokenizer(tokens, do_lower_case)
+    fast = tf_text.FastBertTokenizer(
+        tokens, lower_case_nfd_strip_accents=do_lower_case, token_out_type=tf.int32
+    )
+    other = peer(tokens, do_lower_case)
+    signature = [tf.TensorSpec([None], tf.string)]
+    return {
+        "bert-tf": (tf.constant, tf.function(ours.tokenize, signature), lambda x: x.to_list()),
+        "FastBertTokenizer": (
+            tf.constant, tf.function(fast.tokenize, signature), lambda x: x.to_list(),
+        ),
+        "tokenizers": (
+            lambda lines: [line.decode("utf-8", "ignore") for line in lines],
+            lambda texts: other.encode_batch_fast(texts, add_special_tokens=False),
+            lambda encodings: [encoding.ids for encoding in encodings],
+        ),
+    }  # fmt: skip
+
+
+def measure(title, lines, tokens, do_lower_case, turns):
+    """Prints a row for each system."""
+    batches = [lines[at : at + _LINES_A_BATCH] for at in range(0, len(lines), _LINES_A_BATCH)]
+    megabytes = sum(map(len, lines)) / 1e6
+    released = reference.Tokenizer(tokens, do_lower_case)
+    sample = lines[:: max(1, len(lines) // _REFERENCE_LINES)]
+    expected = [released.tokenize(line) for line in sample]
+    start = time.perf_counter()
+    fresh = reference.Tokenizer(tokens, do_lower_case)
+    for line in sample:
+        fresh.tokenize(line)
+    seconds = {"plain Python": [time.perf_counter() - start]}
+    differ = {"plain Python": 0.0}
+    made = systems(tokens, do_lower_case)
+    inputs = {name: [to(batch) for batch in batches] for name, (to, *_) in made.items()}
+    for name, (to, run, ids) in made.items():
+        found = ids(run(to(sample)))
+        differ[name] = statistics.mean(a != b for a, b in zip(found, expected, strict=True))
+        seconds[name] = []
+    for _ in range(turns):
+        for name, (_, run, _) in made.items():
+            start = time.perf_counter()
+            for batch in inputs[name]:
+                run(batch)
+            seconds[name].append(time.perf_counter() - start)
+    sizes = {"plain Python": sum(map(len, sample)) / 1e6}
+    speed = {n: sizes.get(n, megabytes) / statistics.median(s) for n, s in seconds.items()}
+    print(f"\n{title}: {megabytes:.1f} MB, {len(lines):,} lines, vocabulary {len(tokens):,}")
+    for name, rate in sorted(speed.items(), key=lambda item: -item[1]):
+        ratio = speed["bert-tf"] / rate
+        print(f"  {name:18} {rate:7.2f} MB/s  bert-tf is {ratio:6.2f}x   differ {differ[name]:.3%}")
+
+
+def multilingual_lines(tokens, size):
+    """Lines of words drawn from the multilingual vocabulary, which holds 104 languages."""
+    draw = random.Random(0)
+    starts = [token for token in tokens if not token.startswith(("##", "["))]
+    ends = [token[2:] for token in tokens if token.startswith("##")]
+    lines, total = [], 0
+    while total < size:
+        words = (
+            draw.choice(starts) + (draw.choice(ends) if draw.random() < 0.3 else "")
+            for _ in range(20)
+        )
+        lines.append(" ".join(words).encode())
+        total += len(lines[-1])
+    return lines
+
+
+def tokenization(data, megabytes, turns):
+    """The speed tables: English with three casings and vocabularies, and many languages."""
+    text = (data / "corpora/books.txt").read_bytes()[: megabytes * 1_000_000]
+    lines = text.split(b"\n")
+    for name, do_lower_case in (("uncased", True), ("cased", False)):
+        tokens = load_vocabulary(str(data / f"vocab/bert-base-{name}-vocab.txt"))
+        measure(f"books.txt, {name}", lines, tokens, do_lower_case, turns)
+    tokens = load_vocabulary(str(data / "vocab/bert-base-multilingual-cased-vocab.txt"))
+    many = multilingual_lines(tokens, len(text) // 2)
+    measure("many languages, cased", many, tokens, False, turns)
+    measure("many languages, uncased", many, tokens, True, turns)
+
+
+def learn_ours(path, size):
+    """Tokens of our vocabulary."""
+    texts, total = text_sources.texts(text_sources.TextSource(path))
+    config = vocabulary.VocabularyConfig(vocab_size=size)
+    counts = vocabulary.count_words(texts, total, do_lower_case=True, num_workers=1)
+    return vocabulary.learn(counts, config)[0]
+
+
+def learn_theirs(path, size):
+    """Tokens of the vocabulary that `tokenizers` learns: byte pair merges by another name."""
+    trainer = tokenizers.BertWordPieceTokenizer(lowercase=True)
+    special = ["[PAD]", *(f"[unused{index}]" for index in range(99)), "[UNK]", "[CLS]", "[SEP]",
+               "[MASK]"]  # fmt: skip
+    trainer.train(path, vocab_size=size, special_tokens=special, show_progress=False)
+    return sorted(trainer.get_vocab(), key=trainer.get_vocab().get)
+
+
+def learning(data, megabytes, size):
+    """Time to learn a vocabulary, and its quality on text that was not learned from."""
+    books = (data / "corpora/books.txt").read_bytes()
+    learned_from, held_out = books[: len(books) * 9 // 10], books[len(books) * 9 // 10 :]
+    path = f"/tmp/bert_tf_benchmark_{os.getpid()}.txt"
+    repeats = -(-megabytes * 1_000_000 // len(learned_from))
+    pathlib.Path(path).write_bytes((learned_from * repeats)[: megabytes * 1_000_000])
+    wiki = (data / "corpora/wikitext2_heldout.txt").read_bytes()
+    print(f"\nLearning {size:,} entries from {megabytes} MB of books, one core")
+    try:
+        for name, learn in (("bert-tf", learn_ours), ("tokenizers", learn_theirs)):
+            start = time.perf_counter()
+            tokens = learn(path, size)
+            seconds = time.perf_counter() - start
+            print(f"  {name:11} {seconds:6.1f} s, {len(tokens):,} entries")
+            for title, text in (("held-out books", held_out), ("WikiText-2", wiki)):
+                print(f"    {title}: {quality(tokens, text)}")
+    finally:
+        os.remove(path)
+
+
+def quality(tokens, text):
+    """Tokens a word, and the share of words that are unknown."""
+    tokenizer = BertTokenizer(tokens)
+    totals = collections.Counter()
+    lines = text.split(b"\n")
+    for at in range(0, len(lines), _LINES_A_BATCH):
+        ids = tokenizer.tokenize(lines[at : at + _LINES_A_BATCH]).values.numpy()
+        totals["words"] += tokenizer.words(lines[at : at + _LINES_A_BATCH]).values.shape[0]
+        totals["tokens"] += len(ids)
+        totals["unknown"] += int((ids == tokenizer.unk_id).sum())
+    share = totals["unknown"] / totals["words"]
+    return f"{totals['tokens'] / totals['words']:.4f} tokens a word, [UNK] {share:.4%}"
+
+
+def main():
+    values = flags.FLAGS
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    data = pathlib.Path(values.data)
+    if values.vocabulary_megabytes:
+        learning(data, values.vocabulary_megabytes, values.vocab_size)
+    else:
+        tokenization(data, values.megabytes, values.turns)
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,164 @@
+"""Learning a vocabulary: counts against the reference, order, size, sources, errors."""
+
+import collections
+import gzip
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from reference import tokenizer as reference
+
+from bert_tf.errors import InputError
+from bert_tf.tokenization import load_vocabulary
+from data_prep import text_sources, vocabulary
+
+LINES = [
+    "The lower one is lower than the lowest; the newest is the widest.",
+    "Newer and wider, the NEWEST widened the lower road: É, è, 中文!", "",
+    *["low lower lowest new newer newest wide wider widest the and is"] * 20,
+]  # fmt: skip
+CONFIG = vocabulary.VocabularyConfig(vocab_size=120, num_unused_tokens=3)
+
+
+def counted(lines, do_lower_case=True):
+    words = (word for line in lines for word in reference.words(line, do_lower_case))
+    return collections.Counter(words)
+
+
+def write(folder, name="text.txt", lines=LINES):
+    path = folder / name
+    content = "\n".join(lines).encode()
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return str(path)
+
+
+def count(source, **changes):
+    texts, size = text_sources.texts(source)
+    arguments = {"do_lower_case": True, "num_workers": 2, **changes}
+    return vocabulary.count_words(texts, size, **arguments)
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
+def test_counts_words_as_the_released_tokenizer_splits_them(tmp_path, name, do_lower_case):
+    source = text_sources.TextSource(write(tmp_path, name))
+    assert count(source, do_lower_case=do_lower_case) == counted(LINES, do_lower_case)
+
+
+def test_counts_over_several_files(tmp_path):
+    write(tmp_path, "a.txt"), write(tmp_path, "b.txt")
+    expected = counted([*LINES, *LINES])
+    assert count(text_sources.TextSource(str(tmp_path / "*.txt"))) == expected
+
+
+def test_counts_records(tmp_path):
+    path = str(tmp_path / "text.tfrecord.gz")
+    with tf.io.TFRecordWriter(path, "GZIP") as writer:
+        for line in LINES:
+            feature = {"body": {"bytes_list": {"value": [line.encode()]}}}
+            writer.write(tf.train.Example(features={"feature": feature}).SerializeToString())
+    assert count(text_sources.TextSource(path, text_feature="body")) == counted(LINES)
+    with pytest.raises(InputError, match=r"no text in a feature 'text'\. It has: body"):
+        text_sources.texts(text_sources.TextSource(path))
+
+
+def test_counts_a_tensorflow_dataset():
+    tfds = pytest.importorskip("tensorflow_datasets")
+
+    def generate(*_):
+        yield from ({"text": "two lines\nof text"}, {"text": "text"})
+
+    def as_dataset(self, *args, **kwargs):
+        return tf.data.Dataset.from_generator(
+            generate, output_signature={"text": tf.TensorSpec([], tf.string)}
+        )
+
+    with tfds.testing.mock_data(as_dataset_fn=as_dataset):
+        found = count(text_sources.TextSource(tfds_name="lm1b:train"))
+    assert found == {"two": 1, "lines": 1, "of": 1, "text": 2}
+
+
+def test_memory_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(vocabulary, "_MOST_DISTINCT_WORDS", 10)
+    found = count(text_sources.TextSource(write(tmp_path)))
+    expected = counted(LINES)
+    assert len(found) <= 15 and all(expected[word] == number for word, number in found.items())
+
+
+@pytest.mark.parametrize("unused", [0, 3, 99, 102])
+def test_released_order(unused):
+    config = vocabulary.VocabularyConfig(vocab_size=250, num_unused_tokens=unused)
+    tokens, missing = vocabulary.learn(counted(LINES), config)
+    first = min(unused + missing, 99)
+    assert tokens[0] == "[PAD]"
+    assert tokens[1 : 1 + first] == [f"[unused{index}]" for index in range(first)]
+    assert tokens[1 + first : 5 + first] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    total = unused + missing
+    rest = [f"[unused{index}]" for index in range(first, total)]
+    assert tokens[5 + first : 5 + total] == rest
+    assert len(tokens) == len(set(tokens)) == 250
+
+
+@pytest.mark.parametrize("size", [90, 100, 110, 120])
+def test_exact_size_and_every_character(size):
+    config = vocabulary.VocabularyConfig(vocab_size=size, num_unused_tokens=2)
+    tokens, missing = vocabulary.learn(counted(LINES), config)
+    assert len(tokens) == size and missing == max(0, missing)
+    characters = {character for word in counted(LINES) for character in word}
+    assert characters <= set(tokens)
+    released = reference.Tokenizer(tokens, True)
+    unknown = tokens.index("[UNK]")
+    assert all(unknown not in released.tokenize(line) for line in LINES)
+
+
+def test_frequent_words_are_entries():
+    tokens, _ = vocabulary.learn(counted(LINES), CONFIG)
+    assert {"the", "low", "new", "wide"} <= set(tokens)
+
+
+def test_same_for_any_order_of_counting():
+    counts = counted(LINES)
+    turned = dict(reversed(counts.items()))
+    assert vocabulary.learn(counts, CONFIG) == vocabulary.learn(turned, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"vocab_size": 50}, "at least 105 .* Received: 50"),
+        ({"num_unused_tokens": -1}, "Received: -1"),
+        ({"max_words": 0}, "must be positive"),
+    ],
+)
+def test_settings_that_cannot_be(settings, message):
+    with pytest.raises(InputError, match=message):
+        vocabulary.VocabularyConfig(**settings)
+
+
+def test_too_many_characters():
+    config = vocabulary.VocabularyConfig(vocab_size=40, num_unused_tokens=2)
+    with pytest.raises(InputError, match="Raise vocab_size or lower max_characters"):
+        vocabulary.learn(counted(LINES), config)
+
+
+def test_no_words():
+    with pytest.raises(InputError, match="no words"):
+        vocabulary.learn({}, CONFIG)
+
+
+def test_command(tmp_path):
+    path, output = write(tmp_path), str(tmp_path / "out" / "vocab.txt")
+    command = [sys.executable, "-m", "data_prep.train_vocabulary", f"--input_file={path}",
+               f"--output_file={output}", "--vocab_size=300", "--num_unused_tokens=2"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert len(load_vocabulary(output)) == 300
+    assert "[unusedN] stand in" in done.stderr and "300 entries" in done.stdout
+    missing = subprocess.run(
+        [*command[:3], "--input_file=nowhere.txt", "--output_file=x"],
+        capture_output=True,
+        text=True,
+    )
+    assert missing.returncode == 2 and "No input file matches nowhere.txt" in missing.stderr

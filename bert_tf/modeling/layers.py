@@ -12,6 +12,7 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
+from bert_tf.modeling import fused
 from bert_tf.modeling.randomness import InitialWeights
 
 # The released code's; a config of others may bring its own as `layer_norm_eps`.
@@ -36,7 +37,7 @@ def activation(name: str) -> Callable[[Any], Any]:
         InputError: Keras knows no such activation.
     """
     if name == "gelu":
-        return lambda x: ops.gelu(x, approximate=True)
+        return fused.gelu
     if name == "gelu_exact":
         return lambda x: ops.gelu(x, approximate=False)
     try:
@@ -51,6 +52,14 @@ def activation(name: str) -> Callable[[Any], Any]:
 def norm_epsilon(config: BertConfig) -> float:
     """What the layer normalizations of a model add to the variance."""
     return float(config.extra.get("layer_norm_eps", LAYER_NORM_EPSILON))
+
+
+def value(variable: keras.Variable) -> Any:
+    """The value of a variable as a tensor, in the compute dtype of the layer that asks.
+
+    A custom gradient takes tensors only, and a conversion may hand back the variable.
+    """
+    return ops.reshape(ops.convert_to_tensor(variable), variable.shape)
 
 
 def flat(x: Any) -> Any:
@@ -100,7 +109,7 @@ class Dense(keras.layers.Layer):
         self.built = True
 
     def call(self, x: Any) -> Any:
-        return self._activation(ops.add(ops.matmul(x, self.kernel), self.bias))
+        return self._activation(fused.dense(x, value(self.kernel), value(self.bias)))
 
     def variables_by_name(self) -> Variables:
         """The layer's variables by their released names, in released order."""
@@ -136,11 +145,9 @@ class LayerNorm(keras.layers.Layer):
         self.built = True
 
     def call(self, x: Any) -> Any:
-        x = ops.cast(x, "float32")
-        mean, variance = ops.moments(x, axes=-1, keepdims=True)
-        scale = ops.multiply(ops.rsqrt(ops.add(variance, self.epsilon)), self.gamma)
-        y = ops.add(ops.multiply(ops.subtract(x, mean), scale), self.beta)
-        return ops.cast(y, self.compute_dtype)
+        rows = ops.reshape(x, (-1, self.units))
+        y = fused.layer_norm(rows, value(self.gamma), value(self.beta), self.epsilon)
+        return ops.reshape(ops.cast(y, self.compute_dtype), ops.shape(x))
 
     def variables_by_name(self) -> Variables:
         """The layer's variables by their released names, in released order."""

@@ -12,6 +12,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_tf.modeling import fused
+
 # Odd constants of the 32-bit golden ratio and of murmur3: neighbouring dropout layers and
 # neighbouring steps must not meet.
 _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
@@ -129,7 +131,7 @@ class Dropout(keras.layers.Layer):
         if not training or self.rate == 0:
             return inputs
         seed = self.dropout_seeds.of_layer(self._index)
-        return keras.random.dropout(inputs, self.rate, seed=seed)
+        return fused.dropout(inputs, self.rate, seed)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rate": self.rate}

@@ -1,0 +1,139 @@
+"""Dense, layer normalization, gelu and dropout with their gradients written out.
+
+What automatic differentiation makes of these costs as much time on a CPU as the matrix products:
+it walks the activations many times, and sums columns slowly. Here each walk is counted, column and
+row sums are products with vectors, and what the forward pass knows is kept. Everything is
+`keras.ops`, so it can be compiled and differentiated again. Imports keras only.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+_SLOPE = 2 * math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+_HALF_BITS = 2.0**12
+
+
+def _upstream(arguments: tuple[Any, ...], upstream: Any) -> Any:
+    """The gradient of the output: backends hand it over by position or by name."""
+    return arguments[0] if upstream is None else upstream
+
+
+def _column_sums(x: Any) -> Any:
+    """[N, M] -> [M]."""
+    return ops.reshape(ops.matmul(ops.ones((1, ops.shape(x)[0]), x.dtype), x), (-1,))
+
+
+def dense(x: Any, kernel: Any, bias: Any) -> Any:
+    """`x @ kernel + bias`.
+
+    Args:
+        x: [N, I], of the dtype of the others.
+        kernel: [I, O].
+        bias: [O].
+
+    Returns:
+        [N, O].
+    """
+
+    @ops.custom_gradient
+    def call(x: Any, kernel: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
+        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
+            dy = _upstream(arguments, upstream)
+            dx = ops.matmul(dy, ops.transpose(kernel, (1, 0)))
+            return dx, ops.matmul(ops.transpose(x, (1, 0)), dy), _column_sums(dy)
+
+        return ops.add(ops.matmul(x, kernel), bias), gradient
+
+    return call(x, kernel, bias)
+
+
+def gelu(x: Any) -> Any:
+    """The tanh form of gelu, as `x * sigmoid(z)` with z = 2 sqrt(2/pi) (x + 0.044715 x**3).
+
+    Args:
+        x: Any shape.
+
+    Source: google-research/bert `modeling.gelu`.
+    """
+
+    @ops.custom_gradient
+    def call(x: Any) -> tuple[Any, Callable[..., Any]]:
+        square = ops.square(x)
+        z = ops.multiply(x, ops.add(ops.multiply(square, _SLOPE * _CUBIC), _SLOPE))
+        # float32 has the faster kernel, and the more exact one.
+        gate = ops.cast(ops.sigmoid(ops.cast(z, "float32")), x.dtype)
+        y = ops.multiply(x, gate)
+
+        def gradient(*arguments: Any, upstream: Any = None) -> Any:
+            dy = _upstream(arguments, upstream)
+            dz = ops.add(ops.multiply(square, 3 * _SLOPE * _CUBIC), _SLOPE)
+            below = ops.subtract(y, ops.multiply(y, gate))
+            return ops.multiply(dy, ops.add(gate, ops.multiply(below, dz)))
+
+        return y, gradient
+
+    return call(x)
+
+
+def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """Layer normalization of each row, computed in float32.
+
+    Args:
+        x: [N, H], any float dtype.
+        gamma: float32 [H].
+        beta: float32 [H].
+        epsilon: Added to the variance.
+
+    Returns:
+        [N, H] in the dtype of `x`.
+    """
+
+    @ops.custom_gradient
+    def call(x: Any, gamma: Any, beta: Any) -> tuple[Any, Callable[..., Any]]:
+        wide = ops.cast(x, "float32")
+        centered = ops.subtract(wide, ops.mean(wide, axis=-1, keepdims=True))
+        variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
+        scale = ops.rsqrt(ops.add(variance, epsilon))
+        normal = ops.multiply(centered, scale)
+        y = ops.cast(ops.add(ops.multiply(normal, gamma), beta), x.dtype)
+
+        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
+            dy = ops.cast(_upstream(arguments, upstream), "float32")
+            product = ops.multiply(dy, normal)
+            weights = ops.expand_dims(ops.divide(gamma, gamma.shape[0]), 1)
+            mean, mean_product = ops.matmul(dy, weights), ops.matmul(product, weights)
+            dx = ops.subtract(ops.multiply(dy, gamma), ops.multiply(normal, mean_product))
+            dx = ops.multiply(ops.subtract(dx, mean), scale)
+            return ops.cast(dx, x.dtype), _column_sums(product), _column_sums(dy)
+
+        return y, gradient
+
+    return call(x, gamma, beta)
+
+
+def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
+    """Sets elements to 0 with probability `rate` and divides the others by 1 - `rate`.
+
+    One random number of 23 bits decides on two elements, by its upper 12 and by its lower 11 bits:
+    random numbers are most of the time that dropout takes. The rate is met to 1/2048, and made up
+    for exactly by the scale.
+
+    Args:
+        x: Any shape.
+        rate: In (0, 1).
+        seed: Where the mask comes from.
+    """
+    size = ops.size(x)
+    half = (size + 1) // 2
+    numbers = ops.multiply(keras.random.uniform((half,), dtype="float32", seed=seed), _HALF_BITS)
+    upper = ops.floor(numbers)
+    lower = ops.subtract(numbers, upper)
+    keep_upper = ops.greater_equal(upper, round(rate * _HALF_BITS))
+    keep_lower = ops.greater_equal(lower, rate)
+    keep = ops.reshape(ops.concatenate([keep_upper, keep_lower])[:size], ops.shape(x))
+    return ops.multiply(x, ops.multiply(ops.cast(keep, x.dtype), 1 / (1 - rate)))

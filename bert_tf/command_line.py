@@ -30,8 +30,10 @@ def run(main: Callable[[], None]) -> None:
     """
 
     def call(argv: Sequence[str]) -> None:
-        if flags.FLAGS["verbosity"].using_default_value:
-            logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each file it saves
+        if not flags.FLAGS["verbosity"].present:
+            # TensorFlow tells of each file it saves, some by absl, some by Python's logging.
+            logging.set_verbosity(logging.WARNING)
+            logging.get_absl_logger().manager.getLogger("tensorflow").setLevel("WARNING")
         if len(argv) > 1:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
         try:

@@ -142,7 +142,7 @@ def guessing(records: str, lengths: dict[str, Any]) -> dict[str, float]:
 
 
 def _stats(folder: str, part: str) -> dict[str, Any]:
-    return json.loads(read_text(f"{folder}/records/{part}.stats.json"))
+    return json.loads(read_text(f"{folder}/records/{part}.stats.json"))["train"]
 
 
 def _results(path: str) -> dict[str, float]:

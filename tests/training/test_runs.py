@@ -64,9 +64,8 @@ def run(folder, stop_at=None, overwrite=False, **changes):
     """Trains; with `stop_at`, the process is asked to stop when it has done that many steps."""
     config = training_config(**changes)
     model = ModelDescription(CONFIG)
-    state.open_run(str(folder), model, config, overwrite)
     runtime = RuntimeConfig(save_checkpoints_steps=7, log_steps=1, eval_steps=stop_at or 0)
-    trainer = Trainer(Regression, model, config, runtime, str(folder))
+    trainer = Trainer(Regression, model, config, runtime, str(folder), overwrite=overwrite)
 
     def held_out():
         os.kill(os.getpid(), signal.SIGTERM)

@@ -4,6 +4,7 @@ Imports numpy only. Source: google-research/bert `create_masked_lm_predictions`.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -55,9 +56,14 @@ def features(
     real = column < length[:, None]
     candidates = real & (column > 0) & (column != first_sep) & (column != length[:, None] - 1)
     wanted = predictions(config, length)
-    if config.do_whole_word_mask or config.max_ngram_size > 1:
+    if config.max_ngram_size > 1:
         words = _words(config, ids, candidates, first_sep, vocabulary)
-        positions = _whole_words(config, rows["key"], words, candidates, wanted)
+        words, taken = _ngrams(config, rows["key"], words, candidates, wanted)
+        positions = _positions(config, words, taken, candidates)
+    elif config.do_whole_word_mask:
+        words = _words(config, ids, candidates, first_sep, vocabulary)
+        taken = _whole_words(rows["key"], words, candidates, wanted)
+        positions = _positions(config, words, taken, candidates)
     else:
         words = np.broadcast_to(column, ids.shape)
         positions = _single_tokens(config, rows["key"], candidates, wanted)
@@ -144,32 +150,122 @@ def _words(
     return np.maximum(np.cumsum(starts, axis=1) - 1, 0)
 
 
-def _whole_words(
-    config: RecordsConfig,
-    keys: np.ndarray,
-    words: np.ndarray,
-    candidates: np.ndarray,
-    wanted: np.ndarray,
-) -> np.ndarray:
-    """int64 [B, P]: the positions to predict, ascending, then S.
-
-    Words in random order; one that would be too many is left out, not cut.
-    """
+def _sizes(words: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """int64 [B, S + 1]: how many tokens each word has; 0 behind the last."""
     count, columns = words.shape
     flat = (words + np.arange(count)[:, None] * (columns + 1))[candidates]
-    sizes = np.bincount(flat, minlength=count * (columns + 1)).reshape(count, columns + 1)
-    order = _random_order(keys, Draw.MASK_ORDER, sizes[:, :columns] > 0)
-    taken = np.zeros((count, columns + 1), bool)
-    used, rows = np.zeros(count, np.int64), np.arange(count)
+    return np.bincount(flat, minlength=count * (columns + 1)).reshape(count, columns + 1)
+
+
+def _whole_words(
+    keys: np.ndarray, words: np.ndarray, candidates: np.ndarray, wanted: np.ndarray
+) -> np.ndarray:
+    """Which words to predict, bool [B, S + 1].
+
+    Words in random order; one that would be too many tokens is left out, not cut.
+    """
+    sizes = _sizes(words, candidates)
+    order = _random_order(keys, Draw.MASK_ORDER, sizes[:, :-1] > 0)
+    taken = np.zeros(sizes.shape, bool)
+    used: np.ndarray = np.zeros(len(sizes), np.int64)
+    rows = np.arange(len(sizes))
     for word in order.T[: int((sizes > 0).sum(axis=1).max(initial=0))]:
         size = sizes[rows, word]
         fits = (size > 0) & (used + size <= wanted)
         taken[rows, word] |= fits
         used += np.where(fits, size, 0)
+    return taken
+
+
+def _positions(
+    config: RecordsConfig, words: np.ndarray, taken: np.ndarray, candidates: np.ndarray
+) -> np.ndarray:
+    """int64 [B, P]: the positions of the words taken, ascending, then S."""
     chosen = candidates & np.take_along_axis(taken, words, 1)
-    positions = np.where(chosen, np.arange(columns), columns)
+    positions = np.where(chosen, np.arange(words.shape[1]), words.shape[1])
     positions.sort(axis=1)
     return positions[:, : config.max_predictions_per_seq]
+
+
+def _ngrams(
+    config: RecordsConfig,
+    keys: np.ndarray,
+    words: np.ndarray,
+    candidates: np.ndarray,
+    wanted: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Runs of up to `max_ngram_size` words that touch; a run of n words has the weight 1 / n.
+
+    Again and again a size is drawn, and of that size a run not drawn before; it is left out if it
+    would be too many tokens or meets a run that was taken.
+
+    Returns:
+        `words`, those of a run numbered alike, and which numbers are taken, bool [B, S + 1].
+
+    Source: `_masking_ngrams` of the Model Garden's create_pretraining_data.py.
+    """
+    largest, columns = config.max_ngram_size, words.shape[1]
+    sizes = _sizes(words, candidates)
+    valid, orders, tokens = _runs(sizes, words, candidates), [], []
+    for n in range(1, largest + 1):
+        run_keys = randomness.derive(keys, Draw.NGRAM_ORDER, n)
+        orders.append(_random_order(run_keys, Draw.NGRAM_ORDER, valid(n)))
+        padded = np.pad(sizes, [(0, 0), (0, n)])
+        tokens.append(sum(padded[:, k : k + columns + 1] for k in range(n)))
+    order, size = np.stack(orders), np.stack(tokens)
+    leader = np.full((len(keys), columns + largest + 1), -1)
+    next_run: np.ndarray = np.zeros((largest, len(keys)), np.int64)
+    used: np.ndarray = np.zeros(len(keys), np.int64)
+    share = np.cumsum(1 / np.arange(1, largest + 1))
+    rows, turn = np.flatnonzero(wanted > 0), 0
+    while len(rows):
+        point = randomness.uniform(
+            randomness.derive(keys[rows], Draw.NGRAM_SIZE, turn), Draw.NGRAM_SIZE
+        )
+        kind = np.searchsorted(share, point * share[-1], "right")
+        # A size that no longer fits is spent.
+        next_run[kind, rows] = np.where(
+            used[rows] + kind < wanted[rows], next_run[kind, rows], columns
+        )
+        at = next_run[kind, rows]
+        word = np.where(at < columns, order[kind, rows, np.minimum(at, columns - 1)], columns)
+        next_run[kind, rows] = np.where(word < columns, at + 1, columns)
+        fits = (word < columns) & (used[rows] + size[kind, rows, word] <= wanted[rows])
+        for k in range(largest):
+            fits &= (k > kind) | (leader[rows, word + k] < 0)
+        for k in range(largest):
+            mine = fits & (k <= kind)
+            leader[rows[mine], word[mine] + k] = word[mine]
+        used[rows] += np.where(fits, size[kind, rows, word], 0)
+        rows = rows[(used[rows] < wanted[rows]) & (next_run[:, rows] < columns).any(axis=0)]
+        turn += 1
+    leader = leader[:, : columns + 1]
+    numbered = np.where(leader < 0, columns, leader)
+    taken = np.zeros(leader.shape, bool)
+    np.put_along_axis(taken, numbered, True, 1)
+    taken[:, columns] = False
+    return np.take_along_axis(numbered, words, 1), taken
+
+
+def _runs(
+    sizes: np.ndarray, words: np.ndarray, candidates: np.ndarray
+) -> Callable[[int], np.ndarray]:
+    """A function from n to bool [B, S]: whether n words that touch start at a word."""
+    count, columns = words.shape
+    begin = np.full(sizes.shape, columns)
+    row, column = np.nonzero(candidates)
+    np.minimum.at(begin, (row, words[row, column]), column)
+    touches = np.zeros((count, columns), bool)
+    touches[:] = (begin[:, :-1] + sizes[:, :-1] == begin[:, 1:]) & (sizes[:, 1:] > 0)
+
+    def valid(n: int) -> np.ndarray:
+        found = sizes[:, :-1] > 0
+        for k in range(n - 1):
+            found[:, : columns - k] &= touches[:, k:]
+            found[:, columns - k :] = False
+        return found
+
+    return valid
 
 
 def _replacements(

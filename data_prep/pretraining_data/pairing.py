@@ -287,13 +287,12 @@ def _gather(
     out = np.zeros(len(spans.keys), dtype)
     for name in ("key", "trimmed", "length_a", "length_b", "random_next"):
         out[name] = getattr(spans, "keys" if name == "key" else name)
-    column = np.arange(config.max_seq_length)
-    first_sep: np.ndarray = (spans.length_a + 1)[:, None]
-    source = np.where(
-        column < first_sep,
-        (spans.start_a - 1)[:, None] + column,
-        (spans.start_b - spans.length_a - 2)[:, None] + column,
-    )
+    column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int32)
+    first_sep: np.ndarray = (spans.length_a + 1).astype(np.int32)[:, None]
+    # Token of column c: start_a + c - 1 in A, start_b + c - (length_a + 2) in B.
+    jump = (spans.start_b - spans.length_a - 1 - spans.start_a).astype(np.int32)[:, None]
+    source = (column > first_sep) * jump
+    source += column + (spans.start_a - 1).astype(np.int32)[:, None]
     ids: np.ndarray = tokens.take(source, mode="clip")
     rows = np.arange(len(ids))
     ids[:, 0] = cls_id
@@ -302,6 +301,6 @@ def _gather(
     if config.paired:
         end = end + spans.length_b + 1
         ids[rows, end - 1] = sep_id
-    ids[column >= end[:, None]] = 0
+    ids *= column < end[:, None].astype(np.int32)
     out["ids"] = ids
     return out

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from bert_tf import features
-from data_prep.pretraining_data import corpus, masking, pairing, reading, stats
+from data_prep.pretraining_data import corpus, encoding, masking, pairing, reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import shards, shuffling
 
-_ENCODE_BATCH = 4096
+_ENCODE_BATCH = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,7 @@ def encoded(
         counted.truncated = int((batch["trimmed"] > 0).sum())
         counted.trimmed_tokens = int(batch["trimmed"].sum())
         counts.append(counted)
-        yield features.encode(columns, features.PRETRAINING)
+        yield encoding.encode(columns, features.PRETRAINING)
 
 
 def row_dtype(config: RecordsConfig) -> np.dtype:

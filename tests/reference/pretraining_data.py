@@ -4,6 +4,7 @@ Written from the description of google-research/bert's create_pretraining_data.p
 of ours. Documents are lists of sentences, sentences lists of tokens (any hashable values).
 """
 
+import itertools
 import random
 
 
@@ -80,6 +81,35 @@ def mask(tokens, specials, continues, vocabulary, mask_token, rng, max_predictio
             chosen.append(i)
     chosen.sort()
     return output, chosen, [tokens[i] for i in chosen]
+
+
+def ngram_positions(words, max_ngram_size, wanted, rng):
+    """Runs of words to mask, as lists of positions: the Model Garden's rule.
+
+    words: lists of positions, ascending.
+    """
+    runs = {
+        n: [
+            words[i : i + n]
+            for i in range(len(words) - n + 1)
+            if all(a[-1] + 1 == b[0] for a, b in itertools.pairwise(words[i : i + n]))
+        ]
+        for n in range(1, max_ngram_size + 1)
+    }
+    for of_size in runs.values():
+        rng.shuffle(of_size)
+    taken, found = set(), []
+    while len(taken) < wanted and any(runs.values()):
+        n = rng.choices(list(runs), [1 / n for n in runs])[0]
+        if len(taken) + n > wanted:
+            runs[n].clear()
+        if not runs[n]:
+            continue
+        run = [position for word in runs[n].pop() for position in word]
+        if len(taken) + len(run) <= wanted and not taken.intersection(run):
+            taken.update(run)
+            found.append(run)
+    return found
 
 
 def instances(

@@ -1,0 +1,107 @@
+"""Serializes batches of records in numpy, byte for byte as `bert_tf.features.encode`.
+
+A record's bytes differ from its neighbour's only in how long each number is, so the bytes of a
+whole batch are laid out in a matrix with room for the longest, and what is not used is dropped.
+Several times faster than `tf.io.encode_proto`, and serializing is most of the work.
+
+Imports `features`; numpy. Source: protocol buffers' encoding of `tensorflow.Example`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from bert_tf.features import Table
+
+_BYTES = 2  # The wire type of a field that is a number of bytes.
+_FLOAT_LIST, _INT64_LIST = 2, 3  # Fields of tensorflow.Feature.
+
+
+def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
+    """Serializes a batch of examples.
+
+    Args:
+        columns: For each feature of the table, an array [B, ...], of any integer type where the
+            table says int64.
+        table: The features to write.
+
+    Returns:
+        B serialized `tf.train.Example`s.
+    """
+    entries = [
+        _field(1, _entry(feature.name, feature.dtype, columns[feature.name])) for feature in table
+    ]
+    blocks = _field(1, [block for entry in entries for block in entry])
+    data = np.concatenate([block.data for block in blocks], axis=1)
+    used = np.ones(data.shape, bool)
+    column = 0
+    for block in blocks:
+        end = column + block.data.shape[1]
+        if block.used is not None:
+            used[:, column:end] = block.used
+        column = end
+    ends = np.cumsum(sum(block.length for block in blocks)).tolist()
+    flat = data[used].tobytes()
+    return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Block:
+    """Bytes uint8 [B, W], which of them are used, bool [B, W] or all, and how many, int [B]."""
+
+    data: np.ndarray
+    used: np.ndarray | None
+    length: np.ndarray
+
+
+def _constant(count: int, content: bytes) -> _Block:
+    row = np.frombuffer(content, np.uint8)
+    return _all_used(np.broadcast_to(row, (count, len(row))))
+
+
+def _all_used(data: np.ndarray) -> _Block:
+    return _Block(data, None, np.full(len(data), data.shape[1]))
+
+
+def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
+    """One entry of the map of features: its name, then a list in a Feature."""
+    values = values.reshape(len(values), -1)
+    if dtype == "int64":
+        kind, numbers = _INT64_LIST, _varints(values)
+    else:
+        raw = np.ascontiguousarray(values, "<f4").view(np.uint8)
+        kind, numbers = _FLOAT_LIST, _all_used(raw)
+    key = _constant(len(values), name.encode())
+    return [*_field(1, [key]), *_field(2, _field(kind, _field(1, [numbers])))]
+
+
+def _field(number: int, content: list[_Block]) -> list[_Block]:
+    """A field of some bytes: its tag, their number, and they."""
+    length = np.sum([block.length for block in content], axis=0)
+    tag = _constant(len(length), bytes([number << 3 | _BYTES]))
+    return [tag, _varints(length[:, None]), *content]
+
+
+def _varints(values: np.ndarray) -> _Block:
+    """Numbers [B, n] in groups of seven bits, the lowest first, each but the last marked."""
+    largest = int(values.max(initial=0))
+    if largest < 128 and values.min(initial=0) >= 0:
+        return _all_used(values.astype(np.uint8))
+    # The narrowest type is the fastest; negative numbers take all of 64 bits.
+    small = values.min(initial=0) >= 0 and largest < 1 << 31
+    values = values.astype(np.uint32) if small else values.astype(np.int64).view(np.uint64)
+    groups = (int(values.max()).bit_length() + 6) // 7
+    data = np.empty((*values.shape, groups), np.uint8)
+    used = np.ones(data.shape, bool)
+    length = np.full(len(values), values.shape[1])
+    for group in range(groups):
+        more = values > 127
+        np.bitwise_or(
+            values & 127, more.view(np.uint8) << 7, out=data[..., group], casting="unsafe"
+        )
+        if group + 1 < groups:
+            used[..., group + 1] = more
+            length += np.count_nonzero(more, axis=1)
+        values = values >> 7
+    return _Block(data.reshape(len(values), -1), used.reshape(len(values), -1), length)

@@ -1,0 +1,291 @@
+"""What the records hold is distributed as the released procedure has it: chi-square tests.
+
+The peer is the plain transcription in reference/pretraining_data.py, on the same documents.
+"""
+
+import collections
+import itertools
+import random
+
+import numpy as np
+import pytest
+from reference import pretraining_data as released
+
+from data_prep.pretraining_data import masking, pairing, randomness
+from data_prep.pretraining_data.corpus import Documents, offsets
+from data_prep.pretraining_data.settings import RecordsConfig
+
+CLS, SEP, MASK = 2, 3, 4
+V = 400
+CONTINUES = set(range(300, 400))
+VOCABULARY = masking.Vocabulary(V, CLS, SEP, MASK, np.array([i in CONTINUES for i in range(V)]), "")
+
+
+def corpus(documents=60, seed=3):
+    """Documents of few and of many sentences, short and very long, as lists of ids."""
+    rng = random.Random(seed)
+
+    def sentence():
+        words = rng.choice([1, 4, 12, 12, 25, 25, 70])
+        out = []
+        for _ in range(words):
+            out.append(rng.randrange(5, 300))
+            out += [rng.randrange(300, 400) for _ in range(rng.choice([0, 0, 0, 1, 3]))]
+        return out
+
+    return [[sentence() for _ in range(rng.choice([1, 2, 5, 20, 60]))] for _ in range(documents)]
+
+
+def as_documents(documents):
+    sentences = [s for document in documents for s in document]
+    return Documents(
+        np.array([t for s in sentences for t in s], np.uint16),
+        offsets(np.array([len(s) for s in sentences])),
+        offsets(np.array([len(d) for d in documents])),
+        np.arange(len(documents), dtype=np.uint64),
+    )
+
+
+def ours(config, documents):
+    arrays = as_documents(documents)
+    rows = np.concatenate(list(pairing.rows(config, arrays, arrays, CLS, SEP, V)))
+    columns = masking.features(config, rows, VOCABULARY)
+    found = []
+    for i in range(len(rows)):
+        length = int(columns["input_mask"][i].sum())
+        real = int(columns["masked_lm_weights"][i].sum())
+        found.append(
+            {
+                "tokens": columns["input_ids"][i][:length].tolist(),
+                "unmasked": rows["ids"][i][:length].tolist(),
+                "segment_ids": columns["segment_ids"][i][:length].tolist(),
+                "positions": columns["masked_lm_positions"][i][:real].tolist(),
+                "labels": columns["masked_lm_ids"][i][:real].tolist(),
+                "random": bool(columns["next_sentence_labels"][i, 0]),
+            }
+        )
+    return found
+
+
+def theirs(config, documents):
+    return released.instances(
+        documents,
+        cls=CLS,
+        sep=SEP,
+        mask_token=MASK,
+        vocabulary=list(range(V)),
+        continues=CONTINUES,
+        max_seq_length=config.max_seq_length,
+        max_predictions_per_seq=config.max_predictions_per_seq,
+        dupe_factor=config.dupe_factor,
+        do_whole_word_mask=config.do_whole_word_mask,
+    )
+
+
+def kind(example, position, label):
+    now = example["tokens"][position]
+    return "mask" if now == MASK else "same" if now == label else "random"
+
+
+FIGURES = {
+    "length": lambda e: [len(e["unmasked"]) // 4],
+    "length of A": lambda e: [(e["segment_ids"].count(0) - 2) // 4],
+    "random next": lambda e: [e["random"]],
+    "random next by length": lambda e: [(e["random"], len(e["unmasked"]) // 16)],
+    "predictions": lambda e: [len(e["positions"])],
+    "relative position": lambda e: [p * 20 // len(e["unmasked"]) for p in e["positions"]],
+    "kind": lambda e: [kind(e, p, t) for p, t in zip(e["positions"], e["labels"], strict=True)],
+    "predicted word piece": lambda e: [t in CONTINUES for t in e["labels"]],
+    "random token": lambda e: [
+        e["tokens"][p] // 20
+        for p, t in zip(e["positions"], e["labels"], strict=True)
+        if kind(e, p, t) == "random"
+    ],
+    "first token of A": lambda e: [e["unmasked"][1] // 20],
+    "first token of B": lambda e: [e["unmasked"][e["segment_ids"].count(0)] // 20],
+}
+
+
+def chi_square(one, other):
+    """The statistic of two samples of categories over its mean, in its standard deviations."""
+    a, b = collections.Counter(one), collections.Counter(other)
+    total_a, total_b = sum(a.values()), sum(b.values())
+    rare_a = rare_b = 0
+    statistic, cells = 0.0, 0
+    for value in a.keys() | b.keys():
+        if a[value] + b[value] < 20:
+            rare_a, rare_b = rare_a + a[value], rare_b + b[value]
+            continue
+        statistic += cell(a[value], b[value], total_a, total_b)
+        cells += 1
+    if rare_a + rare_b >= 20:
+        statistic += cell(rare_a, rare_b, total_a, total_b)
+        cells += 1
+    freedom = max(cells - 1, 1)
+    return (statistic - freedom) / np.sqrt(2 * freedom)
+
+
+def cell(a, b, total_a, total_b):
+    expected_a = (a + b) * total_a / (total_a + total_b)
+    expected_b = (a + b) * total_b / (total_a + total_b)
+    return (a - expected_a) ** 2 / expected_a + (b - expected_b) ** 2 / expected_b
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True])
+def test_distributions_equal_the_released_ones(whole):
+    config = RecordsConfig(
+        "", dupe_factor=60, do_whole_word_mask=whole, max_seq_length=64, max_predictions_per_seq=10
+    )
+    documents = corpus()
+    one, other = ours(config, documents), theirs(config, documents)
+    for name, figure in FIGURES.items():
+        off = chi_square(
+            [value for example in one for value in figure(example)],
+            [value for example in other for value in figure(example)],
+        )
+        # Examples of a document in one pass share its target length, so counts are not quite
+        # independent; 6 standard deviations still find a probability that is off by 1 %.
+        assert off < 6, f"{name}: {off:.1f} standard deviations"
+
+
+@pytest.mark.slow
+def test_numbers_of_examples_equal_the_released_ones():
+    documents, counts = corpus(), {True: [], False: []}
+    for seed in range(40):
+        config = RecordsConfig("", dupe_factor=1, random_seed=seed)
+        arrays = as_documents(documents)
+        spans = pairing.pair(config, Documents.joined([arrays, arrays]), len(arrays), 0)
+        counts[True].append(len(spans.keys))
+        rng = random.Random(seed)
+        counts[False].append(
+            sum(
+                len(released.pairs_of_document(documents, i, 128, 0.1, rng))
+                for i in range(len(documents))
+            )
+        )
+    a, b = np.array(counts[True]), np.array(counts[False])
+    assert abs(a.mean() - b.mean()) < 4 * np.sqrt((a.var() + b.var()) / len(a))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_truncation_takes_as_many_tokens_as_the_rule(seed):
+    rng = random.Random(seed)
+    config = RecordsConfig("", max_seq_length=32, max_predictions_per_seq=5)
+    lengths = np.array([(rng.randint(1, 60), rng.randint(1, 60)) for _ in range(500)])
+    keys = randomness.derive(randomness.seed_key(seed), randomness.Draw.SENTENCE, np.arange(500))
+    zeros = np.zeros(500, np.int64)
+    spans = pairing._truncate(config, keys, zeros, lengths[:, 0], zeros, lengths[:, 1], zeros > 0)
+    for i, (a, b) in enumerate(lengths):
+        tokens_a, tokens_b = list(range(a)), list(range(b))
+        released.truncate(tokens_a, tokens_b, 29, rng)
+        assert spans.length_a[i] == len(tokens_a) and spans.length_b[i] == len(tokens_b)
+        assert 0 <= spans.start_a[i] <= a - len(tokens_a)
+        assert 0 <= spans.start_b[i] <= b - len(tokens_b)
+
+
+def test_truncation_is_even_between_front_and_back():
+    keys = randomness.derive(randomness.seed_key(1), randomness.Draw.SENTENCE, np.arange(20000))
+    for tosses in (1, 7, 64, 65, 200):
+        heads = randomness.heads(keys, randomness.Draw.TRIM_A, np.full(20000, tosses))
+        rng = np.random.default_rng(tosses)
+        expected = rng.binomial(tosses, 0.5, 20000)
+        assert chi_square(heads.tolist(), expected.tolist()) < 6
+
+
+# Details that the released rules fix exactly --------------------------------------------------
+
+
+def test_rounding_is_to_the_even_number_as_released():
+    config = RecordsConfig("")
+    lengths = np.arange(3, 129)
+    expected = [min(20, max(1, round(int(length) * 0.15))) for length in lengths]
+    assert masking.predictions(config, lengths).tolist() == expected
+    assert masking.predictions(config, np.array([30])).tolist() == [4]
+    half_up = RecordsConfig("", round_half_up=True)
+    assert masking.predictions(half_up, np.array([30])).tolist() == [5]
+
+
+def rows_of(config, parts, copies):
+    """The row [CLS] A [SEP] B [SEP], many times with other keys."""
+    a, b = parts
+    rows = np.zeros(copies, pairing.row_dtype(config, V))
+    rows["key"] = randomness.derive(
+        randomness.seed_key(5), randomness.Draw.SENTENCE, np.arange(copies)
+    )
+    rows["length_a"], rows["length_b"] = len(a), len(b)
+    rows["ids"][:, : len(a) + len(b) + 3] = [CLS, *a, SEP, *b, SEP]
+    return rows
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_word_goes_on_over_sep_as_released(apart):
+    config = RecordsConfig("", do_whole_word_mask=True, keep_words_apart_at_sep=apart)
+    rows = rows_of(config, ([10, 11, 12], [310, 13, 14, 15, 16, 17]), 400)
+    columns = masking.features(config, rows, VOCABULARY)
+    positions = [set(p[w > 0]) for p, w in zip(
+        columns["masked_lm_positions"], columns["masked_lm_weights"], strict=True)]  # fmt: skip
+    together = [{3, 5} <= p or not {3, 5} & p for p in positions]
+    assert all(together) != apart
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_replacement_is_drawn_for_each_token_as_released(alike):
+    config = RecordsConfig(
+        "", do_whole_word_mask=True, replace_whole_words=alike, masked_lm_prob=0.5
+    )
+    rows = rows_of(config, ([10, 310, 311], [11, 312, 313]), 3000)
+    columns = masking.features(config, rows, VOCABULARY)
+    ids = columns["input_ids"]
+    masked = ids == MASK
+    whole = np.array([set(range(1, 4)) <= set(p) for p in columns["masked_lm_positions"].tolist()])
+    mixed = masked[whole, 1:4].any(axis=1) & ~masked[whole, 1:4].all(axis=1)
+    # One draw a token: 1 - 0.8**3 - 0.2**3 = 48 % of the words are mixed.
+    assert abs(mixed.mean() - (0 if alike else 0.48)) < 0.05
+
+
+def test_a_word_too_long_is_left_out():
+    config = RecordsConfig("", do_whole_word_mask=True)
+    rows = rows_of(config, ([10, 310, 311, 312], [11, 313, 314]), 50)
+    assert not masking.features(config, rows, VOCABULARY)["masked_lm_weights"].any()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_ngrams_are_drawn_by_the_model_gardens_rule(whole):
+    config = RecordsConfig(
+        "", do_whole_word_mask=whole, max_ngram_size=3, masked_lm_prob=0.3, max_seq_length=32
+    )
+    a, b = [10, 310, 11, 12, 13, 14, 311, 312, 15, 16], [17, 18, 313, 19, 20, 21, 22, 23, 24]
+    rows = rows_of(config, (a, b), 4000)
+    columns = masking.features(config, rows, VOCABULARY)
+    one = [
+        tuple(p[w > 0].tolist())
+        for p, w in zip(columns["masked_lm_positions"], columns["masked_lm_weights"], strict=True)
+    ]
+    words = [
+        [1, 2],
+        [3],
+        [4],
+        [5],
+        [6, 7, 8],
+        [9],
+        [10],
+        [12],
+        [13, 14],
+        *([i] for i in range(15, 21)),
+    ]
+    if not whole:
+        words = [[i] for i in range(1, 21) if i != 11]
+    rng = random.Random(1)
+    other = [
+        tuple(sorted(itertools.chain(*released.ngram_positions(words, 3, 7, rng))))
+        for _ in range(4000)
+    ]
+    assert chi_square(map(len, one), map(len, other)) < 6
+    for figure in (
+        lambda p: p,
+        lambda p: [y - x for x, y in itertools.pairwise(p)],
+        lambda p: [sum(y - x == 1 for x, y in itertools.pairwise(p))],
+    ):
+        sample = [[value for p in each for value in figure(p)] for each in (one, other)]
+        assert chi_square(*sample) < 6

@@ -42,8 +42,8 @@ The split   Documents that share any eight words in a row, directly or over othe
 corpus/train.txt, heldout.txt
             One sentence a line, a blank line after each document.
 classification/{train,dev,test}.tsv
-            sentence, label. Up to three sentences that follow each other, but for sentences that
-            name one of the libraries, which are left out; the label is the library.
+            sentence, label. Up to three sentences in a row, none of which names one of the
+            libraries; the label is the library.
 pairs/{train,dev,test}.tsv
             The columns of MRPC. Quality 1: both strings are from one entry; 0: from two entries of
             the same library. An ID stands for a string.

@@ -246,7 +246,9 @@ _TEXT_ROLES = {"ref", "doc", "term", "abbr", "sub", "sup", "emphasis", "strong",
 _HTML = re.compile(r"</?(?:p|b|i|br|code|a|ul|ol|li|em|strong|tt|pre|sub|sup|div|span)\b[^>]*>")
 _INLINE = re.compile(
     r"(?P<gap>:math:`[^`]*`|\$\$.*?\$\$|\$[^$\s][^$]*\$|\\\(.*?\\\)|\\\[.*?\\\]|!\[[^]]*\]\([^)]*\)"
-    r"|(?:https?|ftp|file)://\S+|\bwww\.\S+|\|\w+\||%\(\w+\)s|\{\w+\}|<[\w.+-]+@[\w.-]+>)"
+    r"|(?:https?|ftp|file)://\S+|\bwww\.\S+|\|\w+\||%\(\w+\)s|\{\w+\}|<[\w.+-]+@[\w.-]+>"
+    # A citation that is part of the sentence cannot be left out.
+    r"|\b(?:[Ii]n|[Ss]ee|of|by|from|with|and|to|on|than)\s\[[\w*#+,-]+\]_)"
     r"|:(?P<role>[\w:+-]+):`(?P<target>[^`]+)`"
     r"|``(?P<literal>.+?)``"
     r"|`(?P<link>[^`<]+?)\s*<[^`>]+>`__?"

@@ -3,6 +3,7 @@
 Pure functions from the documents of one part to rows. Imports `documentation` and `sentences`.
 """
 
+import itertools
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -49,17 +50,26 @@ def classification(texts: Sequence[Text], per_label: int, seed: int) -> list[tup
     seen: set[str] = set()
     for text in texts:
         if text.library in found:
-            nameless = [s.text for s in text.sentences if not NAMES.search(s.text)]
-            for passage in _passages(nameless, 3, _MIN_WORDS, _MAX_WORDS):
-                if passage.lower() not in seen:
-                    found[text.library][passage] = None
-                seen.add(passage.lower())
+            for run in _nameless(text):
+                for passage in _passages(run, 3, _MIN_WORDS, _MAX_WORDS):
+                    if passage.lower() not in seen:
+                        found[text.library][passage] = None
+                    seen.add(passage.lower())
     rows: list[tuple[str, ...]] = []
     for library, passages in found.items():
         chosen = rng.sample(list(passages), min(per_label, len(passages)))
         rows += [(passage, label(library)) for passage in chosen]
     rng.shuffle(rows)
     return rows
+
+
+def _nameless(text: Text) -> Iterator[list[str]]:
+    """Runs of sentences that name no library; not joined over a gap, so no run of words is new."""
+    named = [bool(NAMES.search(sentence.text)) for sentence in text.sentences]
+    grouped = itertools.groupby(zip(named, text.sentences, strict=True), key=lambda each: each[0])
+    for is_named, run in grouped:
+        if not is_named:
+            yield [sentence.text for _, sentence in run]
 
 
 def _passages(sentences: Sequence[str], size: int, shortest: int, longest: int) -> Iterator[str]:

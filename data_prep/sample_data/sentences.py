@@ -151,7 +151,7 @@ def is_prose(sentence: Sentence, is_last: bool) -> bool:
     letters = sum(map(len, words))
     return (
         len(_COMMON.findall(text)) * 9 >= len(words)
-        and letters >= 0.7 * len(text)
+        and letters >= 0.6 * len(text)
         and len(_SYMBOL.findall(text)) * 25 <= len(text)
         and text.count("(") == text.count(")")
         and text.count('"') % 2 == 0

@@ -1,0 +1,317 @@
+"""The sample data as a whole: a small harvest, judged by properties that its files must have."""
+
+import csv
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf.errors import InputError
+from data_prep.sample_data import build
+
+DOCUMENTS = 700
+PARTS = ("train", "dev", "test")
+
+
+def run(folder: pathlib.Path, *flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "data_prep.make_sample_data", f"--output_dir={folder}", *flags]
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("sample") / "out"
+    done = run(
+        folder, f"--max_documents={DOCUMENTS}", "--num_workers=2", PYTHONHASHSEED="1", LC_ALL="C"
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def everything(folder: pathlib.Path) -> dict[str, bytes]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def tsv(path: pathlib.Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text("utf-8").splitlines()]
+
+
+def table(path: pathlib.Path) -> list[list[str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def documents(path: pathlib.Path) -> list[list[str]]:
+    content = path.read_text("utf-8")
+    assert content.endswith("\n\n")
+    return [block.split("\n") for block in content.removesuffix("\n\n").split("\n\n")]
+
+
+def questions(path: pathlib.Path) -> list[tuple[str, dict]]:
+    data = json.loads(path.read_text("utf-8"))["data"]
+    return [(p["context"], q) for a in data for p in a["paragraphs"] for q in p["qas"]]
+
+
+def sentences(path: pathlib.Path) -> list[list[tuple[str, str]]]:
+    blocks = path.read_text("utf-8").strip().split("\n\n")
+    rows = [[line.split(" ") for line in block.split("\n")] for block in blocks]
+    assert all(len(row) == 4 for block in rows for row in block)
+    return [[(row[0], row[3]) for row in block] for block in rows]
+
+
+def grams(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    return {tuple(words[i : i + 8]) for i in range(len(words) - 7)}
+
+
+def test_one_worker_writes_the_same_bytes(sample, tmp_path):
+    other = tmp_path / "other"
+    done = run(
+        other,
+        *(f"--max_documents={DOCUMENTS}", "--num_workers=1"),
+        PYTHONHASHSEED="2",
+        LC_ALL="C.UTF-8",
+    )
+    assert done.returncode == 0, done.stderr
+    assert everything(other) == everything(sample)
+
+
+def test_stats_say_what_is_there(sample):
+    stats = json.loads((sample / "stats.json").read_text())
+    files = everything(sample)
+    assert set(stats["files"]) == set(files) - {"stats.json"}
+    for name, its in stats["files"].items():
+        assert its["sha256"] == hashlib.sha256(files[name]).hexdigest()
+        assert its["bytes"] == len(files[name])
+    corpus = [documents(sample / "corpus" / f"{name}.txt") for name in ("train", "heldout")]
+    for name, its in zip(("train", "heldout"), corpus, strict=True):
+        counts = stats["files"][f"corpus/{name}.txt"]
+        assert counts["documents"] == len(its)
+        assert counts["sentences"] == sum(map(len, its))
+    assert stats["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert sum(part["documents"] for part in stats["parts"].values()) <= DOCUMENTS
+
+
+def test_corpus_is_clean(sample):
+    for name in ("train", "heldout"):
+        for document in documents(sample / "corpus" / f"{name}.txt"):
+            assert len(document) >= 2
+            for line in document:
+                assert line == " ".join(line.split())
+                assert not re.search(r">>>|::|`|https?:|[\ue000-\uf8ff\ufffc]", line)
+                assert line[-1] in ".:!?\"')", line
+
+
+def texts_of(sample: pathlib.Path, part: str) -> list[str]:
+    """Every text of a part, from all sets."""
+    found = [row[0] for row in tsv(sample / "classification" / f"{part}.tsv")[1:]]
+    found += [each for row in tsv(sample / "pairs" / f"{part}.tsv")[1:] for each in row[3:]]
+    rows = table(sample / "swag" / f"{'val' if part == 'dev' else part}.csv")[1:]
+    found += [row[4] for row in rows] + [f"{row[5]} {each}" for row in rows for each in row[7:11]]
+    tagged = sentences(sample / "ner" / f"{part}.conll")
+    found += [" ".join(word for word, _ in sentence) for sentence in tagged]
+    if part != "test":
+        for version in ("v1.1", "v2.0"):
+            asked = questions(sample / "squad" / f"{part}-{version}.json")
+            found += [context for context, _ in asked]
+    corpus = documents(sample / "corpus" / f"{'train' if part == 'train' else 'heldout'}.txt")
+    return found + [" ".join(each) for each in corpus]
+
+
+def test_no_eight_words_of_a_held_out_text_are_in_training(sample):
+    train = set().union(*map(grams, texts_of(sample, "train")))
+    for part in ("dev", "test"):
+        heldout = set().union(*map(grams, texts_of(sample, part)))
+        assert heldout
+        assert not train & heldout
+
+
+def test_dev_and_test_share_no_eight_words(sample):
+    for name, column in (("classification", 0), ("pairs", 3)):
+        dev, test = (
+            set().union(*(grams(row[column]) for row in tsv(sample / name / f"{part}.tsv")[1:]))
+            for part in ("dev", "test")
+        )
+        assert dev and test and not dev & test
+
+
+def test_classification_names_no_library(sample):
+    labels = {"python", "tensorflow", "keras", "numpy", "scipy", "sklearn"}
+    for part in PARTS:
+        header, *rows = tsv(sample / "classification" / f"{part}.tsv")
+        assert header == ["sentence", "label"]
+        assert {row[1] for row in rows} == labels
+        assert len({row[0].lower() for row in rows}) == len(rows)
+        for passage, _ in rows:
+            assert not re.search(
+                r"(?i)tensorflow|keras|numpy|scipy|scikit|sklearn|python|\b(tf|np|sp|sk|py)\b",
+                passage,
+            )
+
+
+def test_pairs_have_the_columns_of_mrpc(sample):
+    for part in PARTS:
+        header, *rows = tsv(sample / "pairs" / f"{part}.tsv")
+        assert header == ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
+        assert {len(row) for row in rows} == {5}
+        assert 0.4 < sum(row[0] == "1" for row in rows) / len(rows) < 0.6
+        strings = {(i, s) for row in rows for i, s in zip(row[1:3], row[3:], strict=True)}
+        assert len({i for i, _ in strings}) == len({s for _, s in strings}) == len(strings)
+
+
+def test_pairs_of_one_entry_stand_in_one_document(sample):
+    corpus = [" ".join(each) for each in documents(sample / "corpus" / "train.txt")]
+    for quality, _, _, first, second in tsv(sample / "pairs" / "train.tsv")[1:200]:
+        together = any(first in each and second in each for each in corpus)
+        # Two entries may say the same.
+        assert together if quality == "1" else any(second in each for each in corpus)
+
+
+def test_questions_are_as_in_squad(sample):
+    ids = []
+    for part in ("train", "dev"):
+        old = questions(sample / "squad" / f"{part}-v1.1.json")
+        new = questions(sample / "squad" / f"{part}-v2.0.json")
+        ids += [question["id"] for _, question in new]
+        impossible = [question for _, question in new if question["is_impossible"]]
+        assert 0.15 < len(impossible) / len(new) < 0.5
+        answerable = [question for _, question in new if not question["is_impossible"]]
+        assert [q["id"] for _, q in old] == [q["id"] for q in answerable]
+        for context, question in [*old, *new]:
+            spans = question.get("plausible_answers") or question["answers"]
+            assert len(spans) == 1
+            for span in spans:
+                start = span["answer_start"]
+                assert context[start : start + len(span["text"])] == span["text"] != ""
+            if question.get("is_impossible"):
+                assert question["answers"] == []
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch("[0-9a-f]{24}", each) for each in ids)
+
+
+def test_answers_describe_the_argument_that_is_asked_for(sample):
+    for context, question in questions(sample / "squad" / "dev-v2.0.json"):
+        words = re.findall(r"\w+", question["question"])
+        if question["is_impossible"]:
+            asked = re.search(r"argument (\w+) of|take as (\w+)\?", question["question"])
+            assert (asked[1] or asked[2]) not in re.findall(r"\w+", context)
+        else:
+            described = context[: question["answers"][0]["answer_start"]]
+            assert re.search(r"(\w+): $", described)[1] in words
+
+
+def test_choices_have_the_columns_of_swag(sample):
+    official = [
+        *("", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source"),
+        *("ending0", "ending1", "ending2", "ending3", "label"),
+    ]
+    lines = {line for path in ("train", "heldout") for line in corpus_lines(sample, path)}
+    for part in ("train", "val", "test"):
+        header, *rows = table(sample / "swag" / f"{part}.csv")
+        assert header == official
+        for number, row in enumerate(rows):
+            assert row[0] == row[2] == str(number)
+            assert row[3] == f"{row[4]} {row[5]}"
+            assert len(set(row[7:11])) == 4
+            assert row[11] in "0123"
+            assert row[4] in lines and all(f"{row[5]} {each}" in lines for each in row[7:11])
+            right = f"{row[5]} {row[7 + int(row[11])]}"
+            assert (row[4], right) in adjacent(sample)
+
+
+def corpus_lines(sample: pathlib.Path, name: str) -> list[str]:
+    return (sample / "corpus" / f"{name}.txt").read_text("utf-8").split("\n")
+
+
+_adjacent: set[tuple[str, str]] = set()
+
+
+def adjacent(sample: pathlib.Path) -> set[tuple[str, str]]:
+    if not _adjacent:
+        for name in ("train", "heldout"):
+            _adjacent.update(itertools.pairwise(corpus_lines(sample, name)))
+    return _adjacent
+
+
+def test_tags_are_as_in_conll(sample):
+    for part in PARTS:
+        blocks = sentences(sample / "ner" / f"{part}.conll")
+        assert blocks[0] == [("-DOCSTART-", "O")]
+        found = set()
+        for block in blocks:
+            before = "O"
+            for word, tag in block:
+                assert word and "`" not in word
+                assert tag != "I-CODE" or before != "O"
+                before = tag
+                found.add(tag)
+        assert found == {"O", "B-CODE", "I-CODE"}
+
+
+def test_a_folder_with_something_in_it_is_left_alone(sample, tmp_path):
+    before = everything(sample)
+    done = run(sample, "--max_documents=100")
+    assert done.returncode == 2
+    line = done.stderr.strip().splitlines()[-1]
+    assert str(sample) in line and "--overwrite" in line
+    assert "Traceback" not in done.stderr
+    assert everything(sample) == before
+    (tmp_path / "precious").write_text("mine")
+    with pytest.raises(InputError, match=r"no stats\.json"):
+        build.build(build.SampleDataConfig(str(tmp_path), overwrite=True))
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"heldout_fraction": 0.0},
+        {"heldout_fraction": 0.6},
+        {"num_workers": 0},
+        {"max_documents": -1},
+    ],
+)
+def test_settings_out_of_range_are_named(tmp_path, setting):
+    with pytest.raises(InputError, match=f"--{next(iter(setting))}="):
+        build.build(build.SampleDataConfig(str(tmp_path / "out"), **setting))
+
+
+def test_too_little_text_leaves_nothing_behind(tmp_path):
+    config = build.SampleDataConfig(str(tmp_path / "out"), max_documents=5, num_workers=1)
+    with pytest.raises(InputError, match="--max_documents=5"):
+        build.build(config)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_everything_is_there_and_can_be_learned(tmp_path):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    stats = build.build(build.SampleDataConfig(str(tmp_path / "out")))
+    files = stats["files"]
+    assert files["corpus/train.txt"]["bytes"] > 8_000_000
+    assert files["corpus/train.txt"]["documents"] > 15_000
+    assert files["classification/train.tsv"]["examples"] >= 8_000
+    assert files["classification/dev.tsv"]["examples"] >= 800
+    train, dev = (
+        list(zip(*tsv(tmp_path / "out" / "classification" / f"{part}.tsv")[1:], strict=True))
+        for part in ("train", "dev")
+    )
+    assert max(map(dev[1].count, set(dev[1]))) < 0.35 * len(dev[1])
+    words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
+    model = make_pipeline(words, LogisticRegression(max_iter=200, C=5)).fit(*train)
+    assert model.score(*dev) > 0.65
+    test_no_eight_words_of_a_held_out_text_are_in_training(tmp_path / "out")
+    test_classification_names_no_library(tmp_path / "out")
+    test_questions_are_as_in_squad(tmp_path / "out")

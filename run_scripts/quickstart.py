@@ -15,6 +15,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -212,15 +213,35 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
         for command in stage.commands:
             if "-c" not in command:
                 print("$ " + shlex.join(command), file=sys.stderr)
-            subprocess.run(command, check=True)
+            code = run_command(command)
+            if code:
+                sys.exit(code)  # the command has said why
         note["done"] = True
-    except subprocess.CalledProcessError as error:
-        # The main has said what is wrong.
-        sys.exit(error.returncode)
     finally:
         note["secs"] += time.monotonic() - started
         write_json(path, note)
     return float(note["secs"])
+
+
+def run_command(command: Sequence[str]) -> int:
+    """Runs a command; a request to stop is left to it, which saves first.
+
+    Returns:
+        Its exit code.
+    """
+    process = subprocess.Popen(command)
+    # Ctrl-C reaches the command by itself; SIGTERM is handed on.
+    handlers = {
+        signal.SIGINT: lambda *_: None,
+        signal.SIGTERM: lambda number, _: process.send_signal(number),
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
 
 
 def discard(folder: str, stage: Stage) -> None:

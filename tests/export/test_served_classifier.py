@@ -1,0 +1,93 @@
+"""An exported classifier answers in a process that knows nothing of this project."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from mains import run_main
+
+from bert_tf.config import BertConfig
+from bert_tf.export import saved_model
+from bert_tf.modeling import BertClassifier, variables_by_name
+from bert_tf.weights import write_weights
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abc")]
+TEXTS = ["a b", "", "Abc défg h zzz", "a " * 50]
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=16, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
+)  # fmt: skip
+
+STRANGER = """
+import json, sys, numpy as np, tensorflow as tf, tensorflow_text
+folder, texts, pair = sys.argv[1], tf.constant(json.loads(sys.argv[2])), sys.argv[3] == "True"
+signatures = tf.saved_model.load(folder).signatures
+inputs = {"text_a": texts, "text_b": texts[::-1]} if pair else {"text": texts}
+outputs = signatures["serving_default"](**inputs)
+assert not any(name.startswith("bert_tf") for name in sys.modules)
+print(json.dumps([outputs["probabilities"].numpy().tolist(),
+                  [label.decode() for label in outputs["label"].numpy()]]))
+"""
+
+
+@pytest.fixture(params=[False, True], ids=["text", "pair"])
+def checkpoint(request, tmp_path):
+    model = BertClassifier(CONFIG, num_labels=3)
+    arrays = {name: np.asarray(v.value) for name, v in variables_by_name(model).items()}
+    rng = np.random.default_rng(0)
+    arrays["output_bias"] = rng.normal(size=3).astype(np.float32)
+    facts = {"task": "custom", "labels": ["x", "y", "ž"], "pair": request.param}
+    folder = str(tmp_path / "checkpoint")
+    write_weights(folder, arrays, CONFIG, VOCABULARY, True, {**facts, "max_seq_length": 12})
+    return folder
+
+
+def test_a_stranger_gets_what_the_live_model_gives(checkpoint, tmp_path):
+    live = saved_model.load_classifier(checkpoint)
+    second = TEXTS[::-1] if live.pair else None
+    expected = live.classify(TEXTS, second)
+    folder = saved_model.export(checkpoint, str(tmp_path / "served"))
+    assert folder.endswith("/served/1")
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", STRANGER, folder, json.dumps(TEXTS), str(live.pair)],
+        capture_output=True, text=True, check=True, cwd="/",
+    )  # fmt: skip
+    probabilities, labels = json.loads(done.stdout)
+    np.testing.assert_allclose(probabilities, expected["probabilities"], atol=1e-6)
+    np.testing.assert_allclose(np.sum(probabilities, axis=1), 1, atol=1e-6)
+    names = ["x", "y", "ž"]
+    assert labels == [names[int(row)] for row in np.argmax(probabilities, axis=1)]
+    assert len(set(map(tuple, probabilities))) > 1
+    assert saved_model.export(checkpoint, str(tmp_path / "served")).endswith("/served/2")
+
+
+def test_padding_and_batching_do_not_change_an_answer(checkpoint):
+    live = saved_model.load_classifier(checkpoint)
+    second = TEXTS[::-1] if live.pair else None
+    together = live.classify(TEXTS, second)["probabilities"]
+    for index, text in enumerate(TEXTS):
+        alone = live.classify([text], [second[index]] if second else None)["probabilities"]
+        np.testing.assert_allclose(alone[0], together[index], atol=1e-5)
+
+
+def test_predict_prints_the_same(checkpoint, tmp_path):
+    live = saved_model.load_classifier(checkpoint)
+    folder = str(tmp_path / "served")
+    saved_model.export(checkpoint, folder)
+    line = "a b ||| c" if live.pair else "a b"
+    expected = live.classify(["a b"], ["c"] if live.pair else None)["probabilities"].numpy()[0]
+    (tmp_path / "lines").write_text(f"{line}\n\n{line}\n")
+    plain, json_lines = run_main(
+        "run_scripts.predict",
+        [f"--model={folder}", f"--text={line}"],
+        [f"--model={folder}/1", f"--input_file={tmp_path}/lines", "--format=jsonl"],
+    )
+    label, probability, text = plain.out.rstrip("\n").split("\t")
+    assert (label, text) == (["x", "y", "ž"][expected.argmax()], line)
+    assert float(probability) == pytest.approx(expected.max(), abs=1e-4)
+    records = [json.loads(row) for row in json_lines.out.splitlines()]
+    assert len(records) == 2
+    found = [records[0]["probabilities"][name] for name in ("x", "y", "ž")]
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -17,13 +17,14 @@ The intermediate files need about 40 % of the size of the records beside them wh
 """
 
 import os
+import shlex
 
 from absl import flags
 
 from bert_tf import command_line
 from bert_tf.errors import InputError
 from data_prep.pretraining_data import settings, stats
-from data_prep.runners import local
+from data_prep.runners import beam, local
 
 _DEFAULTS = settings.RecordsConfig("")
 
@@ -86,6 +87,10 @@ flags.DEFINE_enum(
     "released) or next; never leaves the document out of the draw.",
 )
 flags.DEFINE_integer("num_workers", 0, "Most processes; 0 is all cores. Does not change a byte.")
+flags.DEFINE_enum(
+    "runner", "local", ["local", "beam"], "This machine, or Apache Beam; the bytes are the same."
+)
+flags.DEFINE_string("beam_options", "", "Beam's own options, such as '--runner=FlinkRunner ...'.")
 flags.DEFINE_bool("overwrite", False, "Replace records that were made with other flags.")
 
 
@@ -96,13 +101,14 @@ def main() -> None:
     config = settings.RecordsConfig(**{name: getattr(values, name) for name in names})
     if not values.output_file:
         raise InputError("output_file is missing. Name the TFRecord file to write.")
-    reports = local.create(
-        config,
-        values.input_file or "",
-        [name.strip() for name in values.output_file.split(",") if name.strip()],
-        values.num_workers or os.cpu_count() or 1,
-        values.overwrite,
-    )
+    paths = [name.strip() for name in values.output_file.split(",") if name.strip()]
+    arguments = config, values.input_file or "", paths
+    if values.runner == "beam":
+        options = shlex.split(values.beam_options)
+        reports = beam.create(*arguments, options, values.overwrite)
+    else:
+        workers = values.num_workers or os.cpu_count() or 1
+        reports = local.create(*arguments, workers, values.overwrite)
     if not reports:
         print(f"{values.output_file} is complete and was made with the same flags: nothing to do.")
     for split, report in reports.items():

@@ -99,6 +99,11 @@ class Stats:
         }
 
 
+def sampled_share(examples: int) -> float:
+    """The share of so many sequences that makes a sample of about `SAMPLE_SIZE`, in [0, 1]."""
+    return min(SAMPLE_SIZE / max(examples, 1), 1.0)
+
+
 def total(counts: Iterable[Stats]) -> Stats:
     """The sum of at least one."""
     first, *others = counts
@@ -134,11 +139,11 @@ def measure(columns: Mapping[str, np.ndarray], mask_id: int, sampled: float = 1.
         masked=int(masked.sum()),
         kept=int(kept.sum()),
         replaced=int(real.sum() - masked.sum() - kept.sum()),
-        sample=_sample(_unmasked(columns), sampled),
+        sample=_sample(unmasked(columns), sampled),
     )
 
 
-def _unmasked(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+def unmasked(columns: Mapping[str, np.ndarray]) -> np.ndarray:
     """The sequences as they were before masking, int [B, S]."""
     ids, at = columns["input_ids"].copy(), columns["masked_lm_positions"]
     real = np.asarray(columns["masked_lm_weights"]) > 0
@@ -157,13 +162,18 @@ def _sample(ids: np.ndarray, sampled: float) -> np.ndarray:
 def text(report: Mapping[str, Any]) -> str:
     """The report as a few readable lines."""
     r = report
+    truncated: tuple[str, ...] = (
+        f"  truncated       {r['truncated_share']:.1%} of the examples, "
+        f"{r['trimmed_tokens']:,} tokens",
+    )
+    # Records themselves do not tell.
+    truncated = truncated if r["trimmed_tokens"] else ()
     return "\n".join(
         [
             f"  examples        {r['examples']:,}",
             f"  tokens          {r['tokens']:,}, {r['tokens_per_example']:.1f} an example, "
             f"{r['padding_share']:.1%} of the places are padding",
-            f"  truncated       {r['truncated_share']:.1%} of the examples, "
-            f"{r['trimmed_tokens']:,} tokens",
+            *truncated,
             f"  next sentence   {r['random_next_share']:.1%} random",
             f"  predictions     {r['predictions_per_example']:.2f} an example, "
             f"{r['predictions_per_token']:.1%} of the tokens: {r['mask_token_share']:.1%} [MASK], "

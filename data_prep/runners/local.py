@@ -212,7 +212,7 @@ def _pair(job: Job, work: Work, workers: Workers) -> dict[str, list[shuffling.Pa
 def _mask(job: Job, work: Work, plans: dict[str, list[shuffling.Part]], workers: Workers) -> None:
     """Makes all parts and, as soon as a shard has all of its, the shard."""
     total = sum(part.rows for parts in plans.values() for part in parts)
-    sampled = min(stats.SAMPLE_SIZE / max(total, 1), 1.0)
+    sampled = stats.sampled_share(total)
     tasks: collections.deque[Task] = collections.deque()
     waiting = _parts_of_shards(work, plans)
     done = total

@@ -174,6 +174,11 @@ def fingerprint_in(folder: str) -> str:
         return ""
 
 
+def read_reports(job: Job) -> dict[str, Any]:
+    """The statistics that `finish` wrote."""
+    return dict(json.loads(files.read_text(job.base + ".stats.json")))
+
+
 def remove_old(job: Job) -> None:
     """Removes what an earlier run with other flags made under these names."""
     from tensorflow.io import gfile

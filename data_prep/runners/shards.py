@@ -82,7 +82,7 @@ def assemble(parts: Sequence[str], path: str, compression: str) -> dict[str, Any
             if compression:
                 target = stack.enter_context(gzip.GzipFile("", "wb", 6, sink, 0))
             for part in parts:
-                with open(part, "rb") as file:
+                with tf.io.gfile.GFile(part, "rb") as file:
                     shutil.copyfileobj(file, target, _COPY_BYTES)
     return {"bytes": sink.size, "sha256": sink.digest.hexdigest()}
 

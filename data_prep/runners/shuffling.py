@@ -149,19 +149,23 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
     for path in paths if part.rows else ():
         if not os.path.getsize(path + ".keys"):
             continue
-        keys = np.memmap(path + ".keys", np.uint64, "r")
-        low = int(np.searchsorted(keys, np.uint64(part.first_bin) << _SHIFT))
-        top = part.last_bin + 1
-        high = (
-            len(keys) if top >> _BIN_BITS else int(np.searchsorted(keys, np.uint64(top) << _SHIFT))
-        )
-        if high > low:
-            slices.append(
-                np.fromfile(path + ".rows", dtype, high - low, offset=low * dtype.itemsize)
-            )
+        mine = slice_of(np.memmap(path + ".keys", np.uint64, "r"), part)
+        if mine.stop > mine.start:
+            count, offset = mine.stop - mine.start, mine.start * dtype.itemsize
+            slices.append(np.fromfile(path + ".rows", dtype, count, offset=offset))
     if not slices:
         return np.zeros(0, dtype)
     return in_order(np.concatenate(slices), part)
+
+
+def slice_of(keys: np.ndarray, part: Part) -> slice:
+    """Where in ascending keys the bins of a part are."""
+    low, top = (
+        np.uint64(b % (1 << _BIN_BITS)) << _SHIFT for b in (part.first_bin, part.last_bin + 1)
+    )
+    stop = np.searchsorted(keys, top) if part.last_bin + 1 < 1 << _BIN_BITS else len(keys)
+    start = int(np.searchsorted(keys, low))
+    return slice(start, int(stop) if part.rows else start)
 
 
 def in_order(rows: np.ndarray, part: Part) -> np.ndarray:

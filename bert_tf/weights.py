@@ -57,8 +57,8 @@ def vocabulary_text(vocabulary: Sequence[str]) -> bytes:
 
 
 def vocabulary_sha256(vocabulary: Sequence[str]) -> str:
-    """The hash that names a vocabulary: SHA-256 of its `vocabulary_text`, in hexadecimal."""
-    return files.sha256(vocabulary_text(vocabulary))
+    r"""The hash that names a vocabulary: SHA-256 of its entries joined by \n, in hexadecimal."""
+    return files.sha256("\n".join(vocabulary).encode("utf-8"))
 
 
 def write_weights(
@@ -144,15 +144,18 @@ def read_weights_folder(folder: str) -> WeightsFolder:
     if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         found = facts.get("format") if isinstance(facts, dict) else facts
         raise InputError(f"{facts_path} must say format {_FORMAT}. Received: {found!r}.")
-    weights = _checked(posixpath.join(folder, WEIGHTS_FILE), facts.get("weights_sha256"))
+    weights_path = posixpath.join(folder, WEIGHTS_FILE)
+    weights = files.read_bytes(weights_path)
+    _check(weights_path, weights, facts.get("weights_sha256"))
     vocabulary = None
     if facts.get("vocabulary_sha256"):
         path = posixpath.join(folder, VOCABULARY_FILE)
-        text = _checked(path, facts["vocabulary_sha256"])
-        vocabulary = text.decode("utf-8").split("\n")[:-1]
+        text = files.read_bytes(path).removesuffix(b"\n")
+        _check(path, text, facts["vocabulary_sha256"])
+        vocabulary = text.decode("utf-8").split("\n")
     config_path = posixpath.join(folder, CONFIG_FILE)
     return WeightsFolder(
-        arrays=from_safetensors(weights, posixpath.join(folder, WEIGHTS_FILE)),
+        arrays=from_safetensors(weights, weights_path),
         config=BertConfig.from_json(files.read_text(config_path), config_path),
         vocabulary=vocabulary,
         do_lower_case=facts.get("do_lower_case"),
@@ -160,14 +163,12 @@ def read_weights_folder(folder: str) -> WeightsFolder:
     )
 
 
-def _checked(path: str, sha256: str | None) -> bytes:
-    content = files.read_bytes(path)
+def _check(path: str, content: bytes, sha256: str | None) -> None:
     if sha256 != files.sha256(content):
         raise InputError(
             f"{path} is not the file that {FACTS_FILE} beside it describes (its SHA-256 differs): "
             "it was damaged or replaced. Copy the folder again from its source."
         )
-    return content
 
 
 def to_safetensors(

@@ -1,6 +1,6 @@
 """`read_weights`: any checkpoint, wherever it is, in our terms.
 
-Imports layer 0, the readers of each dialect, and `weights`.
+Imports layer 0, `training.state`, the readers of each dialect, and `weights`.
 """
 
 import dataclasses
@@ -15,9 +15,11 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import google, huggingface, model_garden
 from bert_tf.conversion.weights import Weights
 from bert_tf.errors import InputError
+from bert_tf.training import state
 
 _HUB = "hf://"
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
+_MOMENTS = "optimizer.safetensors"  # beside the weights in a training checkpoint
 _PICKLED = (".bin", ".pt", ".pth")
 
 
@@ -32,13 +34,15 @@ def read_weights(path: str, slots: bool = False) -> Weights:
 
     Args:
         path: One of
-            a weights-only folder of ours;
+            a weights-only folder of ours, a training checkpoint, or a run's output folder (its
+                newest checkpoint);
             a google-research/bert checkpoint (`.../bert_model.ckpt`, or its folder);
             a Model Garden checkpoint (the same);
             a Hugging Face folder or its `model.safetensors`;
             a `.zip` with one of these in it, as Google released them;
             `hf://owner/name` or `hf://owner/name@revision` on the Hugging Face hub.
-        slots: Whether to read Adam's slots of a google-research/bert checkpoint too.
+        slots: Whether to read Adam's slots too, of a google-research/bert checkpoint or a training
+            checkpoint of ours.
 
     Raises:
         InputError: There is no such checkpoint, or it cannot be read; the message says why.
@@ -96,7 +100,10 @@ def _read(path: str, slots: bool) -> Weights:
     if not gfile.isdir(path):
         return _read_checkpoint(path.removesuffix(".index"), slots)
     if our_folder.is_weights_folder(path):
-        return _ours(path)
+        return _ours(path, slots)
+    run = state.latest(path)
+    if run is not None:
+        return _ours(run, slots)
     names = gfile.listdir(path)
     if {huggingface.WEIGHTS_FILE, huggingface.INDEX_FILE}.intersection(names):
         return huggingface.read(path)
@@ -158,8 +165,10 @@ def _with_what_is_beside(weights: Weights, folder: str) -> Weights:
     return dataclasses.replace(weights, config=config, vocabulary=vocabulary)
 
 
-def _ours(path: str) -> Weights:
+def _ours(path: str, slots: bool) -> Weights:
     read = our_folder.read_weights_folder(path)
+    moments = posixpath.join(path, _MOMENTS)
+    kept = slots and _gfile().exists(moments)
     return Weights(
         source=path,
         dialect="bert-tf",
@@ -167,6 +176,7 @@ def _ours(path: str) -> Weights:
         config=read.config,
         vocabulary=read.vocabulary,
         do_lower_case=read.do_lower_case,
-        extra=read.extra,
+        extra={key: value for key, value in read.extra.items() if key != "step"},
+        slots=our_folder.from_safetensors(files.read_bytes(moments), moments) if kept else {},
         global_step=read.extra.get("step"),
     )

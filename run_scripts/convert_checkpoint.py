@@ -1,0 +1,64 @@
+r"""Converts a BERT checkpoint from one dialect to another, and checks what it wrote.
+
+    python run_scripts/convert_checkpoint.py --from=uncased_L-12_H-768_A-12.zip --to=/models/base
+    python run_scripts/convert_checkpoint.py --from=/tmp/mrpc_output --to=/tmp/hf \
+        --dialect=hugging_face
+
+--from may be a weights folder, a checkpoint or a run of ours, a google-research/bert checkpoint
+(.../bert_model.ckpt), a TensorFlow Model Garden checkpoint, a Hugging Face folder, a released .zip,
+or hf://owner/name. The result is read back and compared with the source: every weight bit for bit,
+and the outputs of both on a fixed input.
+"""
+
+from absl import flags
+
+from bert_tf import command_line, files
+from bert_tf.config import BertConfig
+from bert_tf.conversion import DIALECTS, convert
+from bert_tf.conversion.huggingface import read_vocabulary
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("from", None, "The checkpoint to read.")
+flags.DEFINE_string("to", None, "The folder to write; an existing one is replaced.")
+flags.DEFINE_enum(
+    "dialect", "bert-tf", DIALECTS,
+    "bert-tf: a weights folder, which every main here takes; google: bert_model.ckpt for the "
+    "original programs; hugging_face: model.safetensors for transformers.",
+)  # fmt: skip
+flags.DEFINE_string("bert_config_file", None, "Where none is beside --from.")
+flags.DEFINE_string("vocab_file", None, "Where none is beside --from.")
+flags.DEFINE_bool(
+    "do_lower_case", None, "Casing of the vocabulary, where --from does not say: true for uncased."
+)
+flags.DEFINE_bool(
+    "slots", False, "Take Adam's moments along, so that the original training can go on (google)."
+)
+flags.mark_flags_as_required(["from", "to"])
+
+
+def main() -> None:
+    """Converts as the flags say."""
+    config = None
+    if FLAGS.bert_config_file:
+        path = FLAGS.bert_config_file
+        config = BertConfig.from_json(files.read_text(path), path)
+    vocabulary = read_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None
+    report = convert(
+        FLAGS["from"].value,
+        FLAGS.to,
+        FLAGS.dialect,
+        slots=FLAGS.slots,
+        config=config,
+        vocabulary=vocabulary,
+        do_lower_case=FLAGS.do_lower_case,
+    )
+    print(report)
+
+
+def run() -> None:
+    """The console script."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

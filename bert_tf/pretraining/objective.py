@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.modeling import BertPretrainer, variables_by_name
+from bert_tf.training.losses import correct, cross_entropy
 
 # The released code adds this to the number of predictions, against division by zero.
 _EPSILON = 1e-5
@@ -44,10 +45,10 @@ class PretrainingObjective:
         following = outputs["next_sentence_logits"]
         labels = batch["next_sentence_labels"][:, 0]
         return {
-            "masked_lm_loss": tf.reduce_sum(weights * _cross_entropy(masked, ids)),
-            "masked_lm_correct": tf.reduce_sum(weights * _correct(masked, ids)),
-            "next_sentence_loss": tf.reduce_sum(_cross_entropy(following, labels)),
-            "next_sentence_correct": tf.reduce_sum(_correct(following, labels)),
+            "masked_lm_loss": tf.reduce_sum(weights * cross_entropy(masked, ids)),
+            "masked_lm_correct": tf.reduce_sum(weights * correct(masked, ids)),
+            "next_sentence_loss": tf.reduce_sum(cross_entropy(following, labels)),
+            "next_sentence_correct": tf.reduce_sum(correct(following, labels)),
         }
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
@@ -68,12 +69,3 @@ class PretrainingObjective:
             "next_sentence_accuracy": sums["next_sentence_correct"] / pairs,
             "next_sentence_loss": sums["next_sentence_loss"] / pairs,
         }
-
-
-def _cross_entropy(logits: Any, labels: Any) -> Any:
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-
-
-def _correct(logits: Any, labels: Any) -> Any:
-    best = tf.argmax(logits, axis=-1, output_type=labels.dtype)
-    return tf.cast(best == labels, tf.float32)

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.modeling import BertClassifier, variables_by_name
+from bert_tf.training.losses import correct, cross_entropy
 
 
 class ClassificationObjective:
@@ -33,11 +34,9 @@ class ClassificationObjective:
         else:
             logits = self.model(batch, training=False)["logits"]
         labels = batch["label_ids"]
-        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        right = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
         return {
-            "loss": tf.reduce_sum(loss),
-            "correct": tf.reduce_sum(tf.cast(right, tf.float32)),
+            "loss": tf.reduce_sum(cross_entropy(logits, labels)),
+            "correct": tf.reduce_sum(correct(logits, labels)),
         }
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:

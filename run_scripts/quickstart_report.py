@@ -1,6 +1,7 @@
 """What the quickstart's stages gave: a table with each figure beside what guessing would reach."""
 
 import collections
+import dataclasses
 import json
 import os
 from typing import Any
@@ -38,90 +39,101 @@ os.replace(output_file + ".tmp", output_file)
 """
 
 
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What a stage gave: how many units it worked on, its result, and what that is worth."""
+
+    units: float
+    unit: str
+    result: str
+    figure: str = ""
+
+
 def table(folder: str, secs: dict[str, float]) -> str:
     """The table, and what to do next."""
-    rows = [("stage", "time", "throughput", "held-out figure", "result")]
-    for name, row in (
-        ("sample data", _sample(folder)),
-        ("vocabulary", _vocabulary(folder)),
-        ("records", _records(folder)),
-        ("pretraining", _pretraining(folder)),
-        ("fine-tuning", _finetuning(folder)),
-        ("export", ("", "", "export/1")),
-        ("answers", _answers(folder)),
-    ):
-        units, figure, path = row
-        rate = f"{float(units.split()[0]) / secs[name]:,.0f} {units.split()[1]}/s" if units else ""
-        rows.append((name, f"{secs[name]:.0f} s", rate, figure, path))
-    rows.append(("all", f"{sum(secs.values()):.0f} s", "", "", folder))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    stages = {
+        "sample data": _sample(folder),
+        "vocabulary": _vocabulary(folder),
+        "records": _records(folder),
+        "pretraining": _pretraining(folder),
+        "fine-tuning": _finetuning(folder),
+        "export": Row(1, "model", "export/1"),
+        "answers": _answers(folder),
+    }
+    cells = [("stage", "time", "throughput", "result", "held-out figure (what guessing gives)")]
+    for name, row in stages.items():
+        rate = f"{row.units / secs[name]:,.{0 if row.units > 9 * secs[name] else 1}f} {row.unit}/s"
+        cells.append((name, f"{secs[name]:.0f} s", rate, row.result, row.figure))
+    cells.append(("all", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), ""))
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+        for row in cells
     ]
     return "\n".join(["", *lines, "", *_next_steps(folder)])
 
 
-Row = tuple[str, str, str]
-
-
 def _sample(folder: str) -> Row:
-    megabytes = os.path.getsize(f"{folder}/sample/corpus/train.txt") / 1e6
-    documents = _documents(f"{folder}/sample/corpus/heldout.txt")
-    return f"{megabytes} MB", f"{documents:,} documents held out", "sample/"
+    held_out = _documents(f"{folder}/sample/corpus/heldout.txt")
+    documents = held_out + _documents(f"{folder}/sample/corpus/train.txt")
+    return Row(documents, "documents", "sample/", f"{held_out:,} of {documents:,} held out")
 
 
 def _vocabulary(folder: str) -> Row:
     megabytes = os.path.getsize(f"{folder}/sample/corpus/train.txt") / 1e6
     entries = read_text(f"{folder}/vocab.txt").count("\n")
-    return f"{megabytes} MB", f"{entries:,} entries", "vocab.txt"
+    return Row(megabytes, "MB", "vocab.txt", f"{entries:,} entries")
 
 
 def _records(folder: str) -> Row:
     train, held_out = (_stats(folder, part)["examples"] for part in ("train", "heldout"))
-    return f"{train + held_out} examples", f"{held_out:,} of {train + held_out:,}", "records/"
+    figure = f"{held_out:,} of {train + held_out:,} held out"
+    return Row(train + held_out, "examples", "records/", figure)
 
 
 def _pretraining(folder: str) -> Row:
-    lines = [
-        json.loads(line)
-        for line in read_text(f"{folder}/pretrained/metrics.jsonl").split("\n")
-        if line
-    ]
+    text = read_text(f"{folder}/pretrained/metrics.jsonl")
+    lines = [json.loads(line) for line in text.split("\n") if line]
     config = json.loads(read_text(f"{folder}/pretrained/training_config.json"))
     results = _results(f"{folder}/pretrained/eval_results.txt")
     guesses = guessing(f"{folder}/records/heldout.tfrecord", config["data"])
-    held_out = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
-    two_thirds = next(loss for step, loss in held_out if 3 * step >= 2 * held_out[-1][0])
-    figure = (
-        f"masked LM {results['masked_lm_accuracy']:.1%} (most frequent token "
-        f"{guesses['masked_lm_accuracy']:.1%}), next sentence "
-        f"{results['next_sentence_accuracy']:.1%} (most frequent label "
-        f"{guesses['next_sentence_accuracy']:.1%}), loss {held_out[-1][1]:.3f} "
-        f"(at two thirds {two_thirds:.3f})"
+    losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
+    two_thirds = next(loss for step, loss in losses if 3 * step >= 2 * losses[-1][0])
+    figure = ", ".join(
+        [
+            f"masked LM {results['masked_lm_accuracy']:.1%} ({guesses['masked_lm_accuracy']:.1%})",
+            f"next sentence {results['next_sentence_accuracy']:.1%} "
+            f"({guesses['next_sentence_accuracy']:.1%})",
+            f"loss {losses[-1][1]:.2f} (at two thirds {two_thirds:.2f})",
+        ]
     )
     examples = config["num_train_steps"] * config["global_batch_size"]
-    return f"{examples} examples", figure, "pretrained/"
+    return Row(examples, "examples", "pretrained/", figure)
 
 
 def _finetuning(folder: str) -> Row:
     config = json.loads(read_text(f"{folder}/classifier/training_config.json"))
-    results = _results(f"{folder}/classifier/eval_results.txt")
-    lines = read_text(f"{folder}/sample/classification/dev.tsv").split("\n")[1:]
-    labels = collections.Counter(line.split("\t")[1] for line in lines if line)
-    majority = max(labels.values()) / sum(labels.values())
-    figure = f"accuracy {results['eval_accuracy']:.1%} (most frequent label {majority:.1%})"
+    accuracy = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
+    figure = f"accuracy {accuracy:.1%} ({_majority(folder, 'dev'):.1%})"
     examples = config["num_train_steps"] * config["global_batch_size"]
-    return f"{examples} examples", figure, "classifier/"
+    return Row(examples, "examples", "classifier/", figure)
 
 
 def _answers(folder: str) -> Row:
     answers = json.loads(read_text(f"{folder}/answers.json"))
     rate = answers["texts"] / answers["secs"]
     figure = (
-        f"accuracy {answers['accuracy']:.1%} of {answers['texts']:,} texts, {rate:,.0f} texts/s"
+        f"accuracy {answers['accuracy']:.1%} ({_majority(folder, 'test'):.1%}), "
+        f"{rate:,.0f} texts/s once loaded"
     )
-    return "", figure, "answers.json"
+    return Row(answers["texts"], "texts", "answers.json", figure)
+
+
+def _majority(folder: str, split: str) -> float:
+    """Share of the most frequent label."""
+    lines = read_text(f"{folder}/sample/classification/{split}.tsv").split("\n")[1:]
+    labels = collections.Counter(line.split("\t")[1] for line in lines if line)
+    return max(labels.values()) / sum(labels.values())
 
 
 def guessing(records: str, lengths: dict[str, Any]) -> dict[str, float]:

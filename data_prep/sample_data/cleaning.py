@@ -275,7 +275,7 @@ def inline(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     pieces: list[str] = []
     code: list[tuple[int, int]] = []
     length = 0
-    for piece, is_code in _pieces(_HTML.sub("", html.unescape(" ".join(text.split())))):
+    for piece, is_code in _pieces(" ".join(_HTML.sub("", html.unescape(text)).split())):
         if is_code:
             code.append((length, length + len(piece)))
         pieces.append(piece)
@@ -316,7 +316,9 @@ def _role(role: str, target: str) -> Iterator[tuple[str, bool]]:
 
 def _literal(content: str, is_link: bool) -> Iterator[tuple[str, bool]]:
     content = content.strip()
-    if is_link or len(content.split()) > 6:
+    if "`" in content or "://" in content:
+        yield GAP, False
+    elif is_link or len(content.split()) > 6:
         yield content, False
     else:
         yield content, bool(content)

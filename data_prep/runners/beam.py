@@ -9,6 +9,7 @@ Imports `files`, `errors`; Apache Beam and TensorFlow inside functions.
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -56,8 +57,14 @@ def create(
         return {}
     outputs.remove_old(job)
     options = beam.options.pipeline_options.PipelineOptions(list(beam_options))
-    with beam.Pipeline(options=options) as pipeline:
-        build(pipeline, job)
+    try:
+        with beam.Pipeline(options=options) as pipeline:
+            build(pipeline, job)
+    except Exception as error:
+        # Runners wrap what a step raises, each in its own way.
+        if found := re.search(r"InputError: (.*?)(?: \[while running|$)", str(error), re.M):
+            raise InputError(found[1]) from error
+        raise
     _remove_parts(job)
     return dict(outputs.read_reports(job))
 
@@ -77,6 +84,13 @@ def build(pipeline: Any, job: Job) -> None:
         | "spread" >> beam.Reshuffle()
         | "read" >> beam.FlatMap(_read, job.config, {k: sorted(set(v)) for k, v in users.items()})
     )
+    _ = (
+        documents
+        | "own" >> beam.Filter(lambda keyed: keyed[0][1] == keyed[1][0])
+        | "sizes" >> beam.MapTuple(lambda key, numbered: (key[0], len(numbered[1])))
+        | "sum" >> beam.CombinePerKey(sum)
+        | "check" >> beam.MapTuple(lambda split, count: outputs.check_enough(job, split, count))
+    )
     rows = (
         documents
         | "to users" >> beam.GroupByKey()
@@ -86,7 +100,7 @@ def build(pipeline: Any, job: Job) -> None:
         rows
         | "bins" >> beam.MapTuple(lambda key, rows: (key[0], shuffling.count_bins(rows["key"])))
         | "count" >> beam.CombinePerKey(lambda counts: np.sum(list(counts), axis=0))
-        | "plan" >> beam.MapTuple(lambda s, bins: (s, shuffling.plan(bins, len(job.shards[s]))))
+        | "plan" >> beam.Map(_plan, job)
     )
     made = (
         rows
@@ -122,6 +136,12 @@ def _pair(
     pool = corpus.Documents.joined([found[each] for each in pairing.pool_of(config, number, count)])
     for batch, rows in enumerate(stages.paired(config, found[number], pool)):
         yield (split, number, batch), rows
+
+
+def _plan(counted: tuple[str, np.ndarray], job: Job) -> tuple[str, list[shuffling.Part]]:
+    split, bins = counted
+    size = stages.row_bytes(job.config)
+    return split, shuffling.plan(bins, len(job.shards[split]), size)
 
 
 def _route(

@@ -60,13 +60,14 @@ def create(
         job, complete = workers.call(
             outputs.prepare, config, input_file, tuple(output_files), overwrite
         )
-        work = Work(config, job.work_folder, len(job.segments))
+        work = Work(job.config, job.work_folder, len(job.segments))
         if complete:
             shutil.rmtree(work.folder, ignore_errors=True)
             return {}
-        with _work_folder(job, workers):
+        with _work_folder(job):
             _read(job, work, workers)
             plans = _pair(job, work, workers)
+            workers.call(outputs.remove_old, job)
             _mask(job, work, plans, workers)
             return dict(workers.call(outputs.finish, job, *_summary(job, work, plans)))
 
@@ -105,7 +106,7 @@ def _full_disk() -> InputError:
 
 
 @contextlib.contextmanager
-def _work_folder(job: Job, workers: Workers) -> Iterator[None]:
+def _work_folder(job: Job) -> Iterator[None]:
     """Opens the work folder for this run alone; removes it when the records are done."""
     folder = job.work_folder
     os.makedirs(folder, exist_ok=True)
@@ -117,10 +118,9 @@ def _work_folder(job: Job, workers: Workers) -> Iterator[None]:
                 f"Another process is writing {job.base}. Wait for it, or give another output_file."
             ) from error
         _remove_leftovers(job)
-        if outputs.fingerprint_in(folder) != job.fingerprint:
+        if not outputs.is_ours(job):
             _empty(folder)
-            workers.call(outputs.remove_old, job)
-            shuffling.write_small(os.path.join(folder, "fingerprint"), job.fingerprint)
+            shuffling.write_small(os.path.join(folder, outputs.IDENTITY), job.identity)
         try:
             yield
         except InputError:
@@ -138,8 +138,7 @@ def _empty(folder: str) -> None:
 
 def _remove_leftovers(job: Job) -> None:
     """Removes temporary files of a killed run from beside the output."""
-    names = [name for split in job.shards.values() for name in split]
-    for name in [*names, *(job.base + end for end in (".stats.json", ".manifest.json"))]:
+    for name in [*job.names, *(job.base + end for end in (".stats.json", ".manifest.json"))]:
         folder, base = os.path.split(name)
         for path in glob.glob(glob.escape(os.path.join(folder, f".{base}.")) + "*.tmp"):
             os.remove(path)
@@ -168,25 +167,7 @@ def _read(job: Job, work: Work, workers: Workers) -> None:
             progress.update(sizes[task[1][1]])
     for split in work.splits:
         paths = [work.path("documents", split, number) for number in range(work.segments)]
-        _check_enough(job, split, sum(map(shuffling.count_documents, paths)))
-
-
-def _check_enough(job: Job, split: str, count: int) -> None:
-    least = 2 if job.config.paired else 1
-    if count >= least:
-        return
-    if split == "eval" or (count and job.config.eval_fraction):
-        raise InputError(
-            f"With eval_fraction={job.config.eval_fraction} only {count} documents of "
-            f"{job.input_names} fall to the {split} records; {least} are needed. Give more "
-            "documents or another fraction."
-        )
-    if count == 0:
-        raise InputError(f"There is no text in {job.input_names}.")
-    raise InputError(
-        f"{job.input_names} is one document, but random next sentences come from another one. "
-        "Separate documents by blank lines, or give --objective=mlm, which pairs no sentences."
-    )
+        outputs.check_enough(job, split, sum(map(shuffling.count_documents, paths)))
 
 
 def _pair(job: Job, work: Work, workers: Workers) -> dict[str, list[shuffling.Part]]:
@@ -205,7 +186,8 @@ def _pair(job: Job, work: Work, workers: Workers) -> dict[str, list[shuffling.Pa
     plans = {}
     for split in work.splits:
         bins = sum(map(shuffling.count_bins, map(shuffling.load_keys, work.rows(split))))
-        plans[split] = shuffling.plan(np.asarray(bins), len(job.shards[split]))
+        row_bytes = workers.call(stages.row_bytes, job.config)
+        plans[split] = shuffling.plan(np.asarray(bins), len(job.shards[split]), row_bytes)
     return plans
 
 

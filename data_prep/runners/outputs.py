@@ -18,6 +18,8 @@ from data_prep.pretraining_data import reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import shards, stages
 
+IDENTITY = "identity"
+
 
 @dataclasses.dataclass(frozen=True)
 class Job:
@@ -49,6 +51,16 @@ class Job:
         return os.path.join(folder, f".{name}.work")
 
     @property
+    def names(self) -> list[str]:
+        """All shards."""
+        return [name for split in self.shards.values() for name in split]
+
+    @property
+    def identity(self) -> str:
+        """Of the content and the names of what is to be made; for the work folder."""
+        return "\n".join([self.fingerprint, *self.names])
+
+    @property
     def input_names(self) -> str:
         """The inputs, for a message."""
         names = [str(each["path"]) for each in self.inputs]
@@ -72,6 +84,7 @@ def prepare(
     Raises:
         InputError: Input, vocabulary or output cannot be used; the message says what to change.
     """
+    config = shards.settled(output_files, config)
     vocabulary = stages.vocabulary(config)
     if config.input_format == "tfds":
         paths, inputs = [], [reading.dataset_identity(config)]
@@ -92,6 +105,34 @@ def prepare(
     if not segments:
         raise InputError(f"There is no text in {job.input_names}.")
     return dataclasses.replace(job, segments=tuple(segments)), False
+
+
+def check_enough(job: Job, split: str, count: int) -> None:
+    """Checks that there are documents to make records of, and to draw next sentences from.
+
+    Args:
+        job: What is to be made.
+        split: "train" or "eval".
+        count: Its number of documents.
+
+    Raises:
+        InputError: There are too few.
+    """
+    least = 2 if job.config.paired else 1
+    if count >= least:
+        return
+    if split == "eval" or (count and job.config.eval_fraction):
+        raise InputError(
+            f"With eval_fraction={job.config.eval_fraction} only {count} documents of "
+            f"{job.input_names} fall to the {split} records; {least} are needed. Give more "
+            "documents or another fraction."
+        )
+    if count == 0:
+        raise InputError(f"There is no text in {job.input_names}.")
+    raise InputError(
+        f"{job.input_names} is one document, but random next sentences come from another one. "
+        "Separate documents by blank lines, or give --objective=mlm, which pairs no sentences."
+    )
 
 
 def _identity(path: str) -> dict[str, Any]:
@@ -129,20 +170,18 @@ def _is_complete(job: Job) -> bool:
     if manifest.get("fingerprint") != job.fingerprint or not gfile.exists(job.base + ".COMPLETED"):
         return False
     sizes = {shard["name"]: shard["bytes"] for shard in manifest["shards"]}
-    names = [name for split in job.shards.values() for name in split]
     return all(
         gfile.exists(name) and gfile.stat(name).length == sizes.get(os.path.basename(name))
-        for name in names
+        for name in job.names
     )
 
 
 def _check_nothing_in_the_way(job: Job) -> None:
     from tensorflow.io import gfile
 
-    names = [name for split in job.shards.values() for name in split]
-    found = [name for name in [*names, job.base + ".manifest.json"] if gfile.exists(name)]
+    found = [name for name in [*job.names, job.base + ".manifest.json"] if gfile.exists(name)]
     manifest = _manifest(job)
-    ours = job.fingerprint in (manifest.get("fingerprint"), fingerprint_in(job.work_folder))
+    ours = manifest.get("fingerprint") == job.fingerprint or is_ours(job)
     if found and not ours:
         raise InputError(
             f"{found[0]} exists and was made with {_difference(job, manifest)}. Give another "
@@ -165,13 +204,13 @@ def _difference(job: Job, manifest: Mapping[str, Any]) -> str:
     return "another input" if content[0] != content[1] else "another vocabulary or version"
 
 
-def fingerprint_in(folder: str) -> str:
-    """Of the run that left this work folder, or ""."""
+def is_ours(job: Job) -> bool:
+    """Whether the work folder was left by a run that was to make the same."""
     try:
-        with open(os.path.join(folder, "fingerprint"), encoding="utf-8") as file:
-            return file.read()
+        with open(os.path.join(job.work_folder, IDENTITY), encoding="utf-8") as file:
+            return file.read() == job.identity
     except OSError:
-        return ""
+        return False
 
 
 def read_reports(job: Job) -> dict[str, Any]:
@@ -180,14 +219,14 @@ def read_reports(job: Job) -> dict[str, Any]:
 
 
 def remove_old(job: Job) -> None:
-    """Removes what an earlier run with other flags made under these names."""
+    """Removes what an earlier run left under these names and will not be replaced by this one."""
     from tensorflow.io import gfile
 
-    folder = os.path.dirname(job.base)
-    listed = [shard["name"] for shard in _manifest(job).get("shards", [])]
-    names = [os.path.join(folder, os.path.basename(name)) for name in listed]
-    names += [job.base + end for end in (".COMPLETED", ".manifest.json", ".stats.json")]
-    for name in [*names, *(name for split in job.shards.values() for name in split)]:
+    folder, manifest = os.path.dirname(job.base), _manifest(job)
+    kept = {os.path.basename(name) for name in job.names}
+    listed = {os.path.basename(shard["name"]) for shard in manifest.get("shards", [])}
+    old = [os.path.join(folder, name) for name in sorted(listed - kept)]
+    for name in [job.base + ".COMPLETED", *old, job.base + ".manifest.json"]:
         if gfile.exists(name):
             gfile.remove(name)
 

@@ -4,6 +4,7 @@ Imports `files`; TensorFlow inside functions.
 """
 
 import contextlib
+import dataclasses
 import gzip
 import hashlib
 import os
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_tf import files
+from bert_tf.errors import InputError
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners.shuffling import appearing
 
@@ -25,6 +27,24 @@ def stem(output_file: str) -> str:
     match = re.search(r"\.tf_?records?", name)
     base = name[: match.start()] if match and match.start() else os.path.splitext(name)[0]
     return os.path.join(folder, base)
+
+
+def settled(output_files: Sequence[str], config: RecordsConfig) -> RecordsConfig:
+    """The config with as many shards as there are output files, if there are several.
+
+    Raises:
+        InputError: Both are given and differ, or a file is given twice.
+    """
+    if len(set(output_files)) < len(output_files):
+        raise InputError(f"output_file names a file twice: {', '.join(output_files)}.")
+    if len(output_files) == 1:
+        return config
+    if config.num_output_shards not in (1, len(output_files)):
+        raise InputError(
+            f"output_file names {len(output_files)} files, num_output_shards is "
+            f"{config.num_output_shards}. Give one file to number, or leave num_output_shards out."
+        )
+    return dataclasses.replace(config, num_output_shards=len(output_files))
 
 
 def train_names(output_files: Sequence[str], config: RecordsConfig) -> list[str]:

@@ -19,7 +19,7 @@ from data_prep.pretraining_data.corpus import Documents
 _BIN_BITS = 20
 _SHIFT = np.uint64(64 - _BIN_BITS)
 _PARTS = 2048
-_MIN_PART, _MAX_PART = 1 << 14, 1 << 18
+_MIN_PART, _MAX_PART_BYTES = 1 << 14, 1 << 25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,16 +46,17 @@ def count_bins(keys: np.ndarray) -> np.ndarray:
     return np.bincount((keys >> _SHIFT).astype(np.int64), minlength=1 << _BIN_BITS)
 
 
-def plan(bins: np.ndarray, shards: int) -> list[Part]:
+def plan(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
     """Cuts the shuffled order into shards whose sizes differ by at most one, and those into parts.
 
     Args:
         bins: int64 [2**20], how many rows of the whole corpus are in each bin.
         shards: Number of shards.
+        row_bytes: Size of a row; a part is held in memory.
     """
     before = np.concatenate([[0], np.cumsum(bins)])
     total = int(before[-1])
-    size = min(max(total // _PARTS, _MIN_PART), _MAX_PART)
+    size = max(min(max(total // _PARTS, _MIN_PART), _MAX_PART_BYTES // row_bytes), 1)
     parts = []
     for shard in range(shards):
         first, last = total * shard // shards, total * (shard + 1) // shards

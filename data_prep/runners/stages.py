@@ -120,6 +120,11 @@ def row_dtype(config: RecordsConfig) -> np.dtype:
     return pairing.row_dtype(config, vocabulary(config).size)
 
 
+def row_bytes(config: RecordsConfig) -> int:
+    """Size of a row in memory and on disk."""
+    return int(row_dtype(config).itemsize)
+
+
 # As tasks of a worker -------------------------------------------------------------------------
 
 

@@ -16,9 +16,10 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.errors import InputError
-from data_prep.pretraining_data import encoding
+from data_prep.pretraining_data import auditing, encoding, reading
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import local
+from data_prep.runners import records as records_reading
 
 ROOT = pathlib.Path(__file__).parents[2]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -279,6 +280,22 @@ def test_a_foreign_file_is_left_alone(tmp_path, vocab_file):
     assert os.listdir(tmp_path / "out") == ["data.tfrecord"]
 
 
+def test_overwrite_replaces_all_that_was_there(tmp_path, vocab_file):
+    make(tmp_path, vocab_file, text_of(corpus(10)), num_output_shards=3)
+    config = RecordsConfig(vocab_file, dupe_factor=2)
+    output = str(tmp_path / "out/data.tfrecord")
+    source = str(tmp_path / "corpus.txt")
+    with pytest.raises(InputError, match="dupe_factor=10, not 2"):
+        local.create(config, source, [output], 1)
+    (tmp_path / "one.txt").write_text("wab\n")
+    with pytest.raises(InputError, match="one document"):
+        local.create(config, str(tmp_path / "one.txt"), [output], 1, overwrite=True)
+    assert len(os.listdir(tmp_path / "out")) == 6, "input that is refused costs no records"
+    local.create(config, source, [output], 1, overwrite=True)
+    names = ["data.COMPLETED", "data.manifest.json", "data.stats.json", "data.tfrecord"]
+    assert sorted(os.listdir(tmp_path / "out")) == names
+
+
 def test_a_damaged_shard_is_made_again(tmp_path, vocab_file):
     text = text_of(corpus(10))
     _, paths = make(tmp_path, vocab_file, text)
@@ -336,6 +353,200 @@ def test_the_main(tmp_path, vocab_file):
     result = run_main(f"--input_file={tmp_path}/none*.txt", *arguments)
     assert result.returncode == 2
     assert result.stderr.strip().splitlines()[-1].startswith("error: No input file matches")
+
+
+# Kinds of input -------------------------------------------------------------------------------
+
+
+def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
+    """(document, sentence) pairs as they are read, over all segments."""
+    paths = []
+    for number, content in enumerate(contents):
+        paths.append(tmp_path / f"{number}.txt")
+        paths[-1].write_bytes(content.encode())
+    config = RecordsConfig("", segment_bytes=segment_bytes, **flags)
+    found = []
+    for number, segment in enumerate(reading.cut(config, [str(path) for path in paths])):
+        texts, documents = reading.read(config, segment)
+        found += [((number, int(d)), text) for d, text in zip(documents, texts, strict=True)]
+    order = {key: index for index, key in enumerate(dict.fromkeys(key for key, _ in found))}
+    return [(order[key], text) for key, text in found]
+
+
+def test_a_document_goes_on_in_the_next_file_as_released(tmp_path):
+    contents = ["a\nb", "c\n\nd\n", "\ne\n"]
+    joined = [(0, "a"), (0, "b"), (0, "c"), (1, "d"), (2, "e")]
+    assert sentences_of(tmp_path, contents) == joined
+    apart = sentences_of(tmp_path, contents, break_documents_at_files=True)
+    assert apart == [(0, "a"), (0, "b"), (1, "c"), (2, "d"), (3, "e")]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("segment_bytes", [1, 7, 100, 1000])
+def test_cuts_change_no_document(tmp_path, segment_bytes, line_end):
+    rng = random.Random(segment_bytes)
+    contents = []
+    for _ in range(4):
+        lines = [rng.choice(["", " ", "\u3000", "x y", "äöü " * 9, "\t"]) for _ in range(60)]
+        contents.append(line_end.join(lines))
+    whole = sentences_of(tmp_path, contents)
+    # The rule, spelled out: a line without anything but blanks ends a document.
+    expected, number, fresh = [], -1, True
+    for line in (line for content in contents for line in content.removesuffix("\n").split("\n")):
+        if not line.strip():
+            fresh = True
+            continue
+        number += fresh
+        fresh = False
+        expected.append((number, line.strip()))
+    assert whole == expected
+    assert sentences_of(tmp_path, contents, segment_bytes) == whole
+
+
+def test_jsonl_is_a_document_a_line(tmp_path, vocab_file):
+    lines = [json.dumps({"body": "wab wac.\n\nwad wae", "id": 1}), json.dumps({"body": "waf"})]
+    found = sentences_of(
+        tmp_path, ["\n".join(lines) + "\n"], input_format="jsonl", text_feature="body"
+    )
+    assert found == [(0, "wab wac."), (0, "wad wae"), (1, "waf")]
+    with pytest.raises(InputError, match=r"Line 2 of .*\"text\""):
+        make(tmp_path, vocab_file, '{"text": "wab"}\n{"body": "wac"}\n', input_format="jsonl")
+
+
+def test_tensorflow_datasets(tmp_path, vocab_file):
+    tfds = pytest.importorskip("tensorflow_datasets")
+    texts = ["wab wac\nwad", "wae waf", "wag\n\nwah"]
+    folder = tmp_path / "tfds" / "tiny" / "1.0.0"
+    folder.mkdir(parents=True)
+    info = tfds.features.FeaturesDict({"text": tfds.features.Text()})
+    with tf.io.TFRecordWriter(str(folder / "tiny-train.tfrecord-00000-of-00001")) as writer:
+        for text in texts:
+            writer.write(info.serialize_example({"text": text}))
+    split = tfds.core.SplitInfo(name="train", shard_lengths=[3], num_bytes=60)
+    tfds.folder_dataset.write_metadata(
+        data_dir=str(folder), features=info, split_infos=[split],
+        filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+    )  # fmt: skip
+    config = RecordsConfig(
+        vocab_file, input_format="tfds", tfds_name="tiny:train",
+        tfds_data_dir=str(tmp_path / "tfds"), segment_bytes=25,
+    )  # fmt: skip
+    segments = reading.cut(config, [])
+    assert len(segments) > 1
+    found = [reading.read(config, segment) for segment in segments]
+    assert [text for texts, _ in found for text in texts] == [
+        "wab wac",
+        "wad",
+        "wae waf",
+        "wag",
+        "wah",
+    ]
+    output = str(tmp_path / "tfds.tfrecord")
+    assert local.create(config, "", [output], 1)["train"]["examples"] > 0
+
+
+def test_paragraphs_are_split_into_sentences(tmp_path):
+    text = "One is here. Two is there!\n\nDoes three come? Yes.\n"
+    found = sentences_of(tmp_path, [text], split_sentences=True)
+    assert found == [
+        (0, "One is here."), (0, "Two is there!"), (1, "Does three come?"), (1, "Yes."),
+    ]  # fmt: skip
+
+
+# Other objectives -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", ["mlm", "causal"])
+def test_sequences_of_one_part(tmp_path, vocab_file, objective):
+    documents = corpus(20)
+    _, paths = make(
+        tmp_path, vocab_file, text_of(documents), objective=objective, dupe_factor=1,
+        short_seq_prob=0.0,
+    )  # fmt: skip
+    records = parsed(paths, 128, 20)
+    from bert_tf.tokenization import BertTokenizer
+
+    tokens = sum(
+        len(s) for document in ids_of(documents, BertTokenizer(VOCABULARY)) for s in document
+    )
+    lengths = records["input_mask"].sum(axis=1)
+    # No token is lost but of sentences that are too long, of which there are none.
+    assert (lengths - 2).sum() == tokens
+    assert (records["input_ids"][:, 0] == CLS).all()
+    assert (records["input_ids"][np.arange(len(lengths)), lengths - 1] == SEP).all()
+    assert not records["segment_ids"].any() and not records["next_sentence_labels"].any()
+    predicted = records["masked_lm_weights"].sum(axis=1)
+    if objective == "causal":
+        assert not predicted.any()
+        assert not (records["input_ids"] == MASK).any()
+    else:
+        assert predicted.tolist() == [min(20, max(1, round(int(n) * 0.15))) for n in lengths]
+
+
+def test_one_document_is_enough_without_pairs(tmp_path, vocab_file):
+    reports, _ = make(tmp_path, vocab_file, "wab wac\nwad\n", objective="mlm")
+    assert reports["train"]["examples"] > 0
+
+
+# Inspecting -----------------------------------------------------------------------------------
+
+
+def audit(path, *arguments):
+    command = [sys.executable, str(ROOT / "data_prep/inspect_records.py"), f"--input_file={path}"]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=ROOT)
+
+
+@pytest.mark.slow
+def test_inspecting(tmp_path, vocab_file):
+    _, paths = make(tmp_path, vocab_file, text_of(corpus(30)), dupe_factor=3)
+    result = audit(paths[0], f"--vocab_file={vocab_file}")
+    assert result.returncode == 0, result.stderr
+    assert "all 13 rules hold" in result.stdout and "[MASK=" in result.stdout
+    assert "NOT as expected" not in result.stdout
+
+
+def test_an_audit_finds_what_is_wrong(tmp_path, vocab_file):
+    _, paths = make(tmp_path, vocab_file, text_of(corpus(5)), dupe_factor=1)
+    vocabulary, _ = records_reading.load_vocabulary(vocab_file, True)
+    columns = parsed(paths, 128, 20)
+    assert not any(auditing.violations(columns, vocabulary).values())
+    for name, row, column, value, rule in (
+        ("input_ids", 0, 5, len(VOCABULARY), "outside the vocabulary"),
+        ("input_ids", 1, 0, 9, "not [CLS]"),
+        ("segment_ids", 2, 1, 1, "segment_ids"),
+        ("input_mask", 3, 1, 0, "input_mask"),
+        ("masked_lm_positions", 4, 0, 127, "ascend"),
+        ("next_sentence_labels", 5, 0, 2, "next_sentence_labels"),
+        ("masked_lm_weights", 6, 0, 0.0, "weights"),
+    ):
+        damaged = {key: array.copy() for key, array in columns.items()}
+        damaged[name][row, column] = value
+        found = {r: n for r, n in auditing.violations(damaged, vocabulary).items() if n}
+        assert any(rule in each for each in found), (name, found)
+
+
+def test_records_of_the_model_garden_are_read(tmp_path, vocab_file):
+    def ints(*values):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+    feature = {
+        "input_word_ids": ints(CLS, 9, MASK, SEP, 8, SEP, 0, 0),
+        "input_mask": ints(1, 1, 1, 1, 1, 1, 0, 0),
+        "input_type_ids": ints(0, 0, 0, 0, 1, 1, 0, 0),
+        "masked_lm_positions": ints(2, 0),
+        "masked_lm_ids": ints(7, 0),
+        "masked_lm_weights": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0, 0.0])),
+        "next_sentence_labels": ints(1),
+    }
+    example = tf.train.Example(features=tf.train.Features(feature=feature))
+    path = str(tmp_path / "garden.tfrecord")
+    with tf.io.TFRecordWriter(path, "GZIP") as writer:
+        writer.write(example.SerializeToString())
+    (columns,) = records_reading.read(path)
+    vocabulary, tokens = records_reading.load_vocabulary(vocab_file, True)
+    assert not any(auditing.violations(columns, vocabulary).values())
+    text = auditing.as_text(columns, 0, tokens, MASK)
+    assert text == "[CLS] wae [MASK=wac] [SEP] wad [SEP]\n  B is random; 6 tokens"
 
 
 # Serializing ----------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def test_killed_at_any_moment(files, undisturbed, tmp_path):
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         # Import takes seconds, the work less than one: wait for the work to begin.
-        while process.poll() is None and not (output.parent / ".a.work/lock").exists():
+        while process.poll() is None and not (output.parent / ".a.work/identity").exists():
             time.sleep(0.01)
         time.sleep(rng.random() * 0.4)
         process.send_signal(signal.SIGKILL)

@@ -1,0 +1,108 @@
+r"""Writes BERT's hidden states for each token of each line, as features for another model.
+
+    python run_scripts/extract_features.py --input_file=/tmp/input.txt \
+        --output_file=/tmp/output.jsonl --init_checkpoint=uncased_L-12_H-768_A-12.zip \
+        --layers=-1,-2,-3,-4 --max_seq_length=128 --batch_size=8
+
+A line is a sentence, or a pair "A ||| B". The output is the original's, a JSON object a line:
+
+    {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1, "values": [...]}]}]}
+
+--output_format=npz or tfrecord writes compact shards instead; load one with numpy.load.
+"""
+
+from collections.abc import Iterator
+
+from absl import flags
+
+from bert_tf import command_line, conversion, feature_extraction, files
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.feature_extraction import COMBINATIONS, FORMATS, UNITS, ExtractionConfig, LineFeatures
+from bert_tf.modeling import BertEncoder
+from bert_tf.progress import Progress
+from bert_tf.tokenization import BertTokenizer
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("input_file", None, "Text files, a comma list of globs; a sentence a line.")
+flags.DEFINE_string("output_file", None, "The file to write, or the prefix of the shards.")
+flags.DEFINE_string("init_checkpoint", None, "The model, in any dialect; see convert_checkpoint.")
+flags.DEFINE_string("bert_config_file", None, "Where none is beside --init_checkpoint.")
+flags.DEFINE_string("vocab_file", None, "Where none is beside --init_checkpoint.")
+flags.DEFINE_bool(
+    "do_lower_case", None,
+    "True for uncased models. Without it, what the checkpoint says, and true if it says nothing.",
+)  # fmt: skip
+flags.DEFINE_string("layers", "-1,-2,-3,-4", "Blocks: -1 the last, 0 the first, -(L+1) embeddings.")
+flags.DEFINE_integer("max_seq_length", 128, "Tokens a line is cut to.")
+flags.DEFINE_integer("batch_size", 32, "Lines computed together.")
+flags.DEFINE_enum("combine", "none", COMBINATIONS, "Whether to make one vector of the layers.")
+flags.DEFINE_enum("unit", "token", UNITS, "A vector a WordPiece, or the mean of each word's.")
+flags.DEFINE_enum("output_format", "jsonl", FORMATS, "jsonl is the original's, and large.")
+flags.DEFINE_enum("output_dtype", "float32", ["float16", "float32"], "Of npz and tfrecord.")
+flags.DEFINE_integer("lines_per_shard", 1000, "Of npz and tfrecord.")
+flags.DEFINE_bool("use_tpu", False, "Must be false: this main computes on CPU or GPU.")
+flags.DEFINE_string("master", None, "Of the original; has no effect.")
+flags.DEFINE_integer("num_tpu_cores", 8, "Of the original; has no effect.")
+flags.DEFINE_bool("use_one_hot_embeddings", False, "Of the original; has no effect.")
+flags.mark_flags_as_required(["input_file", "output_file", "init_checkpoint"])
+
+
+def layers() -> tuple[int, ...]:
+    """The layers of --layers."""
+    try:
+        return tuple(int(layer) for layer in FLAGS.layers.split(","))
+    except ValueError as error:
+        raise InputError(
+            f"--layers must be integers with commas between. Received: {FLAGS.layers!r}."
+        ) from error
+
+
+def model_and_tokenizer() -> tuple[BertEncoder, BertTokenizer]:
+    """What --init_checkpoint and the flags beside it describe."""
+    weights = conversion.read_weights(FLAGS.init_checkpoint)
+    config = weights.config
+    if FLAGS.bert_config_file:
+        config = BertConfig.from_json(
+            files.read_text(FLAGS.bert_config_file), FLAGS.bert_config_file
+        )
+    vocabulary = FLAGS.vocab_file or weights.vocabulary
+    if config is None or vocabulary is None:
+        missing = "--bert_config_file" if config is None else "--vocab_file"
+        raise InputError(f"None is beside {FLAGS.init_checkpoint}: give {missing}.")
+    known = [x for x in (FLAGS.do_lower_case, weights.do_lower_case, True) if x is not None]
+    encoder = BertEncoder(config)
+    conversion.assign(encoder, weights)
+    return encoder, BertTokenizer(vocabulary, do_lower_case=known[0])
+
+
+def main() -> None:
+    """Extracts as the flags say."""
+    if FLAGS.use_tpu:
+        raise InputError("--use_tpu=true was given, but this main computes on CPU or GPU.")
+    config = ExtractionConfig(
+        layers(), FLAGS.combine, FLAGS.unit, FLAGS.max_seq_length, FLAGS.batch_size
+    )
+    texts = [files.read_text(path) for path in files.expand(FLAGS.input_file)]
+    lines = [line for text in texts for line in text.removesuffix("\n").split("\n")]
+    extractor = feature_extraction.FeatureExtractor(*model_and_tokenizer(), config)
+    with Progress("extracting", len(lines), "lines") as progress:
+
+        def counted() -> Iterator[LineFeatures]:
+            for features in extractor(lines):
+                progress.update(1)
+                yield features
+
+        feature_extraction.write(
+            FLAGS.output_file, counted(), config, FLAGS.output_format, FLAGS.output_dtype,
+            FLAGS.lines_per_shard,
+        )  # fmt: skip
+
+
+def run() -> None:
+    """The console script."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,133 @@
+"""Features of lines: the right vectors beside the right tokens, in the original's form."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import feature_extraction, weights
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.feature_extraction import ExtractionConfig, FeatureExtractor
+from bert_tf.modeling import BertEncoder, variables_by_name
+from bert_tf.tokenization import BertTokenizer
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "new", "york", "play", "##ing", "##s"]
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=8,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=12,
+    type_vocab_size=2,
+    initializer_range=0.5,
+)
+LINES = ["New York plays", "playing ||| new playings", "", "york " * 30]
+# By hand: [CLS] 2, [SEP] 3; the pair has segment 1 from its second text on; 12 tokens at most.
+IDS = [[2, 5, 6, 7, 9, 3], [2, 7, 8, 3, 5, 7, 8, 9, 3], [2, 3], [2, *[6] * 10, 3]]
+SEGMENTS = [[0] * 6, [0, 0, 0, 0, 1, 1, 1, 1, 1], [0, 0], [0] * 12]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return BertEncoder(CONFIG, seed=0)
+
+
+@pytest.fixture(scope="module")
+def expected(encoder):
+    """All states of each line, computed alone and without padding: float [L + 1, T, H]."""
+    found = []
+    for ids, segments in zip(IDS, SEGMENTS, strict=True):
+        outputs = encoder(
+            {
+                "input_ids": tf.constant([ids]),
+                "input_mask": tf.ones((1, len(ids)), tf.int32),
+                "segment_ids": tf.constant([segments]),
+            }
+        )
+        states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
+        found.append(np.stack([np.asarray(state)[0] for state in states]))
+    return found
+
+
+def extract(encoder, **settings):
+    config = ExtractionConfig(max_seq_length=12, batch_size=3, **settings)
+    return list(FeatureExtractor(encoder, BertTokenizer(VOCABULARY), config)(LINES))
+
+
+def test_layers_and_tokens(encoder, expected):
+    for found, states, ids in zip(extract(encoder, layers=(-1, 0, -4)), expected, IDS, strict=True):
+        assert found.tokens == [VOCABULARY[i] for i in ids]
+        np.testing.assert_allclose(found.values, states[[3, 1, 0]], atol=1e-5)
+
+
+def test_combinations(encoder, expected):
+    sums = extract(encoder, layers=(-1, -2), combine="sum")
+    concatenated = extract(encoder, layers=(-1, -2), combine="concat")
+    for one, two, states in zip(sums, concatenated, expected, strict=True):
+        np.testing.assert_allclose(one.values, (states[3] + states[2])[None], atol=1e-5)
+        both = np.concatenate([states[3], states[2]], axis=-1)[None]
+        np.testing.assert_allclose(two.values, both, atol=1e-5)
+
+
+def test_words_are_the_mean_of_their_pieces(encoder, expected):
+    found = extract(encoder, layers=(-1,), unit="word")[1]
+    assert found.tokens == ["[CLS]", "playing", "[SEP]", "new", "playings", "[SEP]"]
+    last = expected[1][3]
+    np.testing.assert_allclose(found.values[0, 1], last[1:3].mean(0), atol=1e-5)
+    np.testing.assert_allclose(found.values[0, 4], last[5:8].mean(0), atol=1e-5)
+    np.testing.assert_allclose(found.values[0, 5], last[8], atol=1e-5)
+
+
+def test_wrong_settings_are_said(encoder):
+    with pytest.raises(InputError, match="no layer -5"):
+        extract(encoder, layers=(-5,))
+    with pytest.raises(InputError, match="from 3 to 12"):
+        FeatureExtractor(encoder, BertTokenizer(VOCABULARY), ExtractionConfig(max_seq_length=13))
+
+
+def test_shards(encoder, expected, tmp_path):
+    config = ExtractionConfig(layers=(-1,), max_seq_length=12)
+    features = extract(encoder, layers=(-1,))
+    path = str(tmp_path / "f")
+    assert feature_extraction.write(path, features, config, "npz", "float16", 3) == 4
+    first, second = np.load(f"{path}-00000.npz"), np.load(f"{path}-00001.npz")
+    assert first["values"].dtype == np.float16
+    np.testing.assert_array_equal(first["line_splits"], [0, 6, 15, 17])
+    np.testing.assert_allclose(first["values"][0, 6:15], expected[1][3], atol=2e-3)
+    assert list(second["tokens"][:2]) == ["[CLS]", "york"]
+    assert feature_extraction.write(path, features, config, "tfrecord", "float32", 3) == 4
+    names = [f"{path}-0000{i}.tfrecord" for i in range(2)]
+    examples = [
+        tf.train.Example.FromString(record.numpy()).features.feature
+        for record in tf.data.TFRecordDataset(names)
+    ]
+    assert [example["line_index"].int64_list.value[0] for example in examples] == [0, 1, 2, 3]
+    values = np.frombuffer(examples[1]["values"].bytes_list.value[0], "<f4")
+    shape = examples[1]["shape"].int64_list.value
+    np.testing.assert_allclose(values.reshape(shape)[0], expected[1][3], atol=1e-5)
+
+
+def test_the_program_writes_the_originals_form(encoder, expected, tmp_path):
+    arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}
+    weights.write_weights(str(tmp_path / "model"), arrays, CONFIG, VOCABULARY, True)
+    (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n")
+    command = [
+        sys.executable, "-m", "run_scripts.extract_features", f"--input_file={tmp_path}/in.txt",
+        f"--output_file={tmp_path}/out.jsonl", f"--init_checkpoint={tmp_path}/model",
+        "--layers=-1,-3", "--max_seq_length=12",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [line["linex_index"] for line in lines] == [0, 1, 2, 3]
+    assert [entry["token"] for entry in lines[0]["features"]] == [VOCABULARY[i] for i in IDS[0]]
+    for line, states in zip(lines, expected, strict=True):
+        for layer, state in ((0, states[3]), (1, states[1])):
+            found = [entry["layers"][layer] for entry in line["features"]]
+            assert {vector["index"] for vector in found} == {(-1, -3)[layer]}
+            np.testing.assert_allclose([v["values"] for v in found], state, atol=2e-6 + 1e-5)

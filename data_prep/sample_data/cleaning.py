@@ -276,6 +276,10 @@ def inline(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     code: list[tuple[int, int]] = []
     length = 0
     for piece, is_code in _pieces(" ".join(_HTML.sub("", html.unescape(text)).split())):
+        if not pieces or pieces[-1].endswith(" "):
+            piece = piece.lstrip(" ")
+        if not piece:
+            continue
         if is_code:
             code.append((length, length + len(piece)))
         pieces.append(piece)

@@ -156,6 +156,7 @@ def test_lists_become_paragraphs():
         (r"The \*args are &lt;kept&gt;.", "The *args are <kept>.", []),
         (":pep:`8` says so", "PEP 8 says so", []),
         ("As shown in [2]_ it is", f"As shown {cleaning.GAP} it is", []),
+        ("In @compatibility(numpy) <b> </b> it is", "In it is", []),
         ("Where :math:`x_i` is", f"Where {cleaning.GAP} is", []),
         ("At https://x.org/y now", f"At {cleaning.GAP} now", []),
     ],

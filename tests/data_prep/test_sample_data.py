@@ -107,7 +107,7 @@ def test_corpus_is_clean(sample):
             assert len(document) >= 2
             for line in document:
                 assert line == " ".join(line.split())
-                assert not re.search(r">>>|`|https?:|[\ue000-\uf8ff\ufffc]", line)
+                assert not re.search(r">>>|`|https?://|[\ue000-\uf8ff\ufffc]", line)
                 assert line[-1] in ".:!?\"')", line
 
 

@@ -1,8 +1,9 @@
 r"""Speed and exactness of the tokenizer, and of learning a vocabulary, beside others.
 
-One core for each. The systems take turns over the same batches, and the median of the turns
-counts, so that a busy machine slows all of them alike. `differ` is the share of lines whose ids
-are not the released ones, by the plain Python rules of tests/reference/tokenizer.py.
+Seconds are of processor time, one core for each system. The systems take turns over the same
+batches, and the median of the turns counts, so that a busy machine slows all of them alike.
+`differ` is the share of lines whose ids are not the released ones, by the plain Python rules of
+tests/reference/tokenizer.py.
 
     python benchmarks/tokenization.py --data=shared/data
     python benchmarks/tokenization.py --data=shared/data --vocabulary_megabytes=100
@@ -80,11 +81,11 @@ def measure(title, lines, tokens, do_lower_case, turns):
     released = reference.Tokenizer(tokens, do_lower_case)
     sample = lines[:: max(1, len(lines) // _REFERENCE_LINES)]
     expected = [released.tokenize(line) for line in sample]
-    start = time.perf_counter()
+    start = time.process_time()
     fresh = reference.Tokenizer(tokens, do_lower_case)
     for line in sample:
         fresh.tokenize(line)
-    seconds = {"plain Python": [time.perf_counter() - start]}
+    seconds = {"plain Python": [time.process_time() - start]}
     differ = {"plain Python": 0.0}
     made = systems(tokens, do_lower_case)
     inputs = {name: [to(batch) for batch in batches] for name, (to, *_) in made.items()}
@@ -94,10 +95,10 @@ def measure(title, lines, tokens, do_lower_case, turns):
         seconds[name] = []
     for _ in range(turns):
         for name, (_, run, _) in made.items():
-            start = time.perf_counter()
+            start = time.process_time()
             for batch in inputs[name]:
                 run(batch)
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(time.process_time() - start)
     sizes = {"plain Python": sum(map(len, sample)) / 1e6}
     speed = {n: sizes.get(n, megabytes) / statistics.median(s) for n, s in seconds.items()}
     print(f"\n{title}: {megabytes:.1f} MB, {len(lines):,} lines, vocabulary {len(tokens):,}")
@@ -163,9 +164,9 @@ def learning(data, megabytes, size):
     print(f"\nLearning {size:,} entries from {megabytes} MB of books, one core")
     try:
         for name, learn in (("bert-tf", learn_ours), ("tokenizers", learn_theirs)):
-            start = time.perf_counter()
+            start = time.process_time()
             tokens = learn(path, size)
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
             print(f"  {name:11} {seconds:6.1f} s, {len(tokens):,} entries")
             for title, text in (("held-out books", held_out), ("WikiText-2", wiki)):
                 print(f"    {title}: {quality(tokens, text)}")

@@ -62,11 +62,13 @@ class BasicTokenizer(tf.Module):
         """
         if self.special_tokens_in_text:
             texts = _mark_special_tokens(texts)
-        texts = tf.cond(
-            self._has_rare_cases(texts),
-            lambda: rare.prepare(texts, self.do_lower_case),
-            lambda: texts,
-        )
+        rare_rows = tf.where(self._has_rare_cases(texts))
+
+        def rewritten() -> Any:
+            prepared = rare.prepare(tf.gather_nd(texts, rare_rows), self.do_lower_case)
+            return tf.tensor_scatter_nd_update(texts, rare_rows, prepared)
+
+        texts = tf.cond(tf.size(rare_rows) > 0, rewritten, lambda: texts)
         return self.normalize_characters(texts)
 
     def normalize_with_offsets(self, texts: Any) -> tuple[Any, Any]:
@@ -88,7 +90,7 @@ class BasicTokenizer(tf.Module):
             return normalized, offsets.composed(outer, inner)
 
         return tf.cond(
-            self._has_rare_cases(texts),
+            tf.reduce_any(self._has_rare_cases(texts)),
             rewritten,
             lambda: self._normalizer.normalize_with_offsets(texts),
         )
@@ -98,7 +100,7 @@ class BasicTokenizer(tf.Module):
         return self._normalizer.normalize(texts)
 
     def _has_rare_cases(self, texts: Any) -> Any:
-        return ~tf.reduce_all(tf.strings.regex_full_match(texts, self._ordinary))
+        return ~tf.strings.regex_full_match(texts, self._ordinary)
 
 
 def as_batch(texts: Any) -> tuple[Any, bool]:

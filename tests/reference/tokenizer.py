@@ -5,6 +5,7 @@ UTF-8 leaving out what is not, clean, isolate CJK, split at blanks, lower-case a
 split at punctuation, then greedy longest match first.
 """
 
+import functools
 import unicodedata
 
 CJK = [
@@ -17,14 +18,17 @@ def to_unicode(text):
     return text.decode("utf-8", "ignore") if isinstance(text, bytes) else text
 
 
+@functools.cache
 def is_whitespace(character):
     return character in " \t\n\r" or unicodedata.category(character) == "Zs"
 
 
+@functools.cache
 def is_control(character):
     return character not in "\t\n\r" and unicodedata.category(character) in ("Cc", "Cf")
 
 
+@functools.cache
 def is_punctuation(character):
     code = ord(character)
     if 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126:

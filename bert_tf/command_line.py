@@ -41,7 +41,7 @@ def run(main: Callable[[], None]) -> None:
         except InputError as error:
             fail(str(error))
         except KeyboardInterrupt:
-            print("Interrupted. The same command goes on where this run stopped.", file=sys.stderr)
+            print("Interrupted. Give the same command again to go on.", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
 
     app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))

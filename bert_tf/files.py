@@ -3,7 +3,6 @@
 Imports `errors`; TensorFlow inside functions.
 """
 
-import glob
 import hashlib
 import json
 import os
@@ -82,11 +81,14 @@ def replacing(path: str) -> Iterator[str]:
 
     Args:
         path: The file or folder to make. An existing file is replaced, an existing folder too.
+
+    Raises:
+        InputError: Its folder cannot be made.
     """
     gfile = _gfile()
     folder, name = os.path.split(path)
     if folder:
-        gfile.makedirs(folder)
+        make_folder(folder)
     temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         yield temporary
@@ -99,6 +101,20 @@ def replacing(path: str) -> Iterator[str]:
         if gfile.exists(temporary):
             gfile.rmtree(temporary) if gfile.isdir(temporary) else gfile.remove(temporary)
         raise
+
+
+def make_folder(path: str) -> None:
+    """Makes a folder and those above it.
+
+    Raises:
+        InputError: It cannot be made.
+    """
+    import tensorflow as tf
+
+    try:
+        tf.io.gfile.makedirs(path)
+    except tf.errors.OpError as error:
+        raise InputError(f"The folder {path} cannot be made: {error.message}.") from error
 
 
 def _sync(path: str) -> None:
@@ -132,8 +148,8 @@ def expand(patterns: str | Iterable[str], what: str = "input") -> list[str]:
         pattern = pattern.strip()
         if not pattern:
             continue
-        literal = not glob.has_magic(pattern)
-        matches = ([pattern] if gfile.exists(pattern) else []) if literal else gfile.glob(pattern)
+        # A name may hold what a glob would take for its own.
+        matches = [pattern] if gfile.exists(pattern) else gfile.glob(pattern)
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")
         found.update(dict.fromkeys(sorted(matches)))

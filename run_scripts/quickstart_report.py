@@ -57,12 +57,13 @@ def table(folder: str, secs: dict[str, float]) -> str:
         "records": _records(folder),
         "pretraining": _pretraining(folder),
         "fine-tuning": _finetuning(folder),
-        "export": Row(1, "model", "export/1"),
+        "export": Row(0, "", "export/1"),
         "answers": _answers(folder),
     }
     cells = [("stage", "time", "throughput", "result", "held-out figure (what guessing gives)")]
     for name, row in stages.items():
-        rate = f"{row.units / secs[name]:,.{0 if row.units > 9 * secs[name] else 1}f} {row.unit}/s"
+        digits = 0 if row.units > 9 * secs[name] else 1
+        rate = f"{row.units / secs[name]:,.{digits}f} {row.unit}/s" if row.unit else ""
         cells.append((name, f"{secs[name]:.0f} s", rate, row.result, row.figure))
     cells.append(("all", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), ""))
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]

@@ -18,7 +18,7 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 _LINES_A_BATCH = 4096
 # [unusedN] between [PAD] and [UNK] in the released files, so that [UNK] has id 100.
 _UNUSED_BEFORE_UNK = 99
-_MOST_DISTINCT_WORDS = 4_000_000
+_MOST_DISTINCT_WORDS = 2_000_000
 _LONGEST_WORD = 50
 _SLACK = 0.02  # share of surplus entries at which the search ends
 _MOST_TRIALS = 12
@@ -68,7 +68,7 @@ def count_words(
 ) -> collections.Counter[str]:
     """Counts the words before WordPiece, over batches of lines in parallel.
 
-    Memory is bounded: beyond 4 million distinct words the rarest are forgotten.
+    Memory is bounded: beyond 2 million distinct words the rarest are forgotten.
 
     Args:
         texts: `tf.data.Dataset` of strings.

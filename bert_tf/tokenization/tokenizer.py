@@ -3,6 +3,7 @@
 Imports `basic`, `offsets`, `packing`, `tables`, `vocabulary`, `wordpiece`; TensorFlow.
 """
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,13 +48,13 @@ class BertTokenizer(tf.Module):
 
     def __init__(
         self,
-        vocab: str | Sequence[str],
+        vocab: str | os.PathLike[str] | Sequence[str],
         do_lower_case: bool = True,
         special_tokens_in_text: bool = False,
     ) -> None:
         super().__init__(name="bert_tokenizer")
-        if isinstance(vocab, str):
-            tokens = load_vocabulary(vocab)
+        if isinstance(vocab, (str, os.PathLike)):
+            tokens = load_vocabulary(os.fspath(vocab))
         else:
             tokens = list(vocab)
             check_vocabulary(tokens)

@@ -45,6 +45,11 @@ def test_refused(tmp_path, content, message):
     assert path in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_path_object(tmp_path):
+    write(tmp_path, "\n".join(GOOD))
+    assert BertTokenizer(tmp_path / "vocab.txt").vocabulary == GOOD
+
+
 def test_no_such_file():
     with pytest.raises(InputError, match=r"There is no file nowhere/vocab\.txt"):
         BertTokenizer("nowhere/vocab.txt")

@@ -4,14 +4,16 @@
     python benchmarks/pretraining_data.py --peer=/tmp/peer \
       --input_file=books.txt --vocab_file=vocab.txt --dupe_factor=5
 
-Both get the same text, vocabulary and flags. Prints, for each, wall time, examples a second with
-and without start-up (the time of the same command on a few lines), text a second, and the largest
-memory of all its processes (proportional set size), as well as the ratios. --peer= leaves the peer
-out: for memory over growing input, give --repeat.
+Both get the same text, vocabulary and flags. Prints, for each, seconds, seconds of all cores,
+examples a second with and without start-up (the time of the same command on a few lines), text a
+second, and the largest memory of all its processes (proportional set size); then the ratios. Ours
+also prints the memory above that of as many processes that only import TensorFlow. Without --peer
+ours runs alone; --repeat gives it the text several times, to see that memory does not grow.
 """
 
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -69,9 +71,10 @@ def memory_bytes(root: int) -> int:
     return total
 
 
-def timed(command: list[str]) -> tuple[float, int]:
-    """Seconds, and the largest memory in bytes."""
+def timed(command: list[str]) -> tuple[float, float, int]:
+    """Seconds, seconds of all cores, and the largest memory in bytes."""
     peak = 0
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     with tempfile.TemporaryFile() as log:
@@ -81,7 +84,7 @@ def timed(command: list[str]) -> tuple[float, int]:
             nonlocal peak
             while process.poll() is None:
                 peak = max(peak, memory_bytes(process.pid))
-                time.sleep(0.1)
+                time.sleep(0.5)
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -91,7 +94,23 @@ def timed(command: list[str]) -> tuple[float, int]:
         if code:
             log.seek(0)
             sys.exit(log.read().decode()[-3000:])
-    return secs, peak
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return secs, cpu, peak
+
+
+def import_memory_bytes(processes_: int) -> int:
+    """Of a process with that many children that have imported TensorFlow and do nothing."""
+    program = (
+        "import multiprocessing as m, time\n"
+        "def f(_):\n import tensorflow, tensorflow_text; time.sleep(4)\n"
+        f"if __name__ == '__main__': m.get_context('spawn').Pool({processes_}).map(f, range("
+        f"{processes_}))"
+    )
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(program)
+        file.flush()
+        return timed([sys.executable, file.name])[2]
 
 
 def count(path: pathlib.Path) -> int:
@@ -104,15 +123,18 @@ def measure(name: str, command: list[str], inputs: str, tiny: str, folder: pathl
     """Runs a program on a few lines and on the text."""
     values = flags.FLAGS
     common = [f"--vocab_file={values.vocab_file}", f"--dupe_factor={values.dupe_factor}"]
-    start_up, _ = timed([*command, *common, f"--input_file={tiny}", f"--output_file={folder}/t"])
+    start_up, _, _ = timed([*command, *common, f"--input_file={tiny}", f"--output_file={folder}/t"])
     output = folder / f"{name}.tfrecord"
-    secs, peak = timed([*command, *common, f"--input_file={inputs}", f"--output_file={output}"])
+    secs, cpu, peak = timed(
+        [*command, *common, f"--input_file={inputs}", f"--output_file={output}"]
+    )
     size = sum(os.path.getsize(path) for path in inputs.split(","))
     examples = count(output)
     shutil.rmtree(folder)
     folder.mkdir()
     found = {
         "secs": secs,
+        "cpu_secs": cpu,
         "start_up_secs": start_up,
         "examples": examples,
         "examples_per_sec": examples / secs,
@@ -139,11 +161,13 @@ def main(_: list[str]) -> None:
         main_file = str(ROOT / "data_prep/create_pretraining_data.py")
         command = [sys.executable, main_file, f"--num_workers={values.num_workers}"]
         ours = measure("ours", command, inputs, str(tiny), folder)
+        above = ours["peak_memory_mb"] - import_memory_bytes(values.num_workers) / 1e6
+        print(f"ours, memory above importing TensorFlow {values.num_workers} times: {above:.0f} MB")
         if not values.peer:
             return
         program = [sys.executable, "-c", PEER.format(folder=values.peer)]
         peer = measure("peer", program, inputs, str(tiny), folder)
-        for key in ("secs", "peak_memory_mb"):
+        for key in ("secs", "cpu_secs", "peak_memory_mb"):
             print(f"peer / ours, {key}: {peer[key] / ours[key]:.1f}")
         for key in ("examples_per_sec", "sustained_examples_per_sec"):
             print(f"ours / peer, {key}: {ours[key] / peer[key]:.1f}")

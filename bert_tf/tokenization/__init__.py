@@ -11,6 +11,16 @@ May import: `errors`, `files`, tensorflow, tensorflow_text.
 
 from bert_tf.tokenization.basic import BasicTokenizer
 from bert_tf.tokenization.tokenizer import BertTokenizer
-from bert_tf.tokenization.vocabulary import load_vocabulary, validate_case_matches_checkpoint
+from bert_tf.tokenization.vocabulary import (
+    check_size,
+    load_vocabulary,
+    validate_case_matches_checkpoint,
+)
 
-__all__ = ["BasicTokenizer", "BertTokenizer", "load_vocabulary", "validate_case_matches_checkpoint"]
+__all__ = [
+    "BasicTokenizer",
+    "BertTokenizer",
+    "check_size",
+    "load_vocabulary",
+    "validate_case_matches_checkpoint",
+]

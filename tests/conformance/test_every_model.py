@@ -1,0 +1,290 @@
+"""Every model, with every property that a user may rely on."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import modeling
+from bert_tf.config import BertConfig
+from bert_tf.modeling import variables_by_name
+
+SMALL = BertConfig(
+    vocab_size=40,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=24,
+    max_position_embeddings=16,
+    type_vocab_size=2,
+    initializer_range=0.3,
+)
+CONFIGS = {
+    "bidirectional": SMALL,
+    "causal": BertConfig.from_dict({**SMALL.to_dict(), "attention": "causal"}),
+    "gelu_exact": BertConfig.from_dict({**SMALL.to_dict(), "hidden_act": "gelu_exact"}),
+    "relu": BertConfig.from_dict({**SMALL.to_dict(), "hidden_act": "relu"}),
+    "epsilon": BertConfig.from_dict({**SMALL.to_dict(), "layer_norm_eps": 1e-5}),
+}
+KINDS = {
+    "encoder": modeling.BertEncoder,
+    "pretrainer": modeling.BertPretrainer,
+    "mlm only": lambda config, **kw: modeling.BertPretrainer(config, next_sentence=False, **kw),
+    "classifier": lambda config, **kw: modeling.BertClassifier(config, num_labels=3, **kw),
+    "regressor": lambda config, **kw: modeling.BertClassifier(config, num_labels=1, **kw),
+    "span": modeling.BertSpanPredictor,
+    "tagger": lambda config, **kw: modeling.BertTagger(config, num_labels=4, **kw),
+    "choice": modeling.BertMultipleChoice,
+}
+B, C, S, P = 3, 2, 8, 4
+
+
+def build(kind: str, config: str = "bidirectional", **arguments) -> keras.Model:
+    return KINDS[kind](CONFIGS[config], seed=7, **arguments)
+
+
+def inputs_for(kind: str, length: int = S) -> dict[str, tf.Tensor]:
+    """Real ids of S tokens, the last example one shorter, padded to `length`."""
+    generator = np.random.default_rng(1)
+    shape = (B, C, S) if kind == "choice" else (B, S)
+    ids = generator.integers(1, 40, shape)
+    mask = np.ones(shape, np.int64)
+    mask[-1, ..., -1] = 0
+    columns = {"input_ids": ids, "input_mask": mask, "segment_ids": ids % 2}
+    room = [(0, 0)] * (len(shape) - 1) + [(0, length - S)]
+    result = {name: tf.constant(np.pad(c, room), tf.int32) for name, c in columns.items()}
+    if kind in ("pretrainer", "mlm only"):
+        result["masked_lm_positions"] = tf.constant([[1, 3, 4, 6], [2, 3, 0, 0], [1, 5, 6, 0]])
+    return result
+
+
+def arrays(outputs) -> dict[str, np.ndarray]:
+    """Outputs as float32 arrays; lists stacked."""
+    return {
+        name: np.stack([np.asarray(v, np.float32) for v in value])
+        if isinstance(value, list)
+        else np.asarray(value, np.float32)
+        for name, value in outputs.items()
+    }
+
+
+def assert_same(one, two, atol=1e-5) -> None:
+    one, two = arrays(one), arrays(two)
+    assert one.keys() == two.keys()
+    for name in one:
+        np.testing.assert_allclose(one[name], two[name], atol=atol, rtol=1e-5, err_msg=name)
+
+
+matrix = pytest.mark.parametrize("kind", KINDS)
+# Every kind of model as released, and every other config with one of them.
+with_configs = pytest.mark.parametrize(
+    ("kind", "config"),
+    [*((kind, "bidirectional") for kind in KINDS), *(("mlm only", config) for config in CONFIGS)],
+)
+
+
+@with_configs
+def test_saved_and_loaded(kind, config, tmp_path):
+    model = build(kind, config)
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    loaded = keras.saving.load_model(path)
+    assert type(loaded) is type(model)
+    assert loaded.config.to_dict() == model.config.to_dict()
+    assert list(variables_by_name(loaded)) == list(variables_by_name(model))
+    inputs = inputs_for(kind)
+    assert_same(loaded(inputs), model(inputs), atol=0)
+
+
+@matrix
+def test_config_round_trip(kind):
+    model = build(kind, dtype="mixed_bfloat16")
+    again = type(model).from_config(model.get_config())
+    assert again.get_config() == model.get_config()
+    assert again.dtype_policy.name == "mixed_bfloat16"
+
+
+@with_configs
+def test_eager_graph_and_xla(kind, config):
+    model, inputs = build(kind, config), inputs_for(kind)
+    expected = model(inputs)
+    assert_same(tf.function(model)(inputs), expected)
+    assert_same(tf.function(model, jit_compile=True)(inputs), expected)
+
+
+@matrix
+def test_batch_and_length_may_be_dynamic(kind):
+    model, inputs = build(kind), inputs_for(kind)
+    spec = {n: tf.TensorSpec([None] * v.shape.rank, tf.int32) for n, v in inputs.items()}
+    call = tf.function(model, input_signature=[spec])
+    assert_same(call(inputs), model(inputs))
+    fewer = {name: value[:2] for name, value in inputs.items()}
+    assert_same(call(fewer), model(fewer))
+
+
+@with_configs
+def test_examples_do_not_see_each_other(kind, config):
+    model, inputs = build(kind, config), inputs_for(kind)
+    together = arrays(model(inputs))
+    for row in range(B):
+        alone = arrays(model({name: value[row : row + 1] for name, value in inputs.items()}))
+        for name, value in together.items():
+            axis = 1 if name == "encoder_outputs" else 0
+            np.testing.assert_allclose(
+                np.take(value, [row], axis), alone[name], atol=1e-5, err_msg=name
+            )
+
+
+@with_configs
+def test_padding_is_not_seen(kind, config):
+    model = build(kind, config)
+    short, long = arrays(model(inputs_for(kind))), arrays(model(inputs_for(kind, S + 5)))
+    for name, value in short.items():
+        cut = long[name]
+        for axis, size in enumerate(value.shape):
+            cut = np.take(cut, range(size), axis)
+        np.testing.assert_allclose(cut, value, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "mlm only", "span", "tagger"])
+def test_causal_attention_sees_nothing_that_follows(kind):
+    """Changing the last token changes nothing before it, and something without `causal`."""
+    for config, changes in (("causal", False), ("bidirectional", True)):
+        model, inputs = build(kind, config), inputs_for(kind)
+        inputs.pop("masked_lm_positions", None)
+        ids = inputs["input_ids"].numpy()
+        ids[0, -1] = ids[0, -1] % 39 + 1
+        before, after = arrays(model(inputs)), arrays(model({**inputs, "input_ids": ids}))
+        for name in before:
+            if name != "pooled_output":
+                first = (0, slice(0, S - 1)) if name != "encoder_outputs" else (
+                    slice(None), 0, slice(0, S - 1)
+                )  # fmt: skip
+                difference = np.abs(before[name][first] - after[name][first]).max()
+                if name != "embedding_output":
+                    assert (difference > 1e-4) == changes, (name, difference)
+                if not changes:
+                    assert difference == 0, name
+
+
+@matrix
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision(kind, policy):
+    exact, mixed = build(kind), build(kind, dtype=policy)
+    for one, two in zip(
+        variables_by_name(exact).values(), variables_by_name(mixed).values(), strict=True
+    ):
+        assert two.dtype == "float32"
+        np.testing.assert_array_equal(one, two)
+    inputs = inputs_for(kind)
+    outputs = mixed(inputs)
+    for name, value in outputs.items():
+        if name.endswith("logits"):
+            assert value.dtype == tf.float32, name
+    # Eight bits of mantissa, a few dozen sums: a share of the outputs' spread.
+    exact, rounded = arrays(exact(inputs)), arrays(outputs)
+    for name, value in exact.items():
+        close = np.abs(rounded[name] - value).max() / np.abs(value).max()
+        assert close < (0.08 if policy == "mixed_bfloat16" else 0.01), (name, close)
+
+
+@matrix
+def test_gradients_reach_every_used_weight_and_are_finite(kind):
+    model, inputs = build(kind), inputs_for(kind)
+    with tf.GradientTape() as tape:
+        outputs = model(inputs, training=True)
+        loss = tf.add_n([tf.reduce_sum(tf.square(tf.cast(v, tf.float32)))
+                         for v in tf.nest.flatten(outputs)])  # fmt: skip
+    variables = variables_by_name(model)
+    gradients = tape.gradient(loss, [v.value for v in variables.values()])
+    unused = {name for name, g in zip(variables, gradients, strict=True) if g is None}
+    without_pooler = kind in ("mlm only", "span", "tagger")
+    pooler = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
+    assert unused == (pooler if without_pooler else set())
+    for name, gradient in zip(variables, gradients, strict=True):
+        if gradient is not None:
+            assert np.isfinite(tf.convert_to_tensor(gradient).numpy()).all(), name
+
+
+@matrix
+def test_further_keys_are_ignored(kind):
+    model, inputs = build(kind), inputs_for(kind)
+    more = {**inputs, "label_ids": tf.constant([1, 0, 1]), "weights": tf.constant([0.5])}
+    assert_same(model(more), model(inputs), atol=0)
+
+
+FIT = {
+    "classifier": ("logits", (B,), lambda: keras.losses.SparseCategoricalCrossentropy(True)),
+    "regressor": ("logits", (B, 1), lambda: keras.losses.MeanSquaredError()),
+    "tagger": ("logits", (B, S), lambda: keras.losses.SparseCategoricalCrossentropy(True)),
+    "choice": ("logits", (B,), lambda: keras.losses.SparseCategoricalCrossentropy(True)),
+    "mlm only": (
+        "masked_lm_logits", (B, P), lambda: keras.losses.SparseCategoricalCrossentropy(True),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FIT)
+def test_compile_and_fit(kind):
+    name, shape, loss = FIT[kind]
+    model = build(kind)
+    model.compile(optimizer=keras.optimizers.Adam(1e-2), loss={name: loss()})
+    labels = {name: np.ones(shape, np.int32 if kind != "regressor" else np.float32)}
+    history = model.fit(inputs_for(kind), labels, epochs=6, batch_size=B, verbose=0).history
+    assert history["loss"][-1] < 0.7 * history["loss"][0]
+
+
+def layers() -> dict[str, tuple[keras.layers.Layer, tuple]]:
+    hidden = np.random.default_rng(0).normal(size=(2, 5, 16)).astype(np.float32)
+    flat = hidden.reshape(-1, 16)
+    bias = modeling.attention_bias(np.ones((2, 5), np.int32), "bidirectional", "float32")
+    ids = np.arange(10).reshape(2, 5)
+    table = np.ones((40, 16), np.float32)
+    return {
+        "Dense": (modeling.Dense(16, 4, "gelu"), (flat,)),
+        "LayerNorm": (modeling.LayerNorm(16), (hidden,)),
+        "Dropout": (modeling.Dropout(0.1), (hidden,)),
+        "Embeddings": (modeling.Embeddings(SMALL), (ids, ids % 2)),
+        "SelfAttention": (modeling.SelfAttention(SMALL), (hidden, bias)),
+        "TransformerBlock": (modeling.TransformerBlock(SMALL), (hidden, bias)),
+        "MaskedLMHead": (modeling.MaskedLMHead(SMALL), (hidden, table)),
+        "OutputHead": (modeling.OutputHead(16, 3), (flat,)),
+    }
+
+
+@pytest.mark.parametrize("name", list(layers()))
+def test_each_layer_saves_and_loads(name, tmp_path):
+    layer, arguments = layers()[name]
+    tensors = [
+        keras.Input(batch_shape=a.shape, dtype=str(a.dtype)) for a in map(np.asarray, arguments)
+    ]
+    model = keras.Model(tensors, layer(*tensors))
+    model.save(str(tmp_path / "layer.keras"))
+    loaded = keras.saving.load_model(str(tmp_path / "layer.keras"))
+    arguments = [np.asarray(a) for a in arguments]
+    ours, again = tf.nest.flatten(model(arguments)), tf.nest.flatten(loaded(arguments))
+    for one, two in zip(ours, again, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("size", "vocab_size", "encoder", "both_heads"),
+    [("base", 30522, 109_482_240, 110_106_428), ("large", 30522, 335_141_888, 336_226_108)],
+)
+def test_released_sizes(size, vocab_size, encoder, both_heads):
+    """Counted without making the variables: the figures are those of the released models."""
+    config = BertConfig.named(size, vocab_size)
+    with tf.Graph().as_default():
+        model = modeling.BertPretrainer(config)
+        counts = {n: int(np.prod(v.shape)) for n, v in variables_by_name(model).items()}
+    assert sum(c for n, c in counts.items() if n.startswith("bert/")) == encoder
+    assert sum(counts.values()) == both_heads
+
+
+def test_attention_maps_are_probabilities_over_what_is_seen():
+    model, inputs = build("encoder"), inputs_for("encoder")
+    assert "attention_maps" not in model(inputs)
+    maps = arrays(model(inputs, attention_maps=True))["attention_maps"]
+    assert maps.shape == (2, B, 2, S, S)
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-5)
+    assert not maps[:, -1, :, :, -1].any()

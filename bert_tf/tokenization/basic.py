@@ -34,7 +34,7 @@ class BasicTokenizer(tf.Module):
         self.special_tokens_in_text = special_tokens_in_text
         self._ordinary = rare.ordinary_text(do_lower_case)
         model = tables.load()["uncased" if do_lower_case else "cased"]
-        with tf.init_scope():
+        with tf.init_scope(), tf.device("cpu:0"):
             self._normalizer = tf_text.FastBertNormalizer(model_buffer=tf.constant(model))
 
     def words(self, texts: Any) -> Any:

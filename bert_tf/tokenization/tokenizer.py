@@ -3,8 +3,9 @@
 Imports `basic`, `offsets`, `packing`, `tables`, `vocabulary`, `wordpiece`; TensorFlow.
 """
 
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -15,8 +16,19 @@ from bert_tf.tokenization.basic import BasicTokenizer, as_batch
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, check_vocabulary, load_vocabulary
 from bert_tf.tokenization.wordpiece import WordPiece
 
-# There is no Python control flow to convert; without it functions trace three times as fast.
-_as_written = tf.autograph.experimental.do_not_convert
+
+def _on_host(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a method on the CPU, where strings live, and without autograph.
+
+    There is no Python control flow to convert; functions trace three times as fast without.
+    """
+
+    @functools.wraps(method)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with tf.device("cpu:0"):
+            return method(*args, **kwargs)
+
+    return tf.autograph.experimental.do_not_convert(run)
 
 
 class BertTokenizer(tf.Module):
@@ -80,7 +92,7 @@ class BertTokenizer(tf.Module):
         """Number of entries of the vocabulary."""
         return len(self._tokens)
 
-    @_as_written
+    @_on_host
     def tokenize(self, texts: Any) -> Any:
         """Ids of the WordPiece tokens, without special tokens.
 
@@ -94,7 +106,7 @@ class BertTokenizer(tf.Module):
         ids, _, _ = self._wordpiece(self._basic.normalize(texts))
         return ids.values if single else ids
 
-    @_as_written
+    @_on_host
     def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
         """Ids, and where each token stands in the texts as given.
 
@@ -115,7 +127,7 @@ class BertTokenizer(tf.Module):
             ends = ends.with_values(ends.values + longer)
         return (ids.values, starts.values, ends.values) if single else (ids, starts, ends)
 
-    @_as_written
+    @_on_host
     def in_characters(self, texts: Any, byte_offsets: Any) -> Any:
         """Starts or ends of `tokenize_with_offsets` in characters instead of bytes.
 
@@ -132,7 +144,7 @@ class BertTokenizer(tf.Module):
         result = offsets.in_characters(texts, byte_offsets)
         return result.values if single else result
 
-    @_as_written
+    @_on_host
     def tokenize_in_lite(self, texts: Any) -> Any:
         """As `tokenize`, with nothing but the operations that TFLite has with tensorflow-text's.
 
@@ -148,7 +160,7 @@ class BertTokenizer(tf.Module):
         """
         return self._wordpiece.with_byte_limit(self._basic.normalize_characters(texts))
 
-    @_as_written
+    @_on_host
     def words(self, texts: Any) -> Any:
         """The words before WordPiece: normalized, and split at blanks and punctuation.
 
@@ -162,7 +174,7 @@ class BertTokenizer(tf.Module):
         words = self._basic.words(texts)
         return words.values if single else words
 
-    @_as_written
+    @_on_host
     def pack(self, ids_a: Any, ids_b: Any = None, seq_length: int | None = 128) -> dict[str, Any]:
         """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], padded: the inputs of the model.
 
@@ -184,7 +196,7 @@ class BertTokenizer(tf.Module):
         ids_a, ids_b = _as_ragged(ids_a), None if ids_b is None else _as_ragged(ids_b)
         return packing.pack(ids_a, ids_b, seq_length, self.cls_id, self.sep_id, self.pad_id)
 
-    @_as_written
+    @_on_host
     def detokenize(self, ids: Any) -> Any:
         """Text from ids: pieces joined to words, words with blanks between them.
 

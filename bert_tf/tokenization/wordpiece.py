@@ -43,7 +43,7 @@ class WordPiece(tf.Module):
             raise InputError(f"The vocabulary cannot be used: {error}") from error
         self._unk_id = unk_id
         self._limit_at = _limit_position(buffer)
-        with tf.init_scope():
+        with tf.init_scope(), tf.device("cpu:0"):
             self._model = tf.constant(np.frombuffer(buffer, np.uint8))
 
     def __call__(self, texts: Any) -> tuple[Any, Any, Any]:
@@ -71,7 +71,7 @@ class WordPiece(tf.Module):
 
         The limit lets through every word of 200 characters.
         """
-        with tf.init_scope():
+        with tf.init_scope(), tf.device("cpu:0"):
             model = self._with_limit(_MAX_BYTES)
         ids, _, _ = self._run(texts, model)
         return ids

@@ -99,6 +99,8 @@ class BertEncoder(keras.Model):
         seed: Fixes the initial weights and the state of `dropout_seeds`. None draws them from
             Python's `random`, which `keras.utils.set_random_seed` seeds.
         dropout_seeds: Those of the model this encoder is part of; alone it makes its own.
+        recompute: Whether training computes each block a second time on the way back instead of
+            keeping its activations: a third more work for a fraction of the memory.
         dtype: "float32", "mixed_bfloat16", "mixed_float16" or another Keras dtype policy.
 
     Call arguments:
@@ -126,10 +128,11 @@ class BertEncoder(keras.Model):
         seed: int | None = None,
         initial: InitialWeights | None = None,
         dropout_seeds: DropoutSeeds | None = None,
+        recompute: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
-        self.config = config
+        self.config, self.recompute = config, recompute
         self.dropout_seeds = dropout_seeds or DropoutSeeds(seed)
         initial = initial or InitialWeights(config.initializer_range, seed)
         dtype = self.dtype_policy
@@ -152,15 +155,28 @@ class BertEncoder(keras.Model):
         outputs: dict[str, Any] = {"embedding_output": hidden}
         states, maps = [], []
         for block in self.blocks:
-            hidden, probabilities = block(hidden, bias, training=training)
+            if training and self.recompute and not attention_maps:
+                hidden = self._recomputed(block, hidden, bias)
+            else:
+                hidden, probabilities = block(hidden, bias, training=training)
+                maps.append(probabilities)
             states.append(hidden)
-            maps.append(probabilities)
         outputs["encoder_outputs"] = states
         outputs["sequence_output"] = hidden
         outputs["pooled_output"] = self.pooler(hidden[:, 0])
         if attention_maps:
             outputs["attention_maps"] = maps
         return outputs
+
+    def _recomputed(self, block: TransformerBlock, hidden: Any, bias: Any) -> Any:
+        seed = self.dropout_seeds.next()
+
+        def call(hidden: Any, bias: Any) -> Any:
+            # The second time is when the gradient is taken, and has to find the same masks.
+            with self.dropout_seeds.use(seed):
+                return block(hidden, bias, training=True)[0]
+
+        return keras.remat(call)(hidden, bias)
 
     def variables_by_name(self) -> Variables:
         """All weights by their released names, in released order."""
@@ -173,6 +189,7 @@ class BertEncoder(keras.Model):
         return {
             "config": self.config.to_dict(),
             "name": self.name,
+            "recompute": self.recompute,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 

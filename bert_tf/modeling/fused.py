@@ -1,4 +1,4 @@
-"""Dense, layer normalization, gelu and dropout with their gradients written out.
+"""Dense, tied logits, layer normalization, gelu and dropout with their gradients written out.
 
 What automatic differentiation makes of these costs as much time on a CPU as the matrix products:
 it walks the activations many times, and sums columns slowly. Here each walk is counted, column and
@@ -50,6 +50,33 @@ def dense(x: Any, kernel: Any, bias: Any) -> Any:
         return ops.add(ops.matmul(x, kernel), bias), gradient
 
     return call(x, kernel, bias)
+
+
+def tied_logits(x: Any, table: Any, bias: Any) -> Any:
+    """`x @ table.T + bias` in float32, for a table as large as a vocabulary.
+
+    Args:
+        x: [N, H].
+        table: [V, H], of the dtype of `x`.
+        bias: float32 [V].
+
+    Returns:
+        float32 [N, V].
+    """
+
+    @ops.custom_gradient
+    def call(x: Any, table: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
+        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
+            dy = _upstream(arguments, upstream)
+            narrow = ops.cast(dy, x.dtype)
+            # In the order of the table: turning the product over would cost another walk.
+            dtable = ops.matmul(ops.transpose(narrow, (1, 0)), x)
+            return ops.matmul(narrow, table), dtable, _column_sums(dy)
+
+        products = ops.matmul(x, ops.transpose(table, (1, 0)))
+        return ops.add(ops.cast(products, "float32"), bias), gradient
+
+    return call(x, table, bias)
 
 
 def gelu(x: Any) -> Any:

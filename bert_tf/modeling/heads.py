@@ -9,7 +9,8 @@ import keras
 from keras import ops
 
 from bert_tf.config import BertConfig
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, norm_epsilon, under
+from bert_tf.modeling import fused
+from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, norm_epsilon, under, value
 from bert_tf.modeling.randomness import InitialWeights
 from bert_tf.modeling.transformer import Configured
 
@@ -54,8 +55,8 @@ class MaskedLMHead(Configured):
             length = ops.shape(positions)[1]
             tokens = ops.take(tokens, ops.reshape(ops.add(positions, starts), (-1,)), axis=0)
         hidden = self.norm(self.dense(tokens))
-        products = ops.matmul(hidden, ops.transpose(word_embeddings))
-        logits = ops.add(ops.cast(products, "float32"), self.output_bias)
+        table = ops.cast(word_embeddings, hidden.dtype)
+        logits = fused.tied_logits(hidden, table, value(self.output_bias))
         return ops.reshape(logits, (-1, length, self.config.vocab_size))
 
     def variables_by_name(self) -> Variables:

@@ -1,8 +1,8 @@
 """The encoder with a head for each kind of task.
 
 Each is a plain `keras.Model`: dict in (further keys are ignored), dict of float32 logits out. All
-take `seed`, `dtype` and `name` as `BertEncoder` does, have the encoder at `bert` and the dropout
-seeds at `dropout_seeds`. Imports layer 0, keras, and the other modules here.
+take `seed`, `recompute`, `dtype` and `name` as `BertEncoder` does, have the encoder at `bert` and
+the dropout seeds at `dropout_seeds`. Imports layer 0, keras, and the other modules here.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,21 @@ from keras import ops
 from bert_tf.config import BertConfig
 from bert_tf.modeling.encoder import BertEncoder
 from bert_tf.modeling.heads import MaskedLMHead, OutputHead
-from bert_tf.modeling.layers import Variables, flat, under
+from bert_tf.modeling.layers import Variables, flat, under, value
 from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
 
 
 class BertModel(keras.Model):
     """An encoder, its dropout seeds and initializers; the heads' common base."""
 
-    def __init__(self, config: BertConfig, *, seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        config: BertConfig,
+        *,
+        seed: int | None = None,
+        recompute: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.config = config
         self.dropout_seeds = DropoutSeeds(seed)
@@ -30,6 +37,7 @@ class BertModel(keras.Model):
             config,
             initial=self._initial,
             dropout_seeds=self.dropout_seeds,
+            recompute=recompute,
             dtype=self.dtype_policy,
         )
         self.built = True
@@ -46,6 +54,7 @@ class BertModel(keras.Model):
         return {
             "config": self.config.to_dict(),
             "name": self.name,
+            "recompute": self.bert.recompute,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
@@ -88,7 +97,7 @@ class BertPretrainer(BertModel):
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         encoded = self.bert(inputs, training=training)
-        table = ops.convert_to_tensor(self.bert.embeddings.word_embeddings)
+        table = value(self.bert.embeddings.word_embeddings)
         logits = {
             "masked_lm_logits": self.masked_lm_head(
                 encoded["sequence_output"], table, inputs.get("masked_lm_positions")

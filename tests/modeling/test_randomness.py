@@ -156,3 +156,25 @@ def test_initial_weights_follow_the_seed():
     np.testing.assert_array_equal(first[0], kernels()[0])
     query, key = first[5], first[7]
     assert not np.array_equal(query, key)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_recomputation_repeats_the_masks(inputs, jit):
+    """The same losses and gradients as without, dropout on."""
+    results = []
+    for recompute in (False, True):
+        model = BertPretrainer(CONFIG, seed=0, recompute=recompute)
+        variables = [v.value for v in variables_by_name(model).values()][:20]
+
+        @tf.function(jit_compile=jit)
+        def gradients(given, model=model, variables=variables):
+            with tf.GradientTape() as tape:
+                with model.dropout_seeds.use(given):
+                    logits = model(inputs, training=True)["masked_lm_logits"]
+                loss = tf.reduce_sum(tf.square(logits))
+            found = tape.gradient(loss, variables)
+            return [loss, *map(tf.convert_to_tensor, found)]
+
+        results.append(gradients(seed(1, 2)))
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)

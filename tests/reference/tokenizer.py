@@ -104,8 +104,12 @@ class Tokenizer:
         self.known = {}
 
     def tokenize(self, text):
+        return self.ids_of(words(text, self.do_lower_case))
+
+    def ids_of(self, split):
+        """The ids of a text that is split into words."""
         result = []
-        for word in words(text, self.do_lower_case):
+        for word in split:
             if word not in self.known:
                 self.known[word] = [self.ids[piece] for piece in pieces(word, self.ids)]
             result += self.known[word]

@@ -93,8 +93,8 @@ def pool_of(config: RecordsConfig, segment: int, segments: int) -> list[int]:
 
 def rows(
     config: RecordsConfig,
-    own: Documents,
-    pool: Documents,
+    documents: Documents,
+    own: int,
     cls_id: int,
     sep_id: int,
     vocab_size: int,
@@ -103,8 +103,8 @@ def rows(
 
     Args:
         config: The procedure.
-        own: The documents to cut into sequences.
-        pool: The documents that random next sentences come from.
+        documents: First the documents to cut, then those that random next sentences come from.
+        own: How many of them are to be cut.
         cls_id: Id of [CLS].
         sep_id: Id of [SEP].
         vocab_size: Size of the vocabulary, V.
@@ -112,17 +112,16 @@ def rows(
     Yields:
         Arrays of `row_dtype`.
     """
-    if not len(own):
+    if not own:
         return
-    everything = Documents.joined([own, pool])
     spans = Spans.joined(
-        [pair(config, everything, len(own), number) for number in range(config.dupe_factor)]
+        [pair(config, documents, own, number) for number in range(config.dupe_factor)]
     )
     spans = spans.take(np.argsort(spans.keys, kind="stable"))
     dtype = row_dtype(config, vocab_size)
     for start in range(0, len(spans.keys), _BATCH_ROWS):
         batch = spans.take(np.arange(start, min(start + _BATCH_ROWS, len(spans.keys))))
-        yield _gather(config, batch, everything.tokens, dtype, cls_id, sep_id)
+        yield _gather(config, batch, documents.tokens, dtype, cls_id, sep_id)
 
 
 def pair(config: RecordsConfig, documents: Documents, own: int, number: int) -> Spans:

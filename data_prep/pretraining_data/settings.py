@@ -95,7 +95,7 @@ class RecordsConfig:
     replace_whole_words: bool = False
     same_document_label: str = "random"
     segment_bytes: int = 4 << 20
-    pool_segments: int = 32
+    pool_segments: int = 16
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:

@@ -133,7 +133,7 @@ def _pair(
 ) -> Iterator[tuple[tuple[str, int, int], np.ndarray]]:
     (split, number), documents = grouped
     found = dict(documents)
-    pool = corpus.Documents.joined([found[each] for each in pairing.pool_of(config, number, count)])
+    pool = [found[each] for each in pairing.pool_of(config, number, count)]
     for batch, rows in enumerate(stages.paired(config, found[number], pool)):
         yield (split, number, batch), rows
 

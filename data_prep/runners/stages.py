@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -94,11 +94,12 @@ def dealt(config: RecordsConfig, documents: corpus.Documents) -> dict[str, corpu
 
 
 def paired(
-    config: RecordsConfig, own: corpus.Documents, pool: corpus.Documents
+    config: RecordsConfig, own: corpus.Documents, pool: Iterable[corpus.Documents]
 ) -> Iterator[np.ndarray]:
-    """Documents -> batches of rows, ascending by key."""
-    words = vocabulary(config)
-    return pairing.rows(config, own, pool, words.cls_id, words.sep_id, words.size)
+    """Documents of a segment and of its pool -> batches of rows, ascending by key."""
+    count, words = len(own), vocabulary(config)
+    documents = corpus.Documents.joined([own, *pool])
+    return pairing.rows(config, documents, count, words.cls_id, words.sep_id, words.size)
 
 
 def encoded(
@@ -137,11 +138,9 @@ def read_segment(work: Work, number: int, segment: reading.Segment) -> None:
 def pair_segment(work: Work, split: str, number: int) -> None:
     """Documents of a segment and of its pool -> `rows-<split>-<number>`."""
     own = shuffling.load_documents(work.path("documents", split, number))
-    pool = corpus.Documents.joined(
-        [
-            shuffling.load_documents(work.path("documents", split, each))
-            for each in pairing.pool_of(work.config, number, work.segments)
-        ]
+    pool = (
+        shuffling.load_documents(work.path("documents", split, each))
+        for each in pairing.pool_of(work.config, number, work.segments)
     )
     batches = paired(work.config, own, pool)
     shuffling.save_rows(work.path("rows", split, number), batches, row_dtype(work.config))

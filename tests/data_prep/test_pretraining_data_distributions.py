@@ -48,7 +48,9 @@ def as_documents(documents):
 
 def ours(config, documents):
     arrays = as_documents(documents)
-    rows = np.concatenate(list(pairing.rows(config, arrays, arrays, CLS, SEP, V)))
+    rows = np.concatenate(
+        list(pairing.rows(config, Documents.joined([arrays, arrays]), len(arrays), CLS, SEP, V))
+    )
     columns = masking.features(config, rows, VOCABULARY)
     found = []
     for i in range(len(rows)):

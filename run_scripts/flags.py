@@ -1,5 +1,6 @@
 """Groups of flags that several mains share, and what is made of them."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -11,10 +12,15 @@ from absl import flags
 from bert_tf import conversion, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.tokenization import BertTokenizer
+from bert_tf.tokenization import (
+    BertTokenizer,
+    check_size,
+    validate_case_matches_checkpoint,
+)
 from bert_tf.training import state
 from bert_tf.training.config import PRECISIONS, STRATEGIES, RuntimeConfig, TrainingConfig
 from bert_tf.training.state import ModelDescription
+from bert_tf.weights import FACTS_FILE
 
 FLAGS = flags.FLAGS
 
@@ -31,7 +37,7 @@ def define_model_flags(checkpoint_help: str) -> list[str]:
     )
     flags.DEFINE_bool(
         "do_lower_case", True, "Whether the tokenizer lowers case and strips accents: true for "
-        "uncased models, false for cased ones.",
+        "uncased models, false for cased ones. Not given, a checkpoint of ours says it.",
     )  # fmt: skip
     return ["bert_config_file", "init_checkpoint", "vocab_file", "do_lower_case"]
 
@@ -155,10 +161,10 @@ def vocab_file() -> str | None:
 
 
 def tokenizer(config: BertConfig) -> BertTokenizer:
-    """The tokenizer, checked against the model.
+    """The tokenizer, checked against the model and the checkpoint.
 
     Raises:
-        InputError: There is no vocabulary, or it is larger than the model's.
+        InputError: There is no vocabulary, or it or its casing is not that of the model.
     """
     path = vocab_file()
     if path is None:
@@ -166,13 +172,39 @@ def tokenizer(config: BertConfig) -> BertTokenizer:
             "Which vocabulary? Give --vocab_file, or an --init_checkpoint with a vocab.txt "
             "beside it."
         )
-    made = BertTokenizer(path, do_lower_case=FLAGS.do_lower_case)
-    if made.vocab_size > config.vocab_size:
+    made = BertTokenizer(path, do_lower_case=do_lower_case())
+    check_size(made.vocabulary, config.vocab_size, path)
+    expected = _checkpoint_facts().get("vocabulary_sha256")
+    if expected not in (None, made.vocabulary_sha256):
         raise InputError(
-            f"{path} has {made.vocab_size} entries, but the model's vocab_size is "
-            f"{config.vocab_size}. Give the vocabulary the model was trained with."
+            f"{path} has the SHA-256 {made.vocabulary_sha256[:12]}, but {init_checkpoint()} was "
+            f"trained with a vocabulary of {expected[:12]}. Leave --vocab_file out to take that."
         )
     return made
+
+
+def do_lower_case() -> bool:
+    """--do_lower_case; where it is not given, the casing of --init_checkpoint if that is known.
+
+    Raises:
+        InputError: The flag and the checkpoint differ.
+    """
+    trained = _checkpoint_facts().get("do_lower_case")
+    if not FLAGS["do_lower_case"].present and trained is not None:
+        return trained
+    if trained not in (None, FLAGS.do_lower_case):
+        raise InputError(
+            f"--do_lower_case={FLAGS.do_lower_case} was given, but {init_checkpoint()} was "
+            f"trained with do_lower_case={trained}. Leave the flag out."
+        )
+    validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
+    return FLAGS.do_lower_case
+
+
+def _checkpoint_facts() -> dict[str, Any]:
+    """What a checkpoint of ours says of itself."""
+    path = beside_checkpoint(FACTS_FILE)
+    return json.loads(files.read_text(path)) if path else {}
 
 
 def check_length(max_seq_length: int, config: BertConfig) -> None:
@@ -195,7 +227,7 @@ def model_description(
     return ModelDescription(
         config=config.to_dict(),
         vocabulary=tokenizer.vocabulary if tokenizer else None,
-        do_lower_case=FLAGS.do_lower_case if tokenizer else None,
+        do_lower_case=tokenizer.do_lower_case if tokenizer else None,
         extra=extra,
     )
 

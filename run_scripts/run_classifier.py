@@ -86,7 +86,7 @@ def main() -> None:
         "init_checkpoint": FLAGS.init_checkpoint,
         "max_seq_length": FLAGS.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
-        "do_lower_case": FLAGS.do_lower_case,
+        "do_lower_case": tokenizer.do_lower_case,
     }
     results = finetuning.run(
         shared.model_description(

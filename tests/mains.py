@@ -6,15 +6,19 @@ import subprocess
 import sys
 
 _DRIVER = """
-import importlib, io, json, os, sys, tempfile
-module = importlib.import_module(sys.argv[1])
-for argv in json.load(sys.stdin):
+import importlib, json, os, sys, tempfile
+# What every main needs; the mains themselves define the same flags, so each child imports its own.
+for name in ("tensorflow_text", "bert_tf.export.saved_model", "bert_tf.pretraining.run",
+             "bert_tf.tasks.run", "bert_tf.conversion"):
+    importlib.import_module(name)
+for module, argv in json.load(sys.stdin):
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if child == 0:
             os.dup2(out.fileno(), 1), os.dup2(err.fileno(), 2)
-            sys.argv = [module.__file__, *argv]
-            module.run()
+            main = importlib.import_module(module)
+            sys.argv = [main.__file__, *argv]
+            main.run()
             os._exit(0)
         _, status = os.waitpid(child, 0)
         texts = []
@@ -39,8 +43,12 @@ class Result:
 
 
 def run_main(module: str, *commands: list[str]) -> list[Result]:
+    return run_mains([(module, command) for command in commands])
+
+
+def run_mains(commands: list[tuple[str, list[str]]]) -> list[Result]:
     done = subprocess.run(
-        [sys.executable, "-c", _DRIVER, module],
+        [sys.executable, "-c", _DRIVER],
         input=json.dumps(commands),
         capture_output=True,
         text=True,

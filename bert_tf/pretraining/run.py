@@ -5,6 +5,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer
@@ -71,18 +73,9 @@ def pretrain(
     Raises:
         InputError: The records, or the run in the folder, do not fit.
     """
-    sizes = {"S": records.max_seq_length, "P": records.max_predictions_per_seq}
-    held_out = data.evaluation_batches(records.eval_files, sizes, records.eval_batch_size)
-    held_out = held_out.take(records.max_eval_steps or -1)
-    batches = data.training_batches(
-        records.train_files,
-        sizes,
-        training.global_batch_size,
-        training.seed,
-        records.shuffle_buffer_size,
-    )
     if do_train and not overwrite:
         state.check_run(output_dir, model, training)
+    held_out, batches = _batches(records, training)
     trainer = Trainer(
         lambda: PretrainingObjective(BertPretrainer(config)),
         model,
@@ -103,3 +96,17 @@ def pretrain(
     results = {**trainer.evaluate(held_out), "global_step": step}
     write_results(os.path.join(output_dir, "eval_results.txt"), results)
     return results
+
+
+def _batches(records: Records, training: TrainingConfig) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+    """The batches of the held-out evaluation, and those of training."""
+    sizes = {"S": records.max_seq_length, "P": records.max_predictions_per_seq}
+    held_out = data.evaluation_batches(records.eval_files, sizes, records.eval_batch_size)
+    batches = data.training_batches(
+        records.train_files,
+        sizes,
+        training.global_batch_size,
+        training.seed,
+        records.shuffle_buffer_size,
+    )
+    return held_out.take(records.max_eval_steps or -1), batches

@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from mains import assert_refused, run_main
+from mains import assert_refused, run_main, run_mains
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
 CONFIG = {
@@ -18,6 +18,7 @@ def folder(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     (tmp_path / "no_mask.txt").write_text("\n".join(v for v in VOCABULARY if v != "[MASK]") + "\n")
     (tmp_path / "long.txt").write_text("\n".join([*VOCABULARY, "d"]) + "\n")
+    (tmp_path / "other.txt").write_text("\n".join(VOCABULARY[::-1]) + "\n")
     (tmp_path / "empty").write_text("")
     (tmp_path / "not_json").write_text("{")
     (tmp_path / "text").write_text("not a record")
@@ -91,6 +92,17 @@ def test_run_classifier(folder):
     assert first.out == same.out == alone.out
     assert "Continuing from step 2" in same.err
 
+    # Another casing or vocabulary than that of the checkpoint one starts from.
+    casing, vocabulary, fits = run_main(
+        "run_scripts.run_classifier",
+        command(init_checkpoint="out", output_dir="next", do_lower_case="false"),
+        command(init_checkpoint="out", output_dir="next", vocab_file="other.txt"),
+        command(init_checkpoint="out", output_dir="next", vocab_file=None, bert_config_file=None),
+    )
+    assert_refused(casing, "--do_lower_case=False was given", "do_lower_case=True")
+    assert_refused(vocabulary, "other.txt has the SHA-256", "was trained with a vocabulary of")
+    assert fits.code == 0, fits
+
 
 def test_run_pretraining(folder):
     flags = {
@@ -121,15 +133,19 @@ def test_run_pretraining(folder):
 
 
 def test_export_and_predict(folder):
-    nothing, wrong = run_main(
-        "run_scripts.export_model",
-        [f"--checkpoint={folder}/good", f"--export_dir={folder}/out"],
-        [f"--export_dir={folder}/out"],
+    nothing, wrong, no_model = run_mains(
+        [
+            (
+                "run_scripts.export_model",
+                [f"--checkpoint={folder}/good", f"--export_dir={folder}/out"],
+            ),
+            ("run_scripts.export_model", [f"--export_dir={folder}/out"]),
+            ("run_scripts.predict", [f"--model={folder}/good", "--text=a"]),
+        ]
     )
     assert_refused(nothing, "holds no checkpoint of run_classifier")
     assert_refused(wrong, "--checkpoint must be given")
-    (result,) = run_main("run_scripts.predict", [f"--model={folder}/good", "--text=a"])
-    assert_refused(result, "is no SavedModel and holds no version of one")
+    assert_refused(no_model, "is no SavedModel and holds no version of one")
     assert not os.path.exists(folder / "out")
 
 
@@ -144,14 +160,13 @@ MAINS = [
 ]
 
 
-@pytest.mark.parametrize("module", MAINS)
-def test_help_reads_like_documentation(module):
-    (result,) = run_main(module, ["--help"])
-    assert result.code == 0
-    first = result.out.splitlines()[0]
-    assert first.endswith(".") and len(first) < 100
-    assert "    python " in result.out, "an example"
-    flags = result.out.split("Flags:")[1].split("\n  --")[1:]
-    assert len(flags) >= 2
-    for flag in flags:
-        assert len(flag.split("\n", 1)[1].strip()) > 15, flag
+def test_help_reads_like_documentation():
+    for module, result in zip(MAINS, run_mains([(m, ["--help"]) for m in MAINS]), strict=True):
+        assert result.code == 0, module
+        first = result.out.splitlines()[0]
+        assert first.endswith(".") and len(first) < 100, module
+        assert "    python " in result.out, f"{module} shows no example"
+        flags = result.out.split("Flags:")[1].split("\n  --")[1:]
+        assert len(flags) >= 2, module
+        for flag in flags:
+            assert len(flag.split("\n", 1)[1].strip()) > 15, flag

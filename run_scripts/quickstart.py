@@ -106,73 +106,96 @@ class Stage:
     result: str
 
 
-def stages(size: Size, folder: str) -> Iterator[Stage]:
-    """The main job as commands that a user could type."""
-
-    def main(script: str, **values: object) -> list[str]:
-        given = (f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
-                 for name, value in values.items())  # fmt: skip
-        return [sys.executable, str(ROOT / script), *given]
-
-    text, vocab = f"{folder}/sample/corpus", f"{folder}/vocab.txt"
-    records, classification = f"{folder}/records", f"{folder}/sample/classification"
-    pretrained, classifier = f"{folder}/pretrained", f"{folder}/classifier"
-    yield Stage(
-        "sample data",
-        [main("data_prep/make_sample_data.py", output_dir=f"{folder}/sample",
-              max_documents=size.documents)],
-        "sample",
-    )  # fmt: skip
-    yield Stage(
-        "vocabulary",
-        [main("data_prep/train_vocabulary.py", input_file=f"{text}/train.txt", output_file=vocab,
-              vocab_size=size.config.vocab_size, num_unused_tokens=0)],
-        "vocab.txt",
-    )  # fmt: skip
-    lengths = {
-        "max_seq_length": size.max_seq_length,
-        "max_predictions_per_seq": size.max_predictions_per_seq,
-    }
-    yield Stage(
-        "records",
-        [main("data_prep/create_pretraining_data.py", input_file=f"{text}/{part}.txt",
-              output_file=f"{records}/{part}.tfrecord", vocab_file=vocab,
-              dupe_factor=size.dupe_factor if part == "train" else 1, **lengths)
-         for part in ("train", "heldout")],
-        "records",
-    )  # fmt: skip
-    steps = size.num_train_steps
-    yield Stage(
-        "pretraining",
-        [main("run_scripts/run_pretraining.py", input_file=f"{records}/train.tfrecord",
-              eval_input_file=f"{records}/heldout.tfrecord", output_dir=pretrained,
-              bert_config_file=f"{folder}/bert_config.json", vocab_file=vocab, do_train=True,
-              do_eval=True, train_batch_size=size.train_batch_size, eval_batch_size=64,
-              num_train_steps=steps, num_warmup_steps=steps // 10, max_eval_steps=0,
-              learning_rate=size.learning_rate, eval_steps=steps // 6,
-              save_checkpoints_steps=steps // 6, **lengths)],
-        "pretrained",
-    )  # fmt: skip
-    yield Stage(
-        "fine-tuning",
-        [main("run_scripts/run_classifier.py", task_name="custom", data_dir=classification,
-              init_checkpoint=pretrained, output_dir=classifier, do_train=True, do_eval=True,
-              do_predict=True, max_seq_length=size.max_seq_length, train_batch_size=32,
-              eval_batch_size=64, predict_batch_size=64, learning_rate=3e-4,
-              num_train_epochs=size.num_train_epochs)],
-        "classifier",
-    )  # fmt: skip
-    yield Stage(
-        "export",
-        [main("run_scripts/export_model.py", checkpoint=classifier, export_dir=f"{folder}/export")],
-        "export",
+def command(script: str, **values: object) -> list[str]:
+    """A main and its flags."""
+    given = (
+        f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in values.items()
     )
-    yield Stage(
-        "answers",
-        [[sys.executable, "-I", "-c", report.ANSWER, f"{folder}/export/1",
-          f"{classification}/test.tsv", f"{folder}/answers.json"]],
-        "answers.json",
-    )  # fmt: skip
+    return [sys.executable, str(ROOT / script), *given]
+
+
+def data_stages(size: Size, folder: str) -> Iterator[Stage]:
+    """Text -> vocabulary -> records, as commands that a user could type."""
+    text, vocab = f"{folder}/sample/corpus", f"{folder}/vocab.txt"
+    sample = command(
+        "data_prep/make_sample_data.py",
+        output_dir=f"{folder}/sample",
+        max_documents=size.documents,
+    )
+    yield Stage("sample data", [sample], "sample")
+    vocabulary = command(
+        "data_prep/train_vocabulary.py",
+        input_file=f"{text}/train.txt",
+        output_file=vocab,
+        vocab_size=size.config.vocab_size,
+        num_unused_tokens=0,
+    )
+    yield Stage("vocabulary", [vocabulary], "vocab.txt")
+    records = [
+        command(
+            "data_prep/create_pretraining_data.py",
+            input_file=f"{text}/{part}.txt",
+            output_file=f"{folder}/records/{part}.tfrecord",
+            vocab_file=vocab,
+            dupe_factor=dupe_factor,
+            max_seq_length=size.max_seq_length,
+            max_predictions_per_seq=size.max_predictions_per_seq,
+        )
+        for part, dupe_factor in (("train", size.dupe_factor), ("heldout", 1))
+    ]
+    yield Stage("records", records, "records")
+
+
+def model_stages(size: Size, folder: str) -> Iterator[Stage]:
+    """Records -> checkpoints -> SavedModel -> answers, as commands that a user could type."""
+    classification = f"{folder}/sample/classification"
+    pretraining = command(
+        "run_scripts/run_pretraining.py",
+        input_file=f"{folder}/records/train.tfrecord",
+        eval_input_file=f"{folder}/records/heldout.tfrecord",
+        output_dir=f"{folder}/pretrained",
+        bert_config_file=f"{folder}/bert_config.json",
+        vocab_file=f"{folder}/vocab.txt",
+        do_train=True,
+        do_eval=True,
+        max_seq_length=size.max_seq_length,
+        max_predictions_per_seq=size.max_predictions_per_seq,
+        train_batch_size=size.train_batch_size,
+        eval_batch_size=64,
+        max_eval_steps=0,
+        learning_rate=size.learning_rate,
+        num_train_steps=size.num_train_steps,
+        num_warmup_steps=size.num_train_steps // 10,
+        eval_steps=size.num_train_steps // 6,
+        save_checkpoints_steps=size.num_train_steps // 6,
+    )
+    yield Stage("pretraining", [pretraining], "pretrained")
+    classifier = command(
+        "run_scripts/run_classifier.py",
+        task_name="custom",
+        data_dir=classification,
+        init_checkpoint=f"{folder}/pretrained",
+        output_dir=f"{folder}/classifier",
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+        max_seq_length=size.max_seq_length,
+        learning_rate=3e-4,
+        num_train_epochs=size.num_train_epochs,
+        eval_batch_size=64,
+        predict_batch_size=64,
+    )
+    yield Stage("fine-tuning", [classifier], "classifier")
+    export = command(
+        "run_scripts/export_model.py",
+        checkpoint=f"{folder}/classifier",
+        export_dir=f"{folder}/export",
+    )
+    yield Stage("export", [export], "export")
+    answers = [report.ANSWER, f"{folder}/export/1", f"{classification}/test.tsv"]
+    stranger = [sys.executable, "-I", "-c", *answers, f"{folder}/answers.json"]
+    yield Stage("answers", [stranger], "answers.json")
 
 
 def main() -> None:
@@ -180,9 +203,9 @@ def main() -> None:
     size = SMOKE if FLAGS.smoke else FULL
     folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
     write_text(f"{folder}/bert_config.json", size.config.to_json())
-    key, secs = "", {}
-    for stage in stages(size, folder):
-        commands = [list(command) for command in stage.commands]
+    key, secs = "", dict[str, float]()
+    for stage in (*data_stages(size, folder), *model_stages(size, folder)):
+        commands = [list(words) for words in stage.commands]
         key = hashlib.sha256(json.dumps([key, commands]).encode()).hexdigest()
         secs[stage.name] = run_stage(stage, key, folder)
     print(report.table(folder, secs))
@@ -210,10 +233,10 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
     print(f"== {stage.name}", file=sys.stderr)
     started = time.monotonic()
     try:
-        for command in stage.commands:
-            if "-c" not in command:
-                print("$ " + shlex.join(command), file=sys.stderr)
-            code = run_command(command)
+        for words in stage.commands:
+            if "-c" not in words:
+                print("$ " + shlex.join(words), file=sys.stderr)
+            code = run_command(words)
             if code:
                 sys.exit(code)  # the command has said why
         note["done"] = True
@@ -223,13 +246,13 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
     return float(note["secs"])
 
 
-def run_command(command: Sequence[str]) -> int:
+def run_command(words: Sequence[str]) -> int:
     """Runs a command; a request to stop is left to it, which saves first.
 
     Returns:
         Its exit code.
     """
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(words)
     # Ctrl-C reaches the command by itself; SIGTERM is handed on.
     handlers = {
         signal.SIGINT: lambda *_: None,

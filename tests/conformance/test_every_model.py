@@ -224,7 +224,9 @@ FIT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", FIT)
+@pytest.mark.parametrize(
+    "kind", ["classifier", *(pytest.param(k, marks=pytest.mark.slow) for k in list(FIT)[1:])]
+)
 def test_compile_and_fit(kind):
     name, shape, loss = FIT[kind]
     model = build(kind)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import zipfile
 
 import numpy as np
@@ -10,6 +11,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from bert_tf import modeling
+from bert_tf import weights as our_folder
 from bert_tf.config import BertConfig
 from bert_tf.conversion import assign, read_weights
 from bert_tf.errors import InputError
@@ -238,3 +240,42 @@ def test_too_few_layers_are_refused(golden):
     config = BertConfig.from_dict({**json.loads(text), "num_hidden_layers": 4})
     with pytest.raises(InputError, match="lacks 16 weights"):
         assign(modeling.BertEncoder(config), weights)
+
+
+def test_the_hub(golden, monkeypatch):
+    """The hub itself is not asked: what we ask of its client is."""
+    hub = pytest.importorskip("huggingface_hub")
+    asked = {}
+
+    def download(name, revision, allow_patterns):
+        asked.update(name=name, revision=revision, patterns=allow_patterns)
+        return str(golden / "huggingface/encoder")
+
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    weights = read_weights("hf://google/bert@v1")
+    assert (asked["name"], asked["revision"]) == ("google/bert", "v1")
+    assert not any("bin" in pattern for pattern in asked["patterns"])
+    assert weights.source == "hf://google/bert@v1"
+    assert weights.config.hidden_size == 48
+
+    def fail(*arguments, **more):
+        raise OSError("404: no such repository")
+
+    monkeypatch.setattr(hub, "snapshot_download", fail)
+    with pytest.raises(InputError, match="hf://a/b cannot be fetched: 404"):
+        read_weights("hf://a/b")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(InputError, match=r"bert-tf\[hub\]"):
+        read_weights("hf://a/b")
+
+
+def test_a_training_checkpoint_of_ours_gives_its_slots(golden, tmp_path):
+    google = read_weights(str(golden / "google_pretraining/step10"), slots=True)
+    text = (golden / "google_pretraining/bert_config.json").read_text()
+    folder = str(tmp_path / "model")
+    our_folder.write_weights(folder, google.arrays, json.loads(text), None, None, {"step": 10})
+    safetensors.numpy.save_file(google.slots, f"{folder}/optimizer.safetensors")
+    assert read_weights(folder).slots == {}
+    back = read_weights(folder, slots=True)
+    assert back.global_step == 10
+    assert back.slots.keys() == google.slots.keys()

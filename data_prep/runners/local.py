@@ -109,7 +109,10 @@ def _full_disk() -> InputError:
 def _work_folder(job: Job) -> Iterator[None]:
     """Opens the work folder for this run alone; removes it when the records are done."""
     folder = job.work_folder
-    os.makedirs(folder, exist_ok=True)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {folder} cannot be made: {error.strerror}.") from error
     with open(os.path.join(folder, "lock"), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -24,9 +24,11 @@ MANY_SEGMENTS = {
 PROGRAM = """
 import sys
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local
+from data_prep.runners import local, stages
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
+    stages.tokenizer({vocabulary!r}, True)
+    print("ready", flush=True)
     flags = {flags!r}
     local.create(RecordsConfig({vocabulary!r}, **flags), {source!r}, [{output!r}], {workers})
 """
@@ -102,13 +104,12 @@ def test_killed_at_any_moment(files, undisturbed, tmp_path):
     rng, killed = random.Random(int(time.time())), 0
     while killed < 10:
         process = subprocess.Popen(
-            [sys.executable, str(script)], cwd=ROOT, stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            [sys.executable, str(script)], cwd=ROOT, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
-        # Import takes seconds, the work less than one: wait for the work to begin.
-        while process.poll() is None and not (output.parent / ".a.work/identity").exists():
-            time.sleep(0.01)
-        time.sleep(rng.random() * 0.4)
+        # Imports take seconds, the work less than one: wait for the work to begin.
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(rng.random() * 0.6)
         process.send_signal(signal.SIGKILL)
         killed += process.wait() != 0
         if (output.parent / "a.COMPLETED").exists():

@@ -3,7 +3,8 @@
 What automatic differentiation makes of these costs as much time on a CPU as the matrix products:
 it walks the activations many times, and sums columns slowly. Here each walk is counted, column and
 row sums are products with vectors, and what the forward pass knows is kept. Everything is
-`keras.ops`, so it can be compiled and differentiated again. Imports keras only.
+`keras.ops`, so it can be compiled and differentiated again. Without `training` the gradients stay
+away, since they would keep compilers from fusing what remains. Imports keras only.
 """
 
 import math
@@ -23,24 +24,29 @@ def _upstream(arguments: tuple[Any, ...], upstream: Any) -> Any:
     return arguments[0] if upstream is None else upstream
 
 
+def _apply(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
+    """What `call` returns first, with the gradient it returns second if training."""
+    return ops.custom_gradient(call)(*arguments) if training else call(*arguments)[0]
+
+
 def _column_sums(x: Any) -> Any:
     """[N, M] -> [M]."""
     return ops.reshape(ops.matmul(ops.ones((1, ops.shape(x)[0]), x.dtype), x), (-1,))
 
 
-def dense(x: Any, kernel: Any, bias: Any) -> Any:
+def dense(x: Any, kernel: Any, bias: Any, training: bool) -> Any:
     """`x @ kernel + bias`.
 
     Args:
         x: [N, I], of the dtype of the others.
         kernel: [I, O].
         bias: [O].
+        training: Whether there will be a gradient.
 
     Returns:
         [N, O].
     """
 
-    @ops.custom_gradient
     def call(x: Any, kernel: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
             dy = _upstream(arguments, upstream)
@@ -49,22 +55,22 @@ def dense(x: Any, kernel: Any, bias: Any) -> Any:
 
         return ops.add(ops.matmul(x, kernel), bias), gradient
 
-    return call(x, kernel, bias)
+    return _apply(call, training, x, kernel, bias)
 
 
-def tied_logits(x: Any, table: Any, bias: Any) -> Any:
+def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
     """`x @ table.T + bias` in float32, for a table as large as a vocabulary.
 
     Args:
         x: [N, H].
         table: [V, H], of the dtype of `x`.
         bias: float32 [V].
+        training: Whether there will be a gradient.
 
     Returns:
         float32 [N, V].
     """
 
-    @ops.custom_gradient
     def call(x: Any, table: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
             dy = _upstream(arguments, upstream)
@@ -76,19 +82,19 @@ def tied_logits(x: Any, table: Any, bias: Any) -> Any:
         products = ops.matmul(x, ops.transpose(table, (1, 0)))
         return ops.add(ops.cast(products, "float32"), bias), gradient
 
-    return call(x, table, bias)
+    return _apply(call, training, x, table, bias)
 
 
-def gelu(x: Any) -> Any:
+def gelu(x: Any, training: bool) -> Any:
     """The tanh form of gelu, as `x * sigmoid(z)` with z = 2 sqrt(2/pi) (x + 0.044715 x**3).
 
     Args:
         x: Any shape.
+        training: Whether there will be a gradient.
 
     Source: google-research/bert `modeling.gelu`.
     """
 
-    @ops.custom_gradient
     def call(x: Any) -> tuple[Any, Callable[..., Any]]:
         square = ops.square(x)
         z = ops.multiply(x, ops.add(ops.multiply(square, _SLOPE * _CUBIC), _SLOPE))
@@ -104,10 +110,11 @@ def gelu(x: Any) -> Any:
 
         return y, gradient
 
-    return call(x)
+    # Without a gradient to take, the form that compilers know as gelu and fuse.
+    return _apply(call, True, x) if training else ops.gelu(x, approximate=True)
 
 
-def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
     """Layer normalization of each row, computed in float32.
 
     Args:
@@ -115,12 +122,12 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
         gamma: float32 [H].
         beta: float32 [H].
         epsilon: Added to the variance.
+        training: Whether there will be a gradient.
 
     Returns:
         [N, H] in the dtype of `x`.
     """
 
-    @ops.custom_gradient
     def call(x: Any, gamma: Any, beta: Any) -> tuple[Any, Callable[..., Any]]:
         wide = ops.cast(x, "float32")
         centered = ops.subtract(wide, ops.mean(wide, axis=-1, keepdims=True))
@@ -140,7 +147,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
         return y, gradient
 
-    return call(x, gamma, beta)
+    return _apply(call, training, x, gamma, beta)
 
 
 def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:

@@ -27,6 +27,7 @@ class MaskedLMHead(Configured):
         sequence_output: Float tensor [B, S, H].
         word_embeddings: Float tensor [V, H], the table of the encoder's `Embeddings`.
         positions: int32 [B, P], or None for all positions (P = S).
+        training: Whether there will be a gradient.
 
     Returns:
         float32 [B, P, V].
@@ -47,7 +48,13 @@ class MaskedLMHead(Configured):
         )
         self.built = True
 
-    def call(self, sequence_output: Any, word_embeddings: Any, positions: Any = None) -> Any:
+    def call(
+        self,
+        sequence_output: Any,
+        word_embeddings: Any,
+        positions: Any = None,
+        training: bool = False,
+    ) -> Any:
         batch, length = ops.shape(sequence_output)[:2]
         tokens = flat(sequence_output)
         if positions is not None:
@@ -56,7 +63,7 @@ class MaskedLMHead(Configured):
             tokens = ops.take(tokens, ops.reshape(ops.add(positions, starts), (-1,)), axis=0)
         hidden = self.norm(self.dense(tokens))
         table = ops.cast(word_embeddings, hidden.dtype)
-        logits = fused.tied_logits(hidden, table, value(self.output_bias))
+        logits = fused.tied_logits(hidden, table, value(self.output_bias), training)
         return ops.reshape(logits, (-1, length, self.config.vocab_size))
 
     def variables_by_name(self) -> Variables:

@@ -37,7 +37,7 @@ def activation(name: str) -> Callable[[Any], Any]:
         InputError: Keras knows no such activation.
     """
     if name == "gelu":
-        return fused.gelu
+        return lambda x: ops.gelu(x, approximate=True)
     if name == "gelu_exact":
         return lambda x: ops.gelu(x, approximate=False)
     try:
@@ -87,6 +87,7 @@ class Dense(keras.layers.Layer):
 
     Call arguments:
         x: Float tensor [N, inputs].
+        training: Whether there will be a gradient.
 
     Returns:
         Float tensor [N, units].
@@ -102,14 +103,15 @@ class Dense(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.inputs, self.units, self.activation_name = inputs, units, activation_name
-        self._activation = activation(activation_name)
+        self._activation, self._is_gelu = activation(activation_name), activation_name == "gelu"
         initializer = (initial or InitialWeights(0.02)).next()
         self.kernel = self.add_weight((inputs, units), initializer, name="kernel")
         self.bias = self.add_weight((units,), "zeros", name="bias")
         self.built = True
 
-    def call(self, x: Any) -> Any:
-        return self._activation(fused.dense(x, value(self.kernel), value(self.bias)))
+    def call(self, x: Any, training: bool = False) -> Any:
+        y = fused.dense(x, value(self.kernel), value(self.bias), training)
+        return fused.gelu(y, training) if self._is_gelu else self._activation(y)
 
     def variables_by_name(self) -> Variables:
         """The layer's variables by their released names, in released order."""
@@ -130,6 +132,7 @@ class LayerNorm(keras.layers.Layer):
 
     Call arguments:
         x: Float tensor [..., units].
+        training: Whether there will be a gradient.
 
     Returns:
         Tensor of the same shape, in the layer's compute dtype.
@@ -144,9 +147,9 @@ class LayerNorm(keras.layers.Layer):
         self.gamma = self.add_weight((units,), "ones", name="gamma", autocast=False)
         self.built = True
 
-    def call(self, x: Any) -> Any:
+    def call(self, x: Any, training: bool = False) -> Any:
         rows = ops.reshape(x, (-1, self.units))
-        y = fused.layer_norm(rows, value(self.gamma), value(self.beta), self.epsilon)
+        y = fused.layer_norm(rows, value(self.gamma), value(self.beta), self.epsilon, training)
         return ops.reshape(ops.cast(y, self.compute_dtype), ops.shape(x))
 
     def variables_by_name(self) -> Variables:

@@ -1,0 +1,46 @@
+"""What TensorFlow makes of the inference graph: the fusions that make it fast on a CPU."""
+
+import collections
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from bert_tf.config import BertConfig
+from bert_tf.modeling import BertEncoder
+
+LAYERS = 2
+
+
+@pytest.fixture(scope="module")
+def fused():
+    """Number of fused operations by what is fused in, in the graph that TensorFlow ran."""
+    config = BertConfig(
+        vocab_size=20,
+        hidden_size=16,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=2,
+        intermediate_size=32,
+        type_vocab_size=2,
+    )
+    model = BertEncoder(config, seed=0)
+    names = ("input_ids", "input_mask", "segment_ids")
+    spec = {name: tf.TensorSpec([None, None], tf.int32) for name in names}
+    call = tf.function(lambda inputs: model(inputs)["pooled_output"], input_signature=[spec])
+    context.context().enable_graph_collection()
+    call({name: tf.ones((2, 6), tf.int32) for name in names})
+    metadata = context.context().export_run_metadata()
+    context.context().disable_graph_collection()
+    return collections.Counter(
+        tuple(name.decode() for name in node.attr["fused_ops"].list.s)
+        for graph in metadata.partition_graphs
+        for node in graph.node
+        if node.attr["fused_ops"].list.s
+    )
+
+
+def test_every_product_takes_its_bias_and_activation_along(fused):
+    assert fused[("BiasAdd", "GeluApproximate")] == LAYERS
+    # Query, key, value, attention output, intermediate and output of each block, and the pooler.
+    with_bias = sum(count for names, count in fused.items() if names[:1] == ("BiasAdd",))
+    assert with_bias == 6 * LAYERS + 1, fused

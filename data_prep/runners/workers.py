@@ -21,9 +21,8 @@ Task = tuple[Callable[..., Any], tuple[Any, ...]]
 class Workers:
     """Runs functions in `count` processes, or in this one if `count` is 1.
 
-    Processes are spawned, not forked: a fork after TensorFlow was imported hangs. They are started
-    when there is work for them, as each imports TensorFlow, and end with this process, however it
-    ends.
+    Processes are spawned, not forked: a fork after TensorFlow was imported hangs. They end with
+    this process, however it ends.
 
     Args:
         count: Number of processes, at least 1.
@@ -38,6 +37,11 @@ class Workers:
             if count > 1
             else None
         )
+        # The pool starts a process when a call finds none idle; this starts all at once, so that
+        # they import TensorFlow side by side.
+        if self._pool is not None:
+            for _ in range(count):
+                self._pool.submit(os.getpid)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of one call."""

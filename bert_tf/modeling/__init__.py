@@ -1,8 +1,9 @@
 """ids -> hidden states -> logits, in keras and keras.ops only.
 
-Read in this order: `randomness` (initial weights, dropout), `layers` (dense, layer normalization,
-activations), `transformer` (attention, block), `encoder` (embeddings, `BertEncoder`), `heads`,
-`models` (encoder + head for each kind of task). Imports layer 0 and keras; never tensorflow.
+Read in this order: `fused` (the arithmetic, with its gradients), `randomness` (initial weights,
+dropout), `layers` (dense, layer normalization, activations), `transformer` (attention, block),
+`encoder` (embeddings, `BertEncoder`), `heads`, `models` (encoder + head for each kind of task).
+Imports layer 0 and keras; never tensorflow.
 
 Shape letters: B batch, S sequence, H hidden, A heads, D = H/A, L layers, I intermediate,
 P predictions, V vocabulary.

@@ -50,11 +50,14 @@ def features(
         The columns of `bert_tf.features.PRETRAINING`: [B, S], [B, P] or [B, 1].
     """
     ids: np.ndarray = rows["ids"].astype(np.int32)
-    column = np.arange(config.max_seq_length)
-    first_sep: np.ndarray = (rows["length_a"].astype(np.int64) + 1)[:, None]
+    # 16 bits hold any position, and compare four times as fast as 64.
+    column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int16)
+    first_sep: np.ndarray = (rows["length_a"].astype(np.int16) + 1)[:, None]
     length = rows["length_a"].astype(np.int64) + rows["length_b"] + config.specials
-    real = column < length[:, None]
-    candidates = real & (column > 0) & (column != first_sep) & (column != length[:, None] - 1)
+    end: np.ndarray = length.astype(np.int16)[:, None]
+    real = column < end
+    candidates = (column < end - 1) & (column != first_sep)
+    candidates[:, 0] = False
     wanted = predictions(config, length)
     if config.max_ngram_size > 1:
         words = _words(config, ids, candidates, first_sep, vocabulary)

@@ -127,9 +127,9 @@ class RecordsConfig:
             )
 
     def _check_lengths(self) -> None:
-        if not 2 <= self.max_num_tokens < 1 << 15:
+        if not 2 <= self.max_num_tokens <= 1 << 14:
             raise InputError(
-                f"max_seq_length must leave room for at least 2 tokens beside the {self.specials} "
+                f"max_seq_length must leave room for 2 to 16384 tokens beside the {self.specials} "
                 f"special ones. Received: {self.max_seq_length}."
             )
         if self.max_predictions_per_seq > self.max_num_tokens:

@@ -152,10 +152,9 @@ def unmasked(columns: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _sample(ids: np.ndarray, sampled: float) -> np.ndarray:
-    place = np.arange(ids.shape[1], dtype=np.uint64)
+    weights = randomness.mix(np.arange(1, ids.shape[1] + 1, dtype=np.uint64))
     with np.errstate(over="ignore"):
-        mixed = randomness.mix(ids.astype(np.uint64) + (place << np.uint64(32)))
-        hashes = randomness.mix(mixed.sum(axis=1, dtype=np.uint64))
+        hashes = randomness.mix(ids.astype(np.uint64) @ weights)
     return hashes[hashes <= np.uint64(min(int(sampled * 2.0**64), 2**64 - 1))]
 
 

@@ -4,6 +4,7 @@ Defines no flags. Imports `errors`; absl.
 """
 
 import inspect
+import os
 import re
 import sys
 import textwrap
@@ -40,6 +41,9 @@ def run(main: Callable[[], None]) -> None:
             main()
         except InputError as error:
             fail(str(error))
+        except BrokenPipeError:
+            # Whoever reads our output has enough, as `head` does. Python must not flush at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
             print("Interrupted. Give the same command again to go on.", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)

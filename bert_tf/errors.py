@@ -3,6 +3,8 @@
 Imports nothing of ours.
 """
 
+from typing import Any
+
 
 class InputError(ValueError):
     """What the user gave cannot be used; the message says what to change.
@@ -11,3 +13,15 @@ class InputError(ValueError):
     Mains print that line to stderr and exit with code 2 (`command_line.run`); any other
     exception is a defect of ours and keeps its traceback.
     """
+
+
+def check_at_least(minimum: int, config: Any, *names: str) -> None:
+    """Checks fields of a config.
+
+    Raises:
+        InputError: A field is below the minimum; it is named with its value.
+    """
+    for name in names:
+        value = getattr(config, name)
+        if not value >= minimum:
+            raise InputError(f"{name} must be at least {minimum}. Received: {value}.")

@@ -77,13 +77,14 @@ def replacing(path: str) -> Iterator[str]:
     """Gives a temporary name beside `path`; what stands there at the end becomes `path`.
 
     The temporary name starts with a dot and does not end as `path` does, so no glob for finished
-    files finds it. On an error the temporary file or folder is removed and `path` is as before.
+    files finds it. On an error what was written is removed and `path` is as before.
 
     Args:
         path: The file or folder to make. An existing file is replaced, an existing folder too.
+            Folders only where the file system can rename one: `appearing` is for the others.
 
     Raises:
-        InputError: Its folder cannot be made.
+        InputError: It cannot be written: no permission, no such folder, no space.
     """
     gfile = _gfile()
     folder, name = os.path.split(path)
@@ -91,16 +92,67 @@ def replacing(path: str) -> Iterator[str]:
         make_folder(folder)
     temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        yield temporary
-        _sync(temporary)
-        if gfile.isdir(temporary) and gfile.exists(path):
-            gfile.rmtree(path)
-        gfile.rename(temporary, path, overwrite=True)
-        _sync(folder or ".")
+        with _named(path):
+            yield temporary
+            _sync(temporary)
+            if gfile.isdir(temporary) and gfile.exists(path):
+                gfile.rename(path, f"{temporary}.old")
+            gfile.rename(temporary, path, overwrite=True)
+            _sync(folder or ".")
     except BaseException:
-        if gfile.exists(temporary):
-            gfile.rmtree(temporary) if gfile.isdir(temporary) else gfile.remove(temporary)
+        if gfile.exists(f"{temporary}.old") and not gfile.exists(path):
+            gfile.rename(f"{temporary}.old", path)
+        remove(temporary)
         raise
+    finally:
+        remove(f"{temporary}.old")
+
+
+@contextmanager
+def appearing(folder: str, marker: str) -> Iterator[str]:
+    """Where to write the files of a folder that counts only when all of them are there.
+
+    A local folder appears by rename. Object stores (`gs://`) and `ram://` rename no folder at
+    once: there the files are written in place, and the marker, written last, makes the folder.
+
+    Args:
+        folder: The folder to make; an existing one is replaced.
+        marker: The file that the caller writes last, and without which a reader takes the folder
+            for unfinished.
+    """
+    if "://" not in folder:
+        with replacing(folder) as temporary:
+            yield temporary
+        return
+    remove(os.path.join(folder, marker))
+    with _named(folder):
+        yield folder
+
+
+def remove(path: str) -> None:
+    """Removes a file or a folder, if it is there."""
+    gfile = _gfile()
+    if gfile.exists(path):
+        gfile.rmtree(path) if gfile.isdir(path) else gfile.remove(path)
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Turns what a file system refuses into one line that names the path."""
+    import tensorflow as tf
+
+    refusals = (
+        tf.errors.PermissionDeniedError,
+        tf.errors.FailedPreconditionError,
+        tf.errors.NotFoundError,
+        tf.errors.ResourceExhaustedError,
+    )
+    try:
+        yield
+    except refusals as error:
+        raise InputError(f"{path} cannot be written: {error.message}.") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 def make_folder(path: str) -> None:

@@ -9,11 +9,10 @@
 Imports layer 0 only; TensorFlow inside functions.
 """
 
-import contextlib
 import dataclasses
 import json
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,29 +94,13 @@ def write_weights(
         "vocabulary_sha256": None if vocabulary is None else vocabulary_sha256(vocabulary),
         "weights_sha256": files.sha256(content),
     }
-    with _appearing(folder.rstrip("/")) as place:
+    with files.appearing(folder.rstrip("/"), FACTS_FILE) as place:
         files.write_bytes(posixpath.join(place, WEIGHTS_FILE), content)
         files.write_text(posixpath.join(place, CONFIG_FILE), config.to_json())
         if vocabulary is not None:
             path = posixpath.join(place, VOCABULARY_FILE)
             files.write_bytes(path, vocabulary_text(vocabulary))
         files.write_json(posixpath.join(place, FACTS_FILE), facts)
-
-
-@contextlib.contextmanager
-def _appearing(folder: str) -> Iterator[str]:
-    """Where to write the files so that the folder counts only when all are there."""
-    if "://" not in folder:
-        with files.replacing(folder) as temporary:
-            yield temporary
-        return
-    # Object stores rename no folder at once. `weights.json` is written last and makes the folder.
-    from tensorflow.io import gfile
-
-    facts = posixpath.join(folder, FACTS_FILE)
-    if gfile.exists(facts):
-        gfile.remove(facts)
-    yield folder
 
 
 def is_weights_folder(path: str) -> bool:

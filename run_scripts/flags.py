@@ -1,5 +1,6 @@
 """Groups of flags that several mains share, and what is made of them."""
 
+import functools
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from bert_tf.training.state import ModelDescription
 from bert_tf.weights import FACTS_FILE
 
 FLAGS = flags.FLAGS
+_TPU_NAMES = ("tpu_name", "tpu_zone", "gcp_project", "master")
 
 
 def define_model_flags(checkpoint_help: str) -> list[str]:
@@ -42,11 +44,11 @@ def define_model_flags(checkpoint_help: str) -> list[str]:
     return ["bert_config_file", "init_checkpoint", "vocab_file", "do_lower_case"]
 
 
-def define_training_flags(train_batch_size: int = 32, learning_rate: float = 5e-5) -> list[str]:
+def define_training_flags() -> list[str]:
     """Flags that say how to train."""
-    flags.DEFINE_integer("train_batch_size", train_batch_size, "Examples in a step, in all.")
+    flags.DEFINE_integer("train_batch_size", 32, "Examples in a step, in all.")
     flags.DEFINE_integer("eval_batch_size", 8, "Examples in a batch when evaluating.")
-    flags.DEFINE_float("learning_rate", learning_rate, "Peak learning rate.")
+    flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
     flags.DEFINE_integer("save_checkpoints_steps", 1000, "Steps between checkpoints.")
     flags.DEFINE_integer("keep_checkpoints", 2, "How many of the newest checkpoints stay.")
     flags.DEFINE_integer(
@@ -69,10 +71,14 @@ def define_training_flags(train_batch_size: int = 32, learning_rate: float = 5e-
     )  # fmt: skip
     flags.DEFINE_integer("num_gpus", 0, "GPUs that mirrored uses; 0 means all.")
     flags.DEFINE_bool("use_tpu", False, "Must be false: this version does not train on TPUs.")
+    for name in _TPU_NAMES:
+        flags.DEFINE_string(name, None, "Of google-research/bert; has no effect without a TPU.")
+    flags.DEFINE_integer("num_tpu_cores", 8, "Of google-research/bert; no effect without a TPU.")
     return [
         *("train_batch_size", "eval_batch_size", "learning_rate", "save_checkpoints_steps"),
         *("keep_checkpoints", "iterations_per_loop", "log_steps", "seed", "precision"),
         *("jit_compile", "overwrite", "distribution_strategy", "num_gpus", "use_tpu"),
+        *(*_TPU_NAMES, "num_tpu_cores"),
     ]
 
 
@@ -126,14 +132,20 @@ def training_config(
 
 def init_checkpoint() -> str | None:
     """--init_checkpoint; of a run's folder, its newest checkpoint."""
-    path = FLAGS.init_checkpoint
-    return path and (state.latest(path) or path)
+    return _newest(FLAGS.init_checkpoint)
+
+
+@functools.cache
+def _newest(path: str | None) -> str | None:
+    if not path or path.startswith("hf://") or path.endswith(".zip"):
+        return path
+    return state.latest(path) or path
 
 
 def beside_checkpoint(name: str) -> str | None:
     """The file of this name beside --init_checkpoint, or in it, if there is one."""
     checkpoint = init_checkpoint()
-    if not checkpoint:
+    if not checkpoint or checkpoint.startswith("hf://"):
         return None
     folders = (checkpoint, os.path.dirname(checkpoint))
     paths = [os.path.join(folder, name) for folder in folders]
@@ -152,7 +164,11 @@ def bert_config() -> BertConfig:
             "Which architecture? Give --bert_config_file, or an --init_checkpoint with a "
             "bert_config.json beside it."
         )
-    return BertConfig.from_json(files.read_text(path), path)
+    config = BertConfig.from_json(files.read_text(path), path)
+    if config.extra:
+        # A misspelt key would leave a default in place without a word.
+        print(f"{path}: keys that BertConfig lacks: {', '.join(config.extra)}.", file=sys.stderr)
+    return config
 
 
 def vocab_file() -> str | None:

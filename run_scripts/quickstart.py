@@ -203,12 +203,15 @@ def main() -> None:
     size = SMOKE if FLAGS.smoke else FULL
     folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
     write_text(f"{folder}/bert_config.json", size.config.to_json())
-    key, secs = "", dict[str, float]()
+    key, secs = size.config.to_json(), dict[str, float]()
     for stage in (*data_stages(size, folder), *model_stages(size, folder)):
         commands = [list(words) for words in stage.commands]
         key = hashlib.sha256(json.dumps([key, commands]).encode()).hexdigest()
         secs[stage.name] = run_stage(stage, key, folder)
     print(report.table(folder, secs))
+    missed = [] if FLAGS.smoke else report.shortfalls(folder)
+    if missed:
+        sys.exit(f"error: this run should have reached: {'; '.join(missed)}.")
 
 
 def run_stage(stage: Stage, key: str, folder: str) -> float:
@@ -227,7 +230,7 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
     if note.get("key") != key:
         note = {"key": key, "secs": 0.0, "done": False}
         discard(folder, stage)
-    if note["done"]:
+    if note["done"] and os.path.exists(f"{folder}/{stage.result}"):
         print(f"== {stage.name}: done before", file=sys.stderr)
         return float(note["secs"])
     print(f"== {stage.name}", file=sys.stderr)

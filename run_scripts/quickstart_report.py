@@ -74,6 +74,23 @@ def table(folder: str, secs: dict[str, float]) -> str:
     return "\n".join(["", *lines, "", *_next_steps(folder)])
 
 
+def shortfalls(folder: str) -> list[str]:
+    """What a full run must reach and this one did not, a line each; empty when all is well."""
+    config = json.loads(read_text(f"{folder}/pretrained/training_config.json"))
+    results = _results(f"{folder}/pretrained/eval_results.txt")
+    guesses = guessing(f"{folder}/records/heldout.tfrecord", config["data"])
+    last, two_thirds = _held_out_losses(folder)
+    classifier = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
+    masked, following = "masked_lm_accuracy", "next_sentence_accuracy"
+    wanted = {
+        "masked LM at least twice as good as guessing": results[masked] >= 2 * guesses[masked],
+        "next sentence 10 points above guessing": results[following] >= guesses[following] + 0.1,
+        "held-out loss still falling in the last third": last < two_thirds,
+        "classifier 20 points above guessing": classifier >= _majority(folder, "dev") + 0.2,
+    }
+    return [name for name, reached in wanted.items() if not reached]
+
+
 def _sample(folder: str) -> Row:
     held_out = _documents(f"{folder}/sample/corpus/heldout.txt")
     documents = held_out + _documents(f"{folder}/sample/corpus/train.txt")
@@ -93,23 +110,28 @@ def _records(folder: str) -> Row:
 
 
 def _pretraining(folder: str) -> Row:
-    text = read_text(f"{folder}/pretrained/metrics.jsonl")
-    lines = [json.loads(line) for line in text.split("\n") if line]
     config = json.loads(read_text(f"{folder}/pretrained/training_config.json"))
     results = _results(f"{folder}/pretrained/eval_results.txt")
     guesses = guessing(f"{folder}/records/heldout.tfrecord", config["data"])
-    losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
-    two_thirds = next(loss for step, loss in losses if 3 * step >= 2 * losses[-1][0])
+    last, two_thirds = _held_out_losses(folder)
     figure = ", ".join(
         [
             f"masked LM {results['masked_lm_accuracy']:.1%} ({guesses['masked_lm_accuracy']:.1%})",
             f"next sentence {results['next_sentence_accuracy']:.1%} "
             f"({guesses['next_sentence_accuracy']:.1%})",
-            f"loss {losses[-1][1]:.2f} (at two thirds {two_thirds:.2f})",
+            f"loss {last:.2f} (at two thirds {two_thirds:.2f})",
         ]
     )
     examples = config["num_train_steps"] * config["global_batch_size"]
     return Row(examples, "examples", "pretrained/", figure)
+
+
+def _held_out_losses(folder: str) -> tuple[float, float]:
+    """The last held-out loss, and the one at two thirds of the run."""
+    text = read_text(f"{folder}/pretrained/metrics.jsonl")
+    lines = [json.loads(line) for line in text.split("\n") if line]
+    losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
+    return losses[-1][1], next(loss for step, loss in losses if 3 * step >= 2 * losses[-1][0])
 
 
 def _finetuning(folder: str) -> Row:

@@ -80,18 +80,18 @@ def main() -> None:
         predict_batch_size=FLAGS.predict_batch_size,
     )
     finetuning = Finetuning(task, FLAGS.data_dir, tokenizer, config, FLAGS.output_dir, steps)
+    # A finished run may be evaluated at another length.
+    facts = {**task.facts, **({"max_seq_length": FLAGS.max_seq_length} if FLAGS.do_train else {})}
     settings = {
         **task.facts,
-        "data_dir": FLAGS.data_dir,
+        "examples": finetuning.fingerprint(),
         "init_checkpoint": FLAGS.init_checkpoint,
         "max_seq_length": FLAGS.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "do_lower_case": tokenizer.do_lower_case,
     }
     results = finetuning.run(
-        shared.model_description(
-            config, tokenizer, **task.facts, max_seq_length=FLAGS.max_seq_length
-        ),
+        shared.model_description(config, tokenizer, **facts),
         shared.training_config(*finetuning.schedule(FLAGS.train_batch_size), settings),
         shared.runtime_config(),
         shared.initializer(),

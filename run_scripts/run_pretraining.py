@@ -69,21 +69,25 @@ def main() -> None:
         shuffle_buffer_size=FLAGS.shuffle_buffer_size,
     )
     sha256 = tokenizer.vocabulary_sha256 if tokenizer else None
-    used = [*records.train_files, *records.eval_files]
-    data.check_vocabulary(used, config.vocab_size, sha256)
+    casing = tokenizer.do_lower_case if tokenizer else None
     settings = {
-        "input_file": FLAGS.input_file,
+        "records": data.fingerprint(records.train_files),
         "init_checkpoint": FLAGS.init_checkpoint,
         "max_seq_length": FLAGS.max_seq_length,
         "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
         "shuffle_buffer_size": FLAGS.shuffle_buffer_size,
         "vocabulary_sha256": sha256,
+        "do_lower_case": casing,
     }
+    training = shared.training_config(FLAGS.num_train_steps, FLAGS.num_warmup_steps, settings)
+    used = [*records.train_files, *records.eval_files]
+    data.check_vocabulary(used, config.vocab_size, sha256, casing)
+    data.check_ids(used, config.vocab_size)
     results = pretrain(
         records,
         config,
         shared.model_description(config, tokenizer),
-        shared.training_config(FLAGS.num_train_steps, FLAGS.num_warmup_steps, settings),
+        training,
         shared.runtime_config(FLAGS.eval_steps),
         FLAGS.output_dir,
         shared.initializer(),

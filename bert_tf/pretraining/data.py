@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,16 +77,23 @@ def evaluation_batches(
     return dataset.batch(batch_size).map(parse).prefetch(2)
 
 
-def check_vocabulary(paths: Sequence[str], vocab_size: int, vocabulary_sha256: str | None) -> None:
+def check_vocabulary(
+    paths: Sequence[str],
+    vocab_size: int,
+    vocabulary_sha256: str | None = None,
+    do_lower_case: bool | None = None,
+) -> None:
     """Compares the manifests beside the records with the model and the vocabulary in use.
 
     Args:
         paths: Record files; files without a manifest (written by other programs) pass.
         vocab_size: Of the model.
         vocabulary_sha256: Of the vocabulary in use, or None where the run was given none.
+        do_lower_case: Casing in use, or None where the run was given no vocabulary.
 
     Raises:
-        InputError: The records were made with another vocabulary, or a larger one.
+        InputError: The records were made with another vocabulary, a larger one, or another
+            casing.
     """
     for path in manifests(paths):
         manifest = json.loads(files.read_text(path))
@@ -100,6 +108,36 @@ def check_vocabulary(paths: Sequence[str], vocab_size: int, vocabulary_sha256: s
                 f"The records of {path} were made with a vocabulary of SHA-256 {sha256[:12]}, but "
                 f"--vocab_file has {vocabulary_sha256[:12]}. Give the one they were made with."
             )
+        casing = manifest.get("do_lower_case")
+        if None not in (casing, do_lower_case) and casing != do_lower_case:
+            raise InputError(
+                f"The records of {path} were made with do_lower_case={casing}, but "
+                f"--do_lower_case={do_lower_case} is in use. Give --do_lower_case={casing}."
+            )
+
+
+def check_ids(paths: Sequence[str], vocab_size: int) -> None:
+    """Checks that the ids of the first record of each file are ids of the model.
+
+    Raises:
+        InputError: An id is not below `vocab_size`.
+    """
+    for path in paths:
+        for record in _records(path):
+            found = tf.train.Example.FromString(record).features.feature
+            for name in ("input_ids", "input_word_ids", "masked_lm_ids"):
+                highest = max(found[name].int64_list.value, default=0) if name in found else 0
+                if highest >= vocab_size:
+                    raise InputError(
+                        f"{path} holds the id {highest} in {name}, but the model's vocab_size is "
+                        f"{vocab_size}. Give the config the records were made for."
+                    )
+
+
+def fingerprint(paths: Sequence[str]) -> str:
+    """Says which files these are, by names and sizes: another text for other records."""
+    sizes = [[os.path.basename(path), tf.io.gfile.stat(path).length] for path in paths]
+    return f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
 
 
 def manifests(paths: Sequence[str]) -> list[str]:
@@ -131,4 +169,6 @@ def _records(path: str) -> Any:
     try:
         yield from tf.data.TFRecordDataset(path, _compression([path])).take(1).as_numpy_iterator()
     except tf.errors.OpError as error:
-        raise InputError(f"{path} is not a TFRecord file: {error.message}.") from error
+        # Without the name of the graph node, which the message starts and ends with.
+        said = error.message.split("}} ")[-1].split(" [Op:")[0]
+        raise InputError(f"{path} is not a TFRecord file: {said}.") from error

@@ -63,7 +63,8 @@ class PretrainingObjective:
         predictions = counts["masked_lm"] or math.nan
         pairs = counts["next_sentence"] or math.nan
         return {
-            "loss": float(self.loss(sums, counts)),
+            "loss": sums["masked_lm_loss"] / (predictions + _EPSILON)
+            + sums["next_sentence_loss"] / pairs,
             "masked_lm_accuracy": sums["masked_lm_correct"] / predictions,
             "masked_lm_loss": sums["masked_lm_loss"] / predictions,
             "next_sentence_accuracy": sums["next_sentence_correct"] / pairs,

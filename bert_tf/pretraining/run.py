@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_at_least
 from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining import data
 from bert_tf.pretraining.objective import PretrainingObjective
@@ -39,6 +39,11 @@ class Records:
     eval_batch_size: int = 8
     max_eval_steps: int = 100
     shuffle_buffer_size: int = 10000
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "max_seq_length", "max_predictions_per_seq")
+        check_at_least(1, self, "eval_batch_size", "shuffle_buffer_size")
+        check_at_least(0, self, "max_eval_steps")
 
 
 def pretrain(

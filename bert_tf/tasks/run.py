@@ -1,6 +1,7 @@
 """A fine-tuning run: from a data set to checkpoints, results and predictions."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_tf import files
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_at_least
 from bert_tf.progress import Progress
 from bert_tf.tasks import records
 from bert_tf.tasks.task import Task, TaskObjective
@@ -46,6 +48,17 @@ class Steps:
     eval_batch_size: int = 8
     predict_batch_size: int = 8
 
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "max_seq_length", "eval_batch_size", "predict_batch_size")
+        if not 0 < self.num_train_epochs < math.inf:
+            raise InputError(
+                f"num_train_epochs must be above 0. Received: {self.num_train_epochs}."
+            )
+        if not 0 <= self.warmup_proportion <= 1:
+            raise InputError(
+                f"warmup_proportion must be in [0, 1]. Received: {self.warmup_proportion}."
+            )
+
 
 class Finetuning:
     """One task in the folder of a run.
@@ -78,10 +91,17 @@ class Finetuning:
             if needed
         }
 
+    def fingerprint(self) -> str:
+        """Says which training examples these are: another text for another data set."""
+        text = "\n".join(map(repr, self._examples.get("train", ())))
+        return f"SHA-256 {files.sha256(text.encode())[:16]}"
+
     def schedule(self, global_batch_size: int) -> tuple[int, int]:
         """Training steps and warmup steps, rounded down as the released code does."""
         if not self._steps.train:
             return 1, 0
+        if global_batch_size < 1:
+            raise InputError(f"The batch must be at least 1. Received: {global_batch_size}.")
         count = len(self._examples["train"])
         steps = int(count / global_batch_size * self._steps.num_train_epochs)
         if steps < 1:

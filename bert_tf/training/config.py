@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from bert_tf import files
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_at_least
 
 STRATEGIES = ("one_device", "mirrored")
 PRECISIONS = ("float32", "bfloat16")
@@ -25,7 +26,7 @@ class TrainingConfig:
         weight_decay_rate: Decoupled weight decay, per unit of learning rate.
         clip_norm: Gradients are scaled down to this global norm.
         precision: "float32", or "bfloat16" for activations with float32 weights.
-        data: What the examples are: files, lengths, task; compared as it is.
+        data: What the examples are: a fingerprint, lengths, task; compared as it is.
 
     Source: defaults of google-research/bert `optimization.create_optimizer`.
     """
@@ -41,15 +42,14 @@ class TrainingConfig:
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("global_batch_size", "num_train_steps"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}.")
+        check_at_least(1, self, "global_batch_size", "num_train_steps")
+        check_at_least(0, self, "seed")
         if not 0 <= self.num_warmup_steps <= self.num_train_steps:
             raise InputError(
                 f"num_warmup_steps must be from 0 to num_train_steps ({self.num_train_steps}). "
                 f"Received: {self.num_warmup_steps}."
             )
-        if not self.learning_rate > 0:
+        if not 0 < self.learning_rate < math.inf:
             raise InputError(f"learning_rate must be above 0. Received: {self.learning_rate}.")
         if self.precision not in PRECISIONS:
             raise InputError(
@@ -82,11 +82,9 @@ class RuntimeConfig:
     jit_compile: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("iterations_per_loop", "save_checkpoints_steps", "log_steps"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}.")
-        if self.keep_checkpoints < 1:
-            raise InputError(f"keep_checkpoints must be at least 1. Got: {self.keep_checkpoints}.")
+        check_at_least(1, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps")
+        check_at_least(1, self, "keep_checkpoints")
+        check_at_least(0, self, "num_gpus", "eval_steps")
         if self.distribution_strategy not in STRATEGIES:
             raise InputError(
                 f"distribution_strategy must be one of {', '.join(STRATEGIES)}. "

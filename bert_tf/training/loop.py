@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.training import state
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
@@ -97,14 +98,13 @@ class Trainer:
             step = state.restore(self._checkpoint, self._optimizer, iterator)
             print(f"Continuing from step {step} ({self._checkpoint}).", file=sys.stderr)
         summaries = Summaries(self._dir, step)
-        total = self._training.num_train_steps
+        saved, total = step, self._training.num_train_steps
         window = _Window(self.objective, self._training.global_batch_size)
         with _stop_signals() as stopped, Progress("training", total, "steps", step) as progress:
             while step < total and not stopped:
                 end = min(step + window.pace(self._runtime.iterations_per_loop), total,
                           *self._next_stops(step))  # fmt: skip
-                started = time.monotonic()
-                window.add(end - step, self._stepper.train(iterator, *_int64(step, end)), started)
+                window.add(end - step, *self._run(iterator, step, end))
                 progress.update(end - step, f"loss {window.values()['loss']:.4f}")
                 step = end
                 if step == total or _due(step, self._runtime.log_steps):
@@ -112,32 +112,62 @@ class Trainer:
                     window.clear()
                 if held_out and (step == total or _due(step, self._runtime.eval_steps)):
                     self._evaluate_all(held_out, step, summaries)
-                if stopped or step == total or _due(step, self._runtime.save_checkpoints_steps):
-                    summaries.flush()
-                    self._save(step, iterator)
+                if step == total or _due(step, self._runtime.save_checkpoints_steps):
+                    self._save(step, iterator, summaries)
+                    saved = step
+            if step != saved:
+                self._save(step, iterator, summaries)
         if stopped:
-            print(f"Stopped at step {step}; the same command goes on from there.", file=sys.stderr)
+            again = (
+                "the same command without --overwrite" if self._overwrite else "the same command"
+            )
+            print(f"Stopped at step {step}; {again} goes on from there.", file=sys.stderr)
             sys.exit(128 + stopped[0])
         return step
+
+    def _run(
+        self, iterator: Any, step: int, end: int
+    ) -> tuple[tuple[dict[str, float], ...], float]:
+        """Runs the steps from `step` to `end`.
+
+        Returns:
+            What `Stepper.train` returns, as floats, and the seconds it took.
+
+        Raises:
+            InputError: A record cannot be read.
+        """
+        started = time.monotonic()
+        ahead = tf.constant(end - step, tf.int64)
+        try:
+            totals = self._stepper.train(iterator, tf.constant(step, tf.int64), ahead)
+        except tf.errors.DataLossError as error:
+            newest = state.latest(self._dir)
+            raise InputError(
+                f"A record cannot be read after step {step}: {error.message}. Make the records "
+                f"anew; the newest checkpoint is {newest or 'none'}."
+            ) from error
+        return tf.nest.map_structure(float, totals), time.monotonic() - started
 
     def load_newest(self) -> int:
         """Loads the weights of the newest checkpoint, without training.
 
         Returns:
             Steps done; 0 where there is no checkpoint and the initial weights stay.
+
+        Raises:
+            InputError: The checkpoint is of another model, tokenizer or set of labels.
         """
         if self._checkpoint is None:
             return 0
+        state.check_model(self._checkpoint, self._model)
         return state.restore_weights(self._checkpoint, self.objective.variables)
 
-    def evaluate(
-        self, dataset: tf.data.Dataset, max_steps: int | None = None, what: str = "evaluating"
-    ) -> dict[str, float]:
-        """Metrics over all batches, or over the first `max_steps`."""
+    def evaluate(self, dataset: tf.data.Dataset, what: str = "evaluating") -> dict[str, float]:
+        """Metrics over all batches."""
         sums: dict[str, float] = {}
         counts: dict[str, float] = {}
-        with Progress(what, max_steps, "batches") as progress:
-            for batch in dataset.take(max_steps or -1):
+        with Progress(what, None, "batches") as progress:
+            for batch in dataset:
                 batch_sums, batch_counts = self._stepper.evaluate(batch)
                 _add(sums, batch_sums)
                 _add(counts, batch_counts)
@@ -163,7 +193,8 @@ class Trainer:
             print(f"step {step}, {name}: {shown}", file=sys.stderr)
             summaries.write(name, step, values)
 
-    def _save(self, step: int, iterator: Any) -> None:
+    def _save(self, step: int, iterator: Any, summaries: Summaries) -> None:
+        summaries.flush()
         state.save(
             self._dir, step, self._model, self._training, self._runtime, self._optimizer, iterator
         )
@@ -189,10 +220,9 @@ class _Window:
         """How many steps to run in the graph before coming back to Python."""
         return max(1, min(most, int((self._steps_per_sec or 0) * _SECS_IN_GRAPH)))
 
-    def add(self, steps: int, totals: tuple[Mapping[str, Any], ...], started: float) -> None:
-        """Adds what steps gave that were started at a moment of `time.monotonic`."""
-        sums, counts, extra = tf.nest.map_structure(float, totals)
-        secs = time.monotonic() - started
+    def add(self, steps: int, totals: tuple[dict[str, float], ...], secs: float) -> None:
+        """Adds what steps gave, and how long they took."""
+        sums, counts, extra = totals
         _add(self._sums, sums)
         _add(self._counts, counts)
         self._norm += extra["gradient_norm"]
@@ -213,10 +243,6 @@ class _Window:
             "skipped_steps": self._skipped,
             "examples_per_sec": self._steps * self._batch_size / self._secs,
         }
-
-
-def _int64(step: int, end: int) -> tuple[Any, Any]:
-    return tf.constant(step, tf.int64), tf.constant(end - step, tf.int64)
 
 
 def _due(step: int, every: int) -> bool:

@@ -33,7 +33,11 @@ from bert_tf.training.optimizer import AdamWeightDecay
 
 _TRAINING, _RUNTIME, _STATE = "training_config.json", "runtime_config.json", "state.json"
 _OPTIMIZER, _POSITION = "optimizer.safetensors", "data_position"
-_LEFT_BY_RUNS = ("checkpoints", "train", "eval", "metrics.jsonl", "eval_results.txt", _TRAINING)
+# In the order of removal: a run whose removal is cut off still says what it was.
+_LEFT_BY_RUNS = (
+    *("eval_results.txt", "test_results.tsv", "metrics.jsonl"),
+    *("train", "eval", "checkpoints", _TRAINING),
+)
 _NAME = re.compile(r"step-(\d{8,})/?$")
 
 
@@ -96,9 +100,10 @@ def begin_run(
         overwrite: Whether to remove what an earlier run left.
     """
     if overwrite:
-        for name in tf.io.gfile.listdir(output_dir) if tf.io.gfile.exists(output_dir) else []:
-            if name.rstrip("/") in _LEFT_BY_RUNS:
-                _remove(os.path.join(output_dir, name))
+        for name in _LEFT_BY_RUNS:
+            files.remove(os.path.join(output_dir, name))
+    for place in tf.io.gfile.glob(os.path.join(output_dir, "checkpoints", ".*.tmp")):
+        files.remove(place)  # of a run that was killed while it saved
     files.write_json(os.path.join(output_dir, weights.CONFIG_FILE), dict(model.config))
     files.write_json(os.path.join(output_dir, _TRAINING), as_plain(training))
 
@@ -118,7 +123,7 @@ def save(
         The folder.
     """
     folder = os.path.join(output_dir, "checkpoints", f"step-{step:08d}")
-    with files.replacing(folder) as place:
+    with files.appearing(folder, _STATE) as place:
         weights.write_weights(
             place,
             {name: np.asarray(variable.value) for name, variable in optimizer.variables.items()},
@@ -182,12 +187,45 @@ def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
         InputError: The folder is of another model.
     """
     saved = weights.read_weights_folder(folder)
-    if set(saved.arrays) != set(variables):
-        odd = sorted(set(saved.arrays) ^ set(variables))[0]
-        raise InputError(f"{folder} is of another model: only one of the two has {odd}.")
+    for name in sorted({*saved.arrays, *variables}):
+        if name not in saved.arrays or name not in variables:
+            raise InputError(f"{folder} is of another model: only one of the two has {name}.")
+        if saved.arrays[name].shape != tuple(variables[name].shape):
+            raise InputError(
+                f"{folder} is of another model: {name} has the shape {saved.arrays[name].shape} "
+                f"there, {tuple(variables[name].shape)} here."
+            )
     for name, variable in variables.items():
         variable.assign(saved.arrays[name])
     return int(saved.extra["step"])
+
+
+def check_model(folder: str, model: ModelDescription) -> None:
+    """Checks that a checkpoint is of this model, tokenizer and labels.
+
+    Args:
+        folder: A checkpoint.
+        model: What it is to be used as.
+
+    Raises:
+        InputError: A fact differs; it is named with both values.
+    """
+    facts = read_json(os.path.join(folder, weights.FACTS_FILE))
+    now = {"do_lower_case": model.do_lower_case, **model.extra}
+    if model.vocabulary is not None:
+        now["vocabulary_sha256"] = weights.vocabulary_sha256(model.vocabulary)
+    now = {key: value for key, value in now.items() if value is not None}
+    config = read_json(os.path.join(folder, weights.CONFIG_FILE))
+    before = {
+        **{key: config.get(key) for key in model.config},
+        **{key: facts.get(key) for key in now},
+    }
+    found = first_difference(before, {**model.config, **now})
+    if found:
+        name, old, new = found
+        raise InputError(
+            f"{folder} was trained with {name}={old!r}, but {name}={new!r} is asked for."
+        )
 
 
 def _checksums(folder: str) -> dict[str, str]:
@@ -204,10 +242,3 @@ def _damaged_file(folder: str) -> str | None:
     except (InputError, KeyError):
         return _STATE
     return None
-
-
-def _remove(path: str) -> None:
-    if tf.io.gfile.isdir(path):
-        tf.io.gfile.rmtree(path)
-    else:
-        tf.io.gfile.remove(path)

@@ -105,6 +105,9 @@ class Stepper:
             self._config.num_warmup_steps,
         )
         context.merge_call(self._update, args=(clipped, rate, finite))
+        # A step that is left out counts in no mean.
+        sums = {name: tf.where(finite, value, 0.0) for name, value in sums.items()}
+        counts = {name: tf.where(finite, value, 0.0) for name, value in counts.items()}
         extra = {
             "gradient_norm": tf.where(finite, norm, 0.0),
             "skipped": tf.cast(~finite, tf.float32),

@@ -1,6 +1,7 @@
 """What a run reports: TensorBoard events and the same scalars as JSON lines."""
 
 import json
+import math
 import os
 from collections.abc import Mapping
 
@@ -37,7 +38,8 @@ class Summaries:
         with self._writers[kind].as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
-        self._lines.append(json.dumps({"step": step, "kind": kind, **values}))
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        self._lines.append(json.dumps({"step": step, "kind": kind, **finite}))
 
     def flush(self) -> None:
         """Brings all entries to the files."""

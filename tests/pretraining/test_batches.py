@@ -70,6 +70,29 @@ def test_another_vocabulary_is_refused_with_both_values(tmp_path):
         data.check_vocabulary([path], 100, "b" * 64)
 
 
+def test_another_casing_is_refused(tmp_path):
+    path = write(tmp_path / "a.tfrecord", 0, 1)
+    (tmp_path / "a.manifest.json").write_text(json.dumps({"do_lower_case": False}))
+    data.check_vocabulary([path], 100, None, False)
+    with pytest.raises(InputError, match=r"made with do_lower_case=False"):
+        data.check_vocabulary([path], 100, None, True)
+
+
+def test_ids_beyond_the_vocabulary_are_refused(tmp_path):
+    path = write(tmp_path / "a.tfrecord", 8, 1)
+    data.check_ids([path], 9)
+    with pytest.raises(InputError, match=r"the id 8 in input_ids, but the model's vocab_size is 8"):
+        data.check_ids([path], 8)
+
+
+def test_other_records_have_another_fingerprint(tmp_path):
+    paths = [write(tmp_path / "a", 0, 7), write(tmp_path / "b", 7, 5)]
+    before = data.fingerprint(paths)
+    assert data.fingerprint(paths[:1]) != before
+    write(tmp_path / "b", 7, 6)
+    assert data.fingerprint(paths) != before
+
+
 def test_no_record_is_refused(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(b""))
     with pytest.raises(InputError, match=r"a\.gz holds no record"):

@@ -70,6 +70,13 @@ def test_run_classifier(folder):
         ("Unknown command line flag 'learn'",): {"learn": "1"},
         ("--use_tpu=true was given",): {"use_tpu": "true"},
         ("Nothing to do",): {"do_train": "false", "do_eval": "false"},
+        ("The batch must be at least 1. Received: 0",): {"train_batch_size": "0"},
+        ("num_train_epochs must be above 0. Received: inf",): {"num_train_epochs": "inf"},
+        ("eval_batch_size must be at least 1. Received: 0",): {"eval_batch_size": "0"},
+        ("at least two labels, each once. Received: 0, 1, 1",): {
+            "task_name": "custom",
+            "labels": "0,1,1",
+        },
         ("holds no checkpoint",): {"do_train": "false"},
     }
     results = run_main("run_scripts.run_classifier", *(command(**case) for case in cases.values()))

@@ -1,6 +1,7 @@
 """Runs: batches cut in any way give the same, continued runs end as undisturbed ones."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -41,7 +42,7 @@ class Regression:
         return sums["loss"] / counts["weight"]
 
     def metrics(self, sums, counts):
-        return {"loss": sums["loss"] / counts["weight"]}
+        return {"loss": sums["loss"] / (counts["weight"] or math.nan)}
 
 
 NOISE = 0.1
@@ -75,14 +76,15 @@ def run(folder, stop_at=None, overwrite=False, **changes):
     return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
 
 
-@pytest.mark.parametrize("stop_at", [1, 7, 10])
-def test_a_stopped_run_ends_as_an_undisturbed_one(tmp_path, stop_at):
+@pytest.mark.parametrize(("stop_at", "place"), [(1, ""), (7, ""), (10, ""), (10, "ram://")])
+def test_a_stopped_run_ends_as_an_undisturbed_one(tmp_path, stop_at, place):
     expected = run(tmp_path / "whole")
+    parts = f"{place}{tmp_path}/parts"
     with pytest.raises(SystemExit) as stopped:
-        run(tmp_path / "parts", stop_at=stop_at)
+        run(parts, stop_at=stop_at)
     assert stopped.value.code == 128 + signal.SIGTERM
-    assert state.latest(str(tmp_path / "parts")).endswith(f"step-{stop_at:08d}")
-    found = run(tmp_path / "parts")
+    assert state.latest(parts).endswith(f"step-{stop_at:08d}")
+    found = run(parts)
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value)
 
@@ -122,28 +124,105 @@ def test_a_step_without_finite_gradient_changes_nothing(tmp_path, capsys):
     trainer.train(poisoned())
     np.testing.assert_array_equal(trainer.objective.variables["kernel"].numpy(), before)
     last = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])
-    assert last["skipped_steps"] == 3
+    assert last["skipped_steps"] == 3 and last["loss"] is None
 
 
-REPLICAS = """
-import sys, numpy as np, tensorflow as tf
+def test_using_a_checkpoint_as_another_model_is_refused(tmp_path):
+    run(tmp_path)
+    for other, message in (
+        (ModelDescription({**CONFIG, "hidden_size": 8}), "hidden_size=4, but hidden_size=8"),
+        (ModelDescription(CONFIG, extra={"labels": ["b"]}), r"labels=None, but labels=\['b'\]"),
+    ):
+        trainer = Trainer(Regression, other, training_config(), RuntimeConfig(), str(tmp_path))
+        with pytest.raises(InputError, match=message):
+            trainer.load_newest()
+    trainer = Trainer(
+        Regression, ModelDescription(CONFIG), training_config(), RuntimeConfig(), str(tmp_path)
+    )
+    assert trainer.load_newest() == 20
+
+
+def test_a_damaged_record_is_said(tmp_path):
+    path = str(tmp_path / "records")
+    with tf.io.TFRecordWriter(path) as writer:
+        for _ in range(100):
+            writer.write(np.ones(3, np.float32).tobytes())
+    with open(path, "r+b") as file:
+        file.seek(2010)
+        file.write(b"damage")
+
+    def parse(record):
+        x = tf.io.decode_raw(record, tf.float32)
+        return {"x": tf.reshape(x, [-1, 3]), "y": x[:, 0], "w": x[:, 0]}
+
+    dataset = tf.data.TFRecordDataset(path).repeat().batch(8).map(parse)
+    model = ModelDescription(CONFIG)
+    trainer = Trainer(Regression, model, training_config(), RuntimeConfig(), str(tmp_path / "run"))
+    with pytest.raises(InputError, match="A record cannot be read after step"):
+        trainer.train(dataset)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (TrainingConfig, "global_batch_size", 0),
+        (TrainingConfig, "learning_rate", float("nan")),
+        (TrainingConfig, "num_warmup_steps", 21),
+        (TrainingConfig, "seed", -1),
+        (RuntimeConfig, "eval_steps", -1),
+        (RuntimeConfig, "log_steps", 0),
+    ],
+)
+def test_configs_that_cannot_be_are_refused(kind, field, value):
+    make = training_config if kind is TrainingConfig else RuntimeConfig
+    with pytest.raises(InputError, match=f"{field} must be"):
+        make(**{field: value})
+
+
+TWO_REPLICAS = """
+import json, sys, numpy as np, tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.path[:0] = sys.argv[1:2]
+sys.path.insert(0, sys.argv[1])
 import test_runs as t
-t.NOISE = 0.0
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.loop import Trainer
-model, found = t.ModelDescription(t.CONFIG), []
-for kind in ("one_device", "mirrored"):
-    runtime = RuntimeConfig(distribution_strategy=kind)
-    trainer = Trainer(t.Regression, model, t.training_config(), runtime, f"{sys.argv[2]}/{kind}")
+
+def train(objective, kind):
+    runtime = RuntimeConfig(distribution_strategy=kind, log_steps=1)
+    folder = f"{sys.argv[2]}/{kind}"
+    model = t.ModelDescription(t.CONFIG)
+    trainer = Trainer(objective, model, t.training_config(), runtime, folder)
     trainer.train(t.data())
-    found.append(trainer.objective.variables["kernel"].numpy())
-np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+    lines = [json.loads(line) for line in open(f"{folder}/metrics.jsonl")]
+    return trainer.objective.variables["kernel"].numpy(), lines
+"""
+SAME_RESULT = """
+t.NOISE = 0.0
+(one, one_lines), (two, two_lines) = (train(t.Regression, k) for k in ("one_device", "mirrored"))
+np.testing.assert_allclose(one, two, rtol=1e-5)
+for a, b in zip(one_lines, two_lines, strict=True):
+    np.testing.assert_allclose(a["loss"], b["loss"], rtol=1e-4)
+    np.testing.assert_allclose(a["gradient_norm"], b["gradient_norm"], rtol=1e-4)
+"""
+OTHER_SEEDS = """
+class Noise(t.Regression):
+    def sums(self, batch, training, seed=None):
+        drawn = tf.random.stateless_normal([], seed)
+        return {**super().sums(batch, training, seed), "sum": drawn, "squares": drawn**2}
+
+    def metrics(self, sums, counts):
+        # The square of the difference of the two replicas' draws.
+        return {"loss": 0.0, "difference": 2 * sums["squares"] - sums["sum"] ** 2}
+
+differences = [line["difference"] for line in train(Noise, "mirrored")[1]]
+assert len(differences) == 20 and min(differences) > 0, differences
+assert len(set(differences)) == 20, differences
 """
 
 
-def test_two_replicas_give_what_one_gives(tmp_path):
+@pytest.mark.parametrize("script", [SAME_RESULT, OTHER_SEEDS], ids=["same_result", "other_seeds"])
+def test_two_replicas(tmp_path, script):
     here = os.path.dirname(__file__)
-    subprocess.run([sys.executable, "-c", REPLICAS, here, str(tmp_path)], check=True)
+    command = [sys.executable, "-c", TWO_REPLICAS + script, here, str(tmp_path)]
+    subprocess.run(command, check=True)

@@ -1,5 +1,6 @@
 """Loss of a classifier."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,10 +46,8 @@ class ClassificationObjective:
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
         """Loss and accuracy."""
-        return {
-            "loss": sums["loss"] / counts["examples"],
-            "accuracy": sums["correct"] / counts["examples"],
-        }
+        examples = counts["examples"] or math.nan
+        return {"loss": sums["loss"] / examples, "accuracy": sums["correct"] / examples}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """`logits` and `probabilities`, float32 [B, labels]."""

@@ -10,6 +10,7 @@ import sklearn.metrics
 
 from bert_tf import features, files
 from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.glue.objective import ClassificationObjective
 from bert_tf.tasks.glue.reading import (
@@ -114,7 +115,14 @@ def custom(
         text_b_column: Column of the second of the pair, or None.
         label_column: Column of the label; a test file need not have it.
         labels: The labels there are.
+
+    Raises:
+        InputError: There are fewer than two labels, or one twice.
     """
+    if len(set(labels)) < max(2, len(labels)):
+        raise InputError(
+            f"A classifier needs at least two labels, each once. Received: {', '.join(labels)}."
+        )
 
     def read_split(data_dir: str, split: str) -> list[TextExample]:
         label = None if split == "test" else label_column

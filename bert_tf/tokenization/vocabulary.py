@@ -12,6 +12,7 @@ from bert_tf.errors import InputError
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # WordPiece encodes a length in 8 bits.
 _MAX_TOKEN_BYTES = 256
+_PADDING = 128
 
 
 def load_vocabulary(path: str) -> list[str]:
@@ -71,10 +72,12 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
 def check_size(tokens: Sequence[str], vocab_size: int, source: str = "the vocabulary") -> None:
     """Checks a vocabulary against the `vocab_size` of a model.
 
+    A model may have up to 127 entries more: some pad their tables to a multiple of 8 or 128.
+
     Raises:
         InputError: They differ; both are named.
     """
-    if len(tokens) != vocab_size:
+    if not 0 <= vocab_size - len(tokens) < _PADDING:
         raise InputError(
             f"{source} has {len(tokens)} entries, the model's vocab_size is {vocab_size}. Take the "
             f"vocab.txt that the model was trained with."

@@ -85,8 +85,10 @@ def test_released_files(test_data, name, size, cls_id):
 
 def test_size_that_does_not_fit():
     check_size(GOOD, 7)
-    with pytest.raises(InputError, match=r"7 entries.*vocab_size is 9"):
-        check_size(GOOD, 9)
+    check_size(GOOD, 128)
+    for size in (6, 135):
+        with pytest.raises(InputError, match=rf"7 entries.*vocab_size is {size}"):
+            check_size(GOOD, size)
 
 
 def test_casing_that_does_not_fit():

@@ -74,15 +74,36 @@ def test_custom_formats_agree(tmp_path, suffix):
 
 def test_custom_csv_keeps_line_breaks_in_quotes(tmp_path):
     folder = write(tmp_path, "dev.csv", 'sentence,label\n"one\ntwo",a\n')
-    task = glue.custom("sentence", None, "label", ["a"])
+    task = glue.custom("sentence", None, "label", ["a", "b"])
     assert task.read(folder, "dev") == [TextExample("one\ntwo", None, "a")]
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv"])
+def test_custom_takes_texts_of_any_length(tmp_path, suffix):
+    mark = "\t" if suffix == "tsv" else ","
+    text = "word " * 50_000  # above 131,072 characters, where the csv module stops of itself
+    folder = write(tmp_path, f"dev.{suffix}", f"sentence{mark}label\n{text}{mark}a\n")
+    task = glue.custom("sentence", None, "label", ["a", "b"])
+    assert task.read(folder, "dev") == [TextExample(text, None, "a")]
+
+
+def test_custom_tsv_ends_a_row_at_a_line_feed_only(tmp_path):
+    folder = write(tmp_path, "dev.tsv", 'sentence\tlabel\r\none\rtwo "\ta\r\n\r\n"\ta\r\n')
+    task = glue.custom("sentence", None, "label", ["a", "b"])
+    assert task.read(folder, "dev") == [
+        TextExample('one\rtwo "', None, "a"),
+        TextExample('"', None, "a"),
+    ]
 
 
 def test_a_test_file_needs_no_label(tmp_path):
     folder = write(tmp_path, "test.tsv", "sentence\nhello\n")
-    assert glue.custom("sentence", None, "label", ["a"]).read(folder, "test") == [
+    assert glue.custom("sentence", None, "label", ["a", "b"]).read(folder, "test") == [
         TextExample("hello")
     ]
+
+
+OWN = glue.custom("s", None, "label", ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -91,11 +112,15 @@ def test_a_test_file_needs_no_label(tmp_path):
         (glue.SST2, "dev.tsv", "sentence\tlabel\nfine\t2\n", r"line 2: .* '2' is not one of"),
         (glue.MRPC, "dev.tsv", "a\tb\nx\ty\n", r"line 2: 2 columns, but column 5 is needed"),
         (glue.SST2, "dev.tsv", "sentence\tlabel\nonly\n", r"line 2: 1 columns"),
-        (glue.custom("s", None, "label", ["a"]), "dev.tsv", "t\tlabel\nx\ta\n", r"no column 's'"),
-        (glue.custom("s", None, "label", ["a"]), "dev.tsv", "s\tlabel\nx\tb\n", r"line 2: .* 'b'"),
-        (glue.custom("s", None, "label", ["a"]), "dev.jsonl", '{"s": 1', r"line 1 is not JSON"),
-        (glue.custom("s", None, "label", ["a"]), "dev.jsonl", "[1]", r"a JSON object is needed"),
-        (glue.custom("s", None, "label", ["a"]), "dev.txt", "x", r"has none of dev.tsv, dev.csv"),
+        (OWN, "dev.tsv", "t\tlabel\nx\ta\n", r"no column 's'"),
+        (OWN, "dev.tsv", "s\tlabel\nx\tc\n", r"line 2: .* 'c'"),
+        (OWN, "dev.tsv", "s\tlabel\nx\n", r"line 2: no column 'label'"),
+        (OWN, "dev.csv", 's,label\n"\n",a\nx,c\n', r"line 4: .* 'c'"),
+        (OWN, "dev.csv", "s,label\nx\ry,a\n", r"line 2 is not CSV: new-line"),
+        (OWN, "dev.csv", 's,label\n\n"x,a\ny,a\n', r"line 3 is not CSV: .* end of"),
+        (OWN, "dev.jsonl", '{"s": 1', r"line 1 is not JSON"),
+        (OWN, "dev.jsonl", "[1]", r"a JSON object is needed"),
+        (OWN, "dev.txt", "x", r"has none of dev.tsv, dev.csv"),
     ],
 )  # fmt: skip
 def test_bad_files_are_named(tmp_path, task, name, text, message):

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import io
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -122,14 +121,35 @@ def _rows(path: str) -> Iterator[tuple[int, dict[str, str]]]:
             if line.strip():
                 yield number, _json_object(line, path, number)
         return
-    tab = path.endswith(".tsv")
-    reader = csv.DictReader(
-        io.StringIO("\n".join(_lines(path)), newline=""),
-        delimiter="\t" if tab else ",",
-        quoting=csv.QUOTE_NONE if tab else csv.QUOTE_MINIMAL,
-    )
-    for row in reader:
-        yield reader.line_num, row
+    lists = _comma_separated(path) if path.endswith(".csv") else _tab_separated(path)
+    _, header = next(lists, (1, []))
+    for number, fields in lists:
+        yield number, dict(zip(header, fields, strict=False))
+
+
+def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
+    """As GLUE's files: a quote is an ordinary character, and so is a carriage return inside."""
+    for number, line in enumerate(_lines(path), start=1):
+        line = line.removesuffix("\r")
+        if line:
+            yield number, line.split("\t")
+
+
+def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows that may span lines, each with the number of its first."""
+    csv.field_size_limit(2**31 - 1)  # of the process; a field is as long as its text
+    reader = csv.reader((f"{line}\n" for line in _lines(path)), strict=True)
+    first = 1
+    try:
+        for fields in reader:
+            if fields:
+                yield first, fields
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {first} is not CSV: {str(error).split(' - ')[0]}. A field with a comma, "
+            "a quote or a line break stands in quotes, and a quote inside is doubled."
+        ) from error
 
 
 def _lines(path: str) -> list[str]:

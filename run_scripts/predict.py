@@ -4,15 +4,16 @@
     python run_scripts/predict.py --model=/models/mine --input_file=texts.txt
     cat texts.txt | python run_scripts/predict.py --model=/models/mine --format=jsonl
 
-A line is a text; where the model takes pairs, the two are separated by " ||| " or a tab. Prints a
-line for each: the label, its probability, and the text; with --format=jsonl an object with the
-probabilities of all labels.
+A line is a text, an empty one too; where the model takes pairs, the two are separated by " ||| " or
+a tab. Prints a line for each: the label, its probability, and the text; with --format=jsonl an
+object with the probabilities of all labels.
 """
 
+import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,17 @@ def main() -> None:
     folder = newest_version(FLAGS.model)
     facts = json.loads(files.read_text(os.path.join(folder, "assets.extra", "weights.json")))
     signature = tf.saved_model.load(folder).signatures["serving_default"]
-    batch: list[str] = []
-    for text in texts():
-        batch.append(text)
+    batch: list[tuple[str, list[str]]] = []
+    number = 0
+    for number, text in enumerate(texts(), start=1):
+        batch.append((text, split_pair(text, number) if facts["pair"] else [text]))
         if len(batch) == FLAGS.batch_size:
             answer(signature, facts, batch)
             batch = []
     if batch:
         answer(signature, facts, batch)
+    if not number:
+        raise InputError(f"No text was given: {FLAGS.input_file or 'stdin'} is empty.")
 
 
 def newest_version(folder: str) -> str:
@@ -63,26 +67,40 @@ def newest_version(folder: str) -> str:
 
 
 def texts() -> Iterator[str]:
-    """The texts to answer, from --text, --input_file or stdin, without empty lines."""
+    """The texts to answer, from --text, --input_file or stdin: lines, without their ends.
+
+    Raises:
+        InputError: The file is missing, or there is text that is not UTF-8 (the line is named).
+    """
     if FLAGS.text:
         yield from FLAGS.text
         return
-    lines = files.read_text(FLAGS.input_file).split("\n") if FLAGS.input_file else sys.stdin
-    for line in lines:
-        line = line.rstrip("\r\n")
-        if line:
-            yield line
-
-
-def answer(signature: Any, facts: dict[str, Any], batch: list[str]) -> None:
-    """Prints what the model says of each text."""
-    if facts["pair"]:
-        pairs = [split_pair(text) for text in batch]
-        first, second = (tf.constant(list(column)) for column in zip(*pairs, strict=True))
-        outputs = signature(text_a=first, text_b=second)
+    if FLAGS.input_file:
+        lines: Iterable[str] = io.StringIO(files.read_text(FLAGS.input_file), newline="\n")
     else:
-        outputs = signature(text=tf.constant(batch))
-    for text, row in zip(batch, outputs["probabilities"].numpy(), strict=True):
+        lines = stdin_lines()
+    for line in lines:
+        yield line.removesuffix("\n").removesuffix("\r")
+
+
+def stdin_lines() -> Iterator[str]:
+    """Lines of stdin as they come, UTF-8 in any locale."""
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"stdin is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. Convert it "
+                "first."
+            ) from error
+
+
+def answer(signature: Any, facts: dict[str, Any], batch: list[tuple[str, list[str]]]) -> None:
+    """Prints what the model says of each line, given with the one or two texts in it."""
+    names = ["text_a", "text_b"] if facts["pair"] else ["text"]
+    columns = zip(*(parts for _, parts in batch), strict=True)
+    outputs = signature(**{n: tf.constant(c) for n, c in zip(names, columns, strict=True)})
+    for (text, _), row in zip(batch, outputs["probabilities"].numpy(), strict=True):
         label = facts["labels"][int(np.argmax(row))]
         if FLAGS.format == "jsonl":
             values = {name: float(value) for name, value in zip(facts["labels"], row, strict=True)}
@@ -92,8 +110,12 @@ def answer(signature: Any, facts: dict[str, Any], batch: list[str]) -> None:
             print(f"{label}\t{row.max():.4f}\t{text}")
 
 
-def split_pair(text: str) -> list[str]:
+def split_pair(text: str, number: int) -> list[str]:
     """The two texts of a line.
+
+    Args:
+        text: The line.
+        number: Its number, counted from 1.
 
     Raises:
         InputError: There is no separator in it.
@@ -101,7 +123,9 @@ def split_pair(text: str) -> list[str]:
     for separator in (" ||| ", "\t"):
         if separator in text:
             return text.split(separator, maxsplit=1)
-    raise InputError(f'The model takes pairs, "one ||| other". Received: {text[:60]!r}.')
+    raise InputError(
+        f'Text {number}: the model takes pairs, "one ||| other". Received: {text[:60]!r}.'
+    )
 
 
 def run() -> None:

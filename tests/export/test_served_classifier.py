@@ -1,18 +1,20 @@
 """An exported classifier answers in a process that knows nothing of this project."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from mains import run_main
+from mains import assert_refused, run_main
 
 from bert_tf.config import BertConfig
 from bert_tf.export import saved_model
 from bert_tf.modeling import BertClassifier, variables_by_name
 from bert_tf.weights import write_weights
 
+ROOT = pathlib.Path(__file__).parents[2]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abc")]
 TEXTS = ["a b", "", "Abc défg h zzz", "a " * 50]
 CONFIG = BertConfig(
@@ -74,20 +76,46 @@ def test_padding_and_batching_do_not_change_an_answer(checkpoint):
 
 def test_predict_prints_the_same(checkpoint, tmp_path):
     live = saved_model.load_classifier(checkpoint)
-    folder = str(tmp_path / "served")
-    saved_model.export(checkpoint, folder)
-    line = "a b ||| c" if live.pair else "a b"
-    expected = live.classify(["a b"], ["c"] if live.pair else None)["probabilities"].numpy()[0]
-    (tmp_path / "lines").write_text(f"{line}\n\n{line}\n")
-    plain, json_lines = run_main(
+    folder = saved_model.export(checkpoint, str(tmp_path / "served"))
+    line, empty = ("a b ||| c", " ||| ") if live.pair else ("a b", "")
+    second = ["c", "", "c", ""] if live.pair else None
+    expected = live.classify(["a b", "", "a b", ""], second)["probabilities"].numpy()
+    lines = [line, empty, line, empty]
+    (tmp_path / "lines").write_text("\n".join(lines) + "\n")
+    (tmp_path / "blank").write_text("a\tb\n\nb\ta")
+    (tmp_path / "nothing").write_text("")
+    several = [f"--input_file={tmp_path}/lines", "--format=jsonl", "--batch_size=3"]
+    plain, json_lines, blank, empty_file, empty_stdin = run_main(
         "run_scripts.predict",
-        [f"--model={folder}", f"--text={line}"],
-        [f"--model={folder}/1", f"--input_file={tmp_path}/lines", "--format=jsonl"],
+        [f"--model={tmp_path}/served", f"--text={line}"],
+        [f"--model={folder}", *several],
+        [f"--model={folder}", f"--input_file={tmp_path}/blank"],
+        [f"--model={folder}", f"--input_file={tmp_path}/nothing"],
+        [f"--model={folder}"],
     )
     label, probability, text = plain.out.rstrip("\n").split("\t")
-    assert (label, text) == (["x", "y", "ž"][expected.argmax()], line)
-    assert float(probability) == pytest.approx(expected.max(), abs=1e-4)
+    assert (label, text) == (["x", "y", "ž"][expected[0].argmax()], line)
+    assert float(probability) == pytest.approx(expected[0].max(), abs=1e-4)
     records = [json.loads(row) for row in json_lines.out.splitlines()]
-    assert len(records) == 2
-    found = [records[0]["probabilities"][name] for name in ("x", "y", "ž")]
+    assert [record["text"] for record in records] == lines
+    found = [[record["probabilities"][name] for name in ("x", "y", "ž")] for record in records]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert_refused(empty_file, "No text was given", f"{tmp_path}/nothing is empty")
+    assert_refused(empty_stdin, "No text was given", "stdin is empty")
+    if live.pair:
+        assert_refused(blank, "Text 2: the model takes pairs", "one ||| other")
+    else:
+        answered = [row.split("\t", 2)[2] for row in blank.out.splitlines()]
+        assert answered == ["a\tb", "", "b\ta"]
+
+
+@pytest.mark.parametrize("checkpoint", [False], indirect=True, ids=["text"])
+def test_predict_names_the_line_of_stdin_that_is_not_utf8(checkpoint, tmp_path):
+    folder = saved_model.export(checkpoint, str(tmp_path / "served"))
+    done = subprocess.run(
+        [sys.executable, "-m", "run_scripts.predict", f"--model={folder}"],
+        input="a\r\n\nb\ncafé".encode("latin-1"), capture_output=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 2
+    last = done.stderr.decode().splitlines()[-1]
+    assert last.startswith("error: stdin is not UTF-8: byte 0xe9 in line 4.")

@@ -1,4 +1,4 @@
-"""Who may import whom, as docs/architecture.md says it; no cycles; flags only in mains."""
+"""Who may import whom, as CONTRIBUTING.md says it; no cycles; flags only in mains."""
 
 import ast
 import graphlib

@@ -98,7 +98,7 @@ def replacing(path: str) -> Iterator[str]:
             if gfile.isdir(temporary) and gfile.exists(path):
                 gfile.rename(path, f"{temporary}.old")
             gfile.rename(temporary, path, overwrite=True)
-            _sync(folder or ".")
+            _sync_entry(folder or ".")
     except BaseException:
         if gfile.exists(f"{temporary}.old") and not gfile.exists(path):
             gfile.rename(f"{temporary}.old", path)
@@ -173,13 +173,20 @@ def _sync(path: str) -> None:
     """Brings a file, or a folder and the files in it, to disk, where the file system has fsync."""
     if "://" in path:
         return
-    inside = [os.path.join(path, name) for name in os.listdir(path)] if os.path.isdir(path) else []
-    for each in [*(file for file in inside if os.path.isfile(file)), path]:
-        descriptor = os.open(each, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    for folder, _, names in os.walk(path):
+        for name in names:
+            _sync_entry(os.path.join(folder, name))
+    _sync_entry(path)
+
+
+def _sync_entry(path: str) -> None:
+    if "://" in path:
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def expand(patterns: str | Iterable[str], what: str = "input") -> list[str]:

@@ -90,11 +90,11 @@ class Stepper:
             tf.random.experimental.stateless_fold_in((self._config.seed, 0), step), replica
         )
         counts = _total(self._objective.counts(part), context)
-        sums, gradients = self._gradients(part, counts, seed)
+        sums, gradients, squares = self._gradients(part, counts, seed)
         sums = _total(sums, context)
         names = [name for name, gradient in gradients.items() if gradient is not None]
         summed = context.all_reduce("SUM", [gradients[name] for name in names])
-        norm = tf.linalg.global_norm(summed)
+        norm = _norm(dict(zip(names, summed, strict=True)), _total(squares, context))
         finite = tf.math.is_finite(norm)
         scale = self._config.clip_norm / tf.maximum(norm, self._config.clip_norm)
         clipped = {name: value * scale for name, value in zip(names, summed, strict=True)}
@@ -117,14 +117,29 @@ class Stepper:
 
     def _gradients_eager(
         self, batch: Tensors, counts: Tensors, seed: Any
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Sums, gradients, and the sums of squares of the gradients that came as single rows.
+
+        The released code takes the norm that it clips by over the rows that a table's lookup
+        gives, before those of a repeated word are added. Where a table has another use too, as
+        under the masked-LM head, its gradient comes whole and there are no rows.
+        """
         variables = self._objective.variables
         with tf.GradientTape() as tape:
             sums = self._objective.sums(batch, training=True, seed=seed)
             loss = self._objective.loss(sums, counts)
-        gradients = tape.gradient(loss, [variable.value for variable in variables.values()])
-        dense = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
-        return sums, dict(zip(variables, dense, strict=True))
+        found = tape.gradient(loss, [variable.value for variable in variables.values()])
+        gradients = dict(zip(variables, found, strict=True))
+        squares = {
+            name: tf.reduce_sum(gradient.values**2)
+            for name, gradient in gradients.items()
+            if isinstance(gradient, tf.IndexedSlices)
+        }
+        dense = {
+            name: None if gradient is None else tf.convert_to_tensor(gradient)
+            for name, gradient in gradients.items()
+        }
+        return sums, dense, squares
 
     def _update(
         self, strategy: tf.distribute.Strategy, gradients: Tensors, rate: Any, finite: Any
@@ -143,9 +158,15 @@ class Stepper:
         return self._objective.sums(batch, training=False), self._objective.counts(batch)
 
 
+def _norm(gradients: Tensors, squares: Tensors) -> Any:
+    """The norm of all gradients together, of those in `squares` as it is given there."""
+    whole = [gradient for name, gradient in gradients.items() if name not in squares]
+    return tf.sqrt(tf.linalg.global_norm(whole) ** 2 + sum(squares.values()))
+
+
 def _total(values: Tensors, context: Any) -> dict[str, Any]:
     """Sums of scalars over the replicas, in one reduction."""
-    if context.num_replicas_in_sync == 1:
+    if context.num_replicas_in_sync == 1 or not values:
         return dict(values)
     stacked = context.all_reduce("SUM", tf.stack(list(values.values())))
     return dict(zip(values, tf.unstack(stacked, num=len(values)), strict=True))

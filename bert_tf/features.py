@@ -1,6 +1,6 @@
 """THE table of record features, and the one encoder and parser of TFRecord examples.
 
-Imports `errors`; TensorFlow inside functions. Shape letters: B batch, S sequence length,
+Imports `errors` and `wire_format`; TensorFlow inside functions. Shape letters: B batch, S sequence length,
 P predictions per sequence.
 """
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import wire_format
 from bert_tf.errors import InputError
 
 
@@ -60,7 +61,8 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
     """Serializes a batch of examples.
 
     Args:
-        columns: For each feature of the table, an array [B, ...] of its shape behind the batch.
+        columns: For each feature of the table, an array [B, ...] of its shape behind the batch,
+            of any integer type where the table says int64.
         table: The features to write.
 
     Returns:
@@ -69,33 +71,13 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
     Raises:
         ValueError: A column is missing or has another number of examples.
     """
-    import tensorflow as tf
-
-    def message(kind: str, field: str, value: Any) -> Any:
-        counts = tf.fill([tf.shape(value)[0], 1], tf.shape(value)[1])
-        return tf.io.encode_proto(counts, [value], [field], f"tensorflow.{kind}")
-
-    entries = []
-    for feature in table:
-        if feature.name not in columns:
-            raise ValueError(f"The column {feature.name} is missing; have {sorted(columns)}.")
-        array = np.asarray(columns[feature.name], feature.dtype)
-        array = array.reshape(len(array), -1)
-        if feature.dtype == "int64":
-            value = message("Feature", "int64_list", message("Int64List", "value", array)[:, None])
-        else:
-            value = message("Feature", "float_list", message("FloatList", "value", array)[:, None])
-        key = tf.fill([len(array), 1], feature.name)
-        entries.append(
-            tf.io.encode_proto(
-                tf.ones([len(array), 2], tf.int32),
-                [key, value[:, None]],
-                ["key", "value"],
-                "tensorflow.Features.FeatureEntry",
-            )
+    counts = {name: len(values) for name, values in columns.items()}
+    missing = [feature.name for feature in table if feature.name not in columns]
+    if missing or len({counts[feature.name] for feature in table}) > 1:
+        raise ValueError(
+            f"Each of {[f.name for f in table]} needs as many rows. Received: {counts}."
         )
-    features = message("Features", "feature", tf.stack(entries, axis=1))
-    return list(message("Example", "features", features[:, None]).numpy())
+    return wire_format.encode([(f.name, f.dtype, np.asarray(columns[f.name])) for f in table])
 
 
 def parser(table: Table, sizes: Mapping[str, int], names: Mapping[str, str] | None = None) -> Any:

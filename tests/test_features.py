@@ -84,3 +84,41 @@ def test_missing_feature_is_named():
 def test_a_record_that_is_no_example_is_named():
     with pytest.raises(InputError, match=r"a\.tfrecord holds a record that is not"):
         features.names_in(b"\xff\xff\xff", features.PRETRAINING, SIZES, "a.tfrecord")
+
+
+def test_columns_of_different_lengths_are_refused():
+    data = columns(3)
+    data["input_ids"] = data["input_ids"][:2]
+    with pytest.raises(ValueError, match="'input_ids': 2"):
+        features.encode(data, features.PRETRAINING)
+
+
+@pytest.mark.parametrize("largest", [1, 127, 128, 16383, 16384, 30521, 2**31 - 1, 2**62, -1])
+def test_bytes_are_those_of_tensorflow(largest):
+    rng = np.random.default_rng(0)
+    low, high = min(largest, 0), max(largest, 0)
+    columns = {
+        "input_ids": rng.integers(low, high, (50, 16), endpoint=True),
+        "input_mask": rng.integers(0, 2, (50, 16)) > 0,
+        "segment_ids": np.zeros((50, 16), np.int32),
+        "masked_lm_positions": rng.integers(0, 300, (50, 4), dtype=np.uint16),
+        "masked_lm_ids": np.full((50, 4), largest),
+        "masked_lm_weights": rng.random((50, 4)) > 0.5,
+        "next_sentence_labels": np.arange(50)[:, None],
+    }
+    kinds = {feature.name: feature.dtype for feature in features.PRETRAINING}
+    expected = []
+    for i in range(50):
+        feature = {
+            name: tf.train.Feature(
+                float_list=tf.train.FloatList(value=value[i].astype(kinds[name]).tolist())
+            )
+            if name == "masked_lm_weights"
+            else tf.train.Feature(
+                int64_list=tf.train.Int64List(value=value[i].astype(kinds[name]).tolist())
+            )
+            for name, value in columns.items()
+        }
+        expected.append(tf.train.Example(features=tf.train.Features(feature=feature)))
+    made = features.encode(columns, features.PRETRAINING)
+    assert [tf.train.Example.FromString(record) for record in made] == expected

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import features
-from data_prep.pretraining_data import corpus, encoding, masking, pairing, reading, stats
+from data_prep.pretraining_data import corpus, masking, pairing, reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import shards, shuffling
 
@@ -113,7 +113,7 @@ def encoded(
         counted.truncated = int((batch["trimmed"] > 0).sum())
         counted.trimmed_tokens = int(batch["trimmed"].sum())
         counts.append(counted)
-        yield encoding.encode(columns, features.PRETRAINING)
+        yield features.encode(columns, features.PRETRAINING)
 
 
 def row_dtype(config: RecordsConfig) -> np.dtype:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.errors import InputError
-from data_prep.pretraining_data import auditing, encoding, reading
+from data_prep.pretraining_data import auditing, reading
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import local
 from data_prep.runners import records as records_reading
@@ -550,35 +550,3 @@ def test_records_of_the_model_garden_are_read(tmp_path, vocab_file):
 
 
 # Serializing ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("largest", [1, 127, 128, 16383, 16384, 30521, 2**31 - 1, 2**62, -1])
-def test_bytes_are_those_of_tensorflow(largest):
-    rng = np.random.default_rng(0)
-    low, high = min(largest, 0), max(largest, 0)
-    columns = {
-        "input_ids": rng.integers(low, high, (50, 16), endpoint=True),
-        "input_mask": rng.integers(0, 2, (50, 16)) > 0,
-        "segment_ids": np.zeros((50, 16), np.int32),
-        "masked_lm_positions": rng.integers(0, 300, (50, 4), dtype=np.uint16),
-        "masked_lm_ids": np.full((50, 4), largest),
-        "masked_lm_weights": rng.random((50, 4)) > 0.5,
-        "next_sentence_labels": np.arange(50)[:, None],
-    }
-    kinds = {feature.name: feature.dtype for feature in features.PRETRAINING}
-    expected = []
-    for i in range(50):
-        feature = {
-            name: tf.train.Feature(
-                float_list=tf.train.FloatList(value=value[i].astype(kinds[name]).tolist())
-            )
-            if name == "masked_lm_weights"
-            else tf.train.Feature(
-                int64_list=tf.train.Int64List(value=value[i].astype(kinds[name]).tolist())
-            )
-            for name, value in columns.items()
-        }
-        expected.append(tf.train.Example(features=tf.train.Features(feature=feature)))
-    made = encoding.encode(columns, features.PRETRAINING)
-    assert [tf.train.Example.FromString(record) for record in made] == expected
-    assert made == features.encode(columns, features.PRETRAINING)

@@ -1,37 +1,32 @@
-"""Serializes batches of records in numpy, byte for byte as `bert_tf.features.encode`.
+"""Batches of `tf.train.Example`, serialized in numpy.
 
 A record's bytes differ from its neighbour's only in how long each number is, so the bytes of a
 whole batch are laid out in a matrix with room for the longest, and what is not used is dropped.
-Several times faster than `tf.io.encode_proto`, and serializing is most of the work.
+Several times faster than `tf.io.encode_proto`, and serializing is most of the work of writing.
 
-Imports `features`; numpy. Source: protocol buffers' encoding of `tensorflow.Example`.
+Imports numpy only. Source: protocol buffers' encoding of `tensorflow.Example`.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
-
-from bert_tf.features import Table
 
 _BYTES = 2  # The wire type of a field that is a number of bytes.
 _FLOAT_LIST, _INT64_LIST = 2, 3  # Fields of tensorflow.Feature.
 
 
-def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
+def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
     """Serializes a batch of examples.
 
     Args:
-        columns: For each feature of the table, an array [B, ...], of any integer type where the
-            table says int64.
-        table: The features to write.
+        columns: Name, "int64" or "float32", and values [B, ...] of each feature; of any integer
+            type where it says int64.
 
     Returns:
         B serialized `tf.train.Example`s.
     """
-    entries = [
-        _field(1, _entry(feature.name, feature.dtype, columns[feature.name])) for feature in table
-    ]
+    entries = [_field(1, _entry(name, dtype, values)) for name, dtype, values in columns]
     blocks = _field(1, [block for entry in entries for block in entry])
     data = np.concatenate([block.data for block in blocks], axis=1)
     used = np.ones(data.shape, bool)

@@ -1,7 +1,7 @@
 """THE table of record features, and the one encoder and parser of TFRecord examples.
 
-Imports `errors` and `wire_format`; TensorFlow inside functions. Shape letters: B batch, S sequence length,
-P predictions per sequence.
+Imports `errors` and `wire_format`; TensorFlow inside functions. Shape letters: B batch, S sequence
+length, P predictions per sequence.
 """
 
 import dataclasses

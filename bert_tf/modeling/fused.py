@@ -17,6 +17,7 @@ from keras import ops
 _SLOPE = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 _HALF_BITS = 2.0**12
+_RATE_STEPS = 2048
 
 
 def _upstream(arguments: tuple[Any, ...], upstream: Any) -> Any:
@@ -154,8 +155,8 @@ def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
     """Sets elements to 0 with probability `rate` and divides the others by 1 - `rate`.
 
     One random number of 23 bits decides on two elements, by its upper 12 and by its lower 11 bits:
-    random numbers are most of the time that dropout takes. The rate is met to 1/2048, and made up
-    for exactly by the scale.
+    random numbers are most of the time that dropout takes. The rate is rounded to a multiple of
+    1/2048, and the scale is that of the rounded rate, so the expected value is exactly `x`.
 
     Args:
         x: Any shape.
@@ -167,7 +168,8 @@ def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
     numbers = ops.multiply(keras.random.uniform((half,), dtype="float32", seed=seed), _HALF_BITS)
     upper = ops.floor(numbers)
     lower = ops.subtract(numbers, upper)
-    keep_upper = ops.greater_equal(upper, round(rate * _HALF_BITS))
-    keep_lower = ops.greater_equal(lower, rate)
+    rounded = min(round(rate * _RATE_STEPS), _RATE_STEPS - 1) / _RATE_STEPS
+    keep_upper = ops.greater_equal(upper, rounded * _HALF_BITS)
+    keep_lower = ops.greater_equal(lower, rounded)
     keep = ops.reshape(ops.concatenate([keep_upper, keep_lower])[:size], ops.shape(x))
-    return ops.multiply(x, ops.multiply(ops.cast(keep, x.dtype), 1 / (1 - rate)))
+    return ops.multiply(x, ops.multiply(ops.cast(keep, x.dtype), 1 / (1 - rounded)))

@@ -41,6 +41,8 @@ make_environment() {
         fi
         PYTHONPATH="$(dirname "$outside")" "$PYTHON" -m pip install --quiet --ignore-installed pip
     fi
+    # Pips as old as that of Python 3.10 may find no versions that go together.
+    "$PYTHON" -m pip install --quiet --upgrade pip
 }
 
 set_up() {

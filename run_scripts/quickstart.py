@@ -85,9 +85,9 @@ SMOKE = Size(
     max_predictions_per_seq=10,
     dupe_factor=2,
     train_batch_size=64,
-    num_train_steps=240,
+    num_train_steps=420,
     learning_rate=1e-3,
-    num_train_epochs=2.0,
+    num_train_epochs=8.0,
 )
 
 

@@ -54,7 +54,7 @@ def _tiny(vocab_size: int) -> BertConfig:
     """A BERT that learns in minutes.
 
     The released initializer_range, 0.02, is made for 768 units; 1 / sqrt(128) keeps the scale of
-    the activations. At 0.02 this width is still at the most frequent token after 2,000 steps.
+    the activations (docs/results.md has both).
     Text is passed over less than once, so dropout would only slow learning.
     """
     return BertConfig.named(

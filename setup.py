@@ -63,7 +63,6 @@ setuptools.setup(
     },
     entry_points={"console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]},
     classifiers=[
-        "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3 :: Only",
         *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",

@@ -1,4 +1,4 @@
-"""Fine-tunes BERT to classify sentences or pairs, evaluates it, and predicts.
+r"""Fine-tunes BERT to classify sentences or pairs, evaluates it, and predicts.
 
     python run_scripts/run_classifier.py --task_name=MRPC --do_train=true --do_eval=true \
         --data_dir=$GLUE_DIR/MRPC --vocab_file=$BERT_DIR/vocab.txt \

@@ -1,4 +1,4 @@
-"""Pretrains BERT with masked-LM and next-sentence prediction, and evaluates it.
+r"""Pretrains BERT with masked-LM and next-sentence prediction, and evaluates it.
 
 Reads the TFRecords of data_prep/create_pretraining_data.py (those of google-research/bert and
 the Model Garden too). Started again with the same flags, it goes on from its last checkpoint.

@@ -173,6 +173,7 @@ def test_help_reads_like_documentation():
         first = result.out.splitlines()[0]
         assert first.endswith(".") and len(first) < 100, module
         assert "    python " in result.out, f"{module} shows no example"
+        assert max(map(len, result.out.splitlines())) <= 100, f"{module} has lines too long"
         flags = result.out.split("Flags:")[1].split("\n  --")[1:]
         assert len(flags) >= 2, module
         for flag in flags:

@@ -27,8 +27,8 @@ FLAGS = flags.FLAGS
 _TPU_NAMES = ("tpu_name", "tpu_zone", "gcp_project", "master")
 
 
-def define_model_flags(checkpoint_help: str) -> list[str]:
-    """Flags that say which model."""
+def define_model_flags(checkpoint_help: str) -> None:
+    """Flags that say which model. A main then adopts the key flags of this module."""
     flags.DEFINE_string(
         "bert_config_file", None,
         "bert_config.json with the architecture. Without it, the one beside --init_checkpoint.",
@@ -41,11 +41,10 @@ def define_model_flags(checkpoint_help: str) -> list[str]:
         "do_lower_case", True, "Whether the tokenizer lowers case and strips accents: true for "
         "uncased models, false for cased ones. Not given, a checkpoint of ours says it.",
     )  # fmt: skip
-    return ["bert_config_file", "init_checkpoint", "vocab_file", "do_lower_case"]
 
 
-def define_training_flags() -> list[str]:
-    """Flags that say how to train."""
+def define_training_flags() -> None:
+    """Flags that say how to train. A main then adopts the key flags of this module."""
     flags.DEFINE_integer("train_batch_size", 32, "Examples in a step, in all.")
     flags.DEFINE_integer("eval_batch_size", 8, "Examples in a batch when evaluating.")
     flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
@@ -74,18 +73,6 @@ def define_training_flags() -> list[str]:
     for name in _TPU_NAMES:
         flags.DEFINE_string(name, None, "Of google-research/bert; has no effect without a TPU.")
     flags.DEFINE_integer("num_tpu_cores", 8, "Of google-research/bert; no effect without a TPU.")
-    return [
-        *("train_batch_size", "eval_batch_size", "learning_rate", "save_checkpoints_steps"),
-        *("keep_checkpoints", "iterations_per_loop", "log_steps", "seed", "precision"),
-        *("jit_compile", "overwrite", "distribution_strategy", "num_gpus", "use_tpu"),
-        *(*_TPU_NAMES, "num_tpu_cores"),
-    ]
-
-
-def declare(names: list[str]) -> None:
-    """Makes shared flags part of the calling main's `--help`."""
-    for name in names:
-        flags.declare_key_flag(name)
 
 
 def runtime_config(eval_steps: int = 0) -> RuntimeConfig:

@@ -51,13 +51,12 @@ flags.DEFINE_list(
     "labels", None,
     "task custom: the labels, in order. Without it, those of the train file, sorted.",
 )  # fmt: skip
-shared.declare(
-    shared.define_model_flags(
-        "The pretrained model: a checkpoint of google-research/bert, a Hugging Face folder, or a "
-        "checkpoint folder of ours. Without it the weights are drawn at random."
-    )
+shared.define_model_flags(
+    "The pretrained model: a checkpoint of google-research/bert, a Hugging Face folder, or a "
+    "checkpoint folder of ours. Without it the weights are drawn at random."
 )
-shared.declare(shared.define_training_flags())
+shared.define_training_flags()
+flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["task_name", "data_dir", "output_dir"])
 
 

@@ -42,13 +42,12 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "shuffle_buffer_size", 10000, "Examples that the order of training is drawn from."
 )
-shared.declare(
-    shared.define_model_flags(
-        "Weights to start from: a checkpoint of google-research/bert, a Hugging Face folder, or "
-        "a checkpoint folder of ours. Without it they are drawn at random."
-    )
+shared.define_model_flags(
+    "Weights to start from: a checkpoint of google-research/bert, a Hugging Face folder, or "
+    "a checkpoint folder of ours. Without it they are drawn at random."
 )
-shared.declare(shared.define_training_flags())
+shared.define_training_flags()
+flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["input_file", "output_dir"])
 
 

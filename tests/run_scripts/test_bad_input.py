@@ -175,6 +175,9 @@ def test_help_reads_like_documentation():
         assert "    python " in result.out, f"{module} shows no example"
         assert max(map(len, result.out.splitlines())) <= 100, f"{module} has lines too long"
         flags = result.out.split("Flags:")[1].split("\n  --")[1:]
+        if module in ("run_scripts.run_pretraining", "run_scripts.run_classifier"):
+            shown = {flag.split("=")[0] for flag in flags}
+            assert {"output_dir", "init_checkpoint", "learning_rate", "use_tpu"} <= shown, module
         assert len(flags) >= 2, module
         for flag in flags:
             assert len(flag.split("\n", 1)[1].strip()) > 15, flag

@@ -76,8 +76,8 @@ def write_json(path: str, value: Any) -> None:
 def replacing(path: str) -> Iterator[str]:
     """Gives a temporary name beside `path`; what stands there at the end becomes `path`.
 
-    The temporary name starts with a dot and does not end as `path` does, so no glob for finished
-    files finds it. On an error what was written is removed and `path` is as before.
+    The temporary name (`hidden`) matches no glob for finished files. On an error what was written
+    is removed and `path` is as before.
 
     Args:
         path: The file or folder to make. An existing file is replaced, an existing folder too.
@@ -90,7 +90,7 @@ def replacing(path: str) -> Iterator[str]:
     folder, name = os.path.split(path)
     if folder:
         make_folder(folder)
-    temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary = os.path.join(folder, f"{hidden(name)}{uuid.uuid4().hex[:8]}.tmp")
     try:
         with _named(path):
             yield temporary
@@ -106,6 +106,11 @@ def replacing(path: str) -> Iterator[str]:
         raise
     finally:
         remove(f"{temporary}.old")
+
+
+def hidden(name: str) -> str:
+    """How the temporary names of a file start: TensorFlow's globs find names with a dot in front."""
+    return f".{name.replace('.', '_')}."
 
 
 @contextmanager

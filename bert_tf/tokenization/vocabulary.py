@@ -13,6 +13,8 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # WordPiece encodes a length in 8 bits.
 _MAX_TOKEN_BYTES = 256
 _PADDING = 128
+# No text gives a token with one of these, but WordPiece would find it over two words.
+_BLANKS = re.compile(r"[ \t\r\x00]")
 
 
 def load_vocabulary(path: str) -> list[str]:
@@ -51,6 +53,10 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
     for line, token in enumerate(tokens, 1):
         if not token:
             raise InputError(f"{source}: line {line} is empty. Every line must hold a token.")
+        if _BLANKS.search(token):
+            raise InputError(
+                f"{source}: line {line} holds a blank or a NUL: {token!r}. A line is one token."
+            )
         if token in seen:
             raise InputError(
                 f"{source}: line {line} repeats {token!r} of line {seen[token]}. Remove one."

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from data_prep.pretraining_data import stats
@@ -120,6 +121,8 @@ def _work_folder(job: Job) -> Iterator[None]:
             raise InputError(
                 f"Another process is writing {job.base}. Wait for it, or give another output_file."
             ) from error
+        for name in job.names:
+            files.make_folder(os.path.dirname(name) or ".")
         _remove_leftovers(job)
         if not outputs.is_ours(job):
             _empty(folder)
@@ -143,7 +146,7 @@ def _remove_leftovers(job: Job) -> None:
     """Removes temporary files of a killed run from beside the output."""
     for name in [*job.names, *(job.base + end for end in (".stats.json", ".manifest.json"))]:
         folder, base = os.path.split(name)
-        for path in glob.glob(glob.escape(os.path.join(folder, f".{base}.")) + "*.tmp"):
+        for path in glob.glob(glob.escape(os.path.join(folder, files.hidden(base))) + "*.tmp"):
             os.remove(path)
 
 
@@ -199,7 +202,7 @@ def _mask(job: Job, work: Work, plans: dict[str, list[shuffling.Part]], workers:
     total = sum(part.rows for parts in plans.values() for part in parts)
     sampled = stats.sampled_share(total)
     tasks: collections.deque[Task] = collections.deque()
-    waiting = _parts_of_shards(work, plans)
+    waiting = _parts_of_shards(job, work, plans)
     done = total
     for (split, _), numbers in waiting.items():
         for number in sorted(numbers):
@@ -225,15 +228,29 @@ def _mask(job: Job, work: Work, plans: dict[str, list[shuffling.Part]], workers:
 
 
 def _parts_of_shards(
-    work: Work, plans: dict[str, list[shuffling.Part]]
+    job: Job, work: Work, plans: dict[str, list[shuffling.Part]]
 ) -> dict[tuple[str, int], set[int]]:
     """The parts of each shard that is not there yet."""
     found: dict[tuple[str, int], set[int]] = collections.defaultdict(set)
     for split, parts in plans.items():
         for number, part in enumerate(parts):
-            if not os.path.exists(work.path("shard", split, part.shard)):
+            if not _is_made(job.shards[split][part.shard], work.path("shard", split, part.shard)):
                 found[split, part.shard].add(number)
     return found
+
+
+def _is_made(shard: str, marker: str) -> bool:
+    """Whether a shard is what its marker says; a marker without it is removed."""
+    if not os.path.exists(marker):
+        return False
+    with open(marker, encoding="utf-8") as file:
+        size = json.load(file)["bytes"]
+    from tensorflow.io import gfile
+
+    if gfile.exists(shard) and gfile.stat(shard).length == size:
+        return True
+    os.remove(marker)
+    return False
 
 
 def _assembly(

@@ -4,7 +4,7 @@ Rows carry a random 64-bit key; their order by key is the shuffled order. Each s
 stored sorted, so any run of the whole order can be put together from a slice of each file. The
 order is cut into shards of equal size, each shard into parts that are made independently.
 
-Imports numpy only.
+Imports `files`; numpy.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from bert_tf import files
 from data_prep.pretraining_data.corpus import Documents
 
 _BIN_BITS = 20
@@ -76,7 +77,7 @@ def appearing(path: str) -> Iterator[str]:
     writes into it. The file is on disk before it has its name.
     """
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    temporary = os.path.join(folder, f"{files.hidden(name)}{os.getpid()}.tmp")
     try:
         yield temporary
         with open(temporary, "rb") as file:
@@ -126,10 +127,10 @@ def save_rows(path: str, batches: Iterator[np.ndarray], dtype: np.dtype) -> int:
     keys: list[np.ndarray] = [np.zeros(0, np.uint64)]
     with appearing(path + ".rows") as temporary, open(temporary, "wb") as file:
         for batch in batches:
-            batch.tofile(file)
+            file.write(batch.tobytes())
             keys.append(batch["key"].copy())
-    with appearing(path + ".keys") as temporary:
-        np.concatenate(keys).tofile(temporary)
+    with appearing(path + ".keys") as temporary, open(temporary, "wb") as file:
+        file.write(np.concatenate(keys).tobytes())
     return sum(map(len, keys))
 
 

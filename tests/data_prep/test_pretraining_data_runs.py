@@ -1,5 +1,6 @@
 """Any number of workers, any runner, killed or not: the same bytes."""
 
+import json
 import os
 import pathlib
 import random
@@ -122,3 +123,23 @@ def test_killed_at_any_moment(files, undisturbed, tmp_path):
 
 def contents_of_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_a_shard_that_is_gone_is_not_taken_for_made(tmp_path):
+    shard, marker = tmp_path / "a.tfrecord", tmp_path / "shard-train-0"
+    shard.write_bytes(b"12345")
+    marker.write_text(json.dumps({"bytes": 5}))
+    assert local._is_made(str(shard), str(marker))
+    shard.write_bytes(b"1234")
+    assert not local._is_made(str(shard), str(marker))
+    assert not marker.exists()
+
+
+def test_a_second_output_gets_its_folder_too(tmp_path):
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]) + "\n")
+    (tmp_path / "text").write_text("a b a\nb a b\n\nb b a\na a b\n")
+    outputs = [str(tmp_path / "x/a.tfrecord"), str(tmp_path / "y/b.tfrecord")]
+    config = RecordsConfig(str(vocab), max_seq_length=32, max_predictions_per_seq=5)
+    local.create(config, str(tmp_path / "text"), outputs, num_workers=1)
+    assert all(os.path.getsize(path) for path in outputs)

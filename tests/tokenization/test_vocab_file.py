@@ -83,6 +83,13 @@ def test_released_files(test_data, name, size, cls_id):
     assert "\n".join(tokenizer.vocabulary) + "\n" == path.read_bytes().decode()
 
 
+@pytest.mark.parametrize("token", ["b a", "a\tb", "a\x00", "a\rb"])
+def test_a_blank_inside_a_token_is_refused(tmp_path, token):
+    path = write(tmp_path, "\n".join([*GOOD, token]) + "\n")
+    with pytest.raises(InputError, match=r"line 8 holds a blank or a NUL"):
+        load_vocabulary(path)
+
+
 def test_size_that_does_not_fit():
     check_size(GOOD, 7)
     check_size(GOOD, 128)

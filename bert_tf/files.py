@@ -109,7 +109,7 @@ def replacing(path: str) -> Iterator[str]:
 
 
 def hidden(name: str) -> str:
-    """How the temporary names of a file start: TensorFlow's globs find names with a dot in front."""
+    """How a file's temporary names start; TensorFlow's globs do find names that start with a dot."""
     return f".{name.replace('.', '_')}."
 
 

@@ -14,7 +14,8 @@ Equal flags and input give equal bytes, whatever the number of workers. Beside t
 documents (--eval_fraction) go to <stem>.eval-00000-of-00001.tfrecord ...
 
 Intermediate files need about one and a half times the size of the records beside them while it
-runs, with several shards a half. Memory does not depend on the size of the input. The random next
+runs, with several shards a half. Memory does not depend on the size of the input, as long as each
+document is below 4 MiB. The random next
 sentence is drawn from the documents of 16 pieces of the input of 4 MiB, drawn anew for each piece:
 up to 64 MiB from the whole input, as released.
 """

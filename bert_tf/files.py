@@ -109,7 +109,7 @@ def replacing(path: str) -> Iterator[str]:
 
 
 def hidden(name: str) -> str:
-    """How a file's temporary names start; TensorFlow's globs do find names that start with a dot."""
+    """How a file's temporary names start; TensorFlow's globs find names with a dot in front too."""
     return f".{name.replace('.', '_')}."
 
 

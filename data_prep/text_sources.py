@@ -73,7 +73,10 @@ def _is_records(path: str) -> bool:
 def _from_file(path: str, feature: str) -> Any:
     import tensorflow as tf
 
+    if tf.io.gfile.isdir(path):
+        raise InputError(f"{path} is a folder. Give the files in it: {path.rstrip('/')}/*")
     compression = "GZIP" if path.endswith(".gz") else ""
+    _check_readable(path, compression)
     if not _is_records(path):
         return tf.data.TextLineDataset(path, compression)
     dataset = tf.data.TFRecordDataset(path, compression)
@@ -86,6 +89,25 @@ def _from_file(path: str, feature: str) -> Any:
     spec = {feature: tf.io.RaggedFeature(tf.string)}
     parsed = dataset.batch(256).map(lambda batch: tf.io.parse_example(batch, spec)[feature].values)
     return parsed.unbatch()
+
+
+def _check_readable(path: str, compression: str) -> None:
+    """Reads the first line or record.
+
+    Raises:
+        InputError: The file is not what its name says.
+    """
+    import tensorflow as tf
+
+    kind = tf.data.TFRecordDataset if _is_records(path) else tf.data.TextLineDataset
+    try:
+        list(kind(path, compression).take(1))
+    except tf.errors.OpError as error:
+        said = error.message.split("}} ")[-1].split(" [Op:")[0]
+        raise InputError(
+            f"{path} cannot be read as its name says (.gz is compressed, .tfrecord holds records): "
+            f"{said}."
+        ) from error
 
 
 def _from_tfds(source: TextSource, name: str) -> Any:

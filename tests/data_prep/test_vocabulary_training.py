@@ -64,6 +64,23 @@ def test_counts_records(tmp_path):
         text_sources.texts(text_sources.TextSource(path))
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("text.txt.gz", r"text\.txt\.gz cannot be read as its name says"),
+        ("text.tfrecord", r"text\.tfrecord cannot be read as its name says"),
+        ("folder", "folder is a folder"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says(tmp_path, name, message):
+    if name == "folder":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_text("plain text, longer than a header of a record\n" * 10)
+    with pytest.raises(InputError, match=message):
+        count(text_sources.TextSource(str(tmp_path / name)))
+
+
 def test_counts_a_tensorflow_dataset():
     tfds = pytest.importorskip("tensorflow_datasets")
 

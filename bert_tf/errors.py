@@ -25,3 +25,8 @@ def check_at_least(minimum: int, config: Any, *names: str) -> None:
         value = getattr(config, name)
         if not value >= minimum:
             raise InputError(f"{name} must be at least {minimum}. Received: {value}.")
+
+
+def plain_message(error: Any) -> str:
+    """What a `tf.errors.OpError` says, without the graph node that it starts and ends with."""
+    return error.message.split("}} ")[-1].split(" [Op:")[0]

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from bert_tf import files
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain_message
 
 _RECORD_ENDINGS = (".tfrecord", ".tfrecords", ".tf_record", ".record")
 
@@ -103,10 +103,9 @@ def _check_readable(path: str, compression: str) -> None:
     try:
         list(kind(path, compression).take(1))
     except tf.errors.OpError as error:
-        said = error.message.split("}} ")[-1].split(" [Op:")[0]
         raise InputError(
             f"{path} cannot be read as its name says (.gz is compressed, .tfrecord holds records): "
-            f"{said}."
+            f"{plain_message(error)}."
         ) from error
 
 

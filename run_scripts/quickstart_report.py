@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import json
 import os
 from typing import Any
@@ -76,9 +77,8 @@ def table(folder: str, secs: dict[str, float]) -> str:
 
 def shortfalls(folder: str) -> list[str]:
     """What a full run must reach and this one did not, a line each; empty when all is well."""
-    config = json.loads(read_text(f"{folder}/pretrained/training_config.json"))
     results = _results(f"{folder}/pretrained/eval_results.txt")
-    guesses = guessing(f"{folder}/records/heldout.tfrecord", config["data"])
+    guesses = guessing(folder)
     last, two_thirds = _held_out_losses(folder)
     classifier = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
     masked, following = "masked_lm_accuracy", "next_sentence_accuracy"
@@ -112,7 +112,7 @@ def _records(folder: str) -> Row:
 def _pretraining(folder: str) -> Row:
     config = json.loads(read_text(f"{folder}/pretrained/training_config.json"))
     results = _results(f"{folder}/pretrained/eval_results.txt")
-    guesses = guessing(f"{folder}/records/heldout.tfrecord", config["data"])
+    guesses = guessing(folder)
     last, two_thirds = _held_out_losses(folder)
     figure = ", ".join(
         [
@@ -159,10 +159,13 @@ def _majority(folder: str, split: str) -> float:
     return max(labels.values()) / sum(labels.values())
 
 
-def guessing(records: str, lengths: dict[str, Any]) -> dict[str, float]:
-    """What always giving the most frequent answer of these records would reach."""
+@functools.cache
+def guessing(folder: str) -> dict[str, float]:
+    """What always giving the most frequent answer of the held-out records would reach."""
     import tensorflow as tf
 
+    records = f"{folder}/records/heldout.tfrecord"
+    lengths = json.loads(read_text(f"{folder}/pretrained/training_config.json"))["data"]
     sizes = {"S": lengths["max_seq_length"], "P": lengths["max_predictions_per_seq"]}
     tokens: collections.Counter[int] = collections.Counter()
     labels: collections.Counter[int] = collections.Counter()

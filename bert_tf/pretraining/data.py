@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf import features, files
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain_message
 
 _FILES_AT_ONCE = 16
 
@@ -169,6 +169,4 @@ def _records(path: str) -> Any:
     try:
         yield from tf.data.TFRecordDataset(path, _compression([path])).take(1).as_numpy_iterator()
     except tf.errors.OpError as error:
-        # Without the name of the graph node, which the message starts and ends with.
-        said = error.message.split("}} ")[-1].split(" [Op:")[0]
-        raise InputError(f"{path} is not a TFRecord file: {said}.") from error
+        raise InputError(f"{path} is not a TFRecord file: {plain_message(error)}.") from error

@@ -6,7 +6,7 @@ everyone uses), `basic` (text to words), `rare` (the rules that look at more tha
 [SEP]), `tables` (the characters, frozen at Unicode 14.0), `make_tables` and `double_array` (the
 script that made them).
 
-May import: `errors`, `files`, tensorflow, tensorflow_text.
+May import: `errors`, `files`, `weights`, tensorflow, tensorflow_text.
 """
 
 from bert_tf.tokenization.basic import BasicTokenizer

@@ -10,11 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.tokenization import offsets, packing, tables
 from bert_tf.tokenization.basic import BasicTokenizer, as_batch
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, check_vocabulary, load_vocabulary
 from bert_tf.tokenization.wordpiece import WordPiece
+from bert_tf.weights import vocabulary_sha256
 
 
 def _on_host(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +73,7 @@ class BertTokenizer(tf.Module):
         self._tokens = tuple(tokens)
         self.do_lower_case = do_lower_case
         self.special_tokens_in_text = special_tokens_in_text
-        self.vocabulary_sha256 = files.sha256("\n".join(tokens).encode())
+        self.vocabulary_sha256 = vocabulary_sha256(tokens)
         ids = [tokens.index(token) for token in SPECIAL_TOKENS]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = ids
         if special_tokens_in_text:

@@ -1,4 +1,4 @@
-"""Dense, tied logits, layer normalization, gelu and dropout with their gradients written out.
+"""Dense, tied logits, softmax, layer normalization, gelu and dropout, gradients written out.
 
 What automatic differentiation makes of these costs as much time on a CPU as the matrix products:
 it walks the activations many times, and sums columns slowly. Here each walk is counted, column and
@@ -113,6 +113,33 @@ def gelu(x: Any, training: bool) -> Any:
 
     # Without a gradient to take, the form that compilers know as gelu and fuse.
     return _apply(call, True, x) if training else ops.gelu(x, approximate=True)
+
+
+def softmax(scores: Any, training: bool) -> Any:
+    """Softmax over the last axis, computed in float32.
+
+    Args:
+        scores: [..., N], any float dtype.
+        training: Whether there will be a gradient.
+
+    Returns:
+        [..., N] in the dtype of `scores`.
+    """
+
+    def call(scores: Any) -> tuple[Any, Callable[..., Any]]:
+        y = ops.cast(ops.softmax(ops.cast(scores, "float32"), axis=-1), scores.dtype)
+
+        def gradient(*arguments: Any, upstream: Any = None) -> Any:
+            wide = ops.cast(y, "float32")
+            product = ops.multiply(ops.cast(_upstream(arguments, upstream), "float32"), wide)
+            sums = ops.sum(product, axis=-1, keepdims=True)
+            return ops.cast(ops.subtract(product, ops.multiply(wide, sums)), scores.dtype)
+
+        return y, gradient
+
+    if keras.backend.standardize_dtype(scores.dtype) == "float32":
+        return ops.softmax(scores, axis=-1)
+    return _apply(call, training, scores)
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:

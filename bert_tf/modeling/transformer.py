@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from bert_tf.config import BertConfig
+from bert_tf.modeling import fused
 from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, like, norm_epsilon, under
 from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
 
@@ -97,7 +98,7 @@ class SelfAttention(Configured):
         )
         products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         scores = ops.add(ops.multiply(products, 1 / math.sqrt(self.config.head_size)), bias)
-        probabilities = ops.softmax(scores, axis=-1)
+        probabilities = fused.softmax(scores, training)
         seen = ops.matmul(self.dropout(probabilities, training=training), value)
         joined = ops.reshape(ops.transpose(seen, (0, 2, 1, 3)), (-1, self.config.hidden_size))
         return self.output_dense(joined), probabilities

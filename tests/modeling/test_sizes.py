@@ -1,0 +1,161 @@
+"""Parameters, operations and memory: against released counts, traced graphs, measured processes."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.modeling import BertPretrainer, sizes, variables_by_name
+
+SMALL = BertConfig(
+    vocab_size=50,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=48,
+    type_vocab_size=2,
+)
+
+
+@pytest.mark.parametrize(
+    ("size", "encoder", "pretrainer"),
+    [("base", 109_482_240, 110_106_428), ("large", 335_141_888, 336_226_108)],
+)
+def test_parameters_of_the_released_models(size, encoder, pretrainer):
+    counts = sizes.parameters(BertConfig.named(size, 30522))
+    assert counts["embeddings"] + counts["blocks"] + counts["pooler"] == encoder
+    assert sum(counts.values()) == pretrainer
+
+
+def test_parameters_are_those_of_the_model():
+    weights = variables_by_name(BertPretrainer(SMALL)).values()
+    assert sum(sizes.parameters(SMALL).values()) == sum(np.prod(w.shape) for w in weights)
+
+
+def products(graph):
+    """2nkm for each matrix product [n, k] @ [k, m] in a graph."""
+    for op in graph.get_operations():
+        if op.type not in ("MatMul", "BatchMatMulV2"):
+            continue
+        left, right = (list(tensor.shape) for tensor in op.inputs)
+        turned_left = op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
+        turned_right = op.get_attr("transpose_b" if op.type == "MatMul" else "adj_y")
+        rows, inner = left[-2:][::-1] if turned_left else left[-2:]
+        columns = right[-2] if turned_right else right[-1]
+        # Sums of rows and columns are products with a vector; the segments' lookup is a product
+        # with one-hot rows. Neither is work that a model asks for.
+        if 1 in (rows, columns) or "one_hot" in op.inputs[0].op.name:
+            continue
+        yield 2 * int(np.prod(left[:-2])) * rows * inner * columns
+
+
+@pytest.mark.parametrize("predictions", [0, 3])
+def test_flops_are_those_of_the_traced_products(predictions):
+    batch, length = 4, 8
+    model = BertPretrainer(SMALL, seed=0)
+    inputs = {
+        name: tf.ones((batch, length), tf.int32)
+        for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    if predictions:
+        inputs["masked_lm_positions"] = tf.ones((batch, predictions), tf.int32)
+        run, weights = model, variables_by_name(model)
+    else:
+        run, weights = model.bert, variables_by_name(model.bert)
+
+    @tf.function
+    def forward():
+        return list(run(inputs, training=True).values())
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            outputs = run(inputs, training=True)
+            last = [outputs[name] for name in outputs if name.endswith(("logits", "pooled_output"))]
+            loss = tf.add_n([tf.reduce_sum(output**2) for output in last])
+        return tape.gradient(loss, [weight.value for weight in weights.values()])
+
+    shape = (batch, length, predictions, bool(predictions))
+    for function, count in ((forward, sizes.forward_flops), (step, sizes.step_flops)):
+        traced = products(function.get_concrete_function().graph)
+        assert sum(traced) == count(SMALL, *shape)
+
+
+def test_flops_of_the_benchmark_shape():
+    config = BertConfig.named("small", 30522)
+    # 2048 tokens through 4 blocks, 320 predictions, 16 sequences; by hand.
+    forward = 2048 * 4 * (4 * 512**2 + 2 * 512 * 2048 + 2 * 128 * 512)
+    forward += 320 * (512**2 + 30522 * 512) + 16 * (512**2 + 2 * 512)
+    assert sizes.step_flops(config, 16, 128, 20) == 6 * forward
+
+
+def test_memory_follows_what_is_asked_for():
+    base = BertConfig.named("base", 30522)
+    whole = sizes.step_memory(base, 32, 512, 76)
+    recomputed = sizes.step_memory(base, 32, 512, 76, recompute=True)
+    half = sizes.step_memory(base, 32, 512, 76, "bfloat16")
+    assert whole["weights"] == 4 * 110_106_428 and whole["moments"] == 8 * 110_106_428
+    assert recomputed["activations"] < whole["activations"] / 4
+    assert half["activations"] < 0.6 * whole["activations"]
+    assert sizes.step_memory(base, 64, 512, 76)["logits"] == 2 * whole["logits"]
+
+
+MEASURE = """
+import resource, sys
+import keras, numpy as np, tensorflow as tf
+from bert_tf.config import BertConfig
+from bert_tf.modeling import BertPretrainer, variables_by_name
+size, vocabulary, batch, length, predictions, precision, recompute = eval(sys.argv[1])
+keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+tf.matmul(tf.ones((8, 8)), tf.ones((8, 8)))
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+model = BertPretrainer(BertConfig.named(size, vocabulary), seed=0, recompute=recompute)
+weights = [weight.value for weight in variables_by_name(model).values()]
+moments = [[tf.Variable(tf.zeros(w.shape)) for w in weights] for _ in range(2)]
+ones = tf.ones((batch, length), tf.int32)
+inputs = {"input_ids": ones, "input_mask": ones, "segment_ids": ones}
+inputs["masked_lm_positions"] = tf.ones((batch, predictions), tf.int32)
+
+@tf.function
+def step(inputs, seed):
+    with tf.GradientTape() as tape, model.dropout_seeds.use(seed):
+        outputs = model(inputs, training=True)
+        loss = -tf.reduce_mean(tf.nn.log_softmax(outputs["masked_lm_logits"])[..., 5])
+        loss -= tf.reduce_mean(tf.nn.log_softmax(outputs["next_sentence_logits"])[..., 0])
+    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
+    gradients, _ = tf.clip_by_global_norm(gradients, 1.0)
+    for w, m, v, g in zip(weights, *moments, gradients):
+        tf.raw_ops.ResourceApplyAdam(
+            var=w.handle, m=m.handle, v=v.handle, beta1_power=0.0, beta2_power=0.0, lr=1e-4,
+            beta1=0.9, beta2=0.999, epsilon=1e-6, grad=g)
+    return loss
+
+for number in range(3):
+    step(inputs, tf.constant([number, 0])).numpy()
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("small", 30522, 16, 128, 20, "float32", False),
+        ("small", 30522, 16, 128, 20, "bfloat16", False),
+        ("mini", 8000, 16, 512, 76, "float32", True),
+    ],
+)
+def test_memory_is_near_that_of_a_process(case):
+    size, vocabulary, *shape, precision, recompute = case
+    run = subprocess.run(
+        [sys.executable, "-c", MEASURE, repr(case)],
+        check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"},
+    )  # fmt: skip
+    config = BertConfig.named(size, vocabulary)
+    estimate = sum(sizes.step_memory(config, *shape, precision, recompute).values())
+    assert estimate == pytest.approx(int(run.stdout), rel=0.25)

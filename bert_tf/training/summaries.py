@@ -3,15 +3,17 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import tensorflow as tf
+from tensorboard.plugins.hparams import api as hparams
 
 from bert_tf import files
 
 
 class Summaries:
-    """Writes scalars of a run; `train` and `eval` become two curves in one TensorBoard chart.
+    """Writes what a run reports; `train` and `eval` become two curves in one TensorBoard chart.
 
     Args:
         output_dir: Events go to its folders `train` and `eval`, lines to its `metrics.jsonl`.
@@ -32,20 +34,55 @@ class Summaries:
             step: Steps done.
             values: Scalars by name.
         """
-        if kind not in self._writers:
-            path = os.path.join(self._dir, kind)
-            self._writers[kind] = tf.summary.create_file_writer(path)
-        with self._writers[kind].as_default():
+        with self._writer(kind).as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._lines.append(json.dumps({"step": step, "kind": kind, **finite}))
+
+    def write_text(self, kind: str, step: int, name: str, markdown: str) -> None:
+        """Adds a text to TensorBoard's Text tab.
+
+        Args:
+            kind: "train" or "eval".
+            step: Steps done.
+            name: Texts of one name are versions of each other.
+            markdown: The text.
+        """
+        with self._writer(kind).as_default():
+            tf.summary.text(name, markdown, step=step)
+
+    def write_hyperparameters(self, values: Mapping[str, Any]) -> None:
+        """Adds a row to TensorBoard's HParams tab, beside the scalars of the run.
+
+        Args:
+            values: By name; of a mapping, each value by `name.key`. What is neither a number, a
+                truth value nor a text is written as text, None as "".
+        """
+        with self._writer("train").as_default():
+            hparams.hparams(dict(_flat(values)))
+
+    def _writer(self, kind: str) -> tf.summary.SummaryWriter:
+        if kind not in self._writers:
+            path = os.path.join(self._dir, kind)
+            self._writers[kind] = tf.summary.create_file_writer(path)
+        return self._writers[kind]
 
     def flush(self) -> None:
         """Brings all entries to the files."""
         for writer in self._writers.values():
             writer.flush()
         files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, (bool, int, float, str)):
+            yield f"{prefix}{name}", value
+        else:
+            yield f"{prefix}{name}", "" if value is None else str(value)
 
 
 def _lines_until(path: str, step: int) -> list[str]:

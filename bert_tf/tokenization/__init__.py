@@ -1,10 +1,10 @@
 """Text to ids: ONE tokenizer, in the graph, equal to the released FullTokenizer.
 
 Read in this order: `vocabulary` (vocab.txt and its checks), `tokenizer` (`BertTokenizer`, what
-everyone uses), `basic` (text to words), `rare` (the rules that look at more than one character),
-`wordpiece` (words to ids), `offsets` (back to places in the text), `packing` ([CLS] A [SEP] B
-[SEP]), `tables` (the characters, frozen at Unicode 14.0), `make_tables` and `double_array` (the
-script that made them).
+everyone uses), `inputs` (what it takes), `basic` (text to words), `rare` (the rules that look at
+more than one character), `special_tokens` ([MASK] in text, on request), `wordpiece` (words to ids),
+`offsets` (back to places in the text), `packing` ([CLS] A [SEP] B [SEP]), `tables` (the characters,
+frozen at Unicode 14.0), `make_tables` and `double_array` (the script that made them).
 
 May import: `errors`, `files`, `weights`, tensorflow, tensorflow_text.
 """

@@ -1,18 +1,16 @@
 """`BasicTokenizer`: text to words, in the graph: cleaned, lower-cased, split at punctuation.
 
-Imports `offsets`, `rare`, `tables`; TensorFlow and tensorflow_text.
+Imports `offsets`, `rare`, `special_tokens`, `tables`; TensorFlow and tensorflow_text.
 """
 
-import re
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from bert_tf.tokenization import offsets, rare, tables
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
+from bert_tf.tokenization.special_tokens import SpecialTokensInText
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # ASCII punctuation and CJK: the normalizer leaves it to the WordPiece operation to isolate them.
 _ISOLATED = r"([!-/:-@\[-`{-~" + "".join(f"\\x{{{a:X}}}-\\x{{{b:X}}}" for a, b in tables.CJK) + "])"
 
@@ -22,16 +20,18 @@ class BasicTokenizer(tf.Module):
 
     Args:
         do_lower_case: Whether to lower-case and drop accents.
-        special_tokens_in_text: Whether `[MASK]` and its like become the marks that stand for the
-            special tokens (`tables.SPECIAL_TOKEN_MARKS`).
+        special_tokens: Finds `[MASK]` and its like, which are then words of their own; None leaves
+            them ordinary text.
 
     Source: google-research/bert `tokenization.BasicTokenizer`.
     """
 
-    def __init__(self, do_lower_case: bool = True, special_tokens_in_text: bool = False) -> None:
+    def __init__(
+        self, do_lower_case: bool = True, special_tokens: SpecialTokensInText | None = None
+    ) -> None:
         super().__init__(name="basic_tokenizer")
         self.do_lower_case = do_lower_case
-        self.special_tokens_in_text = special_tokens_in_text
+        self.special_tokens = special_tokens
         self._ordinary = rare.ordinary_text(do_lower_case)
         model = tables.load()["uncased" if do_lower_case else "cased"]
         with tf.init_scope(), tf.device("cpu:0"):
@@ -46,10 +46,13 @@ class BasicTokenizer(tf.Module):
         Returns:
             Ragged string [N, None].
         """
-        texts = tf.strings.regex_replace(self.normalize(texts), _ISOLATED, r" \1 ")
+        special = self.special_tokens
+        normalized = self._normalize(special.marked_for_words(texts) if special else texts)
+        texts = tf.strings.regex_replace(normalized, _ISOLATED, r" \1 ")
         found = tf.strings.regex_full_match(texts, f"(?s).*{rare.stand_ins()}.*")
         texts = tf.cond(tf.reduce_any(found), lambda: rare.without_stand_ins(texts), lambda: texts)
-        return tf.strings.split(texts)
+        words = tf.strings.split(texts)
+        return words.with_values(special.restored(words.values)) if special else words
 
     def normalize(self, texts: Any) -> Any:
         """The words with blanks between them, but for ASCII punctuation and CJK.
@@ -60,8 +63,9 @@ class BasicTokenizer(tf.Module):
         Returns:
             string [N], what `WordPiece` takes.
         """
-        if self.special_tokens_in_text:
-            texts = _mark_special_tokens(texts)
+        return self._normalize(self.special_tokens.marked(texts) if self.special_tokens else texts)
+
+    def _normalize(self, texts: Any) -> Any:
         rare_rows = tf.where(self._has_rare_cases(texts))
 
         def rewritten() -> Any:
@@ -81,8 +85,8 @@ class BasicTokenizer(tf.Module):
             The normalized texts, string [N], and their origins in the texts, as in
             `offsets.in_original`, ragged int64 [N, bytes + 1].
         """
-        if self.special_tokens_in_text:
-            texts = _mark_special_tokens(texts)
+        if self.special_tokens:
+            texts = self.special_tokens.marked(texts)
 
         def rewritten() -> tuple[Any, Any]:
             prepared, inner = rare.prepare_with_offsets(texts, self.do_lower_case)
@@ -101,38 +105,3 @@ class BasicTokenizer(tf.Module):
 
     def _has_rare_cases(self, texts: Any) -> Any:
         return ~tf.strings.regex_full_match(texts, self._ordinary)
-
-
-def as_batch(texts: Any) -> tuple[Any, bool]:
-    """What a user gives as texts: string [N], and whether it was a single text.
-
-    Args:
-        texts: A str, a list of str, a numpy array or a string tensor, of rank 1 or 0.
-    """
-    try:
-        texts = tf.convert_to_tensor(texts, tf.string)
-    except ValueError:  # TensorFlow's word for a str that is not valid Unicode
-        texts = tf.constant(_without_surrogates(texts), tf.string)
-    if texts.shape.rank == 0:
-        return texts[None], True
-    return tf.ensure_shape(texts, [None]), False
-
-
-def _without_surrogates(texts: Any) -> Any:
-    """Half a surrogate pair, not part of UTF-8, becomes another character that has no meaning."""
-    if isinstance(texts, str):
-        return _LONE_SURROGATE.sub("\uffff", texts)
-    return texts if isinstance(texts, bytes) else [_without_surrogates(text) for text in texts]
-
-
-def _mark_special_tokens(texts: Any) -> Any:
-    """Puts a mark, which the vocabulary knows, and blanks for each special token.
-
-    The length stays as it is, so that offsets do.
-    """
-    marks = "".join(map(chr, tables.SPECIAL_TOKEN_MARKS))
-    texts = tf.strings.regex_replace(texts, f"[{marks}]", "\U0010ffff")
-    for token, mark in zip(SPECIAL_TOKENS, marks, strict=True):
-        blanks = " " * (len(token) - len(mark.encode()))
-        texts = tf.strings.regex_replace(texts, re.escape(token), mark + blanks)
-    return texts

@@ -28,6 +28,21 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
     return kept_a, kept_b
 
 
+def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> None:
+    """Checks that there is a second text for each first one.
+
+    Raises:
+        InputError: There are more of one, or one is a single text and the other a batch.
+    """
+    sizes = (ids_a.shape[0], ids_b.shape[0])
+    if single_a != single_b or (None not in sizes and sizes[0] != sizes[1]):
+        kinds = (
+            "one text" if single else f"a batch of {size}"
+            for single, size in zip((single_a, single_b), sizes, strict=True)
+        )
+        raise InputError(f"ids_a and ids_b must be as many. Received: {' and '.join(kinds)}.")
+
+
 def pack(
     ids_a: Any, ids_b: Any, seq_length: int | None, cls_id: int, sep_id: int, pad_id: int
 ) -> dict[str, Any]:

@@ -27,8 +27,6 @@ LATER_PUNCTUATION = (
 # What stands for them between the normalizer and the WordPiece operation: tag characters, category
 # Cf, which the rules remove, so that normalized text holds none of its own.
 STAND_INS = range(0xE0020, 0xE0020 + len(LATER_PUNCTUATION))
-# What stands for the special tokens where a text may hold them: private use.
-SPECIAL_TOKEN_MARKS = range(0x10FFF0, 0x10FFF5)
 
 
 @functools.cache

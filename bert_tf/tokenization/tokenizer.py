@@ -1,6 +1,7 @@
 """`BertTokenizer`: text to ids in the graph, equal to the released FullTokenizer.
 
-Imports `basic`, `offsets`, `packing`, `tables`, `vocabulary`, `wordpiece`; TensorFlow.
+Imports `basic`, `inputs`, `offsets`, `packing`, `special_tokens`, `vocabulary`, `wordpiece`;
+TensorFlow.
 """
 
 import functools
@@ -10,9 +11,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.tokenization import offsets, packing, tables
-from bert_tf.tokenization.basic import BasicTokenizer, as_batch
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, check_vocabulary, load_vocabulary
+from bert_tf.errors import InputError, plain_message
+from bert_tf.tokenization import offsets, packing
+from bert_tf.tokenization.basic import BasicTokenizer
+from bert_tf.tokenization.inputs import as_batch, as_ragged
+from bert_tf.tokenization.special_tokens import SpecialTokensInText
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, as_vocabulary
 from bert_tf.tokenization.wordpiece import WordPiece
 from bert_tf.weights import vocabulary_sha256
 
@@ -43,7 +47,7 @@ class BertTokenizer(tf.Module):
         vocab: Path of a `vocab.txt`, or the list of tokens.
         do_lower_case: Whether to lower-case and drop accents, as for the uncased models.
         special_tokens_in_text: Whether `[MASK]` and its like in a text are the special tokens,
-            and not ordinary text: for fill-mask.
+            and not ordinary text: for fill-mask. They part words as a blank does.
 
     Attributes:
         vocabulary: The tokens, a list of str; the id of a token is its index.
@@ -65,22 +69,22 @@ class BertTokenizer(tf.Module):
         special_tokens_in_text: bool = False,
     ) -> None:
         super().__init__(name="bert_tokenizer")
-        if isinstance(vocab, (str, os.PathLike)):
-            tokens = load_vocabulary(os.fspath(vocab))
-        else:
-            tokens = list(vocab)
-            check_vocabulary(tokens)
+        tokens = as_vocabulary(vocab)
         self._tokens = tuple(tokens)
+        self._written = [
+            "" if token in ("[PAD]", "[CLS]", "[SEP]") else f" {token}" for token in tokens
+        ]
         self.do_lower_case = do_lower_case
         self.special_tokens_in_text = special_tokens_in_text
         self.vocabulary_sha256 = vocabulary_sha256(tokens)
         ids = [tokens.index(token) for token in SPECIAL_TOKENS]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = ids
-        if special_tokens_in_text:
-            for index, mark in zip(ids, tables.SPECIAL_TOKEN_MARKS, strict=True):
-                tokens[index] = chr(mark)
+        self._special = SpecialTokensInText(tokens) if special_tokens_in_text else None
+        if self._special:
+            for index, mark in zip(ids, self._special.marks, strict=True):
+                tokens[index] = mark
         self._wordpiece = WordPiece(tokens, self.unk_id)
-        self._basic = BasicTokenizer(do_lower_case, special_tokens_in_text)
+        self._basic = BasicTokenizer(do_lower_case, self._special)
 
     @property
     def vocabulary(self) -> list[str]:
@@ -121,10 +125,11 @@ class BertTokenizer(tf.Module):
         texts, single = as_batch(texts)
         normalized, origins = self._basic.normalize_with_offsets(texts)
         ids, starts, ends = self._wordpiece(normalized)
-        longer = self._beyond_marks(normalized, starts, ends)
+        pieces = _pieces(normalized, starts, ends) if self._special else None
         starts, ends = offsets.in_original(texts, origins, starts, ends)
-        if self.special_tokens_in_text:
-            ends = ends.with_values(ends.values + longer)
+        if self._special:
+            spans = self._special.spans(pieces, starts.values, ends.values)
+            starts, ends = map(ids.with_values, spans)
         return (ids.values, starts.values, ends.values) if single else (ids, starts, ends)
 
     @_on_host
@@ -139,8 +144,7 @@ class BertTokenizer(tf.Module):
             int64, of the same shape.
         """
         texts, single = as_batch(texts)
-        if single:
-            byte_offsets = tf.RaggedTensor.from_tensor(tf.convert_to_tensor(byte_offsets)[None])
+        byte_offsets, _ = as_ragged(byte_offsets, tf.int64)
         result = offsets.in_characters(texts, byte_offsets)
         return result.values if single else result
 
@@ -153,12 +157,22 @@ class BertTokenizer(tf.Module):
         on only; of the few marks that canonical ordering moves and that are no accents.
 
         Args:
-            texts: string [N].
+            texts: Texts, [N] or one.
 
         Returns:
-            Ragged int32 [N, None].
+            Ragged int32 [N, None]; for one text int32 [None].
+
+        Raises:
+            InputError: With `special_tokens_in_text`: TFLite has nothing that finds them.
         """
-        return self._wordpiece.with_byte_limit(self._basic.normalize_characters(texts))
+        if self._special:
+            raise InputError(
+                "TFLite has no operation that finds [MASK] in text. Make the tokenizer without "
+                "special_tokens_in_text, or give the model ids."
+            )
+        texts, single = as_batch(texts)
+        ids = self._wordpiece.with_byte_limit(self._basic.normalize_characters(texts))
+        return ids.values if single else ids
 
     @_on_host
     def words(self, texts: Any) -> Any:
@@ -182,19 +196,25 @@ class BertTokenizer(tf.Module):
         released `_truncate_seq_pair` of the classifiers.
 
         Args:
-            ids_a: Ids [B, None]: ragged, a list of lists, or dense without padding.
-            ids_b: Ids [B, None] of the second texts, or None.
+            ids_a: Ids [B, None]: ragged, a list of lists, or dense without padding; or of one
+                text, [None]. `[]` is one text without tokens.
+            ids_b: Ids of the second texts, as many, or None.
             seq_length: Length S of the result, or None for the longest of the batch.
 
         Returns:
             `input_ids`, `input_mask` (1 = a token) and `segment_ids` (1 = B and its [SEP]), int32
-            [B, S].
+            [B, S]; for one text [S].
 
         Raises:
-            InputError: `seq_length` has no room for the special tokens.
+            InputError: `seq_length` has no room for the special tokens, or the ids are no ids.
         """
-        ids_a, ids_b = _as_ragged(ids_a), None if ids_b is None else _as_ragged(ids_b)
-        return packing.pack(ids_a, ids_b, seq_length, self.cls_id, self.sep_id, self.pad_id)
+        ids_a, single = as_ragged(ids_a)
+        if ids_b is not None:
+            ids_b, other_single = as_ragged(ids_b)
+            packing.check_pairs(ids_a, ids_b, single, other_single)
+        special = (self.cls_id, self.sep_id, self.pad_id)
+        packed = packing.pack(ids_a, ids_b, seq_length, *special)
+        return {name: value[0] if single else value for name, value in packed.items()}
 
     @_on_host
     def detokenize(self, ids: Any) -> Any:
@@ -203,34 +223,29 @@ class BertTokenizer(tf.Module):
         [PAD], [CLS] and [SEP] are left out.
 
         Args:
-            ids: int [N, None], ragged or not, or [None].
+            ids: int [N, None], ragged or not, or of one text [None]. `[]` is one text without
+                tokens.
 
         Returns:
             string [N], or one string.
+
+        Raises:
+            InputError: The ids are no ids, or not of this vocabulary.
         """
-        texts = [
-            "" if token in ("[PAD]", "[CLS]", "[SEP]") else f" {token}" for token in self._tokens
-        ]
-        joined = tf.strings.reduce_join(tf.gather(tf.constant(texts), ids), axis=-1)
-        return tf.strings.strip(tf.strings.regex_replace(joined, " ##", ""))
-
-    def _beyond_marks(self, normalized: Any, starts: Any, ends: Any) -> Any:
-        """How much longer than its mark each special token is in the text: int64 [tokens]."""
-        if not self.special_tokens_in_text:
-            return None
-        rows = starts.value_rowids()
-        lengths = ends.values - starts.values
-        pieces = tf.strings.substr(tf.gather(normalized, rows), starts.values, lengths)
-        longer = tf.zeros_like(lengths)
-        for token, mark in zip(SPECIAL_TOKENS, tables.SPECIAL_TOKEN_MARKS, strict=True):
-            text = chr(mark)
-            longer += tf.where(pieces == text, tf.constant(len(token), tf.int64) - lengths, 0)
-        return longer
+        ids, single = as_ragged(ids)
+        try:
+            tokens = tf.gather(tf.constant(self._written), ids.values)
+        except tf.errors.InvalidArgumentError as error:
+            raise InputError(
+                f"An id is not of this vocabulary, of {self.vocab_size} entries: "
+                f"{plain_message(error)}."
+            ) from error
+        joined = tf.strings.reduce_join(ids.with_values(tokens), axis=-1)
+        texts = tf.strings.strip(tf.strings.regex_replace(joined, " ##", ""))
+        return texts[0] if single else texts
 
 
-def _as_ragged(ids: Any) -> Any:
-    if not isinstance(ids, (tf.Tensor, tf.RaggedTensor)):
-        ids = tf.ragged.constant(ids, tf.int32) if not hasattr(ids, "shape") else tf.constant(ids)
-    if isinstance(ids, tf.Tensor):
-        ids = tf.RaggedTensor.from_tensor(ids)
-    return tf.cast(ids, tf.int32)
+def _pieces(texts: Any, starts: Any, ends: Any) -> Any:
+    """The tokens as they stand in the normalized texts: string [tokens]."""
+    own = tf.gather(texts, starts.value_rowids())
+    return tf.strings.substr(own, starts.values, ends.values - starts.values)

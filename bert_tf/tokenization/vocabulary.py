@@ -1,10 +1,14 @@
 """`vocab.txt`: reading and checking it, and whether it fits a checkpoint.
 
-Imports `errors` and `files`.
+Imports `errors` and `files`; numpy.
 """
 
+import os
 import re
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from bert_tf import files
 from bert_tf.errors import InputError
@@ -15,6 +19,28 @@ _MAX_TOKEN_BYTES = 256
 _PADDING = 128
 # No text gives a token with one of these, but WordPiece would find it over two words.
 _BLANKS = re.compile(r"[ \t\r\x00]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def as_vocabulary(vocab: Any) -> list[str]:
+    """The tokens of what a user gives.
+
+    Args:
+        vocab: Path of a `vocab.txt`, or the tokens: a list, a tuple or a numpy array of str.
+
+    Raises:
+        InputError: It is something else, or as in `load_vocabulary`.
+    """
+    if isinstance(vocab, (str, os.PathLike)):
+        return load_vocabulary(os.fspath(vocab))
+    if not isinstance(vocab, (list, tuple, np.ndarray)):
+        raise InputError(
+            f"vocab is the path of a vocab.txt or a list of tokens in the order of their ids. "
+            f"Received: a value of type {type(vocab).__name__}."
+        )
+    tokens = [str(token) if isinstance(token, str) else token for token in vocab]
+    check_vocabulary(tokens)
+    return tokens
 
 
 def load_vocabulary(path: str) -> list[str]:
@@ -51,6 +77,8 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
     """
     seen: dict[str, int] = {}
     for line, token in enumerate(tokens, 1):
+        if not isinstance(token, str):
+            raise InputError(f"{source}: a token is a str. Received: {token!r} as number {line}.")
         if not token:
             raise InputError(f"{source}: line {line} is empty. Every line must hold a token.")
         if _BLANKS.search(token):
@@ -61,7 +89,11 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
             raise InputError(
                 f"{source}: line {line} repeats {token!r} of line {seen[token]}. Remove one."
             )
-        if len(token.encode("utf-8", "surrogatepass")) > _MAX_TOKEN_BYTES:
+        if _SURROGATES.search(token):
+            raise InputError(
+                f"{source}: line {line} holds half a surrogate pair: {token!r}. UTF-8 has no such."
+            )
+        if len(token.encode()) > _MAX_TOKEN_BYTES:
             raise InputError(
                 f"{source}: line {line} is longer than {_MAX_TOKEN_BYTES} bytes. Is this a "
                 f"vocab.txt, with a token a line?"

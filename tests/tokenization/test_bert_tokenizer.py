@@ -117,19 +117,6 @@ def test_each_span_alone_is_its_word(texts):
             assert token == 1 or reference.words(span, True)[0].replace("ς", "σ") == letter
 
 
-def test_special_tokens_in_text():
-    text = "Hello [MASK],[SEP]world [mask] [UNK] \U0010fff4"
-    plain = BertTokenizer(TOKENS).tokenize(text).numpy().tolist()
-    assert MASK not in plain and SEP not in plain
-    tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
-    ids, starts, ends = tokenizer.tokenize_with_offsets(text)
-    expected = [HELLO, MASK, COMMA, SEP, WORLD, 16, 18, 17, UNK, UNK]
-    assert ids.numpy().tolist() == tokenizer.tokenize(text).numpy().tolist() == expected
-    spans = [text.encode()[a:b].decode() for a, b in zip(starts, ends, strict=True)]
-    assert spans[:5] == ["Hello", "[MASK]", ",", "[SEP]", "world"] and spans[8] == "[UNK]"
-    assert tokenizer.vocabulary == TOKENS
-
-
 def test_detokenize(tokenizer):
     assert tokenizer.detokenize([CLS, UN, AFF, ABLE, COMMA, MASK, SEP, PAD]).numpy() == (
         b"unaffable , [MASK]"
@@ -173,13 +160,6 @@ def test_pack(rows, pair, seq_length):
         assert found["input_mask"][index].numpy().tolist() == [1] * len(ids) + padding
         assert found["segment_ids"][index].numpy().tolist() == segments + padding
     assert {each.dtype for each in found.values()} == {tf.int32}
-
-
-def test_pack_takes_lists_and_nothing(tokenizer):
-    assert tokenizer.pack([[HELLO], [E, A]], seq_length=4)["input_ids"].numpy().tolist() == [
-        [CLS, HELLO, SEP, PAD], [CLS, E, A, SEP],
-    ]  # fmt: skip
-    assert tokenizer.pack(tokenizer.tokenize([]), seq_length=None)["input_ids"].shape == (0, 0)
 
 
 def test_pack_without_room(tokenizer):

@@ -1,0 +1,206 @@
+"""What BertTokenizer takes for texts, ids and a vocabulary, and what it says of anything else."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.errors import InputError
+from bert_tf.tokenization import BertTokenizer
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "un", "##aff", "##able"]
+PAD, UNK, CLS, SEP, MASK, HELLO, UN, AFF, ABLE = range(9)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return BertTokenizer(TOKENS)
+
+
+METHODS = ("tokenize", "tokenize_with_offsets", "words", "tokenize_in_lite")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("texts", "rows"),
+    [
+        (["hello", b"hello"], 2), (np.array(["hello", b"hello"], object), 2), (("hello",), 1),
+        ([np.str_("hello")], 1), ([tf.constant("hello"), "hello"], 2), ([], 0), (np.array([]), 0),
+        (np.array([], object), 0), (tf.Variable(["hello"]), 1), (["hello\ud800"], 1),
+        (np.array(["hello", "\ud800"]), 2), (np.array(["\ud800", b"hello"], object), 2),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_batches(tokenizer, method, texts, rows):
+    found = getattr(tokenizer, method)(texts)
+    for each in found if isinstance(found, tuple) else (found,):
+        assert isinstance(each, tf.RaggedTensor) and each.shape.rank == 2
+        assert len(each.to_list()) == rows
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "text", ["hello", b"hello", np.str_("hello"), np.array("hello"), np.array("hello", object),
+             tf.constant("hello"), "hello\ud800", np.array("\ud800")],
+    ids=str,
+)  # fmt: skip
+def test_single_texts(tokenizer, method, text):
+    found = getattr(tokenizer, method)(text)
+    for each in found if isinstance(found, tuple) else (found,):
+        assert isinstance(each, tf.Tensor) and each.shape == [1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("texts", "received"),
+    [
+        (None, "None, a value of type NoneType"), (7, "7, a value of type int"),
+        ({"a": 1}, "type dict"), ({"a"}, "type set"), ((c for c in "ab"), "type generator"),
+        ([1, 2], "1, a value of type int at index 0"), (["a", None], "type NoneType at index 1"),
+        (["a", 1.5], r"1\.5, a value of type float at index 1"), (b"a"[0], "type int"),
+        (np.array([1.5]), "type float at index 0"),
+        (np.array(["a", None], object), "type NoneType at index 1"),
+        ([["a"], ["b"]], r"shape \(2, 1\)\. Put them in one row"), ([[]], r"shape \(1, 0\)"),
+        ([["a"], ["b", "c"]], "type list at index 0"),
+        (tf.constant([["a"]]), r"shape \(1, 1\)"), (tf.constant([1]), "of int32"),
+        (tf.ragged.constant([["a"]]), r"RaggedTensor of string .*are its \.values"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_texts(tokenizer, method, texts, received):
+    with pytest.raises(InputError, match=rf"^Texts are .*Received: .*{received}") as caught:
+        getattr(tokenizer, method)(texts)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_texts_in_a_function(tokenizer):
+    function = tf.function(lambda texts: tokenizer.tokenize(texts).values)
+    # TensorFlow wraps it, as it does any error in a function; the line stays.
+    with pytest.raises(Exception, match="InputError: Texts are"):
+        function(tf.constant([1]))
+    with pytest.raises(Exception, match=r"shape \(1, 1\)"):
+        function(tf.constant([["a"]]))
+
+
+IDS = [
+    [UN, AFF, ABLE, MASK], (UN, AFF, ABLE, MASK), np.array([UN, AFF, ABLE, MASK]),
+    np.array([UN, AFF, ABLE, MASK], np.uint8), tf.constant([UN, AFF, ABLE, MASK], tf.int64),
+    [np.int64(UN), AFF, ABLE, MASK], [tf.constant(UN), AFF, ABLE, MASK],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ids", IDS, ids=lambda ids: type(ids).__name__)
+def test_ids_of_one_text(tokenizer, ids):
+    assert tokenizer.detokenize(ids).numpy() == b"unaffable [MASK]"
+    packed = tokenizer.pack(ids, seq_length=7)
+    assert packed["input_ids"].numpy().tolist() == [CLS, UN, AFF, ABLE, MASK, SEP, PAD]
+    assert packed["input_mask"].numpy().tolist() == [1] * 6 + [0]
+    pair = tokenizer.pack(ids, ids, seq_length=None)
+    assert pair["segment_ids"].numpy().tolist() == [0] * 6 + [1] * 5
+    twice = tokenizer.pack([ids, ids[:1]], seq_length=7)["input_ids"].numpy().tolist()
+    assert twice == [[CLS, UN, AFF, ABLE, MASK, SEP, PAD], [CLS, UN, SEP, PAD, PAD, PAD, PAD]]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [[[UN, AFF], []], tf.ragged.constant([[UN, AFF], []]), np.array([[UN, AFF], [PAD, PAD]]),
+     [np.array([UN, AFF]), np.array([], np.int64)], ([UN, AFF], ()),
+     np.array([[UN, AFF], []], object), [tf.constant([UN, AFF]), tf.constant([], tf.int32)]],
+    ids=["lists", "ragged", "dense", "arrays", "tuples", "objects", "tensors"],
+)  # fmt: skip
+def test_ids_of_a_batch(tokenizer, ids):
+    assert tokenizer.detokenize(ids).numpy().tolist() == [b"unaff", b""]
+    assert tokenizer.pack(ids, seq_length=5)["input_ids"][0].numpy().tolist() == [
+        CLS, UN, AFF, SEP, PAD,
+    ]  # fmt: skip
+
+
+def test_no_ids_at_all(tokenizer):
+    """By the rank: [] is a text without tokens, [[]] a batch of one; a batch may be empty."""
+    for none in ([], np.array([]), tf.constant([], tf.int32)):
+        assert tokenizer.detokenize(none).numpy() == b""
+        assert tokenizer.pack(none, seq_length=3)["input_ids"].numpy().tolist() == [CLS, SEP, PAD]
+    for empty in ([[]], np.zeros([1, 0]), tokenizer.tokenize([""])):
+        assert tokenizer.detokenize(empty).numpy().tolist() == [b""]
+        assert tokenizer.pack(empty, seq_length=None)["input_ids"].numpy().tolist() == [[CLS, SEP]]
+    nobody = tokenizer.tokenize([])
+    assert tokenizer.detokenize(nobody).shape == [0]
+    assert tokenizer.pack(nobody, seq_length=None)["input_ids"].shape == (0, 0)
+    assert tokenizer.pack(nobody, nobody, seq_length=9)["input_ids"].shape == (0, 9)
+
+
+@pytest.mark.parametrize(
+    ("ids", "received"),
+    [
+        (None, "type NoneType"), ("hello", "'hello', a value of type str"), (5, "shape"),
+        ([1.5], r"1\.5, a value of type float"), (["a"], "'a', a value of type str"),
+        ([[[1]]], r"\[\[1\]\], a value of type list at index 0"), ([[1], 2], "2, .* at index 1"),
+        ([[[1], [2, 3]]], "type list"), (np.zeros([1, 1, 1], int), "shape"), ([None], "NoneType"),
+        (tf.constant([1.0]), "float32"), (tf.constant("a"), "string"), (tf.constant(1), "shape"),
+        (tf.ragged.constant([[[1]]]), "RaggedTensor"), ([True], "True, a value of type bool"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_ids(tokenizer, ids, received):
+    for method in (tokenizer.detokenize, tokenizer.pack):
+        with pytest.raises(
+            InputError, match=rf"Ids are integers.*Received: .*{received}"
+        ) as caught:
+            method(ids)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ids", [[9], [[5, -1]]])
+def test_ids_beyond_the_vocabulary(tokenizer, ids):
+    with pytest.raises(
+        InputError, match=r"not of this vocabulary, of 9 entries: .*not in \[0, 9\)"
+    ):
+        tokenizer.detokenize(ids)
+
+
+def test_pairs_that_are_not_as_many(tokenizer):
+    with pytest.raises(InputError, match="Received: a batch of 2 and a batch of 1"):
+        tokenizer.pack([[HELLO], [HELLO]], [[HELLO]])
+    with pytest.raises(InputError, match="Received: one text and a batch of 1"):
+        tokenizer.pack([HELLO], [[HELLO]])
+
+
+def test_ids_in_functions(tokenizer):
+    function = tf.function(lambda ids: (tokenizer.detokenize(ids), tokenizer.pack(ids)))
+    text, packed = function(tf.constant([UN, AFF]))
+    assert text.numpy() == b"unaff" and packed["input_ids"].shape == [128]
+    texts, packed = function(tf.ragged.constant([[UN, AFF], []]))
+    assert texts.numpy().tolist() == [b"unaff", b""] and packed["input_ids"].shape == [2, 128]
+
+
+def test_offsets_in_characters_of_lists(tokenizer):
+    assert tokenizer.in_characters("éa", [0, 2, 3]).numpy().tolist() == [0, 1, 2]
+    assert tokenizer.in_characters(["éa", ""], [[2, 3], []]).to_list() == [[1, 2], []]
+
+
+@pytest.mark.parametrize(
+    ("vocab", "message"),
+    [
+        (None, "type NoneType"), (5, "type int"), (b"vocab.txt", "type bytes"),
+        (dict.fromkeys(TOKENS), "type dict"), (set(TOKENS), "type set"), (iter(TOKENS), "iterator"),
+        ([*TOKENS, 7], "7 as number 10"), ([*TOKENS, b"a"], "b'a' as number 10"),
+        ([*TOKENS, None], "None as number 10"), (np.array([1]), "as number 1"),
+        ([*TOKENS, "\ud800"], "line 10 holds half a surrogate pair"), ([], "none of the 0 lines"),
+        ([*TOKENS, ""], "line 10 is empty"), (pathlib.Path("nowhere"), "no file nowhere"),
+        ("", "There is no file"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_vocabulary(vocab, message):
+    with pytest.raises(InputError, match=message) as caught:
+        BertTokenizer(vocab)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("vocab", [tuple(TOKENS), np.array(TOKENS), np.array(TOKENS, object)])
+def test_kinds_of_vocabulary(vocab):
+    tokenizer = BertTokenizer(vocab)
+    assert tokenizer.vocabulary == TOKENS and {type(token) for token in tokenizer.vocabulary} == {
+        str
+    }

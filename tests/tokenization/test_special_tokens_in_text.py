@@ -1,0 +1,181 @@
+"""`special_tokens_in_text`: a text is cut at [MASK] and its like, each part follows the rules."""
+
+import functools
+import re
+import unicodedata
+
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import tokenizer as reference
+
+from bert_tf.errors import InputError
+from bert_tf.tokenization import BertTokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+MASK = 4
+PRIVATE = ["\ue000", "\ue001", "\ue004", "\ue005", "\ue006", "\uf8ff"]
+LETTERS = [*"aeσςあ中1,.=[]", *PRIVATE[:2], "mask"]
+TOKENS = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in "aeσςあ1"), "##\ue001"]
+BEFORE = {
+    "start": "", "Latin": "a", "capital": "A", "kana": "あ", "CJK": "中", "digit": "1",
+    "accent": "e\u0301", "accents that stay": "\u302e\u1b44", "final sigma": "aΣ", "mark": "[MASK]",
+    "another mark": "[SEP]", "bracket": "[", "private use": "\ue004", "dropped": "a\u00ad",
+    "joiner": "a\u200d", "unassigned": "\u0378", "4 bytes": "\U0001f600", "comma": ",",
+}  # fmt: skip
+
+
+def cut(text):
+    """The parts of a text at its special tokens, which are parts too, and where each starts."""
+    pattern = re.compile("|".join(map(re.escape, SPECIAL)).encode())
+    at = 0
+    for match in pattern.finditer(text):
+        yield from ((text[at : match.start()], at), (match[0], match.start()))
+        at = match.end()
+    yield text[at:], at
+
+
+def is_special(part):
+    return part in [token.encode() for token in SPECIAL]
+
+
+def expected(text, released):
+    """Words and ids by the reference."""
+    words, ids = [], []
+    for part, _ in cut(text):
+        if is_special(part):
+            words.append(part.decode())
+            ids.append(released.ids[words[-1]])
+        else:
+            split = reference.words(part, released.do_lower_case)
+            words += split
+            ids += released.ids_of(split)
+    return words, ids
+
+
+@functools.cache
+def made(tokens, do_lower_case):
+    tokens = list(tokens)
+    finds = BertTokenizer(tokens, do_lower_case, special_tokens_in_text=True)
+    return finds, BertTokenizer(tokens, do_lower_case), reference.Tokenizer(tokens, do_lower_case)
+
+
+def assert_cut(texts, do_lower_case=True, tokens=TOKENS):
+    tokenizer, plain, released = made(tuple(tokens), do_lower_case)
+    texts = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    batch = tf.constant(texts, tf.string)
+    ids, starts, ends = (each.to_list() for each in tokenizer.tokenize_with_offsets(batch))
+    assert ids == tokenizer.tokenize(batch).to_list()
+    words = tokenizer.words(batch).to_list()
+    all_spans = spans_of_parts(texts, plain)
+    for text, spans, *found in zip(texts, all_spans, words, ids, starts, ends, strict=True):
+        expected_words, expected_ids = expected(text, released)
+        assert [word.decode() for word in found[0]] == expected_words, text
+        assert found[1] == expected_ids, text
+        assert list(zip(*found[2:], strict=True)) == spans, text
+
+
+def spans_of_parts(texts, plain):
+    """For each text the spans that its parts have, each tokenized as a text of its own."""
+    parts = [(row, *part) for row, text in enumerate(texts) for part in cut(text)]
+    _, starts, ends = plain.tokenize_with_offsets(tf.constant([part for _, part, _ in parts]))
+    spans = [[] for _ in texts]
+    for (row, part, at), *found in zip(parts, starts.to_list(), ends.to_list(), strict=True):
+        if is_special(part):
+            spans[row].append((at, at + len(part)))
+        else:
+            spans[row] += [(at + start, at + end) for start, end in zip(*found, strict=True)]
+    return spans
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+@pytest.mark.parametrize("token", SPECIAL)
+def test_found_wherever_it_stands(token, do_lower_case):
+    texts = [
+        form.format(before, token, behind)
+        for before in BEFORE.values()
+        for behind in ("", "a", "\u0301a", "Σ", " 中", "]")
+        for form in ("{0}{1}{2}", "{2} {0}{1}", "{0}{1}{1}{2}")
+    ]
+    assert_cut(texts, do_lower_case)
+
+
+def test_right_behind_letters():
+    tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
+    ids, starts, ends = tokenizer.tokenize_with_offsets("a[MASK]e")
+    assert ids.numpy().tolist() == [5, MASK, 6]
+    assert list(zip(starts.numpy(), ends.numpy(), strict=True)) == [(0, 1), (1, 7), (7, 8)]
+    assert tokenizer.words("a[MASK]e").numpy().tolist() == [b"a", b"[MASK]", b"e"]
+
+
+def test_near_misses_stay_text():
+    assert_cut(["[mask]", "[MASK", "MASK]", "[ MASK]", "[MA\u00adSK]", "[M\u0301ASK]", "［MASK］"])
+
+
+def test_bytes_that_are_not_utf8():
+    assert_cut([b"\xff[MASK]\xff", b"a\xc3[MASK]", b"\xee\x80[MASK]\x80", b"\xed\xa0\x80[SEP]a"])
+
+
+def test_not_asked_for_they_are_text():
+    text = "a[MASK]"
+    released = reference.Tokenizer(TOKENS, True).tokenize(text)
+    assert BertTokenizer(TOKENS).tokenize(text).numpy().tolist() == released
+    assert MASK not in released
+
+
+def test_every_character_of_private_use():
+    """Those that stand for special tokens inside are ordinary ones in a text."""
+    characters = [chr(code) for code in (*range(0xE000, 0xF900), *range(0x10FFE0, 0x110000))]
+    forms = ("{0}", "a{0}", "{0}1", "{0}{0}[MASK]{0}", "a {0} [SEP]")
+    assert_cut([form.format(each) for each in characters[::7] for form in forms[3:]])
+    assert_cut([form.format(each) for each in PRIVATE for form in forms])
+
+
+@pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="the tables are of 14.0")
+@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(
+        st.lists(
+            st.one_of(
+                st.sampled_from([*SPECIAL, *PRIVATE, *BEFORE.values(), *"Σ 05[]"]),
+                st.text(max_size=2),
+            ),
+            max_size=12,
+        ).map("".join),
+        min_size=1,
+        max_size=6,
+    )
+)  # fmt: skip
+def test_any_text(texts, do_lower_case):
+    assert_cut([text.encode("utf-8", "ignore") for text in texts], do_lower_case)
+
+
+def test_a_long_word_between_marks():
+    assert_cut(["[MASK]" + "a" * length + "[MASK]" for length in (199, 200, 201, 5000)])
+    assert_cut(["[MASK]" + "あ" * length + "[MASK]" for length in (199, 200, 201)])
+
+
+def test_a_vocabulary_full_of_private_use():
+    tokens = [*SPECIAL, "a", *map(chr, range(0xE000, 0xF8FA))]
+    assert_cut(["a[MASK]\ue000[SEP]\uf8ff\uf8fa"], tokens=tokens)
+    with pytest.raises(InputError, match=r"6 characters of U\+E000 to U\+F8FF .* It leaves 5"):
+        BertTokenizer([*tokens, "\uf8fa"], special_tokens_in_text=True)
+
+
+def test_in_a_function_and_saved(tmp_path):
+    module = tf.Module()
+    module.tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
+    signature = [tf.TensorSpec([None], tf.string)]
+    module.run = tf.function(module.tokenizer.tokenize_with_offsets, signature)
+    tf.saved_model.save(module, str(tmp_path))
+    ids, starts, _ = tf.saved_model.load(str(tmp_path)).run(["aa[MASK]", "", "[MASK]中"])
+    assert ids.to_list() == [[5, TOKENS.index("##a"), MASK], [], [MASK, TOKENS.index("中")]]
+    assert starts.to_list() == [[0, 1, 2], [], [0, 6]]
+
+
+def test_tflite_cannot_find_them():
+    tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
+    with pytest.raises(InputError, match="without special_tokens_in_text"):
+        tokenizer.tokenize_in_lite(["a"])

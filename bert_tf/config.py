@@ -5,6 +5,7 @@ Imports the standard library and `errors` only.
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,8 @@ _POSITIVE = (
     "max_position_embeddings",
     "type_vocab_size",
 )
+# Ours, or others': released files lack them, so they are written only where they say something.
+_NOT_RELEASED = ("attention", "layer_norm_eps")
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 
 
@@ -53,6 +56,8 @@ class BertConfig:
         initializer_range: Standard deviation of the truncated normal initializer.
         attention: "bidirectional", or "causal" for the paper's left-to-right ablation. Ours:
             released files lack the key and mean "bidirectional".
+        layer_norm_eps: What layer normalization adds to the variance. The released code has 1e-12
+            and no such key; models trained by others may bring another value.
         extra: Keys of a foreign file that we do not use, kept as they are.
 
     Raises:
@@ -73,6 +78,7 @@ class BertConfig:
     type_vocab_size: int = 16
     initializer_range: float = 0.02
     attention: str = "bidirectional"
+    layer_norm_eps: float = 1e-12
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -84,9 +90,14 @@ class BertConfig:
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value < 1:
                 raise InputError(f"{name} must be in [0, 1). Received: {value!r}.")
-        if not isinstance(self.initializer_range, (int, float)) or self.initializer_range <= 0:
+        for name in ("initializer_range", "layer_norm_eps"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+                raise InputError(f"{name} must be above 0. Received: {value!r}.")
+        if not isinstance(self.hidden_act, str):
             raise InputError(
-                f"initializer_range must be above 0. Received: {self.initializer_range!r}."
+                'hidden_act must name an activation, such as "gelu". '
+                f"Received: {self.hidden_act!r}."
             )
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
@@ -144,14 +155,13 @@ class BertConfig:
         return cls(**known, extra=extra)
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys of a `bert_config.json`; `attention` only where it is not the released one."""
+        """The keys of a `bert_config.json`; those that released files lack where they differ."""
         values = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if field.name != "extra"
+            and (field.name not in _NOT_RELEASED or getattr(self, field.name) != field.default)
         }
-        if self.attention == "bidirectional":
-            del values["attention"]
         return {**self.extra, **values}
 
     @classmethod

@@ -11,7 +11,7 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, like, norm_epsilon, under
+from bert_tf.modeling.layers import Dense, LayerNorm, Variables, like, under
 from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
 from bert_tf.modeling.transformer import Configured, TransformerBlock, attention_bias
 
@@ -54,7 +54,7 @@ class Embeddings(Configured):
         self.token_type_embeddings = table(config.type_vocab_size, "token_type_embeddings")
         self.position_embeddings = table(config.max_position_embeddings, "position_embeddings")
         self.norm = LayerNorm(
-            config.hidden_size, norm_epsilon(config), dtype=self.dtype_policy, name="norm"
+            config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy, name="norm"
         )
         self.dropout = Dropout(
             config.hidden_dropout_prob, dropout_seeds, dtype=self.dtype_policy, name="dropout"

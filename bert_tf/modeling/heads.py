@@ -10,7 +10,7 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import fused
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, norm_epsilon, under, value
+from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, under, value
 from bert_tf.modeling.randomness import InitialWeights
 from bert_tf.modeling.transformer import Configured
 
@@ -42,7 +42,7 @@ class MaskedLMHead(Configured):
         size, dtype = config.hidden_size, self.dtype_policy
         initial = initial or InitialWeights(config.initializer_range)
         self.dense = Dense(size, size, config.hidden_act, initial, dtype=dtype, name="dense")
-        self.norm = LayerNorm(size, norm_epsilon(config), dtype=dtype, name="norm")
+        self.norm = LayerNorm(size, config.layer_norm_eps, dtype=dtype, name="norm")
         self.output_bias = self.add_weight(
             (config.vocab_size,), "zeros", name="output_bias", autocast=False
         )

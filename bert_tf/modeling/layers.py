@@ -10,13 +10,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import fused
 from bert_tf.modeling.randomness import InitialWeights
-
-# The released code's; a config of others may bring its own as `layer_norm_eps`.
-LAYER_NORM_EPSILON = 1e-12
 
 Variables = dict[str, keras.Variable]
 
@@ -47,11 +43,6 @@ def activation(name: str) -> Callable[[Any], Any]:
             f"hidden_act {name!r} is no activation. Take gelu (tanh form), gelu_exact, relu, or "
             "another one of keras.activations."
         ) from error
-
-
-def norm_epsilon(config: BertConfig) -> float:
-    """What the layer normalizations of a model add to the variance."""
-    return float(config.extra.get("layer_norm_eps", LAYER_NORM_EPSILON))
 
 
 def value(variable: keras.Variable) -> Any:
@@ -140,7 +131,7 @@ class LayerNorm(keras.layers.Layer):
     Source: google-research/bert `modeling.layer_norm`.
     """
 
-    def __init__(self, units: int, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> None:
+    def __init__(self, units: int, epsilon: float = 1e-12, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.units, self.epsilon = units, epsilon
         self.beta = self.add_weight((units,), "zeros", name="beta", autocast=False)

@@ -11,7 +11,7 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import fused
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, like, norm_epsilon, under
+from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, like, under
 from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
 
 # What is added to the score of a position that must not be seen, as in the released code: far
@@ -149,12 +149,10 @@ class TransformerBlock(Configured):
         initial = initial or InitialWeights(config.initializer_range)
         seeds = dropout_seeds or DropoutSeeds()
         size, wide, dtype = config.hidden_size, config.intermediate_size, self.dtype_policy
-        rate, epsilon = config.hidden_dropout_prob, norm_epsilon(config)
+        rate, epsilon = config.hidden_dropout_prob, config.layer_norm_eps
         self.attention = SelfAttention(config, initial, seeds, dtype=dtype, name="attention")
         self.attention_dropout = Dropout(rate, seeds, dtype=dtype, name="attention_dropout")
-        self.attention_norm = LayerNorm(
-            size, norm_epsilon(config), dtype=dtype, name="attention_norm"
-        )
+        self.attention_norm = LayerNorm(size, epsilon, dtype=dtype, name="attention_norm")
         self.intermediate = Dense(
             size, wide, config.hidden_act, initial, dtype=dtype, name="intermediate"
         )

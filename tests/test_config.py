@@ -1,0 +1,92 @@
+"""`BertConfig`: the released files, key by key; what cannot be is refused."""
+
+import dataclasses
+import json
+
+import pytest
+
+from bert_tf.config import SIZES, BertConfig
+from bert_tf.errors import InputError
+
+# The file of the released uncased base model, and what that of the Chinese one adds.
+BASE = {
+    "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+    "hidden_size": 768, "initializer_range": 0.02, "intermediate_size": 3072,
+    "max_position_embeddings": 512, "num_attention_heads": 12, "num_hidden_layers": 12,
+    "type_vocab_size": 2, "vocab_size": 30522,
+}  # fmt: skip
+CHINESE = {
+    **BASE, "vocab_size": 21128, "directionality": "bidi", "pooler_fc_size": 768,
+    "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3, "pooler_size_per_head": 128,
+    "pooler_type": "first_token_transform",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("values", [BASE, CHINESE])
+def test_released_files_come_back_key_by_key(values):
+    config = BertConfig.from_json(json.dumps(values))
+    assert json.loads(config.to_json()) == values
+    assert set(config.extra) == set(values) - set(BASE)
+
+
+def test_base_by_name_is_the_released_file():
+    assert BertConfig.named("base", 30522).to_dict() == BASE
+
+
+def test_large_by_name():
+    """Paper, section 3: L=24, H=1024, A=16; feed-forward 4H."""
+    large = BertConfig.named("large", 30522, attention="causal")
+    sizes = (large.num_hidden_layers, large.hidden_size, large.num_attention_heads)
+    assert (*sizes, large.intermediate_size) == (24, 1024, 16, 4096)
+    assert large.attention == "causal"
+    with pytest.raises(InputError, match=r"no size 'huge'.*tiny, mini"):
+        BertConfig.named("huge", 30522)
+    assert all(BertConfig.named(size, 10).head_size == 64 for size in SIZES)
+
+
+@pytest.mark.parametrize("change", [{"attention": "causal"}, {"layer_norm_eps": 1e-5}])
+def test_keys_that_released_files_lack_are_kept(change):
+    config = BertConfig.from_dict({**BASE, **change})
+    assert config != BertConfig.from_dict(BASE)
+    assert config.to_dict() == {**BASE, **change}
+    assert BertConfig.from_json(config.to_json()) == config
+
+
+def test_the_released_class_defaults():
+    assert BertConfig(30522).to_dict() == {**BASE, "type_vocab_size": 16}
+    assert BertConfig(30522).layer_norm_eps == 1e-12
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vocab_size": 0}, "vocab_size must be a positive integer. Received: 0"),
+        ({"hidden_size": "768"}, "hidden_size must be a positive integer. Received: '768'"),
+        ({"num_hidden_layers": True}, "num_hidden_layers must be a positive integer"),
+        ({"num_attention_heads": 7}, r"hidden_size \(768\) must be a multiple .* \(7\)"),
+        ({"hidden_dropout_prob": 1}, r"hidden_dropout_prob must be in \[0, 1\). Received: 1"),
+        ({"attention_probs_dropout_prob": None}, "attention_probs_dropout_prob must be in"),
+        ({"initializer_range": 0}, "initializer_range must be above 0"),
+        ({"layer_norm_eps": -1e-12}, "layer_norm_eps must be above 0"),
+        ({"layer_norm_eps": "1e-12"}, "layer_norm_eps must be above 0"),
+        ({"hidden_act": None}, 'hidden_act must name an activation, such as "gelu"'),
+        ({"attention": "left"}, "attention must be one of"),
+    ],
+)
+def test_what_cannot_be_is_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        BertConfig.from_dict({**BASE, **change})
+
+
+def test_what_is_no_config_is_refused():
+    with pytest.raises(InputError, match=r"config\.json is not JSON"):
+        BertConfig.from_json("{", "config.json")
+    with pytest.raises(InputError, match="one JSON object"):
+        BertConfig.from_json("[]")
+    with pytest.raises(InputError, match=r"needs the key vocab_size.*hidden_size"):
+        BertConfig.from_json('{"hidden_size": 768}')
+
+
+def test_it_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        BertConfig(10).hidden_size = 5  # type: ignore[misc]

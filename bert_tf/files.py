@@ -118,7 +118,8 @@ def appearing(folder: str, marker: str) -> Iterator[str]:
     """Where to write the files of a folder that counts only when all of them are there.
 
     A local folder appears by rename. Object stores (`gs://`) and `ram://` rename no folder at
-    once: there the files are written in place, and the marker, written last, makes the folder.
+    once: there the files are written in place, and the marker, written last, makes the folder. On
+    an error nothing of it stays.
 
     Args:
         folder: The folder to make; an existing one is replaced.
@@ -129,9 +130,15 @@ def appearing(folder: str, marker: str) -> Iterator[str]:
         with replacing(folder) as temporary:
             yield temporary
         return
+    # The marker first: a removal that is cut off leaves no folder that looks whole.
     remove(os.path.join(folder, marker))
-    with _named(folder):
-        yield folder
+    remove(folder)
+    try:
+        with _named(folder):
+            yield folder
+    except BaseException:
+        remove(folder)
+        raise
 
 
 def remove(path: str) -> None:

@@ -29,6 +29,11 @@ VOCABULARY_FILE = "vocab.txt"
 FACTS_FILE = "weights.json"
 _OUR_FACTS = ("format", "do_lower_case", "vocabulary_sha256", "weights_sha256")
 _FORMAT = 1
+_DTYPES = {
+    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
+    **{f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)},
+    "BOOL": "?",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,16 +173,48 @@ def to_safetensors(
 
 
 def from_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
-    """The tensors of a safetensors file.
+    """The tensors of a safetensors file; bfloat16, which numpy lacks, as float32.
 
     Args:
         content: The bytes of the file.
         path: Where they are from, for the message.
 
     Raises:
-        InputError: Not a whole safetensors file.
+        InputError: Not a whole safetensors file, or a tensor has a dtype that numpy lacks.
     """
     try:
-        return safetensors.numpy.load(content)
+        tensors = safetensors.deserialize(content)
     except safetensors.SafetensorError as error:
         raise InputError(f"{path} is not a whole safetensors file: {error}.") from error
+    return {
+        name: _array(tensor["dtype"], tensor["data"], f"{path}: {name}").reshape(tensor["shape"])
+        for name, tensor in tensors
+    }
+
+
+def _array(dtype: str, data: bytes, name: str) -> np.ndarray:
+    if dtype == "BF16":
+        # The upper half of a float32.
+        return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+    if dtype not in _DTYPES:
+        raise InputError(
+            f"{name} has the dtype {dtype}, which cannot be read. Save the model as float32."
+        )
+    return np.frombuffer(data, _DTYPES[dtype])
+
+
+def read_vocabulary(path: str) -> list[str]:
+    r"""The entries of a `vocab.txt` by id, unchecked: `BertTokenizer` checks what it is given.
+
+    Lines end at \n or \r\n only, since entries may hold other separators.
+
+    Args:
+        path: The file, local or gs://.
+
+    Raises:
+        InputError: The file is missing or not UTF-8.
+    """
+    lines = [line.strip(" \t\r") for line in files.read_text(path).split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return [lines[0].removeprefix("\ufeff"), *lines[1:]] if lines else []

@@ -12,10 +12,9 @@ and the outputs of both on a fixed input.
 
 from absl import flags
 
-from bert_tf import command_line, files
-from bert_tf.config import BertConfig
-from bert_tf.conversion import DIALECTS, convert
-from bert_tf.conversion.huggingface import read_vocabulary
+from bert_tf import command_line
+from bert_tf.conversion import DIALECTS, convert, read_config
+from bert_tf.weights import read_vocabulary
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("from", None, "The checkpoint to read.")
@@ -38,10 +37,7 @@ flags.mark_flags_as_required(["from", "to"])
 
 def main() -> None:
     """Converts as the flags say."""
-    config = None
-    if FLAGS.bert_config_file:
-        path = FLAGS.bert_config_file
-        config = BertConfig.from_json(files.read_text(path), path)
+    config = read_config(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
     vocabulary = read_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None
     report = convert(
         FLAGS["from"].value,

@@ -16,23 +16,24 @@ from collections.abc import Iterator
 from absl import flags
 
 from bert_tf import command_line, conversion, feature_extraction, files
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.feature_extraction import COMBINATIONS, FORMATS, UNITS, ExtractionConfig, LineFeatures
+from bert_tf.feature_extraction import (
+    COMBINATIONS,
+    FORMATS,
+    UNITS,
+    ExtractionConfig,
+    FeatureExtractor,
+    LineFeatures,
+)
 from bert_tf.modeling import BertEncoder
 from bert_tf.progress import Progress
-from bert_tf.tokenization import BertTokenizer
+from run_scripts import flags as shared
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("input_file", None, "Text files, a comma list of globs; a sentence a line.")
 flags.DEFINE_string("output_file", None, "The file to write, or the prefix of the shards.")
-flags.DEFINE_string("init_checkpoint", None, "The model, in any dialect; see convert_checkpoint.")
-flags.DEFINE_string("bert_config_file", None, "Where none is beside --init_checkpoint.")
-flags.DEFINE_string("vocab_file", None, "Where none is beside --init_checkpoint.")
-flags.DEFINE_bool(
-    "do_lower_case", None,
-    "True for uncased models. Without it, what the checkpoint says, and true if it says nothing.",
-)  # fmt: skip
+shared.define_model_flags("The model, in any dialect; see convert_checkpoint.")
+flags.adopt_module_key_flags(shared)
 flags.DEFINE_string("layers", "-1,-2,-3,-4", "Blocks: -1 the last, 0 the first, -(L+1) embeddings.")
 flags.DEFINE_integer("max_seq_length", 128, "Tokens a line is cut to.")
 flags.DEFINE_integer("batch_size", 32, "Lines computed together.")
@@ -45,7 +46,7 @@ flags.DEFINE_bool("use_tpu", False, "Must be false: this main computes on CPU or
 flags.DEFINE_string("master", None, "Of the original; has no effect.")
 flags.DEFINE_integer("num_tpu_cores", 8, "Of the original; has no effect.")
 flags.DEFINE_bool("use_one_hot_embeddings", False, "Of the original; has no effect.")
-flags.mark_flags_as_required(["input_file", "output_file", "init_checkpoint"])
+flags.mark_flags_as_required(["input_file", "output_file"])
 
 
 def layers() -> tuple[int, ...]:
@@ -58,22 +59,20 @@ def layers() -> tuple[int, ...]:
         ) from error
 
 
-def model_and_tokenizer() -> tuple[BertEncoder, BertTokenizer]:
-    """What --init_checkpoint and the flags beside it describe."""
-    weights = conversion.read_weights(FLAGS.init_checkpoint)
-    config = weights.config
-    if FLAGS.bert_config_file:
-        config = BertConfig.from_json(
-            files.read_text(FLAGS.bert_config_file), FLAGS.bert_config_file
-        )
-    vocabulary = FLAGS.vocab_file or weights.vocabulary
-    if config is None or vocabulary is None:
-        missing = "--bert_config_file" if config is None else "--vocab_file"
-        raise InputError(f"None is beside {FLAGS.init_checkpoint}: give {missing}.")
-    known = [x for x in (FLAGS.do_lower_case, weights.do_lower_case, True) if x is not None]
-    encoder = BertEncoder(config)
+def extractor(config: ExtractionConfig) -> FeatureExtractor:
+    """The model of --init_checkpoint with its tokenizer.
+
+    Raises:
+        InputError: There is none, or a part of it cannot be found.
+    """
+    weights = shared.checkpoint()
+    if weights is None:
+        raise InputError("Which model? Give --init_checkpoint.")
+    architecture = shared.bert_config()
+    tokenizer = shared.tokenizer(architecture)
+    encoder = BertEncoder(architecture)
     conversion.assign(encoder, weights)
-    return encoder, BertTokenizer(vocabulary, do_lower_case=known[0])
+    return FeatureExtractor(encoder, tokenizer, config)
 
 
 def main() -> None:
@@ -85,11 +84,11 @@ def main() -> None:
     )
     texts = [files.read_text(path) for path in files.expand(FLAGS.input_file)]
     lines = [line for text in texts for line in text.removesuffix("\n").split("\n")]
-    extractor = feature_extraction.FeatureExtractor(*model_and_tokenizer(), config)
+    extract = extractor(config)
     with Progress("extracting", len(lines), "lines") as progress:
 
         def counted() -> Iterator[LineFeatures]:
-            for features in extractor(lines):
+            for features in extract(lines):
                 progress.update(1)
                 yield features
 

@@ -1,27 +1,25 @@
 """Groups of flags that several mains share, and what is made of them."""
 
 import functools
-import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import tensorflow as tf
 from absl import flags
 
-from bert_tf import conversion, files
+from bert_tf import conversion
 from bert_tf.config import BertConfig
+from bert_tf.conversion import Weights
 from bert_tf.errors import InputError
 from bert_tf.tokenization import (
     BertTokenizer,
     check_size,
     validate_case_matches_checkpoint,
 )
-from bert_tf.training import state
+from bert_tf.tokenization.vocabulary import check_vocabulary
 from bert_tf.training.config import PRECISIONS, STRATEGIES, RuntimeConfig, TrainingConfig
 from bert_tf.training.state import ModelDescription
-from bert_tf.weights import FACTS_FILE
+from bert_tf.weights import vocabulary_sha256
 
 FLAGS = flags.FLAGS
 _TPU_NAMES = ("tpu_name", "tpu_zone", "gcp_project", "master")
@@ -117,26 +115,16 @@ def training_config(
     )
 
 
-def init_checkpoint() -> str | None:
-    """--init_checkpoint; of a run's folder, its newest checkpoint."""
-    return _newest(FLAGS.init_checkpoint)
+def checkpoint() -> Weights | None:
+    """What --init_checkpoint holds, with the config and the vocabulary found beside it; read once.
+
+    Raises:
+        InputError: It is missing or cannot be read.
+    """
+    return _read(FLAGS.init_checkpoint) if FLAGS.init_checkpoint else None
 
 
-@functools.cache
-def _newest(path: str | None) -> str | None:
-    if not path or path.startswith("hf://") or path.endswith(".zip"):
-        return path
-    return state.latest(path) or path
-
-
-def beside_checkpoint(name: str) -> str | None:
-    """The file of this name beside --init_checkpoint, or in it, if there is one."""
-    checkpoint = init_checkpoint()
-    if not checkpoint or checkpoint.startswith("hf://"):
-        return None
-    folders = (checkpoint, os.path.dirname(checkpoint))
-    paths = [os.path.join(folder, name) for folder in folders]
-    return next((path for path in paths if tf.io.gfile.exists(path)), None)
+_read = functools.cache(conversion.read_weights)
 
 
 def bert_config() -> BertConfig:
@@ -145,22 +133,26 @@ def bert_config() -> BertConfig:
     Raises:
         InputError: There is none, or it cannot be.
     """
-    path = FLAGS.bert_config_file or beside_checkpoint("bert_config.json")
-    if path is None:
+    found = checkpoint()
+    if FLAGS.bert_config_file:
+        source, config = FLAGS.bert_config_file, conversion.read_config(FLAGS.bert_config_file)
+    elif found is not None and found.config is not None:
+        source, config = found.source, found.config
+    else:
         raise InputError(
             "Which architecture? Give --bert_config_file, or an --init_checkpoint with a "
             "bert_config.json beside it."
         )
-    config = BertConfig.from_json(files.read_text(path), path)
     if config.extra:
         # A misspelt key would leave a default in place without a word.
-        print(f"{path}: keys that BertConfig lacks: {', '.join(config.extra)}.", file=sys.stderr)
+        print(f"{source}: keys that BertConfig lacks: {', '.join(config.extra)}.", file=sys.stderr)
     return config
 
 
-def vocab_file() -> str | None:
-    """The vocabulary, from --vocab_file or from beside --init_checkpoint."""
-    return FLAGS.vocab_file or beside_checkpoint("vocab.txt")
+def vocab_file() -> str | list[str] | None:
+    """The vocabulary: the path in --vocab_file, or the entries found beside --init_checkpoint."""
+    found = checkpoint()
+    return FLAGS.vocab_file or (found.vocabulary if found else None)
 
 
 def tokenizer(config: BertConfig) -> BertTokenizer:
@@ -169,19 +161,22 @@ def tokenizer(config: BertConfig) -> BertTokenizer:
     Raises:
         InputError: There is no vocabulary, or it or its casing is not that of the model.
     """
-    path = vocab_file()
-    if path is None:
+    vocabulary, found = vocab_file(), checkpoint()
+    if vocabulary is None:
         raise InputError(
             "Which vocabulary? Give --vocab_file, or an --init_checkpoint with a vocab.txt "
             "beside it."
         )
-    made = BertTokenizer(path, do_lower_case=do_lower_case())
-    check_size(made.vocabulary, config.vocab_size, path)
-    expected = _checkpoint_facts().get("vocabulary_sha256")
-    if expected not in (None, made.vocabulary_sha256):
+    source = FLAGS.vocab_file or f"the vocabulary of {FLAGS.init_checkpoint}"
+    if isinstance(vocabulary, list):
+        check_vocabulary(vocabulary, source)
+    made = BertTokenizer(vocabulary, do_lower_case=do_lower_case())
+    check_size(made.vocabulary, config.vocab_size, source)
+    if found and found.dialect == "bert-tf" and found.vocabulary not in (None, made.vocabulary):
         raise InputError(
-            f"{path} has the SHA-256 {made.vocabulary_sha256[:12]}, but {init_checkpoint()} was "
-            f"trained with a vocabulary of {expected[:12]}. Leave --vocab_file out to take that."
+            f"{source} has the SHA-256 {made.vocabulary_sha256[:12]}, but {found.source} was "
+            f"trained with a vocabulary of {vocabulary_sha256(found.vocabulary)[:12]}. Leave "
+            "--vocab_file out to take that."
         )
     return made
 
@@ -192,22 +187,23 @@ def do_lower_case() -> bool:
     Raises:
         InputError: The flag and the checkpoint differ.
     """
-    trained = _checkpoint_facts().get("do_lower_case")
-    if not FLAGS["do_lower_case"].present and trained is not None:
-        return trained
-    if trained not in (None, FLAGS.do_lower_case):
-        raise InputError(
-            f"--do_lower_case={FLAGS.do_lower_case} was given, but {init_checkpoint()} was "
-            f"trained with do_lower_case={trained}. Leave the flag out."
-        )
-    validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
+    found = checkpoint()
+    if found and found.do_lower_case is not None:
+        if not FLAGS["do_lower_case"].present:
+            return found.do_lower_case
+        if found.dialect == "bert-tf" and found.do_lower_case != FLAGS.do_lower_case:
+            raise InputError(
+                f"--do_lower_case={FLAGS.do_lower_case} was given, but {found.source} was "
+                f"trained with do_lower_case={found.do_lower_case}. Leave the flag out."
+            )
+    validate_case_matches_checkpoint(FLAGS.do_lower_case, _released_path())
     return FLAGS.do_lower_case
 
 
-def _checkpoint_facts() -> dict[str, Any]:
-    """What a checkpoint of ours says of itself."""
-    path = beside_checkpoint(FACTS_FILE)
-    return json.loads(files.read_text(path)) if path else {}
+def _released_path() -> str | None:
+    """--init_checkpoint; of a released .zip, the path that it would have when unpacked."""
+    path = FLAGS.init_checkpoint
+    return f"{path.removesuffix('.zip')}/" if path else path
 
 
 def check_length(max_seq_length: int, config: BertConfig) -> None:
@@ -241,12 +237,11 @@ def initializer() -> Callable[[Any], None] | None:
     Raises:
         InputError: The checkpoint is missing or cannot be read.
     """
-    path = init_checkpoint()
-    if not path:
+    read = checkpoint()
+    if read is None:
         return None
-    read = conversion.read_weights(path)
 
     def initialize(objective: Any) -> None:
-        print(f"{path}: {conversion.assign(objective.model, read)}", file=sys.stderr)
+        print(f"{read.source}: {conversion.assign(objective.model, read)}", file=sys.stderr)
 
     return initialize

@@ -1,21 +1,23 @@
 """Name-based checkpoints of google-research/bert (`bert_model.ckpt`), read and written.
 
-Imports layer 0, TensorFlow inside functions, and `weights`.
+Imports layer 0, TensorFlow inside functions, `table` and `weights`.
 """
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from bert_tf import files
+from bert_tf.conversion import table
 from bert_tf.conversion.weights import Weights
 from bert_tf.errors import InputError
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
 
 SLOTS = ("adam_m", "adam_v")
 STEP = "global_step"
+_STATE = "checkpoint"  # which checkpoint is the newest, as TensorFlow keeps it
 
 
 def open_checkpoint(prefix: str) -> Any:
@@ -51,16 +53,23 @@ def read(prefix: str, reader: Any, slots: bool) -> Weights:
             f"{prefix} is no BERT checkpoint: no variable starts with bert/. It holds "
             f"{', '.join(sorted(names)[:3])}."
         )
-    known = [n for n in weights if n.startswith(("bert/", "cls/", "output_"))]
-    kept = [n for n in names if n.endswith(SLOTS)] if slots else []
+    match = table.matcher({row.google: row for row in _all_rows()}, anywhere=False)
+    known = [name for name in weights if match(name)]
+    kept = [n for n in names if n.endswith(SLOTS) and match(n.rpartition("/")[0])] if slots else []
     return Weights(
         source=prefix,
         dialect="google",
-        arrays={name: reader.get_tensor(name) for name in known},
+        arrays={name: reader.get_tensor(name).astype(np.float32) for name in known},
         unknown=tuple(sorted(set(weights) - set(known))),
         slots={name: reader.get_tensor(name) for name in kept},
         global_step=int(reader.get_tensor(STEP)) if STEP in names else None,
     )
+
+
+def _all_rows() -> Iterator[table.Row]:
+    """Rows of every head: those that Hugging Face calls alike have different names here."""
+    for architecture in table.CLASSIFIER_HEADS:
+        yield from table.rows(architecture)
 
 
 def write(folder: str, weights: Weights, arrays: Mapping[str, np.ndarray]) -> str:
@@ -86,19 +95,19 @@ def write(folder: str, weights: Weights, arrays: Mapping[str, np.ndarray]) -> st
         name = f"model.ckpt-{values[STEP]}"
     names = sorted(values)
     folder = folder.rstrip("/")
-    with files.replacing(folder) as temporary:
-        tf.io.gfile.makedirs(temporary)
+    with files.appearing(folder, _STATE) as place:
+        tf.io.gfile.makedirs(place)
+        if weights.config is not None:
+            files.write_text(posixpath.join(place, CONFIG_FILE), weights.config.to_json())
+        if weights.vocabulary is not None:
+            path = posixpath.join(place, VOCABULARY_FILE)
+            files.write_bytes(path, vocabulary_text(weights.vocabulary))
         tf.raw_ops.SaveV2(
-            prefix=posixpath.join(temporary, name),
+            prefix=posixpath.join(place, name),
             tensor_names=names,
             shape_and_slices=[""] * len(names),
             tensors=[tf.constant(values[name]) for name in names],
         )
         state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
-        files.write_text(posixpath.join(temporary, "checkpoint"), state)
-        if weights.config is not None:
-            files.write_text(posixpath.join(temporary, CONFIG_FILE), weights.config.to_json())
-        if weights.vocabulary is not None:
-            path = posixpath.join(temporary, VOCABULARY_FILE)
-            files.write_bytes(path, vocabulary_text(weights.vocabulary))
+        files.write_text(posixpath.join(place, _STATE), state)
     return posixpath.join(folder, name)

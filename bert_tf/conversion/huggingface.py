@@ -3,6 +3,7 @@
 Imports layer 0, `table` and `weights`.
 """
 
+import dataclasses
 import json
 import posixpath
 from collections.abc import Mapping
@@ -15,20 +16,32 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import table
 from bert_tf.conversion.weights import Weights
 from bert_tf.errors import InputError
-from bert_tf.weights import VOCABULARY_FILE, from_safetensors, to_safetensors, vocabulary_text
+from bert_tf.weights import (
+    VOCABULARY_FILE,
+    from_safetensors,
+    read_vocabulary,
+    to_safetensors,
+    vocabulary_text,
+)
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
-INDEX_FILE, TOKENIZER_FILE = "model.safetensors.index.json", "tokenizer_config.json"
-# Hugging Face's "gelu" is the erf form, the released code's the tanh form.
+INDEX_FILE = "model.safetensors.index.json"
+TOKENIZER_FILE, FAST_FILE = "tokenizer_config.json", "tokenizer.json"
+# Hugging Face's "gelu" is the erf form, the released code's the tanh form. What is not here has
+# another meaning in Keras (leaky_relu), or none.
 _ACTIVATIONS = {
-    "gelu": "gelu_exact",
-    "gelu_new": "gelu",
-    "gelu_pytorch_tanh": "gelu",
-    "gelu_fast": "gelu",
-    "swish": "silu",
+    **dict.fromkeys(("gelu", "gelu_python"), "gelu_exact"),
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu"),
+    **dict.fromkeys(("silu", "swish"), "silu"),
+    **{name: name for name in ("relu", "relu6", "tanh", "sigmoid", "mish", "linear")},
 }
-_ACTIVATIONS_BACK = {"gelu_exact": "gelu", "gelu": "gelu_new"}
+_ACTIVATIONS_BACK = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
+_ACTIVATIONS_BACK["gelu"] = "gelu_new"
 _DECODER = "cls.predictions.decoder."
+_WORDS = "bert/embeddings/word_embeddings"
+_NEXT_SENTENCE = "seq_relationship/output_weights"
+_LABELLED = ("output_weights", "cls/tagger/output_weights")
+_FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {"extra", "attention"}
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
 
@@ -43,31 +56,47 @@ def read(folder: str) -> Weights:
     """
     path = posixpath.join(folder, CONFIG_FILE)
     values = _json(path)
+    config = from_hugging_face(values, path)
     architecture = (values.get("architectures") or [""])[0]
     arrays, unknown = _released(_tensors(folder), architecture, folder)
-    labels = values.get("id2label")
-    extra: dict[str, Any] = {}
-    if labels and any(name.endswith(("output_weights",)) for name in arrays):
-        extra["labels"] = [labels[key] for key in sorted(labels, key=int)]
-    vocabulary_path = posixpath.join(folder, VOCABULARY_FILE)
-    tokenizer_path = posixpath.join(folder, TOKENIZER_FILE)
-    tokenizer = _json(tokenizer_path) if _exists(tokenizer_path) else {}
+    labels = _labels(arrays, values.get("id2label"))
+    vocabulary, do_lower_case = _tokenizer(folder)
     return Weights(
         source=folder,
         dialect="hugging_face",
         arrays=arrays,
-        config=from_hugging_face(values, path),
-        vocabulary=read_vocabulary(vocabulary_path) if _exists(vocabulary_path) else None,
-        do_lower_case=tokenizer.get("do_lower_case"),
-        extra=extra,
+        config=config,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
+        extra={"labels": labels} if labels else {},
         unknown=unknown,
     )
 
 
-def read_vocabulary(path: str) -> list[str]:
-    """The entries of a `vocab.txt` by id, stripped as the released code does."""
-    lines = files.read_text(path).split("\n")
-    return [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
+def _labels(arrays: Mapping[str, np.ndarray], names: Mapping[str, str] | None) -> list[str]:
+    """The labels of the classifier or tagger, if there is one."""
+    heads = [arrays[name] for name in _LABELLED if name in arrays]
+    if not heads:
+        return []
+    if names and len(names) == len(heads[0]):
+        return [names[key] for key in sorted(names, key=int)]
+    # Two labels without names are not written.
+    return [f"LABEL_{i}" for i in range(len(heads[0]))]
+
+
+def _tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
+    """Vocabulary and casing, from `vocab.txt` or else from `tokenizer.json`."""
+    paths = [posixpath.join(folder, n) for n in (VOCABULARY_FILE, TOKENIZER_FILE, FAST_FILE)]
+    vocabulary = read_vocabulary(paths[0]) if _exists(paths[0]) else None
+    config = _json(paths[1]) if _exists(paths[1]) else {}
+    casing = config.get("do_lower_case")
+    fast = _json(paths[2]) if (vocabulary is None or casing is None) and _exists(paths[2]) else {}
+    ids = (fast.get("model") or {}).get("vocab")
+    if vocabulary is None and isinstance(ids, dict) and sorted(ids.values()) == [*range(len(ids))]:
+        vocabulary = sorted(ids, key=ids.__getitem__)
+    if casing is None:
+        casing = (fast.get("normalizer") or {}).get("lowercase")
+    return vocabulary, casing
 
 
 def _exists(path: str) -> bool:
@@ -102,15 +131,19 @@ def from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig:
         )
     if values.get("add_cross_attention"):
         raise InputError(f"{path} has cross-attention; BERT as released has none.")
-    known = set(BertConfig(vocab_size=1).to_dict())
-    kept = {key: value for key, value in values.items() if key in known}
+    if values.get("pruned_heads"):
+        raise InputError(f"{path} has pruned_heads; each layer must have all heads.")
+    kept = {key: value for key, value in values.items() if key in _FIELDS}
     act = kept.get("hidden_act", "gelu")
-    kept["hidden_act"] = _ACTIVATIONS.get(act, act)
+    if act not in _ACTIVATIONS:
+        raise InputError(
+            f"{path} has the hidden_act {act!r}, which cannot be computed here. Known are "
+            f"{', '.join(_ACTIVATIONS)}."
+        )
+    kept["hidden_act"] = _ACTIVATIONS[act]
     kept.setdefault("type_vocab_size", 2)
     if values.get("is_decoder"):
         kept["attention"] = "causal"
-    if values.get("layer_norm_eps", 1e-12) != 1e-12:
-        kept["layer_norm_eps"] = values["layer_norm_eps"]
     try:
         return BertConfig.from_dict(kept)
     except InputError as error:
@@ -151,27 +184,42 @@ def _released(
             continue
         row, block = found
         arrays[row.google.replace("{i}", block)] = array.T if row.transposed else array
-    table_name = "bert/embeddings/word_embeddings"
-    if table_name not in arrays:
-        raise InputError(f"{folder} has no word embeddings; it is not a BERT.")
-    tied = {"weight": table_name, "bias": "cls/predictions/output_bias"}
-    for end, name in tied.items():
-        copy = tensors.get(_DECODER + end)
-        if copy is not None and not np.array_equal(copy, arrays.get(name, copy)):
-            raise InputError(
-                f"{folder}: {_DECODER}{end} is not equal to {name}, so the weights of the masked "
-                "LM are not tied to the embeddings. BERT as released ties them."
-            )
+    _tie(tensors, arrays, folder)
+    if _WORDS not in arrays:
+        raise InputError(
+            f"{folder} has no word embeddings; it is not a BERT. It holds "
+            f"{', '.join(sorted(tensors)[:3])}."
+        )
     ignored = (*_BUFFERS, *(f"bert.{name}" for name in _BUFFERS))
     left = [n for n in unknown if n not in ignored and not n.startswith(_DECODER)]
     return arrays, tuple(left)
 
 
-def architecture_of(arrays: Mapping[str, np.ndarray]) -> str:
+def _tie(tensors: Mapping[str, np.ndarray], arrays: dict[str, np.ndarray], folder: str) -> None:
+    """Takes the masked LM's copy of a tied weight where the file has that one only.
+
+    Raises:
+        InputError: The two differ.
+    """
+    for end, name in (("weight", _WORDS), ("bias", "cls/predictions/output_bias")):
+        copy = tensors.get(_DECODER + end)
+        if copy is not None and not np.array_equal(copy, arrays.setdefault(name, copy)):
+            raise InputError(
+                f"{folder}: {_DECODER}{end} is not equal to {name}, so the weights of the masked "
+                "LM are not tied to the embeddings. BERT as released ties them."
+            )
+
+
+def architecture_of(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:
     """The Hugging Face class that has these weights."""
+    masked_lm, next_sentence = (
+        f"cls/{name}" in arrays for name in ("predictions/output_bias", _NEXT_SENTENCE)
+    )
+    if next_sentence:
+        return "BertForPreTraining" if masked_lm else "BertForNextSentencePrediction"
+    if masked_lm:
+        return "BertLMHeadModel" if causal else "BertForMaskedLM"
     heads = {
-        "cls/seq_relationship/output_weights": "BertForPreTraining",
-        "cls/predictions/output_bias": "BertForMaskedLM",
         "cls/squad/output_weights": "BertForQuestionAnswering",
         **{f"{head}output_weights": name for name, head in table.CLASSIFIER_HEADS.items()},
     }
@@ -181,20 +229,28 @@ def architecture_of(arrays: Mapping[str, np.ndarray]) -> str:
 def to_hugging_face(
     config: BertConfig, architecture: str, extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The keys of a Hugging Face `config.json`."""
+    """The keys of a Hugging Face `config.json`.
+
+    Raises:
+        InputError: transformers has no such activation.
+    """
     values = config.to_dict()
     causal = values.pop("attention", "bidirectional") == "causal"
-    act = config.hidden_act
+    if config.hidden_act not in _ACTIVATIONS_BACK:
+        raise InputError(
+            f"transformers has no activation that is {config.hidden_act!r} here; its folder can "
+            f"have {', '.join(_ACTIVATIONS_BACK)}."
+        )
     values |= {
         "architectures": [architecture],
         "model_type": "bert",
-        "hidden_act": _ACTIVATIONS_BACK.get(act, act),
+        "hidden_act": _ACTIVATIONS_BACK[config.hidden_act],
         "is_decoder": causal,
+        "layer_norm_eps": config.layer_norm_eps,
         "position_embedding_type": "absolute",
         "pad_token_id": 0,
         "tie_word_embeddings": True,
     }
-    values.setdefault("layer_norm_eps", 1e-12)
     labels = extra.get("labels")
     if labels:
         values["id2label"] = {str(i): label for i, label in enumerate(labels)}
@@ -214,23 +270,23 @@ def write(folder: str, weights: Weights) -> None:
     """
     if weights.config is None:
         raise InputError(f"{weights.source} has no config, which a Hugging Face folder needs.")
-    architecture = architecture_of(weights.arrays)
+    architecture = architecture_of(weights.arrays, weights.config.attention == "causal")
     tensors = hugging_face_tensors(weights.arrays, architecture)
-    with files.replacing(folder.rstrip("/")) as temporary:
-        values = to_hugging_face(weights.config, architecture, weights.extra)
-        files.write_json(posixpath.join(temporary, CONFIG_FILE), values)
-        content = to_safetensors(tensors, {"format": "pt"})
-        files.write_bytes(posixpath.join(temporary, WEIGHTS_FILE), content)
-        tokenizer = {
-            "tokenizer_class": "BertTokenizer",
-            "model_max_length": weights.config.max_position_embeddings,
-        }
-        if weights.do_lower_case is not None:
-            tokenizer["do_lower_case"] = weights.do_lower_case
-        files.write_json(posixpath.join(temporary, TOKENIZER_FILE), tokenizer)
+    values = to_hugging_face(weights.config, architecture, weights.extra)
+    tokenizer = {
+        "tokenizer_class": "BertTokenizer",
+        "model_max_length": weights.config.max_position_embeddings,
+    }
+    if weights.do_lower_case is not None:
+        tokenizer["do_lower_case"] = weights.do_lower_case
+    with files.appearing(folder.rstrip("/"), WEIGHTS_FILE) as place:
+        files.write_json(posixpath.join(place, CONFIG_FILE), values)
+        files.write_json(posixpath.join(place, TOKENIZER_FILE), tokenizer)
         if weights.vocabulary is not None:
-            path = posixpath.join(temporary, VOCABULARY_FILE)
+            path = posixpath.join(place, VOCABULARY_FILE)
             files.write_bytes(path, vocabulary_text(weights.vocabulary))
+        content = to_safetensors(tensors, {"format": "pt"})
+        files.write_bytes(posixpath.join(place, WEIGHTS_FILE), content)
 
 
 def hugging_face_tensors(

@@ -4,6 +4,7 @@ Imports layer 0, `training.state`, the readers of each dialect, and `weights`.
 """
 
 import dataclasses
+import json
 import posixpath
 import tempfile
 import zipfile
@@ -20,6 +21,8 @@ from bert_tf.training import state
 _HUB = "hf://"
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
 _MOMENTS = "optimizer.safetensors"  # beside the weights in a training checkpoint
+_HUGGING_FACE_KEYS = {"model_type", "architectures", "transformers_version"}
+_SLOTS = ("/adam_m", "/adam_v")
 _PICKLED = (".bin", ".pt", ".pth")
 
 
@@ -48,14 +51,27 @@ def read_weights(path: str, slots: bool = False) -> Weights:
         InputError: There is no such checkpoint, or it cannot be read; the message says why.
     """
     if path.startswith(_HUB):
-        folder = _from_hub(path)
-        return dataclasses.replace(_read(folder, slots), source=path)
+        return _from_hub(path)
     if path.endswith(".zip"):
         return _from_zip(path, slots)
     return _read(path.rstrip("/"), slots)
 
 
-def _from_hub(path: str) -> str:
+def read_config(path: str) -> BertConfig:
+    """The architecture that a `bert_config.json`, or the `config.json` of transformers, says.
+
+    Raises:
+        InputError: The file is missing, or is not the config of a BERT.
+    """
+    text = files.read_text(path)
+    config = BertConfig.from_json(text, path)
+    # Where "gelu" is another function.
+    if _HUGGING_FACE_KEYS.intersection(config.extra):
+        return huggingface.from_hugging_face(json.loads(text), path)
+    return config
+
+
+def _from_hub(path: str) -> Weights:
     try:
         import huggingface_hub
     except ImportError as error:
@@ -64,11 +80,17 @@ def _from_hub(path: str) -> str:
         ) from error
     name, _, revision = path.removeprefix(_HUB).partition("@")
     try:
-        return huggingface_hub.snapshot_download(
+        folder = huggingface_hub.snapshot_download(
             name, revision=revision or None, allow_patterns=_HUB_FILES
         )
     except Exception as error:  # the hub's and the network's errors are of many kinds
         raise InputError(f"{path} cannot be fetched: {' '.join(str(error).split())}") from error
+    if not any(name.endswith(".safetensors") for name in _gfile().listdir(folder)):
+        raise InputError(
+            f"{path} has no model.safetensors. Pickled files (.bin) are not read, since that could "
+            "run any code; convert them with transformers, and give the folder."
+        )
+    return dataclasses.replace(_read(folder, slots=False), source=path)
 
 
 def _from_zip(path: str, slots: bool) -> Weights:
@@ -81,10 +103,18 @@ def _from_zip(path: str, slots: bool) -> Weights:
                 archive.extractall(folder)
         except zipfile.BadZipFile as error:
             raise InputError(f"{path} is not a whole zip file: {error}.") from error
-        holding = [root for root, _, names in gfile.walk(folder) if _looks_whole(names)]
+        holding = [
+            root
+            for root, _, names in gfile.walk(folder)
+            if _looks_whole(names) and "__MACOSX" not in root
+        ]
         if len(holding) != 1:
             raise InputError(f"{path} must hold one checkpoint. Found: {len(holding)}.")
-        return dataclasses.replace(_read(holding[0], slots), source=path)
+        weights = _read(holding[0], slots)
+    casing = released_casing(posixpath.basename(path)) if weights.do_lower_case is None else None
+    return dataclasses.replace(
+        weights, source=path, do_lower_case=casing if casing is not None else weights.do_lower_case
+    )
 
 
 def _looks_whole(names: list[str]) -> bool:
@@ -105,6 +135,10 @@ def _read(path: str, slots: bool) -> Weights:
     if run is not None:
         return _ours(run, slots)
     names = gfile.listdir(path)
+    if "saved_model.pb" in names:
+        raise InputError(
+            f"{path} is an exported SavedModel. Give the checkpoint that it was made from."
+        )
     if {huggingface.WEIGHTS_FILE, huggingface.INDEX_FILE}.intersection(names):
         return huggingface.read(path)
     if any(name.endswith(".index") for name in names):
@@ -153,6 +187,17 @@ def _read_checkpoint(prefix: str, slots: bool) -> Weights:
     return _with_what_is_beside(weights, posixpath.dirname(prefix))
 
 
+def released_casing(name: str) -> bool | None:
+    """Whether a released model lower-cases, by the name of its folder; None for other names.
+
+    Source: google-research/bert README; `tokenization.validate_case_matches_checkpoint`.
+    """
+    name = name.removeprefix("wwm_")
+    if name.startswith(("uncased_L-", "multilingual_L-", "chinese_L-")):
+        return True
+    return False if name.startswith(("cased_L-", "multi_cased_L-")) else None
+
+
 def _with_what_is_beside(weights: Weights, folder: str) -> Weights:
     gfile = _gfile()
     config_path = posixpath.join(folder, our_folder.CONFIG_FILE)
@@ -161,14 +206,17 @@ def _with_what_is_beside(weights: Weights, folder: str) -> Weights:
     if gfile.exists(config_path):
         config = BertConfig.from_json(files.read_text(config_path), config_path)
     if gfile.exists(vocabulary_path):
-        vocabulary = huggingface.read_vocabulary(vocabulary_path)
-    return dataclasses.replace(weights, config=config, vocabulary=vocabulary)
+        vocabulary = our_folder.read_vocabulary(vocabulary_path)
+    casing = released_casing(posixpath.basename(folder))
+    return dataclasses.replace(weights, config=config, vocabulary=vocabulary, do_lower_case=casing)
 
 
 def _ours(path: str, slots: bool) -> Weights:
     read = our_folder.read_weights_folder(path)
     moments = posixpath.join(path, _MOMENTS)
-    kept = slots and _gfile().exists(moments)
+    kept: dict[str, Any] = {}
+    if slots and _gfile().exists(moments):
+        kept = our_folder.from_safetensors(files.read_bytes(moments), moments)
     return Weights(
         source=path,
         dialect="bert-tf",
@@ -177,6 +225,6 @@ def _ours(path: str, slots: bool) -> Weights:
         vocabulary=read.vocabulary,
         do_lower_case=read.do_lower_case,
         extra={key: value for key, value in read.extra.items() if key != "step"},
-        slots=our_folder.from_safetensors(files.read_bytes(moments), moments) if kept else {},
+        slots={name: slot for name, slot in kept.items() if name.endswith(_SLOTS)},
         global_step=read.extra.get("step"),
     )

@@ -28,5 +28,6 @@ def check_at_least(minimum: int, config: Any, *names: str) -> None:
 
 
 def plain_message(error: Any) -> str:
-    """What a `tf.errors.OpError` says, without the graph node that it starts and ends with."""
-    return error.message.split("}} ")[-1].split(" [Op:")[0]
+    """What a `tf.errors.OpError` says, without the graph nodes and the call stack around it."""
+    message = error.message.split("\n\t [[")[0].split("\n\n")[-1]
+    return message.split("}} ")[-1].split(" [Op:")[0]

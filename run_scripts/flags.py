@@ -17,12 +17,18 @@ from bert_tf.tokenization import (
     validate_case_matches_checkpoint,
 )
 from bert_tf.tokenization.vocabulary import check_vocabulary
-from bert_tf.training.config import PRECISIONS, STRATEGIES, RuntimeConfig, TrainingConfig
+from bert_tf.training.config import (
+    OPTIMIZERS,
+    PRECISIONS,
+    SCHEDULES,
+    STRATEGIES,
+    RuntimeConfig,
+    TrainingConfig,
+)
 from bert_tf.training.state import ModelDescription
 from bert_tf.weights import vocabulary_sha256
 
 FLAGS = flags.FLAGS
-_TPU_NAMES = ("tpu_name", "tpu_zone", "gcp_project", "master")
 
 
 def define_model_flags(checkpoint_help: str) -> None:
@@ -54,46 +60,117 @@ def define_training_flags() -> None:
         "are slow, so that progress is seen.",
     )  # fmt: skip
     flags.DEFINE_integer("log_steps", 100, "Steps between entries in TensorBoard.")
+    flags.DEFINE_integer(
+        "eval_steps", 0, "Steps between evaluations on held-out examples; 0 means at the end only. "
+        "The weights of the best one are kept in best/.",
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "early_stopping_evals", 0, "Stop after this many evaluations in a row without a better "
+        "one, and end with the best weights; 0 trains to the end. Needs --eval_steps.",
+    )  # fmt: skip
     flags.DEFINE_integer("seed", 12345, "Of initial weights, dropout and the order of examples.")
+    flags.DEFINE_bool("overwrite", False, "Remove the run that is in --output_dir first.")
+    _define_optimizer_flags()
+    _define_computing_flags()
+
+
+def _define_optimizer_flags() -> None:
+    flags.DEFINE_enum(
+        "optimizer", "adam_weight_decay", OPTIMIZERS, "adam_weight_decay: the released one, Adam "
+        "without bias correction. adamw: with it. lamb: for large batches.",
+    )  # fmt: skip
+    flags.DEFINE_enum(
+        "schedule", "released", SCHEDULES, "After warmup. released: linear decay counted from step "
+        "0. linear, cosine: from the peak to 0. constant: the peak.",
+    )  # fmt: skip
+    flags.DEFINE_float("weight_decay_rate", 0.01, "Decay of weights but LayerNorm and biases.")
+    flags.DEFINE_float("clip_norm", 1.0, "Global norm that gradients are scaled down to.")
+    flags.DEFINE_float(
+        "layer_decay", 1.0, "Each layer learns at this many times the rate of the one above it."
+    )
+    flags.DEFINE_float(
+        "ema_decay", 0.0, "Average the weights over steps with this decay, such as 0.999, and hand "
+        "the average on; 0 does not.",
+    )  # fmt: skip
+
+
+def _define_computing_flags() -> None:
     flags.DEFINE_enum(
         "precision", "float32", PRECISIONS,
-        "bfloat16 computes activations in bfloat16, weights stay float32; faster on machines "
-        "with bfloat16 instructions, slower on others.",
+        "bfloat16 and float16 compute activations so, weights stay float32; faster on machines "
+        "with instructions for them, slower on others. float16 scales the loss.",
     )  # fmt: skip
     flags.DEFINE_bool("jit_compile", False, "Compile forward and backward pass with XLA.")
-    flags.DEFINE_bool("overwrite", False, "Remove the run that is in --output_dir first.")
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps", 1, "Parts that a device's share of a batch is computed in, "
+        "one after the other, to save memory.",
+    )  # fmt: skip
+    flags.DEFINE_bool(
+        "recompute", False, "Compute activations again on the way back instead of keeping them: "
+        "a third more work, far less memory.",
+    )  # fmt: skip
+    flags.DEFINE_bool(
+        "deterministic", False, "The same bits each time on the same machine and devices."
+    )
+    flags.DEFINE_bool(
+        "debug_nans", False, "Run step by step, and name the layer in which a number stops being "
+        "finite.",
+    )  # fmt: skip
+    flags.DEFINE_list(
+        "profile_steps", None, "First and last step of a profile for TensorBoard, such as 100,110."
+    )
     flags.DEFINE_enum(
         "distribution_strategy", "one_device", STRATEGIES,
-        "one_device, or mirrored over the GPUs of this machine.",
+        "one_device; mirrored over the GPUs of this machine; multi_worker_mirrored over the "
+        "machines in the environment variable TF_CONFIG; tpu.",
     )  # fmt: skip
     flags.DEFINE_integer("num_gpus", 0, "GPUs that mirrored uses; 0 means all.")
-    flags.DEFINE_bool("use_tpu", False, "Must be false: this version does not train on TPUs.")
-    for name in _TPU_NAMES:
-        flags.DEFINE_string(name, None, "Of google-research/bert; has no effect without a TPU.")
-    flags.DEFINE_integer("num_tpu_cores", 8, "Of google-research/bert; no effect without a TPU.")
+    flags.DEFINE_bool("use_tpu", False, "The same as --distribution_strategy=tpu.")
+    flags.DEFINE_string("tpu_name", None, "TPU to use; without it, that of this machine.")
+    flags.DEFINE_string("tpu_zone", None, "Zone of the TPU.")
+    flags.DEFINE_string("gcp_project", None, "Project of the TPU.")
+    flags.DEFINE_string("master", None, "Of google-research/bert; has no effect.")
+    flags.DEFINE_integer("num_tpu_cores", 8, "Of google-research/bert; all cores are used.")
 
 
-def runtime_config(eval_steps: int = 0) -> RuntimeConfig:
+def runtime_config() -> RuntimeConfig:
     """How to compute, from the flags.
 
     Raises:
         InputError: A value cannot be.
     """
-    if FLAGS.use_tpu:
-        raise InputError(
-            "--use_tpu=true was given, but this version does not train on TPUs. "
-            "Leave it out, and see --distribution_strategy."
-        )
     return RuntimeConfig(
-        distribution_strategy=FLAGS.distribution_strategy,
+        distribution_strategy="tpu" if FLAGS.use_tpu else FLAGS.distribution_strategy,
         num_gpus=FLAGS.num_gpus,
+        tpu_name=FLAGS.tpu_name or "",
+        tpu_zone=FLAGS.tpu_zone or "",
+        gcp_project=FLAGS.gcp_project or "",
+        gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
         iterations_per_loop=FLAGS.iterations_per_loop,
         save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-        eval_steps=eval_steps,
+        eval_steps=FLAGS.eval_steps,
         log_steps=FLAGS.log_steps,
         keep_checkpoints=FLAGS.keep_checkpoints,
+        early_stopping_evals=FLAGS.early_stopping_evals,
         jit_compile=FLAGS.jit_compile,
+        recompute=FLAGS.recompute,
+        deterministic=FLAGS.deterministic,
+        debug_nans=FLAGS.debug_nans,
+        profile_steps=_profile_steps(),
     )
+
+
+def _profile_steps() -> tuple[int, int] | None:
+    if not FLAGS.profile_steps:
+        return None
+    try:
+        first, last = map(int, FLAGS.profile_steps)
+    except ValueError as error:
+        raise InputError(
+            "--profile_steps needs two whole numbers, such as 100,110. "
+            f"Received: {','.join(FLAGS.profile_steps)}."
+        ) from error
+    return first, last
 
 
 def training_config(
@@ -110,6 +187,12 @@ def training_config(
         num_train_steps=num_train_steps,
         num_warmup_steps=num_warmup_steps,
         learning_rate=FLAGS.learning_rate,
+        optimizer=FLAGS.optimizer,
+        schedule=FLAGS.schedule,
+        weight_decay_rate=FLAGS.weight_decay_rate,
+        clip_norm=FLAGS.clip_norm,
+        layer_decay=FLAGS.layer_decay,
+        ema_decay=FLAGS.ema_decay,
         precision=FLAGS.precision,
         data=data,
     )

@@ -28,6 +28,7 @@ from bert_tf.tasks.glue import tasks as glue
 from bert_tf.tasks.run import Finetuning, Steps
 from bert_tf.tasks.task import Task
 from bert_tf.training import state
+from bert_tf.training.strategy import make_strategy
 from bert_tf.weights import FACTS_FILE
 from run_scripts import flags as shared
 
@@ -64,6 +65,8 @@ def main() -> None:
     """Trains, evaluates and predicts as the flags say."""
     if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
+    runtime = shared.runtime_config()
+    strategy = make_strategy(runtime)
     config = shared.bert_config()
     shared.check_length(FLAGS.max_seq_length, config)
     tokenizer = shared.tokenizer(config)
@@ -92,9 +95,10 @@ def main() -> None:
     results = finetuning.run(
         shared.model_description(config, tokenizer, **facts),
         shared.training_config(*finetuning.schedule(FLAGS.train_batch_size), settings),
-        shared.runtime_config(),
+        runtime,
         shared.initializer(),
         FLAGS.overwrite,
+        strategy,
     )
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")

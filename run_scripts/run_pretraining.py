@@ -13,12 +13,16 @@ Writes to --output_dir: checkpoints/ (each can be the --init_checkpoint of anoth
 TensorBoard events and metrics.jsonl, and with --do_eval=true eval_results.txt.
 """
 
+import dataclasses
+
 from absl import flags
 
 from bert_tf import command_line
 from bert_tf.errors import InputError
 from bert_tf.pretraining import data
-from bert_tf.pretraining.run import Records, pretrain
+from bert_tf.pretraining.objective import OBJECTIVES
+from bert_tf.pretraining.run import Records, Steps, pretrain
+from bert_tf.training.strategy import make_strategy
 from run_scripts import flags as shared
 
 FLAGS = flags.FLAGS
@@ -36,9 +40,11 @@ flags.DEFINE_bool("do_eval", False, "Whether to evaluate at the end, into eval_r
 flags.DEFINE_integer("num_train_steps", 100000, "Steps in all.")
 flags.DEFINE_integer("num_warmup_steps", 10000, "Steps in which the learning rate rises.")
 flags.DEFINE_integer("max_eval_steps", 100, "Most batches of an evaluation; 0 means all.")
-flags.DEFINE_integer(
-    "eval_steps", 0, "Steps between evaluations on --eval_input_file; 0 means at the end only."
-)
+flags.DEFINE_enum(
+    "objective", "mlm_nsp", OBJECTIVES,
+    "mlm_nsp: BERT's. mlm: no next sentence. causal: each token from those before it, with causal "
+    "attention; its records are made with --objective=causal.",
+)  # fmt: skip
 flags.DEFINE_integer(
     "shuffle_buffer_size", 10000, "Examples that the order of training is drawn from."
 )
@@ -55,7 +61,11 @@ def main() -> None:
     """Trains and evaluates as the flags say."""
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train=true, --do_eval=true, or both.")
+    runtime = shared.runtime_config()
+    strategy = make_strategy(runtime)
     config = shared.bert_config()
+    if FLAGS.objective == "causal":
+        config = dataclasses.replace(config, attention="causal")
     shared.check_length(FLAGS.max_seq_length, config)
     tokenizer = shared.tokenizer(config) if shared.vocab_file() else None
     records = Records(
@@ -72,6 +82,7 @@ def main() -> None:
     settings = {
         "records": data.fingerprint(records.train_files),
         "init_checkpoint": FLAGS.init_checkpoint,
+        "objective": FLAGS.objective,
         "max_seq_length": FLAGS.max_seq_length,
         "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
         "shuffle_buffer_size": FLAGS.shuffle_buffer_size,
@@ -83,16 +94,15 @@ def main() -> None:
     data.check_vocabulary(used, config.vocab_size, sha256, casing)
     data.check_ids(used, config.vocab_size)
     results = pretrain(
+        Steps(FLAGS.do_train, FLAGS.do_eval, FLAGS.objective, FLAGS.overwrite),
         records,
         config,
         shared.model_description(config, tokenizer),
         training,
-        shared.runtime_config(FLAGS.eval_steps),
+        runtime,
         FLAGS.output_dir,
         shared.initializer(),
-        do_train=FLAGS.do_train,
-        do_eval=FLAGS.do_eval,
-        overwrite=FLAGS.overwrite,
+        strategy,
     )
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")

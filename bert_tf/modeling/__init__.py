@@ -19,6 +19,7 @@ from bert_tf.modeling.models import (
     BertPretrainer,
     BertSpanPredictor,
     BertTagger,
+    depths_by_name,
     variables_by_name,
 )
 from bert_tf.modeling.randomness import Dropout, DropoutSeeds
@@ -42,5 +43,6 @@ __all__ = [
     "SelfAttention",
     "TransformerBlock",
     "attention_bias",
+    "depths_by_name",
     "variables_by_name",
 ]

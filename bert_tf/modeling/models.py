@@ -5,6 +5,7 @@ take `seed`, `recompute`, `dtype` and `name` as `BertEncoder` does, have the enc
 the dropout seeds at `dropout_seeds`. Imports layer 0, keras, and the other modules here.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -292,3 +293,21 @@ def variables_by_name(model: BertEncoder | BertModel) -> Variables:
         state of the dropout seeds, is not among them.
     """
     return model.variables_by_name()
+
+
+def depths_by_name(model: BertEncoder | BertModel) -> dict[str, int]:
+    """How many layers each weight is above the ids, for layer-wise learning rates.
+
+    Args:
+        model: Any model of this package.
+
+    Returns:
+        Name to depth: 0 for the embeddings, i + 1 for block i, L + 1 for pooler and heads.
+    """
+    top = model.config.num_hidden_layers + 1
+    depths = {}
+    for name in variables_by_name(model):
+        block = re.match(r"bert/encoder/layer_(\d+)/", name)
+        below = 0 if name.startswith("bert/embeddings/") else top
+        depths[name] = int(block[1]) + 1 if block else below
+    return depths

@@ -1,6 +1,7 @@
 """A pretraining run: from records to checkpoints and held-out results."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -46,7 +47,25 @@ class Records:
         check_at_least(0, self, "max_eval_steps")
 
 
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """What a run does.
+
+    Attributes:
+        train: Whether to train, or to go on training.
+        evaluate: Whether to write `eval_results.txt`.
+        objective: One of `objective.OBJECTIVES`.
+        overwrite: Remove the run that is in the folder first.
+    """
+
+    train: bool
+    evaluate: bool
+    objective: str = "mlm_nsp"
+    overwrite: bool = False
+
+
 def pretrain(
+    steps: Steps,
     records: Records,
     config: BertConfig,
     model: state.ModelDescription,
@@ -54,13 +73,12 @@ def pretrain(
     runtime: RuntimeConfig,
     output_dir: str,
     initialize: Callable[[Any], None] | None = None,
-    do_train: bool = True,
-    do_eval: bool = True,
-    overwrite: bool = False,
+    strategy: tf.distribute.Strategy | None = None,
 ) -> dict[str, float]:
     """Trains, or goes on training, and evaluates.
 
     Args:
+        steps: What to do.
         records: What on.
         config: The architecture.
         model: What travels with the weights.
@@ -68,39 +86,41 @@ def pretrain(
         runtime: How it is computed.
         output_dir: Folder of the run.
         initialize: Puts initial weights into a new run's model.
-        do_train: Whether to train.
-        do_eval: Whether to write `eval_results.txt`.
-        overwrite: Remove the run that is in the folder first.
+        strategy: Of `make_strategy(runtime)`, where it had to be made earlier.
 
     Returns:
-        The held-out results, empty without `do_eval`.
+        The held-out results, empty without `steps.evaluate`.
 
     Raises:
         InputError: The records, or the run in the folder, do not fit.
     """
-    if do_train and not overwrite:
+    overwrite = steps.train and steps.overwrite
+    if steps.train and not overwrite:
         state.check_run(output_dir, model, training)
     held_out, batches = _batches(records, training)
+    make = functools.partial(_make_objective, config, steps.objective, runtime.recompute)
     trainer = Trainer(
-        lambda: PretrainingObjective(BertPretrainer(config)),
-        model,
-        training,
-        runtime,
-        output_dir,
-        initialize,
-        overwrite and do_train,
-    )
-    if do_train:
+        make, model, training, runtime, output_dir, initialize, overwrite, strategy
+    )  # fmt: skip
+    if steps.train:
         step = trainer.train(batches, {"eval": lambda: held_out})
     else:
         step = trainer.load_newest()
         if not step and initialize is None:
             raise InputError(f"There is nothing to evaluate: {output_dir} holds no checkpoint.")
-    if not do_eval:
+    if not steps.evaluate:
         return {}
-    results = {**trainer.evaluate(held_out), "global_step": step}
-    write_results(os.path.join(output_dir, "eval_results.txt"), results)
+    # Training ends with an evaluation, unless it ended before.
+    values = trainer.results.get("eval") or trainer.evaluate(held_out)
+    results = {**values, "global_step": step}
+    if trainer.is_chief:
+        write_results(os.path.join(output_dir, "eval_results.txt"), results)
     return results
+
+
+def _make_objective(config: BertConfig, kind: str, recompute: bool) -> PretrainingObjective:
+    model = BertPretrainer(config, next_sentence=kind == "mlm_nsp", recompute=recompute)
+    return PretrainingObjective(model, kind)
 
 
 def _batches(records: Records, training: TrainingConfig) -> tuple[tf.data.Dataset, tf.data.Dataset]:

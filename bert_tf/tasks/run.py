@@ -14,7 +14,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_at_least
 from bert_tf.progress import Progress
 from bert_tf.tasks import records
-from bert_tf.tasks.task import Task, TaskObjective
+from bert_tf.tasks.task import Task
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training import state
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
@@ -118,6 +118,7 @@ class Finetuning:
         runtime: RuntimeConfig,
         initialize: Callable[[Any], None] | None,
         overwrite: bool = False,
+        strategy: tf.distribute.Strategy | None = None,
     ) -> dict[str, float]:
         """Does what `steps` says.
 
@@ -127,6 +128,7 @@ class Finetuning:
             runtime: How it is computed.
             initialize: Puts the pretrained weights into a new run's model.
             overwrite: Remove the run that is in the folder first.
+            strategy: Of `make_strategy(runtime)`, where it had to be made earlier.
 
         Returns:
             The results on the dev split, empty without `evaluate`.
@@ -134,39 +136,49 @@ class Finetuning:
         Raises:
             InputError: The run in the folder does not fit, or there is no model to evaluate.
         """
+        if runtime.eval_steps and not self._steps.evaluate:
+            raise InputError("eval_steps evaluates on the dev split: give --do_eval=true too.")
         if self._steps.train and not overwrite:
             state.check_run(self._dir, model, training)
         trainer = Trainer(
-            lambda: self._task.make_objective(self._config),
+            lambda: self._task.make_objective(self._config, runtime.recompute),
             model,
             training,
             runtime,
             self._dir,
             initialize,
             overwrite and self._steps.train,
+            strategy,
         )
         if self._steps.train:
-            path, columns = self._write("train")
-            step = trainer.train(
-                records.training_batches(
-                    path,
-                    len(columns["input_ids"]),
-                    self._task.table,
-                    self._steps.max_seq_length,
-                    training.global_batch_size,
-                    training.seed,
-                    cut=not runtime.jit_compile,
-                )
-            )
+            step = self._train(trainer, training, runtime)
         else:
             step = trainer.load_newest()
             if not step and initialize is None:
                 raise InputError(f"{self._dir} holds no checkpoint to evaluate or predict with.")
-        objective: Any = trainer.objective
-        results = self._evaluate(objective, step) if self._steps.evaluate else {}
+        results = self._evaluate(trainer, step) if self._steps.evaluate else {}
         if self._steps.predict:
-            self._predict(objective)
+            self._predict(trainer)
         return results
+
+    def _train(self, trainer: Trainer, training: TrainingConfig, runtime: RuntimeConfig) -> int:
+        path, columns = self._write("train")
+        held_out = {}
+        if runtime.eval_steps:
+            dev, _ = self._write("dev")
+            held_out["eval"] = lambda: self._evaluation_batches(dev, self._steps.eval_batch_size)
+        return trainer.train(
+            records.training_batches(
+                path,
+                len(columns["input_ids"]),
+                self._task.table,
+                self._steps.max_seq_length,
+                training.global_batch_size,
+                training.seed,
+                cut=not runtime.jit_compile and runtime.distribution_strategy != "tpu",
+            ),
+            held_out,
+        )
 
     def _write(self, split: str) -> tuple[str, dict[str, np.ndarray]]:
         columns = self._task.encode(
@@ -176,29 +188,33 @@ class Finetuning:
         records.write(path, columns, self._task.table)
         return path, columns
 
-    def _evaluate(self, objective: TaskObjective, step: int) -> dict[str, float]:
+    def _evaluate(self, trainer: Trainer, step: int) -> dict[str, float]:
         path, columns = self._write("dev")
-        outputs = self._outputs(objective, path, len(columns["input_ids"]), "dev")
+        outputs = self._outputs(trainer, path, len(columns["input_ids"]), "dev")
         results = {**self._task.metrics(columns, outputs), "global_step": step}
-        write_results(os.path.join(self._dir, "eval_results.txt"), results)
+        if trainer.is_chief:
+            write_results(os.path.join(self._dir, "eval_results.txt"), results)
         return results
 
-    def _predict(self, objective: TaskObjective) -> None:
+    def _predict(self, trainer: Trainer) -> None:
         path, columns = self._write("test")
-        outputs = self._outputs(objective, path, len(columns["input_ids"]), "test")
-        self._task.write_predictions(self._dir, self._examples["test"], outputs)
+        outputs = self._outputs(trainer, path, len(columns["input_ids"]), "test")
+        if trainer.is_chief:
+            self._task.write_predictions(self._dir, self._examples["test"], outputs)
+
+    def _evaluation_batches(self, path: str, batch_size: int) -> tf.data.Dataset:
+        length = self._steps.max_seq_length
+        return records.evaluation_batches(path, self._task.table, length, batch_size)
 
     def _outputs(
-        self, objective: TaskObjective, path: str, count: int, split: str
+        self, trainer: Trainer, path: str, count: int, split: str
     ) -> dict[str, np.ndarray]:
         size = self._steps.eval_batch_size if split == "dev" else self._steps.predict_batch_size
-        batches = records.evaluation_batches(
-            path, self._task.table, self._steps.max_seq_length, size
-        )
+        objective: Any = trainer.objective
         forward = tf.function(objective.outputs, reduce_retracing=True)
         parts: list[Mapping[str, Any]] = []
         with Progress(f"predicting {split}", count, "examples") as progress:
-            for batch in batches:
+            for batch in self._evaluation_batches(path, size):
                 parts.append({name: value.numpy() for name, value in forward(batch).items()})
                 progress.update(len(batch["input_ids"]))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

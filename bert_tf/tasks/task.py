@@ -51,8 +51,8 @@ class Task(Protocol):
     ) -> dict[str, np.ndarray]:
         """The columns of the records, each [N, ...] as `table` says."""
 
-    def make_objective(self, config: BertConfig) -> TaskObjective:
-        """The model with its loss."""
+    def make_objective(self, config: BertConfig, recompute: bool = False) -> TaskObjective:
+        """The model with its loss; `recompute` as for `BertEncoder`."""
 
     def metrics(
         self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]

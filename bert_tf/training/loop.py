@@ -1,6 +1,7 @@
 """`Trainer`: a run from its first step, or from its last checkpoint, to its end."""
 
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -10,17 +11,21 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain_message
 from bert_tf.progress import Progress
 from bert_tf.training import state
-from bert_tf.training.config import RuntimeConfig, TrainingConfig
+from bert_tf.training.config import RuntimeConfig, TrainingConfig, as_plain
 from bert_tf.training.objective import Objective
-from bert_tf.training.optimizer import AdamWeightDecay
+from bert_tf.training.optimizer import make_optimizer
 from bert_tf.training.state import ModelDescription
-from bert_tf.training.step import Stepper, make_strategy
+from bert_tf.training.step import MOST_BAD_STEPS, Result, Stepper
+from bert_tf.training.strategy import Agreement, check_divisible, is_chief, make_strategy
 from bert_tf.training.summaries import Summaries
+from bert_tf.training.window import Best, Window, add_to
 
-_SECS_IN_GRAPH = 1.0  # the loop comes back to Python about this often
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+_LOST_WORKERS = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
+MakeDataset = Callable[[], tf.data.Dataset]
 
 
 class Trainer:
@@ -36,9 +41,16 @@ class Trainer:
         initialize: Puts initial weights into the objective; called where the folder has no
             checkpoint. None leaves them as they were drawn.
         overwrite: Start anew, whatever the folder holds.
+        strategy: Of `make_strategy(runtime)`, where it had to be made earlier.
+
+    Attributes:
+        objective: What is trained.
+        is_chief: Whether this process is the one that writes files.
+        results: The last held-out evaluation of `train`, by name; empty where there was none.
 
     Raises:
-        InputError: The folder's checkpoints are of another model.
+        InputError: The folder's checkpoints are of another model, or the batch cannot be divided
+            among the devices.
     """
 
     def __init__(
@@ -50,21 +62,26 @@ class Trainer:
         output_dir: str,
         initialize: Callable[[Objective], None] | None = None,
         overwrite: bool = False,
+        strategy: tf.distribute.Strategy | None = None,
     ) -> None:
         self._model, self._training, self._runtime = model, training, runtime
         self._dir, self._overwrite = output_dir, overwrite
+        self._strategy = strategy or make_strategy(runtime)
+        self._replicas = self._strategy.num_replicas_in_sync
+        self.is_chief = is_chief(self._strategy)
+        self._agreement = Agreement(self._strategy)
+        parts = runtime.gradient_accumulation_steps
+        check_divisible(self._replicas, training.global_batch_size, parts)
         keras.utils.set_random_seed(training.seed)
-        bfloat16 = training.precision == "bfloat16"
-        keras.config.set_dtype_policy("mixed_bfloat16" if bfloat16 else "float32")
-        strategy = make_strategy(runtime, training.global_batch_size)
-        with strategy.scope():
+        keras.config.set_dtype_policy(_POLICIES[training.precision])
+        with self._strategy.scope():
             self.objective = make_objective()
-            self._optimizer = AdamWeightDecay(
-                self.objective.variables, weight_decay_rate=training.weight_decay_rate
-            )
+            depths = self.objective.depths if training.layer_decay != 1 else {}
+            self._optimizer = make_optimizer(self.objective.variables, training, depths)
         self._stepper = Stepper(
-            self.objective, self._optimizer, training, strategy, jit_compile=runtime.jit_compile
+            self.objective, self._optimizer, training, self._strategy, runtime.jit_compile, parts
         )
+        self.results: dict[str, dict[str, float]] = {}
         self._checkpoint = None if overwrite else state.latest(output_dir)
         if self._checkpoint is None and initialize is not None:
             initialize(self.objective)
@@ -72,81 +89,48 @@ class Trainer:
     def train(
         self,
         dataset: tf.data.Dataset,
-        held_out: Mapping[str, Callable[[], tf.data.Dataset]] | None = None,
+        held_out: Mapping[str, MakeDataset] | None = None,
+        explain: Callable[[tf.errors.OpError], str | None] = lambda error: None,
+        describe: Callable[[Any], str] = lambda origin: "",
     ) -> int:
         """Trains to `num_train_steps`, from the newest whole checkpoint if there is one.
 
         The first signal to stop (Ctrl-C or SIGTERM) saves a checkpoint and ends the process with
-        128 + the signal's number.
+        128 + the signal's number. With `early_stopping_evals` the weights are the best ones at
+        the end; with `ema_decay` they are the average.
 
         Args:
             dataset: Endless batches of `global_batch_size` examples, in an order that follows
-                the seed.
-            held_out: For each name, what makes the batches to evaluate on.
+                the seed; each process gets all of each batch.
+            held_out: For each name, what makes the batches to evaluate on. The first one says
+                which weights are the best.
+            explain: Says which record an error of the input pipeline is about, if it knows.
+            describe: Says where examples came from, given their `objective.ORIGIN`.
 
         Returns:
             Steps done.
 
         Raises:
-            InputError: The folder holds a run with another config.
+            InputError: The folder holds a run with another config, a record cannot be read, or
+                the gradients of `MOST_BAD_STEPS` steps in a row are not finite.
         """
         if not self._overwrite:
             state.check_run(self._dir, self._model, self._training)
-        iterator, step = iter(dataset), 0
-        state.begin_run(self._dir, self._model, self._training, self._overwrite)
+        self._explain, self._describe = explain, describe
+        iterator, held_out = iter(dataset), held_out or {}
+        if self.is_chief:
+            state.begin_run(self._dir, self._model, self._training, self._overwrite)
         if self._checkpoint:
-            step = state.restore(self._checkpoint, self._optimizer, iterator)
-            print(f"Continuing from step {step} ({self._checkpoint}).", file=sys.stderr)
-        summaries = Summaries(self._dir, step)
-        saved, total = step, self._training.num_train_steps
-        window = _Window(self.objective, self._training.global_batch_size)
-        with _stop_signals() as stopped, Progress("training", total, "steps", step) as progress:
-            while step < total and not stopped:
-                end = min(step + window.pace(self._runtime.iterations_per_loop), total,
-                          *self._next_stops(step))  # fmt: skip
-                window.add(end - step, *self._run(iterator, step, end))
-                progress.update(end - step, f"loss {window.values()['loss']:.4f}")
-                step = end
-                if step == total or _due(step, self._runtime.log_steps):
-                    summaries.write("train", step, window.values())
-                    window.clear()
-                if held_out and (step == total or _due(step, self._runtime.eval_steps)):
-                    self._evaluate_all(held_out, step, summaries)
-                if step == total or _due(step, self._runtime.save_checkpoints_steps):
-                    self._save(step, iterator, summaries)
-                    saved = step
-            if step != saved:
-                self._save(step, iterator, summaries)
-        if stopped:
-            again = (
-                "the same command without --overwrite" if self._overwrite else "the same command"
-            )
-            print(f"Stopped at step {step}; {again} goes on from there.", file=sys.stderr)
-            sys.exit(128 + stopped[0])
-        return step
-
-    def _run(
-        self, iterator: Any, step: int, end: int
-    ) -> tuple[tuple[dict[str, float], ...], float]:
-        """Runs the steps from `step` to `end`.
-
-        Returns:
-            What `Stepper.train` returns, as floats, and the seconds it took.
-
-        Raises:
-            InputError: A record cannot be read.
-        """
-        started = time.monotonic()
-        ahead = tf.constant(end - step, tf.int64)
-        try:
-            totals = self._stepper.train(iterator, tf.constant(step, tf.int64), ahead)
-        except tf.errors.DataLossError as error:
-            newest = state.latest(self._dir)
-            raise InputError(
-                f"A record cannot be read after step {step}: {error.message}. Make the records "
-                f"anew; the newest checkpoint is {newest or 'none'}."
-            ) from error
-        return tf.nest.map_structure(float, totals), time.monotonic() - started
+            now = self._restore(iterator)
+        else:
+            now = state.Position()
+            self._optimizer.start_average()
+        self._check_same_step(now.step)
+        number = self._loop(iterator, now, held_out)
+        if number:
+            self._stop(now.step, number)
+        self._finish(now)
+        return now.step
 
     def load_newest(self) -> int:
         """Loads the weights of the newest checkpoint, without training.
@@ -169,10 +153,93 @@ class Trainer:
         with Progress(what, None, "batches") as progress:
             for batch in dataset:
                 batch_sums, batch_counts = self._stepper.evaluate(batch)
-                _add(sums, batch_sums)
-                _add(counts, batch_counts)
+                add_to(sums, batch_sums)
+                add_to(counts, batch_counts)
                 progress.update(1)
         return self.objective.metrics(sums, counts)
+
+    def _loop(self, iterator: Any, now: state.Position, held_out: Mapping[str, MakeDataset]) -> int:
+        """Goes on to the end of the run; the signal that stopped it, or 0."""
+        summaries = Summaries(self._dir, now.step)
+        saved, total, number = now.step, self._training.num_train_steps, 0
+        window = Window(self.objective, self._training.global_batch_size)
+        profile = _Profile(self._dir, self._runtime.profile_steps if self.is_chief else None)
+        progress = Progress("training", total, "steps", now.step)
+        with _stop_signals() as signals, profile, progress:
+            while now.step < total and not self._is_stale(now.best):
+                number, pace = self._agree(signals, window)
+                if number:
+                    break
+                profile.at(now.step)
+                end = min(now.step + pace, total, *self._next_stops(now.step))
+                started = time.monotonic()
+                result = self._run(iterator, now, end)
+                window.add(result, time.monotonic() - started)
+                progress.update(result.steps, f"loss {window.values()['loss']:.4f}")
+                now.step, now.bad_steps = now.step + result.steps, result.bad_in_a_row
+                last = now.step == total
+                if last or _due(now.step, self._runtime.log_steps):
+                    self._report(summaries, "train", now.step, window.values())
+                    window.clear()
+                if held_out and (last or _due(now.step, self._runtime.eval_steps)):
+                    self._evaluate_all(held_out, now, summaries)
+                if last or _due(now.step, self._runtime.save_checkpoints_steps):
+                    self._save(now, iterator, summaries)
+                    saved = now.step
+            if now.step != saved:
+                self._save(now, iterator, summaries)
+        return number
+
+    def _is_stale(self, best: Best) -> bool:
+        most = self._runtime.early_stopping_evals
+        return bool(most) and best.evals_since >= most
+
+    def _agree(self, signals: list[int], window: Window) -> tuple[int, int]:
+        """The signal to stop, 0 for none, and how many steps to do; the same for all processes."""
+        number, pace = (signals or [0])[0], window.pace(self._runtime.iterations_per_loop)
+        stop, agreed = self._agreement.total([number, pace if self.is_chief else 0])
+        return (number or int(signal.SIGTERM)) if stop else 0, round(agreed)
+
+    def _check_same_step(self, step: int) -> None:
+        workers, total = self._agreement.total([1, step])
+        if round(total) != round(workers) * step:
+            raise InputError(
+                f"The workers do not see the same checkpoints in {self._dir}: this one is at step "
+                f"{step}. Give an --output_dir on storage that all of them share."
+            )
+
+    def _run(self, iterator: Any, now: state.Position, end: int) -> Result:
+        """Runs the steps up to `end`.
+
+        Raises:
+            InputError: A record cannot be read, a worker is gone, or too many steps were bad.
+        """
+        run = self._stepper.train_checked if self._runtime.debug_nans else self._stepper.train
+        try:
+            result = run(iterator, now.step, end - now.step, now.bad_steps)
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+            known = self._explain(error)
+            if known is None and not isinstance(error, tf.errors.DataLossError):
+                raise
+            reason = known or f"A record cannot be read: {plain_message(error)}."
+            raise InputError(f"After step {now.step}: {reason} {self._newest()}") from error
+        except _LOST_WORKERS as error:
+            raise InputError(
+                f"After step {now.step}: another worker is gone ({plain_message(error)[:200]}). "
+                f"Start all of them again to go on. {self._newest()}"
+            ) from error
+        if result.bad_in_a_row >= MOST_BAD_STEPS:
+            origin = self._describe(result.bad_origin) if len(result.bad_origin) else ""
+            raise InputError(
+                f"The gradients of {MOST_BAD_STEPS} steps in a row are not finite, the last of "
+                f"them step {now.step + result.steps}{origin and ', of '}{origin}. "
+                f"{self._newest()} Try --debug_nans=true to find the layer, or a lower "
+                "--learning_rate."
+            )
+        return result
+
+    def _newest(self) -> str:
+        return f"The newest checkpoint is {state.latest(self._dir) or 'none'}."
 
     def _next_stops(self, step: int) -> Iterator[int]:
         """The next step at which the loop must be back in Python, for each reason there is."""
@@ -180,78 +247,92 @@ class Trainer:
         for every in (runtime.log_steps, runtime.save_checkpoints_steps, runtime.eval_steps):
             if every:
                 yield (step // every + 1) * every
+        yield from (at for at in runtime.profile_steps or () if at > step)
 
     def _evaluate_all(
-        self,
-        held_out: Mapping[str, Callable[[], tf.data.Dataset]],
-        step: int,
-        summaries: Summaries,
+        self, held_out: Mapping[str, MakeDataset], now: state.Position, summaries: Summaries
     ) -> None:
-        for name, make in held_out.items():
-            values = self.evaluate(make(), what=f"evaluating {name}")
-            shown = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
-            print(f"step {step}, {name}: {shown}", file=sys.stderr)
-            summaries.write(name, step, values)
+        metric, sign = self.objective.best_by
+        with self._optimizer.averaged():
+            for name, make in held_out.items():
+                values = self.evaluate(make(), what=f"evaluating {name}")
+                shown = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
+                print(f"step {now.step}, {name}: {shown}", file=sys.stderr)
+                self._report(summaries, name, now.step, values)
+                self.results[name] = values
+        values = self.results[next(iter(held_out))]
+        if now.best.update(now.step, values[metric], sign) and self.is_chief:
+            state.save_best(self._dir, now.step, self._model, self._optimizer, values)
 
-    def _save(self, step: int, iterator: Any, summaries: Summaries) -> None:
-        summaries.flush()
-        state.save(
-            self._dir, step, self._model, self._training, self._runtime, self._optimizer, iterator
-        )
+    def _report(
+        self, summaries: Summaries, kind: str, step: int, values: Mapping[str, float]
+    ) -> None:
+        if self.is_chief:
+            summaries.write(kind, step, values)
+
+    def _save(self, now: state.Position, iterator: Any, summaries: Summaries) -> None:
+        if self.is_chief:
+            summaries.flush()
+            state.save(
+                self._dir, now, self._model, self._training, self._runtime_facts(),
+                self._optimizer, iterator, self._runtime.keep_checkpoints,
+            )  # fmt: skip
+
+    def _runtime_facts(self) -> dict[str, Any]:
+        return {**as_plain(self._runtime), "replicas": self._replicas}
+
+    def _restore(self, iterator: Any) -> state.Position:
+        assert self._checkpoint
+        now = state.restore(self._checkpoint, self._optimizer, iterator)
+        print(f"Continuing from step {now.step} ({self._checkpoint}).", file=sys.stderr)
+        for name, before, after in state.changed_layout(self._checkpoint, self._runtime_facts()):
+            print(
+                f"warning: it was computed with {name}={before}, now it is {after}: the same but "
+                "for float error and dropout masks.",
+                file=sys.stderr,
+            )
+        return now
+
+    def _stop(self, step: int, number: int) -> None:
+        again = "the same command without --overwrite" if self._overwrite else "the same command"
+        print(f"Stopped at step {step}; {again} goes on from there.", file=sys.stderr)
+        sys.exit(128 + number)
+
+    def _finish(self, now: state.Position) -> None:
+        """Leaves the weights in the model that the run is to hand on."""
+        if not self._runtime.early_stopping_evals or now.best.value is None:
+            self._optimizer.take_average()
+            return
+        state.restore_weights(os.path.join(self._dir, state.BEST), self.objective.variables)
+        self.results.clear()  # They are of other weights.
+        print(f"The best weights are those of step {now.best.step}.", file=sys.stderr)
 
 
-class _Window:
-    """What the steps since the last entry add up to, and how fast they went."""
+class _Profile:
+    """Profiles the steps from one number to another for TensorBoard, as a context manager."""
 
-    def __init__(self, objective: Objective, batch_size: int) -> None:
-        self._objective, self._batch_size = objective, batch_size
-        self._steps_per_sec: float | None = None
-        self._first = True
-        self.clear()
+    def __init__(self, folder: str, steps: tuple[int, int] | None) -> None:
+        self._folder, self._steps, self._running = folder, steps, False
 
-    def clear(self) -> None:
-        """Starts anew."""
-        self._sums: dict[str, float] = {}
-        self._counts: dict[str, float] = {}
-        self._norm = self._skipped = self._secs = 0.0
-        self._steps = 0
+    def at(self, step: int) -> None:
+        """Starts or ends the profile if it is time."""
+        if self._steps and not self._running and self._steps[0] <= step < self._steps[1]:
+            tf.profiler.experimental.start(self._folder)
+            self._running = True
+        elif self._steps and step >= self._steps[1]:
+            self.__exit__()
 
-    def pace(self, most: int) -> int:
-        """How many steps to run in the graph before coming back to Python."""
-        return max(1, min(most, int((self._steps_per_sec or 0) * _SECS_IN_GRAPH)))
+    def __enter__(self) -> "_Profile":
+        return self
 
-    def add(self, steps: int, totals: tuple[dict[str, float], ...], secs: float) -> None:
-        """Adds what steps gave, and how long they took."""
-        sums, counts, extra = totals
-        _add(self._sums, sums)
-        _add(self._counts, counts)
-        self._norm += extra["gradient_norm"]
-        self._skipped += extra["skipped"]
-        self._rate = extra["learning_rate"]
-        self._steps += steps
-        self._secs += secs
-        # The first call includes tracing: it says nothing of the pace.
-        self._steps_per_sec = None if self._first else steps / secs
-        self._first = False
-
-    def values(self) -> dict[str, float]:
-        """The metrics of these steps, the last learning rate and the mean gradient norm."""
-        return {
-            **self._objective.metrics(self._sums, self._counts),
-            "learning_rate": self._rate,
-            "gradient_norm": self._norm / max(self._steps - self._skipped, 1),
-            "skipped_steps": self._skipped,
-            "examples_per_sec": self._steps * self._batch_size / self._secs,
-        }
+    def __exit__(self, *error: object) -> None:
+        if self._running:
+            tf.profiler.experimental.stop()
+            self._running = False
 
 
 def _due(step: int, every: int) -> bool:
     return bool(every) and step % every == 0
-
-
-def _add(totals: dict[str, float], values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        totals[name] = totals.get(name, 0.0) + float(value)
 
 
 @contextlib.contextmanager

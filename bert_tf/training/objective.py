@@ -5,6 +5,10 @@ from typing import Any, Protocol
 
 Tensors = Mapping[str, Any]
 
+# A feature of a batch that the loop keeps for itself: int64 [B, 2], the file and the record in it
+# that each example came from.
+ORIGIN = "origin"
+
 
 class Objective(Protocol):
     """Forward pass, loss and metrics of one kind of training.
@@ -17,6 +21,14 @@ class Objective(Protocol):
     @property
     def variables(self) -> Mapping[str, Any]:
         """The trainable variables by the names they are saved under."""
+
+    @property
+    def depths(self) -> Mapping[str, int]:
+        """How many layers each variable is above the input; 0 for embeddings."""
+
+    @property
+    def best_by(self) -> tuple[str, int]:
+        """The metric that selects the best weights; 1 if higher is better, -1 if lower is."""
 
     def counts(self, batch: Tensors) -> dict[str, Any]:
         """The denominators of this part of the batch: float32 scalars, from the batch alone."""

@@ -4,10 +4,11 @@
 <output_dir>/bert_config.json
 <output_dir>/checkpoints/step-00001000/
     model.safetensors, bert_config.json, vocab.txt, weights.json     see `bert_tf.weights`
-    optimizer.safetensors              the optimizer's moments
+    optimizer.safetensors              moments and all else that the optimizer keeps
     data_position.*                    where the input pipeline stands
     training_config.json, runtime_config.json
-    state.json                         the step, and the SHA-256 of each file
+    state.json                         where the run stands, and the SHA-256 of each file
+<output_dir>/best/                     weights of the best held-out evaluation, in the same form
 """
 
 import dataclasses
@@ -22,21 +23,17 @@ import tensorflow as tf
 
 from bert_tf import files, weights
 from bert_tf.errors import InputError
-from bert_tf.training.config import (
-    RuntimeConfig,
-    TrainingConfig,
-    as_plain,
-    first_difference,
-    read_json,
-)
-from bert_tf.training.optimizer import AdamWeightDecay
+from bert_tf.training.config import TrainingConfig, as_plain, first_difference, read_json
+from bert_tf.training.optimizer import Optimizer
+from bert_tf.training.window import Best
 
 _TRAINING, _RUNTIME, _STATE = "training_config.json", "runtime_config.json", "state.json"
+BEST = "best"
 _OPTIMIZER, _POSITION = "optimizer.safetensors", "data_position"
 # In the order of removal: a run whose removal is cut off still says what it was.
 _LEFT_BY_RUNS = (
     *("eval_results.txt", "test_results.tsv", "metrics.jsonl"),
-    *("train", "eval", "checkpoints", _TRAINING),
+    *("train", "eval", "checkpoints", BEST, _TRAINING),
 )
 _NAME = re.compile(r"step-(\d{8,})/?$")
 
@@ -56,6 +53,21 @@ class ModelDescription:
     vocabulary: Sequence[str] | None = None
     do_lower_case: bool | None = None
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Position:
+    """Where a run stands, besides its weights, moments and data.
+
+    Attributes:
+        step: Steps done.
+        bad_steps: How many of the last ones were bad, as `step.Result` has it.
+        best: The best held-out evaluation so far.
+    """
+
+    step: int = 0
+    bad_steps: int = 0
+    best: Best = dataclasses.field(default_factory=Best)
 
 
 def check_run(output_dir: str, model: ModelDescription, training: TrainingConfig) -> None:
@@ -110,37 +122,65 @@ def begin_run(
 
 def save(
     output_dir: str,
-    step: int,
+    position: Position,
     model: ModelDescription,
     training: TrainingConfig,
-    runtime: RuntimeConfig,
-    optimizer: AdamWeightDecay,
+    runtime: Mapping[str, Any],
+    optimizer: Optimizer,
     iterator: Any,
+    keep_checkpoints: int,
 ) -> str:
-    """Writes the checkpoint of `step` and removes those beyond `runtime.keep_checkpoints`.
+    """Writes the checkpoint of `position.step` and removes those beyond `keep_checkpoints`.
 
     Returns:
         The folder.
     """
+    step = position.step
     folder = os.path.join(output_dir, "checkpoints", f"step-{step:08d}")
+    arrays, slots = optimizer.state()
     with files.appearing(folder, _STATE) as place:
-        weights.write_weights(
-            place,
-            {name: np.asarray(variable.value) for name, variable in optimizer.variables.items()},
-            model.config,
-            model.vocabulary,
-            model.do_lower_case,
-            {**model.extra, "step": step},
-        )
-        slots = {name: slot.numpy() for name, slot in optimizer.slots.items()}
+        _write_weights(place, arrays, model, {"step": step})
         files.write_bytes(os.path.join(place, _OPTIMIZER), weights.to_safetensors(slots))
         tf.train.Checkpoint(iterator=iterator).write(os.path.join(place, _POSITION))
         files.write_json(os.path.join(place, _TRAINING), as_plain(training))
-        files.write_json(os.path.join(place, _RUNTIME), as_plain(runtime))
-        files.write_json(os.path.join(place, _STATE), {"step": step, "files": _checksums(place)})
-    for old in checkpoints(output_dir)[: -runtime.keep_checkpoints]:
+        files.write_json(os.path.join(place, _RUNTIME), runtime)
+        facts = {**as_plain(position), "files": _checksums(place)}
+        files.write_json(os.path.join(place, _STATE), facts)
+    for old in checkpoints(output_dir)[:-keep_checkpoints]:
         tf.io.gfile.rmtree(old)
     return folder
+
+
+def save_best(
+    output_dir: str,
+    step: int,
+    model: ModelDescription,
+    optimizer: Optimizer,
+    values: Mapping[str, float],
+) -> None:
+    """Writes the weights-only folder of the best held-out evaluation, in place of the one before.
+
+    Args:
+        output_dir: The folder of the run.
+        step: Steps done.
+        model: What travels with the weights.
+        optimizer: Has the weights.
+        values: The evaluation, kept beside the weights.
+    """
+    with files.appearing(os.path.join(output_dir, BEST), weights.FACTS_FILE) as place:
+        _write_weights(place, optimizer.state()[0], model, {"step": step, "eval": dict(values)})
+
+
+def _write_weights(
+    place: str,
+    arrays: Mapping[str, np.ndarray],
+    model: ModelDescription,
+    facts: Mapping[str, Any],
+) -> None:
+    weights.write_weights(
+        place, arrays, model.config, model.vocabulary, model.do_lower_case,
+        {**model.extra, **facts},
+    )  # fmt: skip
 
 
 def checkpoints(output_dir: str) -> list[str]:
@@ -162,19 +202,37 @@ def latest(output_dir: str) -> str | None:
     return None
 
 
-def restore(folder: str, optimizer: AdamWeightDecay, iterator: Any) -> int:
+def restore(folder: str, optimizer: Optimizer, iterator: Any) -> Position:
     """Puts weights, moments and data position back.
 
     Returns:
-        The number of steps done.
+        Where the run stood.
+
+    Raises:
+        InputError: The folder is of another model.
     """
     path = os.path.join(folder, _OPTIMIZER)
     slots = weights.from_safetensors(files.read_bytes(path), path)
-    for name, slot in optimizer.slots.items():
-        slot.assign(slots[name])
+    optimizer.load(_arrays(folder, optimizer.variables).arrays, slots)
     position = tf.train.Checkpoint(iterator=iterator)
     position.read(os.path.join(folder, _POSITION)).assert_consumed()
-    return restore_weights(folder, optimizer.variables)
+    facts = read_json(os.path.join(folder, _STATE))
+    return Position(facts["step"], facts["bad_steps"], Best(**facts["best"]))
+
+
+def changed_layout(folder: str, runtime: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """What of the layout differs from that of a checkpoint: (name, value before, value now).
+
+    Args:
+        folder: A checkpoint.
+        runtime: What `save` was given, of the run that goes on.
+    """
+    before = read_json(os.path.join(folder, _RUNTIME))
+    return [
+        (name, before.get(name), runtime[name])
+        for name in ("replicas", "gradient_accumulation_steps")
+        if before.get(name) != runtime[name]
+    ]
 
 
 def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
@@ -186,6 +244,14 @@ def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
     Raises:
         InputError: The folder is of another model.
     """
+    saved = _arrays(folder, variables)
+    for name, variable in variables.items():
+        variable.assign(saved.arrays[name])
+    return int(saved.extra["step"])
+
+
+def _arrays(folder: str, variables: Mapping[str, Any]) -> Any:
+    """The weights in the folder, checked to be those of the variables."""
     saved = weights.read_weights_folder(folder)
     for name in sorted({*saved.arrays, *variables}):
         if name not in saved.arrays or name not in variables:
@@ -195,9 +261,7 @@ def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
                 f"{folder} is of another model: {name} has the shape {saved.arrays[name].shape} "
                 f"there, {tuple(variables[name].shape)} here."
             )
-    for name, variable in variables.items():
-        variable.assign(saved.arrays[name])
-    return int(saved.extra["step"])
+    return saved
 
 
 def check_model(folder: str, model: ModelDescription) -> None:

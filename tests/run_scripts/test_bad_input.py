@@ -68,7 +68,17 @@ def test_run_classifier(folder):
         ("--data_dir must be given",): {"data_dir": None},
         ("learning_rate=x",): {"learning_rate": "x"},
         ("Unknown command line flag 'learn'",): {"learn": "1"},
-        ("--use_tpu=true was given",): {"use_tpu": "true"},
+        ("The TPU 'local' cannot be used: TPUs not found in the cluster. Check --tpu_name",): {
+            "use_tpu": "true"
+        },
+        ("needs the environment variable TF_CONFIG", '"worker": ["host1:port"', "Received: ''"): {
+            "distribution_strategy": "multi_worker_mirrored"
+        },
+        ("The batch of 4 cannot be divided among 1 devices in 3 parts",): {
+            "gradient_accumulation_steps": "3"
+        },
+        ("early_stopping_evals needs evaluations on the way",): {"early_stopping_evals": "2"},
+        ("--profile_steps needs two whole numbers", "Received: 5"): {"profile_steps": "5"},
         ("Nothing to do",): {"do_train": "false", "do_eval": "false"},
         ("The batch must be at least 1. Received: 0",): {"train_batch_size": "0"},
         ("num_train_epochs must be above 0. Received: inf",): {"num_train_epochs": "inf"},

@@ -37,7 +37,8 @@ def batches(trajectory, names):
 
 
 def train_one(run, iterator, step):
-    return run.train(iterator, tf.constant(step, tf.int64), tf.constant(1, tf.int64))[:2]
+    result = run.train(iterator, step, 1)
+    return result.sums, result.counts
 
 
 def compare(checkpoint, objective, optimizer):

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.modeling import BertClassifier, variables_by_name
+from bert_tf.modeling import BertClassifier, depths_by_name, variables_by_name
 from bert_tf.training.losses import correct, cross_entropy
 
 
@@ -19,9 +19,12 @@ class ClassificationObjective:
     Source: google-research/bert `run_classifier.create_model`.
     """
 
+    best_by = ("accuracy", 1)
+
     def __init__(self, model: BertClassifier) -> None:
         self.model = model
         self.variables: Mapping[str, Any] = variables_by_name(model)
+        self.depths: Mapping[str, int] = depths_by_name(model)
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """The number of examples."""

@@ -69,9 +69,12 @@ class ClassificationTask:
             "is_real_example": np.ones(len(examples), np.int64),
         }
 
-    def make_objective(self, config: BertConfig) -> ClassificationObjective:
+    def make_objective(
+        self, config: BertConfig, recompute: bool = False
+    ) -> ClassificationObjective:
         """A classifier of as many labels."""
-        return ClassificationObjective(BertClassifier(config, num_labels=len(self.labels)))
+        made = BertClassifier(config, num_labels=len(self.labels), recompute=recompute)
+        return ClassificationObjective(made)
 
     def metrics(
         self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]

@@ -1,0 +1,153 @@
+"""Short pretraining runs of a tiny BERT in different layouts, each in a process of its own.
+
+As a program it reads a JSON list of runs; the processes are forked after the imports, which take
+longer than the runs. A run's final weights are saved as `<folder>/weights.npz`, on each worker.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+
+RUN = {
+    "kind": "one_device", "devices": 1, "workers": 1, "accumulation": 1, "steps": 20,
+    "dropout": 0.0, "stop_at": 0, "training": {}, "runtime": {},
+}  # fmt: skip
+VOCABULARY, LENGTH, PREDICTIONS, BATCH = 30, 12, 3, 32
+
+
+def start(specs):
+    """Does the runs one after the other; the exit codes of each run's workers."""
+    text = json.dumps([{**RUN, **spec, "folder": str(spec["folder"])} for spec in specs])
+    done = subprocess.run(
+        [sys.executable, __file__, text], check=True, text=True, stdout=subprocess.PIPE
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def weights(folder, worker=0):
+    """The final weights of a run."""
+    return dict(np.load(f"{folder}/weights-{worker}.npz"))
+
+
+def batches():
+    """Endless random batches whose examples have different numbers of predictions."""
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    count = 96
+    used = rng.integers(1, PREDICTIONS + 1, [count, 1])
+    lengths = rng.integers(4, LENGTH + 1, [count, 1])
+    columns = {
+        "input_ids": rng.integers(5, VOCABULARY, [count, LENGTH]),
+        "input_mask": np.arange(LENGTH) < lengths,
+        "segment_ids": np.arange(LENGTH) > lengths // 2,
+        "masked_lm_positions": rng.integers(0, 4, [count, PREDICTIONS]),
+        "masked_lm_ids": rng.integers(5, VOCABULARY, [count, PREDICTIONS]),
+        "masked_lm_weights": np.arange(PREDICTIONS) < used,
+        "next_sentence_labels": rng.integers(0, 2, [count, 1]),
+    }
+    types = {name: np.float32 if name == "masked_lm_weights" else np.int32 for name in columns}
+    columns = {name: value.astype(types[name]) for name, value in columns.items()}
+    dataset = tf.data.Dataset.from_tensor_slices(columns)
+    return dataset.shuffle(count, seed=1, reshuffle_each_iteration=True).repeat().batch(BATCH)
+
+
+def train(spec, worker):
+    """One worker of one run."""
+    import signal
+
+    import tensorflow as tf
+
+    from bert_tf.config import BertConfig
+    from bert_tf.modeling import BertPretrainer
+    from bert_tf.pretraining.objective import PretrainingObjective
+    from bert_tf.training.config import RuntimeConfig, TrainingConfig
+    from bert_tf.training.loop import Trainer
+    from bert_tf.training.state import ModelDescription
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    logical = [tf.config.LogicalDeviceConfiguration()] * spec["devices"]
+    tf.config.set_logical_device_configuration(cpu, logical)
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=LENGTH, type_vocab_size=2,
+        hidden_dropout_prob=spec["dropout"], attention_probs_dropout_prob=spec["dropout"],
+    )  # fmt: skip
+    training = TrainingConfig(
+        seed=3, global_batch_size=BATCH, num_train_steps=spec["steps"], num_warmup_steps=3,
+        learning_rate=0.01, **spec["training"],
+    )  # fmt: skip
+    runtime = RuntimeConfig(
+        distribution_strategy=spec["kind"], gradient_accumulation_steps=spec["accumulation"],
+        log_steps=1, eval_steps=spec["stop_at"], **spec["runtime"],
+    )  # fmt: skip
+    trainer = Trainer(
+        lambda: PretrainingObjective(BertPretrainer(config, recompute=runtime.recompute)),
+        ModelDescription(config.to_dict()), training, runtime, spec["folder"],
+    )  # fmt: skip
+
+    def held_out():
+        if worker == spec["workers"] - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return batches().take(1)
+
+    trainer.train(batches(), {"eval": held_out} if spec["stop_at"] else None)
+    found = {name: np.asarray(v.value) for name, v in trainer.objective.variables.items()}
+    os.makedirs(spec["folder"], exist_ok=True)
+    np.savez(f"{spec['folder']}/weights-{worker}.npz", **found)
+
+
+def fork(spec, worker, ports):
+    """Starts a worker; its process id."""
+    child = os.fork()
+    if child:
+        return child
+    if ports:
+        cluster = {"worker": [f"localhost:{port}" for port in ports]}
+        task = {"type": "worker", "index": worker}
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+    code = 1
+    try:
+        train(spec, worker)
+        code = 0
+    except SystemExit as stopped:
+        code = stopped.code
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def free_ports(count):
+    """Ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("localhost", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def main():
+    """Does the runs of the first argument."""
+    import tensorflow  # noqa: F401  imported once, for all the processes
+
+    import bert_tf.pretraining.objective
+    import bert_tf.training.loop  # noqa: F401
+
+    codes = []
+    for spec in json.loads(sys.argv[1]):
+        ports = free_ports(spec["workers"]) if spec["kind"] == "multi_worker_mirrored" else []
+        children = [fork(spec, worker, ports) for worker in range(spec["workers"])]
+        codes.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+    print(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    main()

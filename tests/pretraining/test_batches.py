@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.errors import InputError
-from bert_tf.pretraining import data
+from bert_tf.pretraining import damage, data
 
 SIZES = {"S": 4, "P": 2}
 
@@ -25,6 +25,11 @@ def write(path, start, count):
         for record in records:
             writer.write(record)
     return str(path)
+
+
+def zipped(path):
+    pathlib.Path(f"{path}.gz").write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
+    return f"{path}.gz"
 
 
 def ids(batch):
@@ -79,10 +84,72 @@ def test_another_casing_is_refused(tmp_path):
 
 
 def test_ids_beyond_the_vocabulary_are_refused(tmp_path):
-    path = write(tmp_path / "a.tfrecord", 8, 1)
-    data.check_ids([path], 9)
-    with pytest.raises(InputError, match=r"the id 8 in input_ids, but the model's vocab_size is 8"):
-        data.check_ids([path], 8)
+    path = write(tmp_path / "a", 8, 1)
+    data.training_batches([path], {**SIZES, "V": 9}, 1, 1, 1)
+    with pytest.raises(InputError, match=r"holds 8 in input_ids, but the model's vocab_size is 8"):
+        data.training_batches([path], {**SIZES, "V": 8}, 1, 1, 1)
+
+
+def test_each_example_says_where_it_came_from(tmp_path):
+    paths = [write(tmp_path / "a", 0, 7), zipped(write(tmp_path / "b", 7, 5))]
+    written = {number: (0, number) if number < 7 else (1, number - 7) for number in range(12)}
+    for batch in data.training_batches(paths, SIZES, 4, 1, 5).take(9):
+        assert batch["origin"].dtype == tf.int64
+        found = [tuple(origin) for origin in batch["origin"].numpy().tolist()]
+        assert found == [written[number] for number in ids(batch)]
+
+
+def test_origins_are_described():
+    origins = np.array([[1, 3], [0, 17], [0, 1042], [1, 3]])
+    paths = ["x/a", "x/b"]
+    assert data.describe_origins(paths, origins) == "x/a: records 17, 1042; x/b: records 3"
+    assert data.describe_origins(paths, origins, 1) == "x/a: records 17, and 2 more"
+
+
+def positions(dataset, at, folder):
+    """The origins from batch `at` on: going on, and by an iterator restored there."""
+    iterator = iter(dataset)
+    for _ in range(at):
+        next(iterator)
+    saved = tf.train.Checkpoint(iterator=iterator).write(f"{folder}/position-{at}")
+    return [next(iterator)["origin"].numpy().tolist() for _ in range(10)], saved
+
+
+@pytest.mark.parametrize("at", [0, 1, 3, 4, 7])  # three batches are a pass
+def test_the_position_is_restored_exactly_also_with_files_that_moved(tmp_path, at):
+    def make(folder):
+        folder.mkdir()
+        return [write(folder / "a", 0, 7), zipped(write(folder / "b", 7, 5))]
+
+    paths, moved = make(tmp_path / "before"), make(tmp_path / "after")
+    for number in (0, 1):  # the same lengths, other ids: they say which files were read
+        write(tmp_path / "after" / "ab"[number], 100 + 7 * number, [7, 5][number])
+    zipped(moved[1].removesuffix(".gz"))
+    dataset = data.training_batches(paths, SIZES, 4, 1, 5)
+    expected, saved = positions(dataset, at, tmp_path)
+    tf.io.gfile.rmtree(str(tmp_path / "before"))
+    iterator = iter(data.training_batches(moved, SIZES, 4, 1, 5))
+    tf.train.Checkpoint(iterator=iterator).read(saved).assert_consumed()
+    assert [next(iterator)["origin"].numpy().tolist() for _ in range(10)] == expected
+
+
+def test_a_run_goes_on_past_a_damaged_record_with_a_copy(tmp_path):
+    path = write(tmp_path / "a", 0, 200)
+    content = bytearray((tmp_path / "a").read_bytes())
+    size = len(content) // 200 + 1
+    content[100 * size] ^= 1
+    (tmp_path / "a").write_bytes(content)
+    iterator = iter(data.training_batches([path], SIZES, 4, 1, 5))
+    seen = [i for _ in range(10) for i in ids(next(iterator))]
+    saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
+    with pytest.raises(tf.errors.DataLossError):
+        for _ in range(50):
+            next(iterator)
+    copies, dropped, _ = damage.salvage([path], str(tmp_path))
+    iterator = iter(data.training_batches(copies, SIZES, 4, 1, 5))
+    tf.train.Checkpoint(iterator=iterator).read(saved).assert_consumed()
+    seen += [i for _ in range(39) for i in ids(next(iterator))]
+    assert dropped == 1 and len(set(seen)) == len(seen) == 196
 
 
 def test_other_records_have_another_fingerprint(tmp_path):

@@ -1,0 +1,265 @@
+"""Damaged record files: which record is named, and what a copy without it holds."""
+
+import gzip
+import json
+import pathlib
+import struct
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import features
+from bert_tf.errors import InputError
+from bert_tf.files import sha256
+from bert_tf.pretraining import damage, data
+
+RECORDS = [bytes([number]) * (50 + number) for number in range(10)]
+STARTS = [sum(16 + len(record) for record in RECORDS[:number]) for number in range(11)]
+SIZES = {"S": 4, "P": 2, "V": 100}
+
+
+def write(path, records=RECORDS):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    return str(path)
+
+
+def compress(path):
+    target = f"{path}.gz"
+    pathlib.Path(target).write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
+    return target
+
+
+def read(path):
+    kind = "GZIP" if path.endswith(".gz") else ""
+    return list(tf.data.TFRecordDataset(path, kind).as_numpy_iterator())
+
+
+def flip(path, *places):
+    content = bytearray(pathlib.Path(path).read_bytes())
+    for place in places:
+        content[place] ^= 4
+    pathlib.Path(path).write_bytes(content)
+
+
+def cut(path, length):
+    pathlib.Path(path).write_bytes(pathlib.Path(path).read_bytes()[:length])
+
+
+LENGTH, LENGTH_CHECKSUM, DATA = 2, 9, 12 + 20
+CHECKSUM = -2  # from the next record
+
+
+@pytest.mark.parametrize(
+    ("flipped", "first", "reason", "kept", "records", "rests"),
+    [
+        ([(4, DATA)], 4, "data", {4}, 1, 0),
+        ([(5, CHECKSUM)], 4, "data", {4}, 1, 0),
+        ([(0, DATA), (9, DATA)], 0, "data", {0, 9}, 2, 0),
+        ([(3, DATA), (4, DATA), (8, CHECKSUM)], 3, "data", {3, 4, 7}, 3, 0),
+        ([(4, LENGTH)], 4, "length", set(range(4, 10)), 0, 1),
+        ([(4, LENGTH_CHECKSUM)], 4, "length", set(range(4, 10)), 0, 1),
+        ([(2, DATA), (7, LENGTH)], 2, "data", {2, 7, 8, 9}, 1, 1),
+    ],
+)
+def test_flipped_bytes(tmp_path, flipped, first, reason, kept, records, rests):
+    whole, path = write(tmp_path / "whole"), write(tmp_path / "damaged")
+    flip(path, *(STARTS[record] + place for record, place in flipped))
+    found = damage.find_damage([whole, path])
+    assert found[:2] == (path, first) and reason in found.reason
+    salvaged = damage.salvage([whole, path], str(tmp_path / "salvaged"))
+    assert salvaged.paths[0] == whole
+    assert salvaged[1:] == (records, rests)
+    assert read(salvaged.paths[1]) == [r for n, r in enumerate(RECORDS) if n not in kept]
+
+
+@pytest.mark.parametrize("more", [0, 5, 11, 12, 30, 16 + 53])
+def test_a_file_that_is_cut_off(tmp_path, more):
+    path = write(tmp_path / "damaged")
+    cut(path, STARTS[4] + more)
+    salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
+    assert read(salvaged.paths[0]) == RECORDS[:4]
+    if not more:  # no reader can know; the manifest does
+        assert salvaged == ([path], 0, 0)
+        assert damage.find_damage([path]) is None
+    else:
+        assert salvaged[1:] == (0, 1)
+        assert damage.find_damage([path]) == (path, 4, "the file is cut off within it")
+
+
+@pytest.fixture
+def noise():
+    """Records that do not compress, so that a place in the file is a place in the records."""
+    return [np.random.default_rng(number).bytes(1000) for number in range(300)]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_compressed_files_keep_what_is_in_front_of_the_damage(tmp_path, noise, share):
+    original = compress(write(tmp_path / "a", noise))
+    size = pathlib.Path(original).stat().st_size
+    for harm in (flip, cut):
+        path = compress(tmp_path / "a")
+        harm(path, int(size * share))
+        found = damage.find_damage([path])
+        salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
+        kept = read(salvaged.paths[0])
+        assert salvaged.paths[0].endswith(".gz")
+        # A block of 128 KiB may be lost in front of it.
+        assert 300 * share - 140 < found.record <= 300 * share
+        assert kept[: found.record] == noise[: found.record]
+        assert all(record in noise for record in kept)
+        assert salvaged.dropped_records + salvaged.dropped_rests >= 1
+
+
+def test_a_compressed_file_without_its_end_is_kept_whole(tmp_path):
+    path = compress(write(tmp_path / "a"))
+    cut(path, -8)
+    salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
+    assert read(salvaged.paths[0]) == RECORDS
+    assert salvaged[1:] == (0, 1)
+
+
+def test_whole_files_are_used_in_place(tmp_path, capsys):
+    plain = write(tmp_path / "a")
+    paths = [plain, compress(plain), write(tmp_path / "b", [b"", b"x", bytes(100000)])]
+    assert damage.salvage(paths, str(tmp_path / "salvaged")) == (paths, 0, 0)
+    assert damage.find_damage(paths) is None
+    assert not (tmp_path / "salvaged").exists()
+    assert "checking records: 3 of 3 files" in capsys.readouterr().err
+
+
+def test_a_copy_is_used_again_until_the_file_changes(tmp_path):
+    path, folder = write(tmp_path / "a"), str(tmp_path / "salvaged")
+    flip(path, STARTS[4] + DATA)
+    (first,) = damage.salvage([path], folder).paths
+    written = pathlib.Path(first).stat().st_mtime_ns
+    assert damage.salvage([path], folder).paths == [first]
+    assert pathlib.Path(first).stat().st_mtime_ns == written
+    assert [p.name for p in pathlib.Path(folder).iterdir()] == [pathlib.Path(first).name]
+    flip(path, STARTS[6] + DATA)
+    assert damage.salvage([path], folder).paths != [first]
+
+
+def test_a_file_of_which_nothing_can_be_read_is_refused(tmp_path):
+    (tmp_path / "text").write_text("This is a text and not a file of records.")
+    with pytest.raises(InputError, match="text: no record of it can be read"):
+        damage.salvage([str(tmp_path / "text")], str(tmp_path / "salvaged"))
+
+
+def test_object_stores(tmp_path):
+    path = f"ram://{tmp_path}/a"
+    local = write(tmp_path / "a")
+    flip(local, STARTS[4] + DATA)
+    tf.io.gfile.copy(local, path)
+    (copy,) = damage.salvage([path], f"ram://{tmp_path}/salvaged").paths
+    assert read(copy) == [*RECORDS[:4], *RECORDS[5:]]
+
+
+@pytest.mark.parametrize("record", [b"", b"a", b"123456789", bytes(32), bytes(range(70))])
+def test_checksums_are_those_of_tensorflow(tmp_path, record):
+    content = pathlib.Path(write(tmp_path / "a", [record])).read_bytes()
+    length, length_checksum = struct.unpack("<QI", content[:12])
+    assert (length, content[12:-4]) == (len(record), record)
+    assert damage._checksum(content[:8]) == length_checksum
+    assert damage._checksums([b"xyz", record]).tolist()[1:] == list(
+        struct.unpack("<I", content[-4:])
+    )
+
+
+def examples(count, **changes):
+    shapes = {f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING}
+    columns = {name: np.zeros([count, *shape], np.int64) for name, shape in shapes.items()}
+    for name, (row, value) in changes.items():
+        columns[name][row, -1] = value
+    return features.encode(columns, features.PRETRAINING)
+
+
+def explain(paths, error=tf.errors.InvalidArgumentError):
+    return data.explain_read_error(paths, SIZES, error(None, None, "said by TensorFlow"))
+
+
+def read_all(paths):
+    for _ in data.training_batches(paths, SIZES, 8, 1, 100).take(10 * len(paths)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("input_ids", 100, "holds 100 in input_ids, but the model's vocab_size is 100"),
+        ("input_ids", -1, "holds -1 in input_ids"),
+        ("masked_lm_ids", 1000, "holds 1000 in masked_lm_ids"),
+        ("masked_lm_positions", 4, "holds 4 in masked_lm_positions, but max_seq_length is 4"),
+    ],
+)
+def test_ids_out_of_bounds_stop_and_are_named(tmp_path, name, value, words):
+    good = write(tmp_path / "good", examples(20))
+    bad = write(tmp_path / "bad", examples(2000, **{name: (1500, value)}))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="out of bounds"):
+        for _ in data.evaluation_batches([good, bad], SIZES, 8):
+            pass
+    said = explain([good, bad])
+    assert said.startswith(f"Record 1500 of {bad} ") and words in said
+
+
+def test_records_that_are_no_examples_or_lack_features_are_named(tmp_path):
+    wrong = {
+        "a record that is not a tf.train.Example": b"\xff\xff",
+        "has no feature segment_ids": features.encode(
+            {"input_ids": np.zeros([1, 4]), "input_mask": np.zeros([1, 4])}, features.INPUTS[:2]
+        )[0],
+        "of length 5, but 4 was asked": features.encode(
+            {
+                f.name: np.zeros([1, 5 if f.shape[:1] == ("S",) else 2 if f.shape == ("P",) else 1])
+                for f in features.PRETRAINING
+            },
+            features.PRETRAINING,
+        )[0],
+    }
+    for words, record in wrong.items():
+        path = write(tmp_path / "a", [*examples(5), record, *examples(5)])
+        with pytest.raises((tf.errors.InvalidArgumentError, UnicodeDecodeError)) as raised:
+            read_all([path])
+        said = data.explain_read_error([path], SIZES, raised.value)
+        assert said.startswith(f"Record 5 of {path} ")
+        assert words in said
+
+
+def test_an_error_that_is_not_of_the_records_is_not_explained(tmp_path):
+    path = write(tmp_path / "a", examples(5))
+    assert explain([path]) is None
+    assert explain([path], tf.errors.DataLossError) is None
+    assert explain([path], tf.errors.UnavailableError) is None
+
+
+@pytest.mark.parametrize("when", ["before", "after", "unknown"])
+def test_a_damaged_record_is_named_and_compared_with_the_manifest(tmp_path, when):
+    path = write(tmp_path / "a.tfrecord", examples(20))
+    size = len(examples(1)[0]) + 16
+    if when == "before":
+        flip(path, 7 * size + DATA)
+    content = pathlib.Path(path).read_bytes()
+    shard = {"name": "a.tfrecord", "bytes": len(content), "sha256": sha256(content)}
+    if when != "unknown":
+        (tmp_path / "a.manifest.json").write_text(json.dumps({"shards": [shard]}))
+    if when != "before":
+        flip(path, 7 * size + DATA)
+    with pytest.raises(tf.errors.DataLossError) as raised:
+        read_all([path])
+    said = data.explain_read_error([path], SIZES, raised.value)
+    assert said.startswith(f"Record 7 of {path} cannot be read: its data are damaged. ")
+    words = {"before": "was written like that", "after": "copy it again", "unknown": "anew"}
+    assert words[when] in said and said.endswith("or give --skip_bad_records=true.")
+
+
+def test_a_file_shorter_than_its_manifest_says_is_refused(tmp_path):
+    path = write(tmp_path / "a.tfrecord", examples(20))
+    length = pathlib.Path(path).stat().st_size
+    shard = {"name": "a.tfrecord", "bytes": length, "sha256": ""}
+    (tmp_path / "a.manifest.json").write_text(json.dumps({"shards": [shard]}))
+    read_all([path])
+    cut(path, length // 2)  # between two records, where TensorFlow's reader says nothing
+    with pytest.raises(InputError, match=rf"{length // 2:,} bytes, but {length:,} by .*a.manifest"):
+        read_all([path])

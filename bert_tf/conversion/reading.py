@@ -127,8 +127,10 @@ def _read(path: str, slots: bool) -> Weights:
         raise InputError(_pickled(path))
     if path.endswith(".safetensors"):
         path = posixpath.dirname(path) or "."
-    if not gfile.isdir(path):
-        return _read_checkpoint(path.removesuffix(".index"), slots)
+    prefix = path.removesuffix(".index")
+    # Asked first: some file systems call any start of a path a folder.
+    if gfile.exists(f"{prefix}.index") or not gfile.isdir(path):
+        return _read_checkpoint(prefix, slots)
     if our_folder.is_weights_folder(path):
         return _ours(path, slots)
     run = state.latest(path)

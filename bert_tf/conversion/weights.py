@@ -98,7 +98,7 @@ def assign(model: BertEncoder | BertModel, weights: Weights) -> Report:
     needed = [n for n in missing if n.startswith("bert/") and not n.startswith(_OPTIONAL)]
     if needed:
         raise InputError(
-            f"{weights.source} lacks {len(needed)} weights of this encoder, such as {needed[0]}. "
+            f"{weights.source} lacks {len(needed)} of this encoder's weights, such as {needed[0]}. "
             "It must be a BERT with at least as many layers as the config says."
         )
     found = {name: weights.arrays[name] for name in variables if name in weights.arrays}

@@ -238,7 +238,7 @@ def test_too_few_layers_are_refused(golden):
     weights = read_weights(str(golden / "google_pretraining/init"))
     text = (golden / "google_pretraining/bert_config.json").read_text()
     config = BertConfig.from_dict({**json.loads(text), "num_hidden_layers": 4})
-    with pytest.raises(InputError, match="lacks 16 weights"):
+    with pytest.raises(InputError, match="lacks 16 of this"):
         assign(modeling.BertEncoder(config), weights)
 
 

@@ -11,6 +11,7 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
+from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import convert, read_weights, write_weights
 from bert_tf.conversion.weights import Weights
@@ -67,6 +68,43 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
     assert back.config == CONFIG
     assert back.vocabulary == VOCABULARY
     assert back.unknown == ()
+
+
+@pytest.mark.parametrize("old", ["google", "hugging_face", "bert-tf"])
+@pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
+def test_where_no_folder_can_be_renamed(dialect, old):
+    """As in an object store; and nothing of the folder that was there before stays."""
+    folder = f"ram://writing/{old}-{dialect}"
+    write_weights(weights_of(MODELS["span"]), folder, old)
+    weights = weights_of(MODELS["tagger"])
+    back = read_weights(write_weights(weights, folder, dialect))
+    assert back.dialect == dialect
+    assert back.arrays.keys() == weights.arrays.keys()
+    for name, array in weights.arrays.items():
+        np.testing.assert_array_equal(back.arrays[name], array)
+    assert back.vocabulary == VOCABULARY
+    write_weights(weights, fresh := f"ram://writing/fresh-{old}-{dialect}", dialect)
+    assert sorted(tf.io.gfile.listdir(folder)) == sorted(tf.io.gfile.listdir(fresh))
+
+
+@pytest.mark.parametrize("place", ["local", "ram"])
+@pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
+def test_a_failure_leaves_nothing_half_written(tmp_path, monkeypatch, dialect, place):
+    """The disk is full at the last file."""
+    folder = str(tmp_path / "out") if place == "local" else f"ram://failing/{dialect}"
+    before = files.write_bytes
+    last = {"google": "checkpoint", "hugging_face": "model.safetensors", "bert-tf": "weights.json"}
+
+    def full(path, content):
+        if os.path.basename(path) == last[dialect]:
+            raise OSError(28, "No space left on device")
+        before(path, content)
+
+    monkeypatch.setattr(files, "write_bytes", full)
+    with pytest.raises(InputError, match=r"cannot be written: No space left"):
+        write_weights(weights_of(MODELS["span"]), folder, dialect)
+    assert not tf.io.gfile.exists(folder)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

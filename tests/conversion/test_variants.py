@@ -1,0 +1,321 @@
+"""The forms that checkpoints take in the wild: each is read right, or refused with the reason.
+
+`reference/hugging_face_variants.npz` holds the tensors of a small `BertForPreTraining` and what
+transformers 5.23 computes with them under each of several configs.
+"""
+
+import json
+import pathlib
+import zipfile
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import assign, read_config, read_weights, write_weights
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertClassifier, BertEncoder, BertPretrainer
+
+HELD = np.load(pathlib.Path(__file__).parents[1] / "reference/hugging_face_variants.npz")
+TENSORS = {n.removeprefix("tensor:"): HELD[n] for n in HELD.files if n.startswith("tensor:")}
+CONFIG = {
+    "architectures": ["BertForPreTraining"], "model_type": "bert", "vocab_size": 24,
+    "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
+    "max_position_embeddings": 10, "hidden_act": "gelu", "type_vocab_size": 2,
+}  # fmt: skip
+ACTIVATIONS = sorted(
+    {name.split(":")[1] for name in HELD.files if name.startswith("expected:")} - {"eps", "causal"}
+)
+CHANGES = {
+    **{name: {"hidden_act": name} for name in ACTIVATIONS},
+    "eps": {"layer_norm_eps": 1e-2},
+    "causal": {"is_decoder": True},
+}
+WORDS, DECODER = "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(19))]
+
+
+def folder(path, tensors=TENSORS, **changes) -> str:
+    path.mkdir(exist_ok=True)
+    (path / "config.json").write_text(json.dumps({**CONFIG, **changes}))
+    safetensors.numpy.save_file(dict(tensors), path / "model.safetensors")
+    return str(path)
+
+
+def assert_expected(source, name="gelu", atol=1e-5) -> None:
+    weights = read_weights(source)
+    assert not weights.unknown
+    model = BertPretrainer(weights.config)
+    assert not assign(model, weights).missing
+    outputs = model({n: HELD[n] for n in ("input_ids", "input_mask", "segment_ids")})
+    for key, value in outputs.items():
+        np.testing.assert_allclose(value, HELD[f"expected:{name}:{key}"], atol=atol, err_msg=key)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_configs(tmp_path, name):
+    source = folder(tmp_path / "theirs", **CHANGES[name])
+    assert_expected(source, name)
+    # And back: transformers reads its own names for each of them.
+    write_weights(read_weights(source), str(tmp_path / "ours"), "hugging_face")
+    assert_expected(str(tmp_path / "ours"), name)
+    assert json.loads((tmp_path / "ours/config.json").read_text())["hidden_act"] in ACTIVATIONS
+
+
+def test_bfloat16(tmp_path):
+    """Written by hand: numpy has no such dtype."""
+    halves = {n: (a.view(np.uint32) >> 16).astype(np.uint16) for n, a in TENSORS.items()}
+    entries = {
+        name: {"dtype": "bfloat16", "shape": list(a.shape), "data": a.tobytes()}
+        for name, a in halves.items()
+    }
+    folder(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(_serialized(entries))
+    arrays = read_weights(str(tmp_path)).arrays
+    assert {a.dtype for a in arrays.values()} == {np.dtype(np.float32)}
+    expected = tf.bitcast(halves[WORDS], tf.bfloat16)
+    np.testing.assert_array_equal(
+        arrays["bert/embeddings/word_embeddings"], tf.cast(expected, tf.float32)
+    )
+
+
+def _serialized(entries) -> bytes:
+    """A safetensors file: length of the header, the header, the data."""
+    header, data = {}, b""
+    for name, entry in entries.items():
+        end = len(data) + len(entry["data"])
+        kind = {"bfloat16": "BF16", "float8": "F8_E4M3"}[entry["dtype"]]
+        header[name] = {"dtype": kind, "shape": entry["shape"], "data_offsets": [len(data), end]}
+        data += entry["data"]
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def test_a_dtype_that_numpy_lacks_is_refused(tmp_path):
+    folder(tmp_path)
+    entry = {WORDS: {"dtype": "float8", "shape": [24, 12], "data": bytes(24 * 12)}}
+    (tmp_path / "model.safetensors").write_bytes(_serialized(entry))
+    with pytest.raises(InputError, match=r"word_embeddings.weight has the dtype F8_E4M3"):
+        read_weights(str(tmp_path))
+
+
+def test_the_one_copy_of_a_tied_weight_may_be_the_decoders(tmp_path):
+    tensors = {DECODER if n == WORDS else n: a for n, a in TENSORS.items()}
+    tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
+    assert_expected(folder(tmp_path, tensors))
+
+
+def heads(*ends) -> dict[str, np.ndarray]:
+    return {n: a for n, a in TENSORS.items() if n.startswith(("bert.", *ends))}
+
+
+def test_next_sentence_alone(tmp_path):
+    tensors = heads("cls.seq_relationship.")
+    changes = {"architectures": ["BertForNextSentencePrediction"]}
+    weights = read_weights(folder(tmp_path / "theirs", tensors, **changes))
+    report = assign(BertPretrainer(weights.config), weights)
+    assert "cls/predictions/output_bias" in report.missing
+    write_weights(weights, str(tmp_path / "ours"), "hugging_face")
+    config = json.loads((tmp_path / "ours/config.json").read_text())
+    assert config["architectures"] == changes["architectures"]
+    ours = safetensors.numpy.load_file(tmp_path / "ours/model.safetensors")
+    assert ours.keys() == tensors.keys()
+
+
+def test_a_causal_masked_lm_is_a_language_model_there(tmp_path):
+    tensors = {n: a for n, a in heads("cls.predictions.").items() if "pooler" not in n}
+    source = folder(
+        tmp_path / "theirs", tensors, architectures=["BertLMHeadModel"], is_decoder=True
+    )
+    weights = read_weights(source)
+    assert weights.config.attention == "causal"
+    write_weights(weights, str(tmp_path / "ours"), "hugging_face")
+    config = json.loads((tmp_path / "ours/config.json").read_text())
+    assert (config["architectures"], config["is_decoder"]) == (["BertLMHeadModel"], True)
+
+
+@pytest.mark.parametrize(("labels", "expected"), [(2, ["LABEL_0", "LABEL_1"]), (1, ["LABEL_0"])])
+def test_labels_that_are_not_written(tmp_path, labels, expected):
+    head = {"classifier.weight": np.ones((labels, 12), np.float32)}
+    tensors = {**heads(), **head, "classifier.bias": np.zeros(labels, np.float32)}
+    source = folder(tmp_path, tensors, architectures=["BertForSequenceClassification"])
+    weights = read_weights(source)
+    assert weights.extra == {"labels": expected}
+    assert not assign(BertClassifier(weights.config, num_labels=labels), weights).missing
+
+
+def test_labels_belong_to_classifiers(tmp_path):
+    assert read_weights(folder(tmp_path, id2label={"0": "a", "1": "b"})).extra == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_act": "quick_gelu"}, r"hidden_act 'quick_gelu'.*Known are gelu, "),
+        ({"hidden_act": "leaky_relu"}, "leaky_relu"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads"),
+        ({"model_type": "distilbert"}, "distilbert"),
+        ({"layer_norm_eps": 0}, "layer_norm_eps must be above 0"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused(tmp_path, change, message):
+    with pytest.raises(InputError, match=message):
+        read_weights(folder(tmp_path, **change))
+
+
+def test_another_model_under_the_name_of_bert(tmp_path):
+    tensors = {"roberta.embeddings.x": np.zeros(3, np.float32)}
+    with pytest.raises(InputError, match=r"not a BERT. It holds roberta.embeddings.x"):
+        read_weights(folder(tmp_path, tensors))
+
+
+def test_an_activation_that_transformers_lacks_is_not_written(tmp_path):
+    weights = read_weights(folder(tmp_path / "theirs"))
+    config = BertConfig.from_dict({**weights.config.to_dict(), "hidden_act": "elu"})
+    with pytest.raises(InputError, match=r"no activation that is 'elu' here"):
+        write_weights(_with(weights, config=config), str(tmp_path / "ours"), "hugging_face")
+    assert not (tmp_path / "ours").exists()
+
+
+def _with(weights, **changes):
+    return type(weights)(**{**vars(weights), **changes})
+
+
+def test_the_vocabulary_in_tokenizer_json(tmp_path):
+    """transformers 5 writes no vocab.txt."""
+    source = folder(tmp_path)
+    ids = {token: i for i, token in enumerate(VOCABULARY)}
+    fast = {"model": {"type": "WordPiece", "vocab": ids}, "normalizer": {"lowercase": False}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(fast))
+    weights = read_weights(source)
+    assert weights.vocabulary == VOCABULARY
+    assert weights.do_lower_case is False
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    assert read_weights(source).do_lower_case is True
+    (tmp_path / "vocab.txt").write_text("[PAD]\na\u2028\n")
+    assert read_weights(source).vocabulary == ["[PAD]", "a\u2028"]
+
+
+def test_a_config_file_of_either_kind(tmp_path):
+    folder(tmp_path)
+    assert read_config(str(tmp_path / "config.json")).hidden_act == "gelu_exact"
+    released = {n: v for n, v in CONFIG.items() if n not in ("architectures", "model_type")}
+    (tmp_path / "bert_config.json").write_text(json.dumps(released))
+    assert read_config(str(tmp_path / "bert_config.json")).hidden_act == "gelu"
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory):
+    return read_weights(folder(tmp_path_factory.mktemp("hf"))).arrays
+
+
+def graph_checkpoint(path, variables) -> str:
+    """A checkpoint as TensorFlow 1 writes it."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        made = [make() for make in variables]
+        session.run(tf.compat.v1.global_variables_initializer())
+        return tf.compat.v1.train.Saver(made).save(session, str(path / "model.ckpt"))
+
+
+def variable(name, value, **more):
+    return lambda: tf.compat.v1.get_variable(name, initializer=tf.constant(value), **more)
+
+
+def test_what_other_training_leaves_in_a_checkpoint(tmp_path, arrays):
+    """Slots of other optimizers, counters, averages, a head of one's own: named, not read."""
+    words = "bert/embeddings/word_embeddings"
+    others = (
+        f"{words}/Adam", f"{words}/lamb_m", f"{words}/ExponentialMovingAverage", "beta1_power",
+        "loss_scale", "cls/mine/kernel", "discriminator/dense/bias",
+    )  # fmt: skip
+    makers = [variable(name, array) for name, array in arrays.items()]
+    makers += [variable(f"{name}/adam_m", array) for name, array in arrays.items()]
+    makers += [variable(name, np.float32(1)) for name in others]
+    prefix = graph_checkpoint(tmp_path, [*makers, variable("global_step", np.int32(7))])
+    weights = read_weights(prefix, slots=True)
+    assert weights.global_step == 7
+    assert weights.unknown == tuple(sorted(others))
+    assert weights.slots.keys() == {f"{name}/adam_m" for name in arrays}
+    assert weights.arrays.keys() == arrays.keys()
+
+
+def test_partitioned_and_half_precision_variables(tmp_path, arrays):
+    words = "bert/embeddings/word_embeddings"
+
+    def partitioned():
+        with tf.compat.v1.variable_scope(
+            "", partitioner=tf.compat.v1.fixed_size_partitioner(3), use_resource=False
+        ):
+            held = arrays[words]
+            return tf.compat.v1.get_variable(words, held.shape, initializer=_Given(held))
+
+    rest = [variable(n, a.astype(np.float16)) for n, a in arrays.items() if n != words]
+    weights = read_weights(graph_checkpoint(tmp_path, [partitioned, *rest]))
+    np.testing.assert_array_equal(weights.arrays[words], arrays[words])
+    for name, array in weights.arrays.items():
+        assert array.dtype == np.float32
+        np.testing.assert_allclose(array, arrays[name], rtol=1e-3, atol=1e-6)
+
+
+class _Given:
+    def __init__(self, value):
+        self._value = value
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        offset = partition_info.var_offset[0]
+        return tf.constant(self._value[offset : offset + shape[0]])
+
+
+def test_an_encoder_alone(tmp_path, arrays):
+    """The heads that it lacks, and the pooler, keep their values and are said."""
+    encoder = {n: a for n, a in arrays.items() if n.startswith("bert/") and "pooler" not in n}
+    prefix = graph_checkpoint(tmp_path, [variable(name, array) for name, array in encoder.items()])
+    config = read_config(str(_config_of(tmp_path)))
+    model = BertClassifier(config, num_labels=2)
+    report = assign(model, read_weights(prefix))
+    pooler = ("bert/pooler/dense/kernel", "bert/pooler/dense/bias")
+    assert report.missing == (*pooler, "output_weights", "output_bias")
+    del encoder["bert/encoder/layer_1/output/dense/bias"]
+    prefix = graph_checkpoint(tmp_path, [variable(name, array) for name, array in encoder.items()])
+    with pytest.raises(InputError, match=r"lacks 1 of .* such as .*layer_1/outp"):
+        assign(BertEncoder(config), read_weights(prefix))
+
+
+def _config_of(path):
+    file = path / "hf_config.json"
+    file.write_text(json.dumps(CONFIG))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "inner", "casing"),
+    [
+        ("x.zip", "cased_L-2_H-12_A-3/", False),
+        ("x.zip", "wwm_uncased_L-2_H-12_A-3/", True),
+        ("multi_cased_L-2_H-12_A-3.zip", "", False),
+        ("chinese_L-2_H-12_A-3.zip", "model/", True),
+        ("x.zip", "model/", None),
+    ],
+)
+def test_a_released_zip_says_its_casing(tmp_path, arrays, name, inner, casing):
+    """By the name of the folder in it, or by its own; what a Mac adds to it is no checkpoint."""
+    makers = [variable(n, array) for n, array in arrays.items()]
+    graph_checkpoint(tmp_path, makers)
+    with zipfile.ZipFile(tmp_path / name, "w") as archive:
+        for file in tmp_path.glob("model.ckpt.*"):
+            archive.write(file, f"{inner}bert_model.ckpt{file.suffix}")
+        archive.writestr(f"{inner}vocab.txt", "[PAD]\n")
+        archive.writestr(f"__MACOSX/{inner}._bert_model.ckpt.index", "x")
+    weights = read_weights(str(tmp_path / name))
+    assert weights.do_lower_case is casing
+    assert weights.vocabulary == ["[PAD]"]
+    assert weights.arrays.keys() == arrays.keys()
+
+
+def test_an_exported_model_is_refused(tmp_path):
+    tf.saved_model.save(tf.Module(), str(tmp_path))
+    with pytest.raises(InputError, match="is an exported SavedModel"):
+        read_weights(str(tmp_path))

@@ -29,7 +29,8 @@ def open_checkpoint(prefix: str) -> Any:
     import tensorflow as tf
 
     try:
-        return tf.train.load_checkpoint(prefix)
+        # Not `tf.train.load_checkpoint`, which looks for a folder of that name first.
+        return tf.compat.v1.train.NewCheckpointReader(prefix)
     except (tf.errors.OpError, ValueError) as error:
         message = " ".join(str(error).split())
         raise InputError(f"{prefix} is not a whole TensorFlow checkpoint: {message}") from error

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -97,13 +97,22 @@ def pretrain(
     overwrite = steps.train and steps.overwrite
     if steps.train and not overwrite:
         state.check_run(output_dir, model, training)
-    held_out, batches = _batches(records, training)
+    sizes = {
+        "S": records.max_seq_length, "P": records.max_predictions_per_seq, "V": config.vocab_size,
+    }  # fmt: skip
+    held_out, batches = _batches(records, sizes, training)
     make = functools.partial(_make_objective, config, steps.objective, runtime.recompute)
     trainer = Trainer(
         make, model, training, runtime, output_dir, initialize, overwrite, strategy
     )  # fmt: skip
     if steps.train:
-        step = trainer.train(batches, {"eval": lambda: held_out})
+        files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
+        step = trainer.train(
+            batches,
+            {"eval": lambda: held_out},
+            functools.partial(data.explain_read_error, files, sizes),
+            functools.partial(data.describe_origins, records.train_files),
+        )
     else:
         step = trainer.load_newest()
         if not step and initialize is None:
@@ -123,9 +132,10 @@ def _make_objective(config: BertConfig, kind: str, recompute: bool) -> Pretraini
     return PretrainingObjective(model, kind)
 
 
-def _batches(records: Records, training: TrainingConfig) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+def _batches(
+    records: Records, sizes: Mapping[str, int], training: TrainingConfig
+) -> tuple[tf.data.Dataset, tf.data.Dataset]:
     """The batches of the held-out evaluation, and those of training."""
-    sizes = {"S": records.max_seq_length, "P": records.max_predictions_per_seq}
     held_out = data.evaluation_batches(records.eval_files, sizes, records.eval_batch_size)
     batches = data.training_batches(
         records.train_files,

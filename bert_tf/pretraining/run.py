@@ -46,6 +46,10 @@ class Records:
         check_at_least(1, self, "eval_batch_size", "shuffle_buffer_size")
         check_at_least(0, self, "max_eval_steps")
 
+    def sizes(self, vocab_size: int) -> dict[str, int]:
+        """What `data` checks the records against."""
+        return {"S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size}
+
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
@@ -97,9 +101,7 @@ def pretrain(
     overwrite = steps.train and steps.overwrite
     if steps.train and not overwrite:
         state.check_run(output_dir, model, training)
-    sizes = {
-        "S": records.max_seq_length, "P": records.max_predictions_per_seq, "V": config.vocab_size,
-    }  # fmt: skip
+    sizes = records.sizes(config.vocab_size)
     held_out, batches = _batches(records, sizes, training)
     make = functools.partial(_make_objective, config, steps.objective, runtime.recompute)
     trainer = Trainer(

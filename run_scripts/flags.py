@@ -274,7 +274,8 @@ def do_lower_case() -> bool:
     if found and found.do_lower_case is not None:
         if not FLAGS["do_lower_case"].present:
             return found.do_lower_case
-        if found.dialect == "bert-tf" and found.do_lower_case != FLAGS.do_lower_case:
+        # What a folder of others says of its tokenizer may be wrong, and the flag puts it right.
+        if found.dialect != "hugging_face" and found.do_lower_case != FLAGS.do_lower_case:
             raise InputError(
                 f"--do_lower_case={FLAGS.do_lower_case} was given, but {found.source} was "
                 f"trained with do_lower_case={found.do_lower_case}. Leave the flag out."

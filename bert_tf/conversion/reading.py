@@ -52,7 +52,7 @@ def read_weights(path: str, slots: bool = False) -> Weights:
     """
     if path.startswith(_HUB):
         return _from_hub(path)
-    if path.endswith(".zip"):
+    if path.endswith(".zip") and not _gfile().isdir(path):
         return _from_zip(path, slots)
     return _read(path.rstrip("/"), slots)
 

@@ -2,7 +2,8 @@
 
 Read in this order: `settings` (what decides the bytes), `randomness` (draws as a function of what
 they are for), `reading` (files to sentences), `corpus` (sentences to token ids), `pairing`
-(documents to rows), `masking` (rows to features), `stats` (what records hold).
+(documents to rows), `masking` (rows to features), `stats` (what records hold), `auditing` (the
+rules a record keeps), `expectations` (the distributions many records have).
 
 May import: config, features, errors, files, tokenization.
 """

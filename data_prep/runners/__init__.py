@@ -2,8 +2,9 @@
 
 Read in this order: `stages` (the steps, from file to file), `shuffling` (the order of the records,
 through the disk), `shards` (names and files of the output), `outputs` (what is there already, the
-manifest), `workers` (processes), `local` (all of it on one machine), `beam` (the same on Apache
-Beam).
+manifest), `work_folder` (what a run leaves for the next), `workers` (processes), `assembling`
+(shards out of parts), `local` (all of it on one machine), `beam` (the same on Apache Beam);
+`records` (records of any origin) and `inspecting` (what is to be said of them).
 
 May import: config, features, errors, files, progress, tokenization, `data_prep.pretraining_data`.
 """

@@ -14,10 +14,9 @@ Equal flags and input give equal bytes, whatever the number of workers. Beside t
 documents (--eval_fraction) go to <stem>.eval-00000-of-00001.tfrecord ...
 
 Intermediate files need about one and a half times the size of the records beside them while it
-runs, with several shards a half. Memory does not depend on the size of the input, as long as each
-document is below 4 MiB. The random next
-sentence is drawn from the documents of 16 pieces of the input of 4 MiB, drawn anew for each piece:
-up to 64 MiB from the whole input, as released.
+runs, with several shards a half. Memory does not depend on the size of the input; a document may
+have up to 8 MiB. The random next sentence is drawn from 64 MiB of the input, drawn anew for each
+4 MiB: from the whole input if it is no larger, as released.
 """
 
 import os
@@ -113,6 +112,11 @@ def main() -> None:
         options = shlex.split(values.beam_options)
         reports = beam.create(*arguments, options, values.overwrite)
     else:
+        if values.num_workers < 0:
+            raise InputError(
+                f"num_workers must be at least 1, or 0 for all cores. Received: "
+                f"{values.num_workers}."
+            )
         workers = values.num_workers or os.cpu_count() or 1
         reports = local.create(*arguments, workers, values.overwrite)
     if not reports:

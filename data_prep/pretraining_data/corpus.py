@@ -4,12 +4,10 @@ Imports numpy only.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-
-_TOKENIZER_BATCH_BYTES = 1 << 19
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +60,7 @@ def offsets(lengths: np.ndarray) -> np.ndarray:
 
 def tokenize(
     number: int,
-    sentences: Sequence[str],
-    documents: np.ndarray,
+    blocks: Iterable[tuple[list[str], np.ndarray]],
     tokenize_batch: Callable[[list[str]], Any],
     vocab_size: int,
 ) -> Documents:
@@ -71,33 +68,22 @@ def tokenize(
 
     Args:
         number: Which segment it is, from 0.
-        sentences: N texts.
-        documents: int64 [N], the document each is in, not decreasing.
+        blocks: Sentences, and the document each is in: int64, never decreasing.
         tokenize_batch: From strings to a ragged int32 tensor [B, None].
         vocab_size: Size of the vocabulary, V.
     """
     dtype = np.uint16 if vocab_size <= 1 << 16 else np.int32
     tokens: list[np.ndarray] = [np.zeros(0, dtype)]
     lengths: list[np.ndarray] = [np.zeros(0, np.int64)]
-    for batch in _batches(sentences):
-        ragged = tokenize_batch(batch)
-        tokens.append(ragged.flat_values.numpy().astype(dtype))
-        lengths.append(ragged.row_lengths().numpy().astype(np.int64))
+    numbers: list[np.ndarray] = [np.zeros(0, np.int64)]
+    for sentences, documents in blocks:
+        if sentences:
+            ragged = tokenize_batch(sentences)
+            tokens.append(ragged.flat_values.numpy().astype(dtype))
+            lengths.append(ragged.row_lengths().numpy().astype(np.int64))
+            numbers.append(documents)
     length = np.concatenate(lengths)
     keep = length > 0
-    _, per_document = np.unique(documents[keep], return_counts=True)
+    _, per_document = np.unique(np.concatenate(numbers)[keep], return_counts=True)
     ids = (np.uint64(number) << np.uint64(32)) + np.arange(len(per_document), dtype=np.uint64)
     return Documents(np.concatenate(tokens), offsets(length[keep]), offsets(per_document), ids)
-
-
-def _batches(sentences: Sequence[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for sentence in sentences:
-        batch.append(sentence)
-        size += len(sentence)
-        if size >= _TOKENIZER_BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

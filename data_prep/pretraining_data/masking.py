@@ -70,6 +70,9 @@ def features(
     else:
         words = np.broadcast_to(column, ids.shape)
         positions = _single_tokens(config, rows["key"], candidates, wanted)
+    # A short sequence has fewer places than there is room for predictions.
+    room = config.max_predictions_per_seq - positions.shape[1]
+    positions = np.pad(positions, [(0, 0), (0, room)], constant_values=config.max_seq_length)
     chosen = positions < config.max_seq_length
     at = np.where(chosen, positions, 0)
     original = np.where(chosen, np.take_along_axis(ids, at, 1), 0)

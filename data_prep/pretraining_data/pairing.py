@@ -10,7 +10,7 @@ Imports numpy only. Source: google-research/bert `create_instances_from_document
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -78,17 +78,21 @@ def held_out(config: RecordsConfig, ids: np.ndarray) -> np.ndarray:
     return randomness.uniform(keys, Draw.HELD_OUT) < config.eval_fraction
 
 
-def pool_of(config: RecordsConfig, segment: int, segments: int) -> list[int]:
+def pool_of(config: RecordsConfig, segment: int, sizes: Sequence[int]) -> list[int]:
     """The segments that random next sentences of a segment come from, ascending.
 
-    All of them if there are no more than `pool_segments`: then the pool is the whole corpus, as
-    released. Else that many, drawn anew for each segment.
+    Segments are drawn, anew for each segment, until they hold `pool_bytes` or all are drawn: up to
+    that size the pool is the whole corpus, as released. Two are drawn at least.
+
+    Args:
+        config: Seed and size of the pool.
+        segment: Which one they are drawn for, from 0.
+        sizes: Bytes of text in each segment.
     """
-    if segments <= config.pool_segments:
-        return list(range(segments))
     key = randomness.derive(randomness.seed_key(config.random_seed), Draw.SEGMENT, segment)
-    order = np.argsort(randomness.derive(key, Draw.SEGMENT, np.arange(segments)))
-    return sorted(order[: config.pool_segments].tolist())
+    order = np.argsort(randomness.derive(key, Draw.SEGMENT, np.arange(len(sizes))))
+    enough = np.searchsorted(np.cumsum(np.asarray(sizes)[order]), config.pool_bytes) + 1
+    return sorted(order[: max(int(enough), 2)].tolist())
 
 
 def rows(

@@ -1,16 +1,17 @@
 """From input files to sentences, segment by segment.
 
-A segment is a run of whole documents of about `segment_bytes`; it is the unit that is read,
-tokenized and paired, and no more than a few are ever held. Where segments end depends on the input
-alone.
+A segment is a run of whole documents of about `segment_bytes`; it is the unit that is tokenized and
+paired. Its text is read block by block, and no more than a block is ever held. Where segments end
+depends on the input alone.
 
 Imports `errors`; TensorFlow inside functions.
 """
 
+import contextlib
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,20 @@ import numpy as np
 from bert_tf.errors import InputError
 from data_prep.pretraining_data.settings import RecordsConfig
 
-MAX_DOCUMENT_BYTES = 64 << 20
+# What one document may hold: it is paired as a whole, in memory, beside the pool.
+MAX_DOCUMENT_BYTES = 8 << 20
 _BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
+_BLANK_LINE_OR_START = re.compile(rb"(?:\A|\n)[ \t\r\f\v]*\n")
 _LINE_END = re.compile(rb"\n")
 _LONGEST_BLANK_LINE = 256
 _WINDOW_BYTES = 1 << 18
+_BLOCK_BYTES = 1 << 19
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# How files start that are not text.
+_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+# N sentences, none of them empty, and int64 [N] document numbers, which never decrease.
+Block = tuple[list[str], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +61,7 @@ def cut(config: RecordsConfig, paths: Sequence[str]) -> list[Segment]:
         paths: The files in order; for "tfds" not used.
 
     Raises:
-        InputError: No text, or a document of more than `MAX_DOCUMENT_BYTES`.
+        InputError: A file that is not text, or a document of more than `MAX_DOCUMENT_BYTES`.
     """
     if config.input_format == "tfds":
         return _cut_dataset(config)
@@ -66,23 +76,23 @@ def cut(config: RecordsConfig, paths: Sequence[str]) -> list[Segment]:
             pieces.append(Piece(path, start, total if end is None else end))
             size += pieces[-1].end - start
             start = pieces[-1].end
-            _check_size(size, config, pieces)
+            if size > config.segment_bytes + MAX_DOCUMENT_BYTES:
+                raise _too_large(config, pieces)
             if end is not None or (_breaks(config) and size >= config.segment_bytes):
                 segments.append(tuple(pieces))
                 pieces, size = [], 0
     return [*segments, tuple(pieces)] if pieces else segments
 
 
+def sizes(config: RecordsConfig, segments: Iterable[Segment]) -> tuple[int, ...]:
+    """About how many bytes of text each segment holds."""
+    if config.input_format == "tfds":
+        return tuple(config.segment_bytes for _ in segments)
+    return tuple(sum(piece.end - piece.start for piece in segment) for segment in segments)
+
+
 def _breaks(config: RecordsConfig) -> bool:
     return config.break_documents_at_files or config.input_format != "text"
-
-
-def _check_size(size: int, config: RecordsConfig, pieces: Sequence[Piece]) -> None:
-    if size > config.segment_bytes + MAX_DOCUMENT_BYTES:
-        raise InputError(
-            f"{pieces[-1].path} has no blank line in {MAX_DOCUMENT_BYTES >> 20} MiB of text. "
-            "Separate the documents by blank lines."
-        )
 
 
 def _size(path: str) -> int:
@@ -90,7 +100,18 @@ def _size(path: str) -> int:
 
     if tf.io.gfile.isdir(path):
         raise InputError(f"{path} is a folder; name its files, such as {path.rstrip('/')}/*.txt.")
+    start = _bytes_of(Piece(path, 0, 4))
+    for magic, kind in _PACKED.items():
+        if start.startswith(magic):
+            raise InputError(f"{path} is packed ({kind}), not text. Unpack it first.")
     return int(tf.io.gfile.stat(path).length)
+
+
+def _pattern(config: RecordsConfig, start: int) -> re.Pattern[bytes]:
+    """What ends a document, in bytes that start there in their file."""
+    if config.input_format == "jsonl":
+        return _LINE_END
+    return _BLANK_LINE if start else _BLANK_LINE_OR_START
 
 
 def _document_end(path: str, start: int, config: RecordsConfig) -> int | None:
@@ -99,10 +120,10 @@ def _document_end(path: str, start: int, config: RecordsConfig) -> int | None:
 
     # From the byte before: the line break in front of a blank line may be just there.
     start, window, searched = max(start - 1, 0), bytearray(), 0
-    pattern = _LINE_END if config.input_format == "jsonl" else _BLANK_LINE
+    pattern = _pattern(config, start)
     with tf.io.gfile.GFile(path, "rb") as file:
         file.seek(start)
-        while len(window) < MAX_DOCUMENT_BYTES:
+        while len(window) <= MAX_DOCUMENT_BYTES:
             more = file.read(_WINDOW_BYTES)
             if not more:
                 return None
@@ -113,99 +134,162 @@ def _document_end(path: str, start: int, config: RecordsConfig) -> int | None:
     return None
 
 
+def _too_large(config: RecordsConfig, pieces: Sequence[Piece]) -> InputError:
+    """Says where the last document of the pieces starts."""
+    start = Piece(pieces[0].path, pieces[0].start, pieces[0].start)
+    room = config.segment_bytes
+    for piece in pieces:
+        end = min(piece.end, piece.start + room)
+        text = _bytes_of(Piece(piece.path, piece.start, end))
+        for found in _pattern(config, piece.start).finditer(text):
+            start = Piece(piece.path, piece.start + found.end(), end)
+        room = max(room - len(text), 0)
+    what = f"larger than {MAX_DOCUMENT_BYTES >> 20} MiB, the most that a document may have"
+    line = _line_number(start.path, start.start)
+    if config.input_format == "jsonl":
+        return InputError(f"Line {line} of {start.path}, a document, is {what}. Split it.")
+    return InputError(
+        f"The document that starts in line {line} of {start.path} is {what}. Is the blank line "
+        "between documents missing? If each file is a document, give --break_documents_at_files; "
+        "else put blank lines where a new text begins."
+    )
+
+
 # Reading a segment ----------------------------------------------------------------------------
 
 
-def read(config: RecordsConfig, segment: Segment) -> tuple[list[str], np.ndarray]:
-    """The sentences of a segment and which document each is in.
+def read(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
+    """The sentences of a segment and which document each is in, block by block.
 
     Args:
         config: Format, and whether to split sentences.
         segment: From `cut`.
 
-    Returns:
-        N sentences, none of them empty, and int64 [N] document numbers, not decreasing.
-
     Raises:
         InputError: A line that is not UTF-8, or not JSON with the text where it must be.
     """
-    if config.input_format == "tfds":
-        texts = _dataset_texts(config, segment)
-    elif config.input_format == "jsonl":
-        texts = [text for piece in segment for text in _json_texts(config, piece)]
-    else:
-        join = "\n\n" if config.break_documents_at_files else ""
-        texts = [join.join(_lines_of(piece) for piece in segment)]
-    lines = [[line.strip() for line in text.split("\n")] for text in texts]
-    sentences = [line for text in lines for line in text if line]
-    blank = np.array([not line for text in lines for line in text], bool)
     if config.input_format == "text":
-        documents = np.cumsum(blank)[~blank]
+        blocks = _text_blocks(config, segment)
+    elif config.input_format == "jsonl":
+        blocks = _blocks_of_texts(text for piece in segment for text in _json_texts(config, piece))
     else:
-        # Each text is a document, also over its blank lines.
-        documents = np.repeat(np.arange(len(lines)), [len(text) for text in lines])[~blank]
-    return (
-        split_sentences(sentences, documents)
-        if config.split_sentences
-        else (
-            sentences,
-            documents,
+        blocks = _blocks_of_texts(_dataset_texts(config, segment))
+    for sentences, documents in blocks:
+        yield (
+            split_sentences(sentences, documents)
+            if config.split_sentences
+            else (sentences, documents)
         )
-    )
 
 
-def _lines_of(piece: Piece) -> str:
-    text = _decode(piece)
-    return text if text.endswith("\n") else text + "\n"
+def _text_blocks(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
+    """A sentence a line; a blank line ends a document."""
+    number = 0
+    for piece in segment:
+        for start, raw in _lines(piece):
+            text = _decoded(piece.path, start, raw).removesuffix("\n")
+            lines = [line.strip() for line in text.split("\n")]
+            blank = np.array([not line for line in lines])
+            documents = number + np.cumsum(blank)
+            number = int(documents[-1])
+            yield [line for line in lines if line], documents[~blank]
+        number += config.break_documents_at_files
+
+
+def _blocks_of_texts(texts: Iterable[str]) -> Iterator[Block]:
+    """Each text is a document, also over its blank lines."""
+    sentences: list[str] = []
+    counts: list[int] = []
+    size = first = 0
+    for text in texts:
+        lines = [line for line in map(str.strip, text.split("\n")) if line]
+        sentences += lines
+        counts.append(len(lines))
+        size += len(text)
+        if size >= _BLOCK_BYTES:
+            yield sentences, np.repeat(np.arange(first, first + len(counts)), counts)
+            first += len(counts)
+            sentences, counts, size = [], [], 0
+    yield sentences, np.repeat(np.arange(first, first + len(counts)), counts)
+
+
+def _lines(piece: Piece) -> Iterator[tuple[int, bytes]]:
+    """Whole lines, about `_BLOCK_BYTES` at a time, and where in the file they start."""
+    import tensorflow as tf
+
+    start, rest = piece.start, b""
+    with _unreadable(piece.path), tf.io.gfile.GFile(piece.path, "rb") as file:
+        file.seek(start)
+        while more := file.read(min(_BLOCK_BYTES, piece.end - start - len(rest))):
+            rest += more
+            if start == 0 and rest.startswith(_BYTE_ORDER_MARK):
+                start, rest = len(_BYTE_ORDER_MARK), rest[len(_BYTE_ORDER_MARK) :]
+            if end := rest.rfind(b"\n") + 1:
+                yield start, rest[:end]
+                start, rest = start + end, rest[end:]
+    if rest:
+        yield start, rest
+
+
+@contextlib.contextmanager
+def _unreadable(path: str) -> Iterator[None]:
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise InputError(f"{path} cannot be read: {error.message}.") from error
 
 
 def _bytes_of(piece: Piece) -> bytes:
     import tensorflow as tf
 
-    try:
-        with tf.io.gfile.GFile(piece.path, "rb") as file:
-            file.seek(piece.start)
-            return bytes(file.read(piece.end - piece.start))
-    except tf.errors.OpError as error:
-        raise InputError(f"{piece.path} cannot be read: {error.message}.") from error
+    with _unreadable(piece.path), tf.io.gfile.GFile(piece.path, "rb") as file:
+        file.seek(piece.start)
+        return bytes(file.read(piece.end - piece.start))
 
 
-def _decode(piece: Piece) -> str:
-    raw = _bytes_of(piece)
+def _decoded(path: str, start: int, raw: bytes) -> str:
+    """Bytes of a file, which start there, as text."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = _line_number(piece, error.start)
+        line = _line_number(path, start + error.start)
         raise InputError(
-            f"{piece.path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. "
-            "Convert it first."
+            f"{path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. Convert it first."
         ) from error
 
 
-def _line_number(piece: Piece, position: int) -> int:
-    """Line of the file, from 1, that holds the byte at this position of the piece."""
-    before, line = piece.start + position, 1
-    for start in range(0, before, _WINDOW_BYTES):
-        end = min(start + _WINDOW_BYTES, before)
-        line += _bytes_of(Piece(piece.path, start, end)).count(b"\n")
+def _line_number(path: str, position: int) -> int:
+    """Line of the file, from 1, that holds the byte at this position."""
+    line = 1
+    for start in range(0, position, _WINDOW_BYTES):
+        end = min(start + _WINDOW_BYTES, position)
+        line += _bytes_of(Piece(path, start, end)).count(b"\n")
     return line
 
 
 def _json_texts(config: RecordsConfig, piece: Piece) -> Iterator[str]:
-    position = 0
-    for line in _bytes_of(piece).split(b"\n"):
-        if line.strip():
-            try:
-                text = json.loads(line.decode("utf-8"))[config.text_feature]
-            except (ValueError, KeyError, TypeError):
-                text = None
-            if not isinstance(text, str):
-                raise InputError(
-                    f"Line {_line_number(piece, position)} of {piece.path} is not a JSON object "
-                    f'with a text under "{config.text_feature}" (--text_feature names the key).'
-                )
-            yield text
-        position += len(line) + 1
+    for start, block in _lines(piece):
+        for line in block.split(b"\n"):
+            if line.strip():
+                yield _json_text(config, piece.path, start, line)
+            start += len(line) + 1
+
+
+def _json_text(config: RecordsConfig, path: str, start: int, line: bytes) -> str:
+    decoded = _decoded(path, start, line)
+    try:
+        text = json.loads(decoded)[config.text_feature]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        text = None
+    if not isinstance(text, str):
+        raise InputError(
+            f"Line {_line_number(path, start)} of {path} is not a JSON object with a text under "
+            f'"{config.text_feature}" (--text_feature names the key).'
+        )
+    # JSON can name half of a surrogate pair, which is no character; the tokenizer drops U+FFFD.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def split_sentences(
@@ -277,13 +361,15 @@ def _cut_dataset(config: RecordsConfig) -> list[Segment]:
     ]
 
 
-def _dataset_texts(config: RecordsConfig, segment: Segment) -> list[str]:
+def _dataset_texts(config: RecordsConfig, segment: Segment) -> Iterator[str]:
     builder, split = _dataset(config)
-    texts = []
     for piece in segment:
         part = builder.as_dataset(split=f"{split}[{piece.start}:{piece.end}]", shuffle_files=False)
-        texts += [
-            example[config.text_feature].decode("utf-8", "replace")
-            for example in part.as_numpy_iterator()
-        ]
-    return texts
+        for number, example in enumerate(part.as_numpy_iterator(), piece.start):
+            text = example[config.text_feature]
+            if len(text) > MAX_DOCUMENT_BYTES:
+                raise InputError(
+                    f"Example {number} of {config.tfds_name} is larger than "
+                    f"{MAX_DOCUMENT_BYTES >> 20} MiB, the most that a document may have."
+                )
+            yield text.decode("utf-8", "replace")

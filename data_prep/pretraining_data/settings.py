@@ -24,7 +24,7 @@ _PROBABILITIES = (
 _POSITIVE = ("max_predictions_per_seq", "dupe_factor", "num_output_shards", "max_ngram_size")
 # Part of what decides the bytes, so it is part of every fingerprint: raise it with any change of
 # the procedure or of a constant below.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RecordsConfig:
         same_document_label: If ten draws of another document all give the document itself: "random"
             (released: label 1), "next" (label 0), or "never" (it is left out of the draw).
         segment_bytes: Text that is read and paired as one piece of work, in bytes.
-        pool_segments: Segments that the random next sentences of one segment are drawn from.
+        pool_bytes: Text that the random next sentences of one segment are drawn from, in bytes.
 
     Raises:
         InputError: A value that cannot be, named with what was received.
@@ -95,7 +95,7 @@ class RecordsConfig:
     replace_whole_words: bool = False
     same_document_label: str = "random"
     segment_bytes: int = 4 << 20
-    pool_segments: int = 16
+    pool_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:
@@ -131,12 +131,6 @@ class RecordsConfig:
             raise InputError(
                 f"max_seq_length must leave room for 2 to 16384 tokens beside the {self.specials} "
                 f"special ones. Received: {self.max_seq_length}."
-            )
-        if self.max_predictions_per_seq > self.max_num_tokens:
-            raise InputError(
-                f"max_predictions_per_seq ({self.max_predictions_per_seq}) is more than the "
-                f"{self.max_num_tokens} tokens that max_seq_length={self.max_seq_length} leaves "
-                "beside the special ones. Lower it."
             )
 
     @property

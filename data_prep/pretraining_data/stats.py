@@ -4,6 +4,7 @@ Imports numpy only. Letters: B batch, S sequence length, P predictions per seque
 """
 
 import dataclasses
+import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -58,15 +59,16 @@ class Stats:
         }
         return Stats(**sums, sample=np.concatenate([self.sample, other.sample]))
 
-    def save(self, path: str) -> None:
-        """Writes the counts to a file object's path as .npz."""
-        with open(path, "wb") as file:
-            np.savez(file, **dataclasses.asdict(self))
+    def to_bytes(self) -> bytes:
+        """The counts as the content of an .npz file."""
+        content = io.BytesIO()
+        np.savez(content, **dataclasses.asdict(self))
+        return content.getvalue()
 
     @classmethod
-    def load(cls, path: str) -> "Stats":
-        """Reads what `save` wrote."""
-        with np.load(path) as arrays:
+    def from_bytes(cls, content: bytes) -> "Stats":
+        """What `to_bytes` gave."""
+        with np.load(io.BytesIO(content)) as arrays:
             values: dict[str, Any] = {name: arrays[name] for name in arrays.files}
         values = {name: v if v.ndim else int(v) for name, v in values.items()}
         return cls(**values)
@@ -151,11 +153,16 @@ def unmasked(columns: Mapping[str, np.ndarray]) -> np.ndarray:
     return ids
 
 
-def _sample(ids: np.ndarray, sampled: float) -> np.ndarray:
-    weights = randomness.mix(np.arange(1, ids.shape[1] + 1, dtype=np.uint64))
+def hashes(rows: np.ndarray) -> np.ndarray:
+    """uint64 [B]: equal for rows of equal integers, int [B, n]."""
+    weights = randomness.mix(np.arange(1, rows.shape[1] + 1, dtype=np.uint64))
     with np.errstate(over="ignore"):
-        hashes = randomness.mix(ids.astype(np.uint64) @ weights)
-    return hashes[hashes <= np.uint64(min(int(sampled * 2.0**64), 2**64 - 1))]
+        return randomness.mix(rows.astype(np.uint64) @ weights)
+
+
+def _sample(ids: np.ndarray, sampled: float) -> np.ndarray:
+    found = hashes(ids)
+    return found[found <= np.uint64(min(int(sampled * 2.0**64), 2**64 - 1))]
 
 
 def text(report: Mapping[str, Any]) -> str:

@@ -3,14 +3,15 @@
 The steps are those of `stages`, and so are the bytes: a segment's documents go to all segments
 that draw random next sentences from them, rows go to the part of the shuffled order they fall in,
 parts to their shard. Between machines travel documents and rows; parts are files beside the
-output, which all workers must be able to write.
+output, which all workers must be able to write. A run that failed goes on: text is read and paired
+again, but shards that are made are not made again.
 
 Imports `files`, `errors`; Apache Beam and TensorFlow inside functions.
 """
 
-import os
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from bert_tf import files
 from bert_tf.errors import InputError
 from data_prep.pretraining_data import corpus, pairing, reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import outputs, shards, shuffling, stages
+from data_prep.runners import outputs, shards, shuffling, stages, work_folder
 from data_prep.runners.outputs import Job
 
 Key = tuple[str, int]
 Plans = dict[str, list[shuffling.Part]]
+Made = dict[Key, tuple[dict[str, Any], stats.Stats]]
 
 
 def create(
@@ -55,46 +57,47 @@ def create(
     job, complete = outputs.prepare(config, input_file, tuple(output_files), overwrite)
     if complete:
         return {}
-    outputs.remove_old(job)
     options = beam.options.pipeline_options.PipelineOptions(list(beam_options))
-    try:
-        with beam.Pipeline(options=options) as pipeline:
-            build(pipeline, job)
-    except Exception as error:
-        # Runners wrap what a step raises, each in its own way.
-        if found := re.search(r"InputError: (.*?)(?: \[while running|$)", str(error), re.M):
-            raise InputError(found[1]) from error
-        raise
-    _remove_parts(job)
+    with work_folder.opened(job):
+        outputs.make_folders(job)
+        try:
+            made = _made(job)
+            with beam.Pipeline(options=options) as pipeline:
+                build(pipeline, job, made)
+        except Exception as error:
+            _remove_parts(job)
+            # Runners wrap what a step raises, each in its own way.
+            if found := re.search(r"InputError: (.*?)(?: \[while running|$)", str(error), re.M):
+                raise InputError(found[1]) from error
+            raise
+        files.remove(job.parts_folder)
     return dict(outputs.read_reports(job))
 
 
-def build(pipeline: Any, job: Job) -> None:
-    """Adds all steps to a Beam pipeline."""
+def build(pipeline: Any, job: Job, made: Made) -> None:
+    """Adds all steps to a Beam pipeline, but for shards that are made."""
     import apache_beam as beam
 
-    numbers = range(len(job.segments))
-    users: dict[int, list[int]] = {number: [number] for number in numbers}
-    for user in numbers:
-        for number in pairing.pool_of(job.config, user, len(job.segments)):
-            users[number].append(user)
+    sizes = reading.sizes(job.config, job.segments)
     documents = (
         pipeline
         | "segments" >> beam.Create(list(enumerate(job.segments)))
         | "spread" >> beam.Reshuffle()
-        | "read" >> beam.FlatMap(_read, job.config, {k: sorted(set(v)) for k, v in users.items()})
+        | "read" >> beam.FlatMap(_read, job.config, _users(job.config, sizes))
     )
-    _ = (
+    checked = (
         documents
         | "own" >> beam.Filter(lambda keyed: keyed[0][1] == keyed[1][0])
         | "sizes" >> beam.MapTuple(lambda key, numbered: (key[0], len(numbered[1])))
         | "sum" >> beam.CombinePerKey(sum)
         | "check" >> beam.MapTuple(lambda split, count: outputs.check_enough(job, split, count))
+        | "both" >> beam.combiners.Count.Globally()
+        | "remove old" >> beam.Map(lambda _: outputs.remove_old(job))
     )
     rows = (
         documents
         | "to users" >> beam.GroupByKey()
-        | "pair" >> beam.FlatMap(_pair, job.config, len(job.segments))
+        | "pair" >> beam.FlatMap(_pair, job.config, sizes)
     )
     plans = beam.pvalue.AsDict(
         rows
@@ -102,20 +105,32 @@ def build(pipeline: Any, job: Job) -> None:
         | "count" >> beam.CombinePerKey(lambda counts: np.sum(list(counts), axis=0))
         | "plan" >> beam.Map(_plan, job)
     )
-    made = (
+    fresh = (
         rows
-        | "route" >> beam.FlatMap(_route, plans)
+        | "route" >> beam.FlatMap(_route, plans, frozenset(made))
         | "to parts" >> beam.GroupByKey()
-        | "mask" >> beam.Map(_mask, job, plans)
+        # No file of the output is touched before the input is found good.
+        | "mask" >> beam.Map(_mask, job, plans, beam.pvalue.AsList(checked))
         | "to shards" >> beam.GroupByKey()
         | "assemble" >> beam.Map(_assemble, job)
     )
+    earlier = pipeline | "made" >> beam.Create([(key, *facts) for key, facts in made.items()])
     _ = (
-        made
+        (fresh, earlier)
+        | "shards" >> beam.Flatten()
         | "all" >> beam.Map(lambda shard: (None, shard))
         | "together" >> beam.GroupByKey()
-        | "finish" >> beam.Map(_finish, job)
+        | "finish" >> beam.Map(_finish, job, beam.pvalue.AsList(checked))
     )
+
+
+def _users(config: RecordsConfig, sizes: Sequence[int]) -> dict[int, list[int]]:
+    """For each segment, those that draw random next sentences from it, and itself."""
+    users: dict[int, set[int]] = {number: {number} for number in range(len(sizes))}
+    for user in range(len(sizes)):
+        for number in pairing.pool_of(config, user, sizes):
+            users[number].add(user)
+    return {number: sorted(those) for number, those in users.items()}
 
 
 def _read(
@@ -129,12 +144,15 @@ def _read(
 
 
 def _pair(
-    grouped: tuple[Key, Iterable[tuple[int, corpus.Documents]]], config: RecordsConfig, count: int
+    grouped: tuple[Key, Iterable[tuple[int, corpus.Documents]]],
+    config: RecordsConfig,
+    sizes: Sequence[int],
 ) -> Iterator[tuple[tuple[str, int, int], np.ndarray]]:
     (split, number), documents = grouped
     found = dict(documents)
-    pool = [found[each] for each in pairing.pool_of(config, number, count)]
-    for batch, rows in enumerate(stages.paired(config, found[number], pool)):
+    own, pool = found[number], pairing.pool_of(config, number, sizes)
+    joined = corpus.Documents.joined([own, *(found[each] for each in pool)])
+    for batch, rows in enumerate(stages.paired(config, joined, len(own))):
         yield (split, number, batch), rows
 
 
@@ -145,26 +163,32 @@ def _plan(counted: tuple[str, np.ndarray], job: Job) -> tuple[str, list[shufflin
 
 
 def _route(
-    keyed: tuple[tuple[str, int, int], np.ndarray], plans: Plans
+    keyed: tuple[tuple[str, int, int], np.ndarray], plans: Plans, made: Collection[Key]
 ) -> Iterator[tuple[Key, tuple[int, int, np.ndarray]]]:
     """Rows to the parts whose bins they are in; a bin at a border is in two."""
     (split, number, batch), rows = keyed
     for index, part in enumerate(plans[split]):
+        if (split, part.shard) in made:
+            continue
         mine = shuffling.slice_of(rows["key"], part)
         if mine.stop > mine.start or (part.rows == 0 and number == 0):
             yield (split, index), (number, batch, rows[mine])
 
 
 def _mask(
-    grouped: tuple[Key, Iterable[tuple[int, int, np.ndarray]]], job: Job, plans: Plans
+    grouped: tuple[Key, Iterable[tuple[int, int, np.ndarray]]],
+    job: Job,
+    plans: Plans,
+    checked: Sequence[None],
 ) -> tuple[Key, tuple[int, int, stats.Stats]]:
+    del checked  # Beam makes it before.
     (split, index), slices = grouped
     part = plans[split][index]
     ordered = [rows for _, _, rows in sorted(slices, key=lambda piece: piece[:2])]
     total = sum(each.rows for parts in plans.values() for each in parts)
     rows = shuffling.in_order(np.concatenate(ordered), part)
     counts = [stats.Stats.empty(job.config)]
-    with files.replacing(_part_path(job, split, index)) as temporary:
+    with files.replacing(_path(job, "part", split, index)) as temporary:
         sampled = stats.sampled_share(total)
         shards.write_records(temporary, stages.encoded(job.config, rows, sampled, counts))
     return (split, part.shard), (index, part.rows, stats.total(counts))
@@ -175,15 +199,21 @@ def _assemble(
 ) -> tuple[Key, dict[str, Any], stats.Stats]:
     (split, shard), parts = grouped
     ordered = sorted(parts, key=lambda part: part[0])
-    paths = [_part_path(job, split, index) for index, _, _ in ordered]
+    paths = [_path(job, "part", split, index) for index, _, _ in ordered]
     made = shards.assemble(paths, job.shards[split][shard], job.config.compression)
-    examples = sum(rows for _, rows, _ in ordered)
-    return (split, shard), {"examples": examples, **made}, stats.total(s for _, _, s in ordered)
+    facts = {"examples": sum(rows for _, rows, _ in ordered), **made}
+    counts = stats.total(counted for _, _, counted in ordered)
+    files.write_bytes(_path(job, "stats", split, shard), counts.to_bytes())
+    files.write_json(_path(job, "shard", split, shard), facts)
+    return (split, shard), facts, counts
 
 
 def _finish(
-    grouped: tuple[None, Iterable[tuple[Key, dict[str, Any], stats.Stats]]], job: Job
+    grouped: tuple[None, Iterable[tuple[Key, dict[str, Any], stats.Stats]]],
+    job: Job,
+    checked: Sequence[None],
 ) -> None:
+    del checked
     made: dict[str, list[dict[str, Any]]] = {split: [] for split in job.shards}
     counts: dict[str, list[stats.Stats]] = {split: [] for split in job.shards}
     for (split, _), facts, counted in sorted(grouped[1], key=lambda shard: shard[0]):
@@ -192,17 +222,34 @@ def _finish(
     outputs.finish(job, made, {split: stats.total(each) for split, each in counts.items()})
 
 
-def _parts_folder(job: Job) -> str:
-    folder, name = os.path.split(job.base)
-    return os.path.join(folder, f".{name}.parts")
+def _path(job: Job, kind: str, split: str, number: int) -> str:
+    """Name of an intermediate file; kind is part, or of a shard that is made stats or shard."""
+    return f"{job.parts_folder}/{kind}-{split}-{number:06d}"
 
 
-def _part_path(job: Job, split: str, index: int) -> str:
-    return os.path.join(_parts_folder(job), f"part-{split}-{index:06d}")
+def _made(job: Job) -> Made:
+    """The shards that an earlier run of the same job made; what others left is removed."""
+    _remove_parts(job)
+    path = f"{job.parts_folder}/{outputs.IDENTITY}"
+    if not shards.size(path) or files.read_text(path) != job.identity:
+        files.remove(job.parts_folder)
+        files.write_text(path, job.identity)
+    found = {}
+    for split, names in job.shards.items():
+        for number, name in enumerate(names):
+            marker = _path(job, "shard", split, number)
+            facts = json.loads(files.read_text(marker)) if shards.size(marker) else {}
+            if facts and facts["bytes"] == shards.size(name):
+                counts = files.read_bytes(_path(job, "stats", split, number))
+                found[split, number] = facts, stats.Stats.from_bytes(counts)
+    return found
 
 
 def _remove_parts(job: Job) -> None:
+    """Removes the parts; and the folder, if it does not say of a shard that it is made."""
     from tensorflow.io import gfile
 
-    if gfile.exists(_parts_folder(job)):
-        gfile.rmtree(_parts_folder(job))
+    for path in gfile.glob(f"{job.parts_folder}/part-*"):
+        gfile.remove(path)
+    if gfile.exists(job.parts_folder) and not gfile.glob(f"{job.parts_folder}/shard-*"):
+        gfile.rmtree(job.parts_folder)

@@ -10,22 +10,22 @@ Imports `errors`, `progress`; numpy.
 import collections
 import contextlib
 import errno
-import fcntl
 import glob
 import json
 import os
+import pathlib
 import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
-from data_prep.pretraining_data import stats
+from data_prep.pretraining_data import reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import outputs, shuffling, stages
+from data_prep.runners import outputs, shards, shuffling, stages, work_folder
+from data_prep.runners.assembling import Assembly
 from data_prep.runners.outputs import Job
 from data_prep.runners.stages import Work
 from data_prep.runners.workers import Task, Workers
@@ -61,11 +61,13 @@ def create(
         job, complete = workers.call(
             outputs.prepare, config, input_file, tuple(output_files), overwrite
         )
-        work = Work(job.config, job.work_folder, len(job.segments))
         if complete:
-            shutil.rmtree(work.folder, ignore_errors=True)
+            if outputs.is_ours(job):
+                shutil.rmtree(job.work_folder, ignore_errors=True)
             return {}
-        with _work_folder(job):
+        work = Work(job.config, job.work_folder, reading.sizes(job.config, job.segments))
+        with work_folder.opened(job):
+            workers.call(outputs.make_folders, job)
             _read(job, work, workers)
             plans = _pair(job, work, workers)
             workers.call(outputs.remove_old, job)
@@ -106,50 +108,6 @@ def _full_disk() -> InputError:
     )
 
 
-@contextlib.contextmanager
-def _work_folder(job: Job) -> Iterator[None]:
-    """Opens the work folder for this run alone; removes it when the records are done."""
-    folder = job.work_folder
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {folder} cannot be made: {error.strerror}.") from error
-    with open(os.path.join(folder, "lock"), "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"Another process is writing {job.base}. Wait for it, or give another output_file."
-            ) from error
-        for name in job.names:
-            files.make_folder(os.path.dirname(name) or ".")
-        _remove_leftovers(job)
-        if not outputs.is_ours(job):
-            _empty(folder)
-            shuffling.write_small(os.path.join(folder, outputs.IDENTITY), job.identity)
-        try:
-            yield
-        except InputError:
-            if not glob.glob(os.path.join(folder, "rows-*")):
-                shutil.rmtree(folder)  # The input was refused: nothing is left behind.
-            raise
-        shutil.rmtree(folder)
-
-
-def _empty(folder: str) -> None:
-    for entry in os.scandir(folder):
-        if entry.name != "lock":
-            os.remove(entry.path)
-
-
-def _remove_leftovers(job: Job) -> None:
-    """Removes temporary files of a killed run from beside the output."""
-    for name in [*job.names, *(job.base + end for end in (".stats.json", ".manifest.json"))]:
-        folder, base = os.path.split(name)
-        for path in glob.glob(glob.escape(os.path.join(folder, files.hidden(base))) + "*.tmp"):
-            os.remove(path)
-
-
 def _missing(steps: dict[str, Task]) -> "collections.deque[Task]":
     return collections.deque(task for path, task in steps.items() if not os.path.exists(path))
 
@@ -172,7 +130,7 @@ def _read(job: Job, work: Work, workers: Workers) -> None:
         for task, _ in workers.run(tasks):
             progress.update(sizes[task[1][1]])
     for split in work.splits:
-        paths = [work.path("documents", split, number) for number in range(work.segments)]
+        paths = work.paths("documents", split)
         outputs.check_enough(job, split, sum(map(shuffling.count_documents, paths)))
 
 
@@ -182,61 +140,51 @@ def _pair(job: Job, work: Work, workers: Workers) -> dict[str, list[shuffling.Pa
         {
             work.path("rows", split, number) + ".keys": (stages.pair_segment, (work, split, number))
             for split in work.splits
-            for number in range(work.segments)
+            for number in range(len(work.sizes))
         }
     )
-    total = work.segments * len(work.splits)
+    total = len(work.sizes) * len(work.splits)
     with Progress("pairing", total, "segments", total - len(tasks)) as progress:
         for _ in workers.run(tasks):
             progress.update(1)
     plans = {}
     for split in work.splits:
-        bins = sum(map(shuffling.count_bins, map(shuffling.load_keys, work.rows(split))))
+        bins = sum(map(shuffling.count_bins, map(shuffling.load_keys, work.paths("rows", split))))
         row_bytes = workers.call(stages.row_bytes, job.config)
         plans[split] = shuffling.plan(np.asarray(bins), len(job.shards[split]), row_bytes)
     return plans
 
 
 def _mask(job: Job, work: Work, plans: dict[str, list[shuffling.Part]], workers: Workers) -> None:
-    """Makes all parts and, as soon as a shard has all of its, the shard."""
-    total = sum(part.rows for parts in plans.values() for part in parts)
+    """Makes all parts, and of them the shards."""
+    total = done = sum(part.rows for parts in plans.values() for part in parts)
     sampled = stats.sampled_share(total)
     tasks: collections.deque[Task] = collections.deque()
-    waiting = _parts_of_shards(job, work, plans)
-    done = total
-    for (split, _), numbers in waiting.items():
-        for number in sorted(numbers):
-            if os.path.exists(work.path("part", split, number)):
-                numbers.remove(number)
-                continue
-            part = plans[split][number]
-            done -= part.rows
-            tasks.append((stages.mask_part, (work, split, number, part, sampled)))
-    for (split, shard), numbers in waiting.items():
-        if not numbers:
-            tasks.appendleft(_assembly(job, work, plans, split, shard))
-    with Progress("masking", total, "examples", done) as progress:
-        for (function, arguments), _ in workers.run(tasks):
-            if function is not stages.mask_part:
-                continue
-            _, split, number, part, _ = arguments
-            progress.update(part.rows)
-            numbers = waiting[split, part.shard]
-            numbers.remove(number)
-            if not numbers:
-                tasks.appendleft(_assembly(job, work, plans, split, part.shard))
+    with Assembly(workers.count, job.config.compression) as assembly:
+        for split, shard in _shards_to_make(job, work):
+            numbers = [n for n, part in enumerate(plans[split]) if part.shard == shard]
+            paths = [work.path("part", split, number) for number in numbers]
+            assembly.start(paths, job.shards[split][shard], work.path("shard", split, shard))
+            for number, path in zip(numbers, paths, strict=True):
+                if os.path.exists(path):
+                    assembly.arrivals.add(path)
+                else:
+                    part = plans[split][number]
+                    done -= part.rows
+                    tasks.append((stages.mask_part, (work, split, number, part, sampled)))
+        with Progress("masking", total, "examples", done) as progress:
+            for (_, (_, split, number, part, _)), _ in workers.run(tasks):
+                progress.update(part.rows)
+                assembly.arrivals.add(work.path("part", split, number))
+                assembly.check()
 
 
-def _parts_of_shards(
-    job: Job, work: Work, plans: dict[str, list[shuffling.Part]]
-) -> dict[tuple[str, int], set[int]]:
-    """The parts of each shard that is not there yet."""
-    found: dict[tuple[str, int], set[int]] = collections.defaultdict(set)
-    for split, parts in plans.items():
-        for number, part in enumerate(parts):
-            if not _is_made(job.shards[split][part.shard], work.path("shard", split, part.shard)):
-                found[split, part.shard].add(number)
-    return found
+def _shards_to_make(job: Job, work: Work) -> Iterator[tuple[str, int]]:
+    """Split and number of each shard that is not there yet."""
+    for split, names in job.shards.items():
+        for number, name in enumerate(names):
+            if not _is_made(name, work.path("shard", split, number)):
+                yield split, number
 
 
 def _is_made(shard: str, marker: str) -> bool:
@@ -244,20 +192,10 @@ def _is_made(shard: str, marker: str) -> bool:
     if not os.path.exists(marker):
         return False
     with open(marker, encoding="utf-8") as file:
-        size = json.load(file)["bytes"]
-    from tensorflow.io import gfile
-
-    if gfile.exists(shard) and gfile.stat(shard).length == size:
-        return True
+        if json.load(file)["bytes"] == shards.size(shard):
+            return True
     os.remove(marker)
     return False
-
-
-def _assembly(
-    job: Job, work: Work, plans: dict[str, list[shuffling.Part]], split: str, shard: int
-) -> Task:
-    parts = [number for number, part in enumerate(plans[split]) if part.shard == shard]
-    return stages.assemble_shard, (work, split, shard, parts, job.shards[split][shard])
 
 
 def _summary(
@@ -272,6 +210,6 @@ def _summary(
         for shard in range(len(job.shards[split])):
             with open(work.path("shard", split, shard), encoding="utf-8") as file:
                 made[split].append({"examples": int(examples[shard]), **json.load(file)})
-        paths = [work.path("stats", split, number) for number in range(len(parts))]
-        counted[split] = stats.total(map(stats.Stats.load, paths))
+        paths = [pathlib.Path(work.path("stats", split, number)) for number in range(len(parts))]
+        counted[split] = stats.total(stats.Stats.from_bytes(path.read_bytes()) for path in paths)
     return made, counted

@@ -51,6 +51,12 @@ class Job:
         return os.path.join(folder, f".{name}.work")
 
     @property
+    def parts_folder(self) -> str:
+        """Folder for the intermediate files of many machines: hidden, beside the output."""
+        folder, name = os.path.split(self.base)
+        return os.path.join(folder, f".{name}.parts")
+
+    @property
     def names(self) -> list[str]:
         """All shards."""
         return [name for split in self.shards.values() for name in split]
@@ -58,7 +64,7 @@ class Job:
     @property
     def identity(self) -> str:
         """Of the content and the names of what is to be made; for the work folder."""
-        return "\n".join([self.fingerprint, *self.names])
+        return "\n".join([self.fingerprint, *(_name_in_manifest(self, n) for n in self.names)])
 
     @property
     def input_names(self) -> str:
@@ -169,11 +175,33 @@ def _is_complete(job: Job) -> bool:
     manifest = _manifest(job)
     if manifest.get("fingerprint") != job.fingerprint or not gfile.exists(job.base + ".COMPLETED"):
         return False
-    sizes = {shard["name"]: shard["bytes"] for shard in manifest["shards"]}
+    listed = _listed(job, manifest)
     return all(
-        gfile.exists(name) and gfile.stat(name).length == sizes.get(os.path.basename(name))
-        for name in job.names
+        _place(name) in listed and shards.size(name) == listed[_place(name)] for name in job.names
     )
+
+
+def _listed(job: Job, manifest: Mapping[str, Any]) -> dict[str, int]:
+    """The shards of a manifest: where they are, and their bytes."""
+    folder = os.path.dirname(job.base)
+    found = {shard["name"]: shard["bytes"] for shard in manifest.get("shards", [])}
+    return {
+        _place(name if "://" in name else os.path.join(folder, name)): size
+        for name, size in found.items()
+    }
+
+
+def _place(path: str) -> str:
+    """A path, to be compared with others."""
+    return path if "://" in path else os.path.abspath(path)
+
+
+def _name_in_manifest(job: Job, path: str) -> str:
+    """A shard's path from the folder of the manifest, so that all can be moved together."""
+    folder = os.path.dirname(job.base)
+    if "://" in path:
+        return path.removeprefix(f"{folder}/")
+    return os.path.abspath(path) if "://" in folder else os.path.relpath(path, folder or ".")
 
 
 def _check_nothing_in_the_way(job: Job) -> None:
@@ -205,12 +233,24 @@ def _difference(job: Job, manifest: Mapping[str, Any]) -> str:
 
 
 def is_ours(job: Job) -> bool:
-    """Whether the work folder was left by a run that was to make the same."""
-    try:
-        with open(os.path.join(job.work_folder, IDENTITY), encoding="utf-8") as file:
-            return file.read() == job.identity
-    except OSError:
-        return False
+    """Whether a run that was to make the same left its intermediate files."""
+    for folder in (job.work_folder, job.parts_folder):
+        path = f"{folder}/{IDENTITY}"
+        if shards.size(path):
+            with shards.opened(path, "rb") as file:
+                if file.read() == job.identity.encode():
+                    return True
+    return False
+
+
+def make_folders(job: Job) -> None:
+    """Makes the folders of the output.
+
+    Raises:
+        InputError: One cannot be made.
+    """
+    for folder in {os.path.dirname(name) or "." for name in job.names}:
+        files.make_folder(folder)
 
 
 def read_reports(job: Job) -> dict[str, Any]:
@@ -219,13 +259,15 @@ def read_reports(job: Job) -> dict[str, Any]:
 
 
 def remove_old(job: Job) -> None:
-    """Removes what an earlier run left under these names and will not be replaced by this one."""
+    """Removes what an earlier run left under these names and will not be replaced by this one.
+
+    A file that is no longer what the manifest says is somebody else's by now.
+    """
     from tensorflow.io import gfile
 
-    folder, manifest = os.path.dirname(job.base), _manifest(job)
-    kept = {os.path.basename(name) for name in job.names}
-    listed = {os.path.basename(shard["name"]) for shard in manifest.get("shards", [])}
-    old = [os.path.join(folder, name) for name in sorted(listed - kept)]
+    kept = {_place(name) for name in job.names}
+    listed = _listed(job, _manifest(job))
+    old = [path for path in listed if path not in kept and shards.size(path) == listed[path]]
     for name in [job.base + ".COMPLETED", *old, job.base + ".manifest.json"]:
         if gfile.exists(name):
             gfile.remove(name)
@@ -247,7 +289,7 @@ def finish(
     config, vocabulary = job.config, stages.vocabulary(job.config)
     reports = {split: counts.report() for split, counts in counted.items()}
     listed = [
-        {"name": os.path.basename(name), "split": split, **facts}
+        {"name": _name_in_manifest(job, name), "split": split, **facts}
         for split in made
         for name, facts in zip(job.shards[split], made[split], strict=True)
     ]

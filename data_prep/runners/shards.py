@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_tf import files
@@ -78,23 +78,21 @@ def write_records(path: str, batches: Iterator[list[bytes]]) -> None:
                 writer.write(example)
 
 
-def assemble(parts: Sequence[str], path: str, compression: str) -> dict[str, Any]:
+def assemble(parts: Iterable[str], path: str, compression: str) -> dict[str, Any]:
     """Puts the parts of a shard together under its name, whole or not at all.
 
     TFRecord files end to end are a TFRecord file.
 
     Args:
-        parts: Local files.
+        parts: Files, in order; each is read when it is its turn.
         path: The shard, local or gs://.
         compression: "" or "gzip".
 
     Returns:
         Its size in bytes and SHA-256.
     """
-    import tensorflow as tf
-
     whole = files.replacing if "://" in path else appearing
-    with whole(path) as temporary, tf.io.gfile.GFile(temporary, "wb") as out:
+    with whole(path) as temporary, opened(temporary, "wb") as out:
         sink = _Sink(out)
         with contextlib.ExitStack() as stack:
             # No name and no time in the header: equal content, equal bytes.
@@ -102,9 +100,27 @@ def assemble(parts: Sequence[str], path: str, compression: str) -> dict[str, Any
             if compression:
                 target = stack.enter_context(gzip.GzipFile("", "wb", 6, sink, 0))
             for part in parts:
-                with tf.io.gfile.GFile(part, "rb") as file:
+                with opened(part, "rb") as file:
                     shutil.copyfileobj(file, target, _COPY_BYTES)
     return {"bytes": sink.size, "sha256": sink.digest.hexdigest()}
+
+
+def opened(path: str, mode: str) -> Any:
+    """Opens a file, a local one without TensorFlow, which loads slowly."""
+    if "://" not in path:
+        return open(path, mode)
+    from tensorflow.io import gfile
+
+    return gfile.GFile(path, mode)
+
+
+def size(path: str) -> int | None:
+    """Bytes of a file, or None if it is not there."""
+    if "://" not in path:
+        return os.path.getsize(path) if os.path.exists(path) else None
+    from tensorflow.io import gfile
+
+    return int(gfile.stat(path).length) if gfile.exists(path) else None
 
 
 class _Sink:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bert_tf import files
-from data_prep.pretraining_data.corpus import Documents
+from data_prep.pretraining_data.corpus import Documents, offsets
 
 _BIN_BITS = 20
 _SHIFT = np.uint64(64 - _BIN_BITS)
@@ -89,9 +89,9 @@ def appearing(path: str) -> Iterator[str]:
         raise
 
 
-def write_small(path: str, content: str) -> None:
-    """Writes a short text as one file."""
-    with appearing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+def write_small(path: str, content: bytes) -> None:
+    """Writes a short file."""
+    with appearing(path) as temporary, open(temporary, "wb") as file:
         file.write(content)
 
 
@@ -101,10 +101,32 @@ def save_documents(path: str, documents: Documents) -> None:
         np.savez(file, **dataclasses.asdict(documents))
 
 
-def load_documents(path: str) -> Documents:
-    """Reads what `save_documents` wrote."""
-    with np.load(path) as arrays:
-        return Documents(**{name: arrays[name] for name in arrays.files})
+def load_documents(paths: Sequence[str]) -> Documents:
+    """Reads what `save_documents` wrote in several files, end to end.
+
+    Tokens, which are most of it, are never held twice.
+    """
+    lengths = [np.diff(array) for array in _arrays(paths, "sentences")]
+    tokens: np.ndarray = np.zeros(0, np.uint16)
+    start = 0
+    for array in _arrays(paths, "tokens"):
+        if not start:
+            tokens = np.empty(sum(int(each.sum()) for each in lengths), array.dtype)
+        tokens[start : start + len(array)] = array
+        start += len(array)
+    documents = [np.diff(array) for array in _arrays(paths, "documents")]
+    return Documents(
+        tokens,
+        offsets(np.concatenate(lengths)),
+        offsets(np.concatenate(documents)),
+        np.concatenate(list(_arrays(paths, "ids"))),
+    )
+
+
+def _arrays(paths: Sequence[str], name: str) -> Iterator[np.ndarray]:
+    for path in paths:
+        with np.load(path) as arrays:
+            yield arrays[name]
 
 
 def count_documents(path: str) -> int:

@@ -1,17 +1,16 @@
 """The steps from text to records, each from files to files.
 
 read: a segment -> its documents as token ids; pair: a segment -> rows sorted by key; mask: a run
-of the shuffled order -> a part of a shard; assemble: parts -> a shard. Each file appears whole or
-not at all, and what it holds does not depend on who made it or when.
+of the shuffled order -> a part of a shard. Each file appears whole or not at all, and what it holds
+does not depend on who made it or when.
 
 Imports `features`, `tokenization`.
 """
 
 import dataclasses
 import functools
-import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,12 @@ class Work:
     Attributes:
         config: What decides the bytes.
         folder: Local folder of the intermediate files.
-        segments: How many segments the input has.
+        sizes: Bytes of text in each segment of the input.
     """
 
     config: RecordsConfig
     folder: str
-    segments: int
+    sizes: tuple[int, ...]
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -47,9 +46,9 @@ class Work:
         """Name of an intermediate file; kind is documents, rows, part, stats or shard."""
         return os.path.join(self.folder, f"{kind}-{split}-{number:06d}")
 
-    def rows(self, split: str) -> list[str]:
-        """Names of the rows of all segments."""
-        return [self.path("rows", split, number) for number in range(self.segments)]
+    def paths(self, kind: str, split: str) -> list[str]:
+        """The names of documents or rows of all segments."""
+        return [self.path(kind, split, number) for number in range(len(self.sizes))]
 
 
 @functools.lru_cache(maxsize=1)
@@ -80,9 +79,9 @@ def vocabulary(config: RecordsConfig) -> masking.Vocabulary:
 
 def tokenized(config: RecordsConfig, number: int, segment: reading.Segment) -> corpus.Documents:
     """Text -> token ids, for one segment."""
-    sentences, documents = reading.read(config, segment)
     tokenize = tokenizer(config.vocab_file, config.do_lower_case).tokenize
-    return corpus.tokenize(number, sentences, documents, tokenize, vocabulary(config).size)
+    blocks = reading.read(config, segment)
+    return corpus.tokenize(number, blocks, tokenize, vocabulary(config).size)
 
 
 def dealt(config: RecordsConfig, documents: corpus.Documents) -> dict[str, corpus.Documents]:
@@ -93,13 +92,10 @@ def dealt(config: RecordsConfig, documents: corpus.Documents) -> dict[str, corpu
     return {"train": documents.where(~held_out), "eval": documents.where(held_out)}
 
 
-def paired(
-    config: RecordsConfig, own: corpus.Documents, pool: Iterable[corpus.Documents]
-) -> Iterator[np.ndarray]:
-    """Documents of a segment and of its pool -> batches of rows, ascending by key."""
-    count, words = len(own), vocabulary(config)
-    documents = corpus.Documents.joined([own, *pool])
-    return pairing.rows(config, documents, count, words.cls_id, words.sep_id, words.size)
+def paired(config: RecordsConfig, documents: corpus.Documents, own: int) -> Iterator[np.ndarray]:
+    """Documents, first the `own` of a segment, then its pool -> batches of rows, by key."""
+    words = vocabulary(config)
+    return pairing.rows(config, documents, own, words.cls_id, words.sep_id, words.size)
 
 
 def encoded(
@@ -137,29 +133,20 @@ def read_segment(work: Work, number: int, segment: reading.Segment) -> None:
 
 def pair_segment(work: Work, split: str, number: int) -> None:
     """Documents of a segment and of its pool -> `rows-<split>-<number>`."""
-    own = shuffling.load_documents(work.path("documents", split, number))
-    pool = (
-        shuffling.load_documents(work.path("documents", split, each))
-        for each in pairing.pool_of(work.config, number, work.segments)
-    )
-    batches = paired(work.config, own, pool)
+    own = work.path("documents", split, number)
+    pool = [
+        work.path("documents", split, each)
+        for each in pairing.pool_of(work.config, number, work.sizes)
+    ]
+    documents = shuffling.load_documents([own, *pool])
+    batches = paired(work.config, documents, shuffling.count_documents(own))
     shuffling.save_rows(work.path("rows", split, number), batches, row_dtype(work.config))
 
 
 def mask_part(work: Work, split: str, number: int, part: shuffling.Part, sampled: float) -> None:
     """Rows of all segments -> `part-<split>-<number>`, and its counts as `stats-...`."""
-    rows = shuffling.load_part(work.rows(split), part, row_dtype(work.config))
+    rows = shuffling.load_part(work.paths("rows", split), part, row_dtype(work.config))
     counts = [stats.Stats.empty(work.config)]
     with shuffling.appearing(work.path("part", split, number)) as temporary:
         shards.write_records(temporary, encoded(work.config, rows, sampled, counts))
-        with shuffling.appearing(work.path("stats", split, number)) as beside:
-            stats.total(counts).save(beside)
-
-
-def assemble_shard(work: Work, split: str, shard: int, parts: list[int], name: str) -> None:
-    """Parts -> the shard, then `shard-<split>-<number>`, which says so, in their place."""
-    paths = [work.path("part", split, part) for part in parts]
-    made = shards.assemble(paths, name, work.config.compression)
-    shuffling.write_small(work.path("shard", split, shard), json.dumps(made))
-    for path in paths:
-        os.remove(path)
+        shuffling.write_small(work.path("stats", split, number), stats.total(counts).to_bytes())

@@ -5,6 +5,7 @@ Imports `errors`; TensorFlow only in the processes.
 
 import collections
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -16,6 +17,10 @@ from typing import Any
 from bert_tf.errors import InputError
 
 Task = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class WorkerKilledError(InputError):
+    """A process ended that was not to end; what was made until then is kept."""
 
 
 class Workers:
@@ -57,7 +62,8 @@ class Workers:
             Each task with its result, in the order in which they end.
 
         Raises:
-            InputError: A process was killed; or what a task raises.
+            WorkerKilledError: A process was killed.
+            Exception: What a task raises.
         """
         if self._pool is None:
             while tasks:
@@ -68,12 +74,15 @@ class Workers:
         while tasks or running:
             while tasks and len(running) < 2 * self.count:
                 task = tasks.popleft()
-                running[self._pool.submit(task[0], *task[1])] = task
+                with _named_if_killed():
+                    running[self._pool.submit(task[0], *task[1])] = task
             done, _ = concurrent.futures.wait(
                 running, return_when=concurrent.futures.FIRST_COMPLETED
             )
             for future in done:
-                yield running.pop(future), _result(future)
+                with _named_if_killed():
+                    result = future.result()
+                yield running.pop(future), result
 
     def __enter__(self) -> "Workers":
         return self
@@ -92,13 +101,15 @@ class Workers:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _result(future: "concurrent.futures.Future[Any]") -> Any:
+@contextlib.contextmanager
+def _named_if_killed() -> Iterator[None]:
     try:
-        return future.result()
+        yield
     except concurrent.futures.process.BrokenProcessPool as error:
-        raise InputError(
-            "A worker process was killed, most likely because memory ran out. Run the same "
-            "command with a smaller --num_workers; it goes on where this run stopped."
+        raise WorkerKilledError(
+            "A worker process was killed, most likely because memory ran out (`dmesg` says so "
+            "then). Give the same command again, with a smaller --num_workers: it goes on where "
+            "this run stopped."
         ) from error
 
 

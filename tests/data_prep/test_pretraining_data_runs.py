@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
 # Many segments of little text, so that every step has several tasks.
 MANY_SEGMENTS = {
-    "segment_bytes": 20000, "pool_segments": 4, "dupe_factor": 3, "eval_fraction": 0.2,
+    "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
     "num_output_shards": 3,
 }  # fmt: skip
 PROGRAM = """

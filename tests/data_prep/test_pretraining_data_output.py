@@ -1,0 +1,186 @@
+"""The files that appear: names, manifest, bytes; and what is there already."""
+
+import collections
+import hashlib
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of, vocabulary_file
+
+from bert_tf.errors import InputError
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import local
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    return vocabulary_file(tmp_path)
+
+
+def test_names_manifest_and_checksums(tmp_path, vocab_file):
+    reports, _ = make(
+        tmp_path, vocab_file, text_of(corpus(60)), num_output_shards=3, eval_fraction=0.3
+    )
+    folder = tmp_path / "out"
+    assert sorted(os.listdir(folder)) == [
+        "data-00000-of-00003.tfrecord",
+        "data-00001-of-00003.tfrecord",
+        "data-00002-of-00003.tfrecord",
+        "data.COMPLETED",
+        "data.eval-00000-of-00001.tfrecord",
+        "data.manifest.json",
+        "data.stats.json",
+    ]
+    manifest = json.loads((folder / "data.manifest.json").read_text())
+    assert json.loads((folder / "data.stats.json").read_text()) == reports
+    totals = collections.Counter()
+    for shard in manifest["shards"]:
+        content = (folder / shard["name"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == shard["sha256"]
+        assert len(content) == shard["bytes"]
+        count = sum(1 for _ in tf.data.TFRecordDataset(str(folder / shard["name"])))
+        assert count == shard["examples"]
+        totals[shard["split"]] += count
+    assert totals == manifest["examples"]
+    sizes = [s["examples"] for s in manifest["shards"] if s["split"] == "train"]
+    assert max(sizes) - min(sizes) <= 1
+    expected = hashlib.sha256("\n".join(VOCABULARY).encode()).hexdigest()
+    assert manifest["vocabulary_sha256"] == expected
+    assert manifest["max_seq_length"] == 128 and manifest["max_predictions_per_seq"] == 20
+    assert manifest["do_lower_case"] is True
+    assert manifest["flags"]["random_seed"] == 12345
+
+
+def test_the_seed_decides(tmp_path, vocab_file):
+    text, contents = text_of(corpus(30)), []
+    for number, seed in enumerate((1, 1, 2)):
+        _, paths = make(tmp_path, vocab_file, text, f"{number}/a.tfrecord", random_seed=seed)
+        contents.append(pathlib.Path(paths[0]).read_bytes())
+    assert contents[0] == contents[1] != contents[2]
+
+
+def test_gzip_holds_the_same_records(tmp_path, vocab_file):
+    text = text_of(corpus(10))
+    _, plain = make(tmp_path, vocab_file, text, "plain.tfrecord")
+    _, small = make(tmp_path, vocab_file, text, "small.tfrecord", compression="gzip")
+    a, b = (
+        tf.data.TFRecordDataset(p, compression_type=c) for p, c in ((plain, ""), (small, "GZIP"))
+    )
+    assert [r.numpy() for r in a] == [r.numpy() for r in b]
+    assert os.path.getsize(small[0]) < os.path.getsize(plain[0]) / 3
+
+
+def test_held_out_documents_are_apart(tmp_path, vocab_file):
+    documents = [[[WORDS[d]] * 6 for _ in range(9)] for d in range(200)]
+    make(tmp_path, vocab_file, text_of(documents), eval_fraction=0.25, dupe_factor=2)
+    words = {}
+    for split, name in (("train", "data.tfrecord"), ("eval", "data.eval-00000-of-00001.tfrecord")):
+        records = parsed([str(tmp_path / "out" / name)], 128, 20)
+        words[split] = set(records["masked_lm_ids"].ravel()) - {0}
+    assert not words["train"] & words["eval"]
+    assert 0.15 < len(words["eval"]) / 200 < 0.35
+    assert len(words["train"] | words["eval"]) == 200
+
+
+def test_records_are_shuffled_over_all_shards(tmp_path, vocab_file):
+    documents = [[[WORDS[d]] * 6 for _ in range(300)] for d in range(20)]
+    make(tmp_path, vocab_file, text_of(documents), num_output_shards=4, dupe_factor=2)
+    paths = sorted(str(p) for p in (tmp_path / "out").glob("*.tfrecord"))
+    for path in paths:
+        first = parsed([path], 128, 20)["masked_lm_ids"][:, 0]
+        # Neighbours are from the same document about as often as chance has it: 1 in 20.
+        assert np.mean(first[1:] == first[:-1]) < 0.12
+        assert len(set(first)) == 20
+
+
+def test_a_complete_run_is_not_done_again(tmp_path, vocab_file):
+    text = text_of(corpus(10))
+    assert make(tmp_path, vocab_file, text)[0]
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
+    assert make(tmp_path, vocab_file, text)[0] == {}
+    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("flags", "text", "words"),
+    [
+        ({"dupe_factor": 4}, None, "--dupe_factor=10, not 4"),
+        ({}, "wab wac\n\nwad wae\n", "another input"),
+    ],
+)
+def test_records_of_other_flags_are_left_alone(tmp_path, vocab_file, flags, text, words):
+    first = text_of(corpus(10))
+    make(tmp_path, vocab_file, first)
+    before = {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+    with pytest.raises(InputError, match=words):
+        make(tmp_path, vocab_file, text or first, **flags)
+    assert before == {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+
+
+def test_a_foreign_file_is_left_alone(tmp_path, vocab_file):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/data.tfrecord").write_bytes(b"mine")
+    with pytest.raises(InputError, match="overwrite"):
+        make(tmp_path, vocab_file, text_of(corpus(10)))
+    assert (tmp_path / "out/data.tfrecord").read_bytes() == b"mine"
+    assert os.listdir(tmp_path / "out") == ["data.tfrecord"]
+
+
+def test_overwrite_replaces_all_that_was_there(tmp_path, vocab_file):
+    make(tmp_path, vocab_file, text_of(corpus(10)), num_output_shards=3)
+    config = RecordsConfig(vocab_file, dupe_factor=2)
+    output = str(tmp_path / "out/data.tfrecord")
+    source = str(tmp_path / "corpus.txt")
+    with pytest.raises(InputError, match="dupe_factor=10, not 2"):
+        local.create(config, source, [output], 1)
+    (tmp_path / "one.txt").write_text("wab\n")
+    with pytest.raises(InputError, match="one document"):
+        local.create(config, str(tmp_path / "one.txt"), [output], 1, overwrite=True)
+    assert len(os.listdir(tmp_path / "out")) == 6, "input that is refused costs no records"
+    local.create(config, source, [output], 1, overwrite=True)
+    names = ["data.COMPLETED", "data.manifest.json", "data.stats.json", "data.tfrecord"]
+    assert sorted(os.listdir(tmp_path / "out")) == names
+
+
+def test_a_damaged_shard_is_made_again(tmp_path, vocab_file):
+    text = text_of(corpus(10))
+    _, paths = make(tmp_path, vocab_file, text)
+    content = pathlib.Path(paths[0]).read_bytes()
+    pathlib.Path(paths[0]).write_bytes(content[:-5])
+    assert make(tmp_path, vocab_file, text)[0]
+    assert pathlib.Path(paths[0]).read_bytes() == content
+
+
+def test_outputs_in_several_folders_are_found_and_replaced(tmp_path, vocab_file, monkeypatch):
+    text = text_of(corpus(10))
+    monkeypatch.chdir(tmp_path)
+    names = "x/a.tfrecord,y/b.tfrecord,z/a.tfrecord"
+    assert make(tmp_path, vocab_file, text, names)[0]
+    manifest = json.loads((tmp_path / "x/a.manifest.json").read_text())
+    listed = [shard["name"] for shard in manifest["shards"]]
+    assert listed == ["a.tfrecord", "../y/b.tfrecord", "../z/a.tfrecord"]
+    assert make(tmp_path, vocab_file, text, names)[0] == {}, "complete"
+    source = str(tmp_path / "corpus.txt")
+    relative = ["x/a.tfrecord", "./y/b.tfrecord", str(tmp_path / "z/a.tfrecord")]
+    assert local.create(RecordsConfig(vocab_file), source, relative, 1) == {}, "complete"
+    # Somebody else's, of the name that the manifest would give in the first folder.
+    (tmp_path / "x/b.tfrecord").write_bytes(b"mine")
+    config = RecordsConfig(vocab_file, dupe_factor=2)
+    local.create(config, source, ["x/a.tfrecord"], 1, overwrite=True)
+    assert (tmp_path / "x/b.tfrecord").read_bytes() == b"mine"
+    assert not os.path.exists("y/b.tfrecord") and not os.path.exists("z/a.tfrecord")
+    assert os.path.exists("x/a.tfrecord")
+
+
+def test_a_file_that_is_somebody_elses_by_now_is_not_removed(tmp_path, vocab_file):
+    make(tmp_path, vocab_file, text_of(corpus(10)), num_output_shards=2)
+    other = tmp_path / "out/data-00000-of-00002.tfrecord"
+    other.write_bytes(b"mine")
+    output = [str(tmp_path / "out/data.tfrecord")]
+    local.create(RecordsConfig(vocab_file), str(tmp_path / "corpus.txt"), output, 1, overwrite=True)
+    assert other.read_bytes() == b"mine"
+    assert not (tmp_path / "out/data-00001-of-00002.tfrecord").exists()

@@ -1,0 +1,186 @@
+"""Kinds of input, where it is cut, and input that cannot be used."""
+
+import json
+import os
+import random
+
+import pytest
+import tensorflow as tf
+from tiny_corpus import make, vocabulary_file
+
+from bert_tf.errors import InputError
+from data_prep.pretraining_data import reading
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import local
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    return vocabulary_file(tmp_path)
+
+
+def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
+    """(document, sentence) pairs as they are read, over all segments."""
+    paths = []
+    for number, content in enumerate(contents):
+        paths.append(tmp_path / f"{number}.txt")
+        paths[-1].write_bytes(content.encode())
+    config = RecordsConfig("", segment_bytes=segment_bytes, **flags)
+    found = []
+    for number, segment in enumerate(reading.cut(config, [str(path) for path in paths])):
+        for texts, documents in reading.read(config, segment):
+            found += [((number, int(d)), text) for d, text in zip(documents, texts, strict=True)]
+    order = {key: index for index, key in enumerate(dict.fromkeys(key for key, _ in found))}
+    return [(order[key], text) for key, text in found]
+
+
+def test_a_document_goes_on_in_the_next_file_as_released(tmp_path):
+    contents = ["a\nb", "c\n\nd\n", "\ne\n"]
+    joined = [(0, "a"), (0, "b"), (0, "c"), (1, "d"), (2, "e")]
+    assert sentences_of(tmp_path, contents) == joined
+    apart = sentences_of(tmp_path, contents, break_documents_at_files=True)
+    assert apart == [(0, "a"), (0, "b"), (1, "c"), (2, "d"), (3, "e")]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("block_bytes", [5, 1 << 19])
+@pytest.mark.parametrize("segment_bytes", [1, 7, 100, 1000])
+def test_cuts_change_no_document(tmp_path, monkeypatch, segment_bytes, block_bytes, line_end):
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", block_bytes)
+    rng = random.Random(segment_bytes)
+    contents = []
+    for _ in range(4):
+        lines = [rng.choice(["", " ", "\u3000", "x y", "äöü " * 9, "\t"]) for _ in range(60)]
+        contents.append(line_end.join(lines))
+    whole = sentences_of(tmp_path, contents)
+    # The rule, spelled out: a line without anything but blanks ends a document.
+    expected, number, fresh = [], -1, True
+    for line in (line for content in contents for line in content.removesuffix("\n").split("\n")):
+        if not line.strip():
+            fresh = True
+            continue
+        number += fresh
+        fresh = False
+        expected.append((number, line.strip()))
+    assert whole == expected
+    assert sentences_of(tmp_path, contents, segment_bytes) == whole
+
+
+def test_jsonl_is_a_document_a_line(tmp_path, vocab_file):
+    lines = [json.dumps({"body": "wab wac.\n\nwad wae", "id": 1}), json.dumps({"body": "waf"})]
+    found = sentences_of(
+        tmp_path, ["\n".join(lines) + "\n"], input_format="jsonl", text_feature="body"
+    )
+    assert found == [(0, "wab wac."), (0, "wad wae"), (1, "waf")]
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (b'{"body": "wac"}', r"Line 2 of .*\"text\""),
+        (b'{"text": 3}', r"Line 2 of .*\"text\""),
+        (b'{"text": "wac', r"Line 2 of .*\"text\""),
+        (b'["text"]', r"Line 2 of .*\"text\""),
+        (b"[" * 100_000, r"Line 2 of .*\"text\""),
+        (b'{"text": "wac \xff"}', r"corpus.txt is not UTF-8: byte 0xff in line 2"),
+    ],
+)
+def test_a_line_of_jsonl_that_cannot_be_used(tmp_path, vocab_file, second, words):
+    with pytest.raises(InputError, match=words):
+        make(tmp_path, vocab_file, b'{"text": "wab"}\n' + second + b"\n", input_format="jsonl")
+
+
+def test_half_a_surrogate_pair_in_jsonl_is_dropped(tmp_path, vocab_file):
+    lines = b'\xef\xbb\xbf{"text": "wab \\ud800 wac"}\n{"text": "wad wae \\ud83d\\ude00"}\n'
+    reports, _ = make(tmp_path, vocab_file, lines, input_format="jsonl")
+    assert reports["train"]["examples"] > 0
+
+
+def test_a_document_may_be_large_but_not_too_large(tmp_path, vocab_file, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 3000)
+    flags = {"segment_bytes": 1000, "max_seq_length": 32, "dupe_factor": 1}
+    line, before = "wab wac wad\n", "wae\n\n" * 100
+    fits = before + line * (2900 // len(line)) + "\n" + line * 9
+    assert make(tmp_path, vocab_file, fits, "fits.tfrecord", **flags)[0]["train"]["examples"]
+    above = before + line * (4100 // len(line)) + "\n" + line * 9
+    with pytest.raises(InputError, match=r"starts in line 201 of .*/corpus.txt is larger"):
+        make(tmp_path, vocab_file, above, **flags)
+    with pytest.raises(InputError, match=r"blank line .* missing"):
+        make(tmp_path, vocab_file, line * 500, **flags)
+    # Files without a blank line at their ends are one document, as released.
+    for number in range(20):
+        (tmp_path / f"part{number}").write_text(line * 50)
+    config = RecordsConfig(vocab_file, **flags)
+    output = [str(tmp_path / "files.tfrecord")]
+    with pytest.raises(InputError, match=r"line 1 of .*/part0 .*--break_documents_at_files"):
+        local.create(config, str(tmp_path / "part*"), output, 1)
+    config = RecordsConfig(vocab_file, break_documents_at_files=True, **flags)
+    assert local.create(config, str(tmp_path / "part*"), output, 1)
+    long = json.dumps({"text": line * 500})
+    with pytest.raises(InputError, match=r"^Line 3 of .*/corpus.txt, a document, is larger"):
+        make(tmp_path, vocab_file, f'{{"text": "a"}}\n\n{long}\n', input_format="jsonl", **flags)
+
+
+def test_files_that_start_with_a_blank_line_are_cut_there(tmp_path):
+    contents = ["a\n", "\nb\n", " \nc\nd\n", "\r\ne\n"]
+    assert sentences_of(tmp_path, contents, segment_bytes=1) == [
+        (0, "a"), (1, "b"), (2, "c"), (2, "d"), (3, "e"),
+    ]  # fmt: skip
+    paths = [str(tmp_path / f"{number}.txt") for number in range(4)]
+    assert len(reading.cut(RecordsConfig("", segment_bytes=1), paths)) == 4
+
+
+def test_tensorflow_datasets(tmp_path, vocab_file):
+    tfds = pytest.importorskip("tensorflow_datasets")
+    texts = ["wab wac\nwad", "wae waf", "wag\n\nwah"]
+    folder = tmp_path / "tfds" / "tiny" / "1.0.0"
+    folder.mkdir(parents=True)
+    info = tfds.features.FeaturesDict({"text": tfds.features.Text()})
+    with tf.io.TFRecordWriter(str(folder / "tiny-train.tfrecord-00000-of-00001")) as writer:
+        for text in texts:
+            writer.write(info.serialize_example({"text": text}))
+    split = tfds.core.SplitInfo(name="train", shard_lengths=[3], num_bytes=60)
+    tfds.folder_dataset.write_metadata(
+        data_dir=str(folder), features=info, split_infos=[split],
+        filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+    )  # fmt: skip
+    config = RecordsConfig(
+        vocab_file, input_format="tfds", tfds_name="tiny:train",
+        tfds_data_dir=str(tmp_path / "tfds"), segment_bytes=25,
+    )  # fmt: skip
+    segments = reading.cut(config, [])
+    assert len(segments) > 1
+    found = [block for segment in segments for block in reading.read(config, segment)]
+    assert [text for texts, _ in found for text in texts] == [
+        "wab wac",
+        "wad",
+        "wae waf",
+        "wag",
+        "wah",
+    ]
+    output = str(tmp_path / "tfds.tfrecord")
+    assert local.create(config, "", [output], 1)["train"]["examples"] > 0
+
+
+def test_paragraphs_are_split_into_sentences(tmp_path):
+    text = "One is here. Two is there!\n\nDoes three come? Yes.\n"
+    found = sentences_of(tmp_path, [text], split_sentences=True)
+    assert found == [
+        (0, "One is here."), (0, "Two is there!"), (1, "Does three come?"), (1, "Yes."),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no text"),
+        ("\n  \n\n", "no text"),
+        ("wab wac\nwad\n", "one document"),
+        (b"wab\nwac \xff wad\n\nwae\n", "corpus.txt is not UTF-8: byte 0xff in line 2"),
+        (b"\x1f\x8b\x08\x00" + b"wab" * 9, "packed .gzip.*Unpack"),
+    ],
+)
+def test_input_that_cannot_be_used(tmp_path, vocab_file, text, words):
+    with pytest.raises(InputError, match=words):
+        make(tmp_path, vocab_file, text)
+    assert not (tmp_path / "out").exists() or not os.listdir(tmp_path / "out")

@@ -1,0 +1,155 @@
+"""Every record is one that the released rules can make."""
+
+import collections
+import itertools
+
+import numpy as np
+import pytest
+from tiny_corpus import (
+    CLS,
+    MASK,
+    PIECES,
+    SEP,
+    VOCABULARY,
+    WORDS,
+    corpus,
+    ids_of,
+    make,
+    parsed,
+    text_of,
+    vocabulary_file,
+)  # fmt: skip
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    return vocabulary_file(tmp_path)
+
+
+def spans(documents):
+    """Every run of tokens of one document, as a look-up from its first two tokens."""
+    starts = collections.defaultdict(list)
+    for number, document in enumerate(documents):
+        flat = [token for sentence in document for token in sentence]
+        for i in range(len(flat)):
+            starts[flat[i]].append((number, i, flat))
+    return starts
+
+
+def places(part, starts):
+    return [(n, i) for n, i, flat in starts[part[0]] if flat[i : i + len(part)] == part]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole):
+    documents = corpus(40)
+    _, paths = make(
+        tmp_path, vocab_file, text_of(documents), do_whole_word_mask=whole, dupe_factor=3
+    )
+    records = parsed(paths, 128, 20)
+    from bert_tf.tokenization import BertTokenizer
+
+    starts = spans(ids_of(documents, BertTokenizer(VOCABULARY)))
+    continues = {VOCABULARY.index(piece) for piece in PIECES}
+    assert len(records["input_ids"]) > 500
+    for i in range(len(records["input_ids"])):
+        row = {name: value[i] for name, value in records.items()}
+        length = row["input_mask"].sum()
+        assert row["input_mask"].tolist() == [1] * length + [0] * (128 - length)
+        real = int(row["masked_lm_weights"].sum())
+        positions = row["masked_lm_positions"][:real].tolist()
+        assert row["masked_lm_weights"].tolist() == [1.0] * real + [0.0] * (20 - real)
+        assert positions == sorted(set(positions))
+        unmasked = row["input_ids"].tolist()
+        for position, token in zip(positions, row["masked_lm_ids"].tolist(), strict=False):
+            unmasked[position] = token
+        assert not any(unmasked[length:])
+        assert not row["masked_lm_positions"][real:].any()
+        assert not row["masked_lm_ids"][real:].any()
+        separators = [j for j in range(length) if unmasked[j] == SEP]
+        assert unmasked[0] == CLS and len(separators) == 2 and separators[1] == length - 1
+        assert not {0, *separators} & set(positions)
+        first = separators[0]
+        expected = [0] * (first + 1) + [1] * (length - first - 1) + [0] * (128 - length)
+        assert row["segment_ids"].tolist() == expected
+        wanted = min(20, max(1, round(int(length) * 0.15)))
+        assert real == wanted or (whole and real < wanted)
+        if whole:
+            ordinary = [j for j in range(length) if unmasked[j] not in (CLS, SEP)]
+            for before, j in itertools.pairwise(ordinary):
+                if unmasked[j] in continues:
+                    assert (j in positions) == (before in positions)
+        a, b = unmasked[1:first], unmasked[first + 1 : length - 1]
+        of_a, of_b = places(a, starts), places(b, starts)
+        assert of_a and of_b
+        if not row["next_sentence_labels"][0] and length < 128:
+            # Nothing was truncated: B goes on where A ends.
+            assert {(n, i + len(a)) for n, i in of_a} & set(of_b)
+        elif not row["next_sentence_labels"][0]:
+            assert {n for n, _ in of_a} & {n for n, _ in of_b}
+
+
+def test_random_next_is_from_another_document(tmp_path, vocab_file):
+    # Each document has words of its own.
+    documents = [[[WORDS[d * 10 + s] for s in range(8)] for _ in range(12)] for d in range(20)]
+    _, paths = make(tmp_path, vocab_file, text_of(documents), masked_lm_prob=0.0)
+    records = parsed(paths, 128, 20)
+    unmasked = records["input_ids"].copy()
+    np.put_along_axis(
+        unmasked, records["masked_lm_positions"][:, :1], records["masked_lm_ids"][:, :1], 1
+    )
+    for ids, segment, label in zip(
+        unmasked, records["segment_ids"], records["next_sentence_labels"][:, 0], strict=True
+    ):
+        own = {(i - 5) // 10 for i in ids[(segment == 0) & (ids > MASK)]}
+        other = {(i - 5) // 10 for i in ids[(segment == 1) & (ids > MASK)]}
+        assert len(own) == len(other) == 1
+        assert (own != other) == bool(label)
+
+
+@pytest.mark.parametrize("objective", ["mlm", "causal"])
+def test_sequences_of_one_part(tmp_path, vocab_file, objective):
+    documents = corpus(20)
+    _, paths = make(
+        tmp_path, vocab_file, text_of(documents), objective=objective, dupe_factor=1,
+        short_seq_prob=0.0,
+    )  # fmt: skip
+    records = parsed(paths, 128, 20)
+    from bert_tf.tokenization import BertTokenizer
+
+    tokens = sum(
+        len(s) for document in ids_of(documents, BertTokenizer(VOCABULARY)) for s in document
+    )
+    lengths = records["input_mask"].sum(axis=1)
+    # No token is lost but of sentences that are too long, of which there are none.
+    assert (lengths - 2).sum() == tokens
+    assert (records["input_ids"][:, 0] == CLS).all()
+    assert (records["input_ids"][np.arange(len(lengths)), lengths - 1] == SEP).all()
+    assert not records["segment_ids"].any() and not records["next_sentence_labels"].any()
+    predicted = records["masked_lm_weights"].sum(axis=1)
+    if objective == "causal":
+        assert not predicted.any()
+        assert not (records["input_ids"] == MASK).any()
+    else:
+        assert predicted.tolist() == [min(20, max(1, round(int(n) * 0.15))) for n in lengths]
+
+
+def test_one_document_is_enough_without_pairs(tmp_path, vocab_file):
+    reports, _ = make(tmp_path, vocab_file, "wab wac\nwad\n", objective="mlm")
+    assert reports["train"]["examples"] > 0
+
+
+def test_room_for_more_predictions_than_tokens_is_padded_as_released(tmp_path, vocab_file):
+    text = text_of(corpus(20))
+    for flags in ({}, {"do_whole_word_mask": True}, {"max_ngram_size": 2}):
+        name = f"{len(flags)}{flags.get('max_ngram_size', 1)}.tfrecord"
+        _, paths = make(tmp_path, vocab_file, text, name, max_seq_length=16, **flags)
+        records = parsed(paths, 16, 20)
+        counts = records["masked_lm_weights"].sum(axis=1)
+        assert counts.max() == 2
+        for name in ("masked_lm_positions", "masked_lm_ids"):
+            assert records[name].shape[1] == 20 and not records[name][:, 3:].any()
+    _, paths = make(
+        tmp_path, vocab_file, text, "all.tfrecord", max_seq_length=8, masked_lm_prob=1.0
+    )
+    assert parsed(paths, 8, 20)["masked_lm_weights"].sum(axis=1).max() == 5

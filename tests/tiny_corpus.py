@@ -1,0 +1,62 @@
+"""A small vocabulary, texts of it, and records of the texts: what tests of `data_prep` share."""
+
+import random
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import features
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import local
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
+PIECES = ["##x", "##yz", "##q"]
+VOCABULARY = [*SPECIAL, *WORDS, *PIECES]
+CLS, SEP, MASK = 2, 3, 4
+
+
+def vocabulary_file(folder):
+    path = folder / "vocab.txt"
+    path.write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def corpus(documents, seed=0, longest_sentence=25, longest_document=30):
+    """Documents of sentences of words; a word has 0 to 2 further pieces."""
+    rng = random.Random(seed)
+    return [
+        [
+            [
+                rng.choice(WORDS) + "".join(rng.choices(["x", "yz", "q", "", ""], k=2))
+                for _ in range(rng.randint(1, longest_sentence))
+            ]
+            for _ in range(rng.randint(1, longest_document))
+        ]
+        for _ in range(documents)
+    ]
+
+
+def text_of(documents):
+    return "\n\n".join("\n".join(" ".join(s) for s in document) for document in documents) + "\n"
+
+
+def ids_of(documents, tokenizer):
+    return [
+        [tokenizer.tokenize([" ".join(s)]).to_list()[0] for s in document] for document in documents
+    ]
+
+
+def parsed(paths, length, predictions, compression=""):
+    data = tf.data.TFRecordDataset(paths, compression_type=compression.upper()).batch(1 << 20)
+    parse = features.parser(features.PRETRAINING, {"S": length, "P": predictions})
+    batches = [parse(batch) for batch in data]
+    return {k: np.concatenate([b[k].numpy() for b in batches]) for k in batches[0]}
+
+
+def make(tmp_path, vocab_file, text, name="out/data.tfrecord", workers=1, **flags):
+    source = tmp_path / "corpus.txt"
+    source.write_bytes(text if isinstance(text, bytes) else text.encode())
+    config = RecordsConfig(vocab_file, **flags)
+    outputs = [str(tmp_path / each) for each in name.split(",")]
+    return local.create(config, str(source), outputs, workers, False), outputs

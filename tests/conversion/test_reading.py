@@ -1,8 +1,10 @@
 """Checkpoints of each dialect against values that their own programs computed."""
 
+import inspect
 import json
 import shutil
 import sys
+import types
 import zipfile
 
 import numpy as np
@@ -242,31 +244,39 @@ def test_too_few_layers_are_refused(golden):
         assign(modeling.BertEncoder(config), weights)
 
 
-def test_the_hub(golden, monkeypatch):
+def test_the_hub(golden, tmp_path, monkeypatch):
     """The hub itself is not asked: what we ask of its client is."""
-    hub = pytest.importorskip("huggingface_hub")
     asked = {}
 
     def download(name, revision, allow_patterns):
         asked.update(name=name, revision=revision, patterns=allow_patterns)
-        return str(golden / "huggingface/encoder")
+        return str(golden / "huggingface/encoder" if name == "google/bert" else tmp_path)
 
-    monkeypatch.setattr(hub, "snapshot_download", download)
+    client = types.SimpleNamespace(snapshot_download=download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", client)
     weights = read_weights("hf://google/bert@v1")
     assert (asked["name"], asked["revision"]) == ("google/bert", "v1")
     assert not any("bin" in pattern for pattern in asked["patterns"])
     assert weights.source == "hf://google/bert@v1"
     assert weights.config.hidden_size == 48
+    with pytest.raises(InputError, match=r"hf://a/pickled has no model.safetensors. Pickled"):
+        read_weights("hf://a/pickled")
 
     def fail(*arguments, **more):
         raise OSError("404: no such repository")
 
-    monkeypatch.setattr(hub, "snapshot_download", fail)
+    monkeypatch.setattr(client, "snapshot_download", fail)
     with pytest.raises(InputError, match="hf://a/b cannot be fetched: 404"):
         read_weights("hf://a/b")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InputError, match=r"bert-tf\[hub\]"):
+    with pytest.raises(InputError, match=r"pip install bert-tf\[hub\]"):
         read_weights("hf://a/b")
+
+
+def test_what_the_hubs_client_takes():
+    hub = pytest.importorskip("huggingface_hub")
+    taken = inspect.signature(hub.snapshot_download).parameters
+    assert {"revision", "allow_patterns"} <= taken.keys()
 
 
 def test_a_training_checkpoint_of_ours_gives_its_slots(golden, tmp_path):

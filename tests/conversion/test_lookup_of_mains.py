@@ -1,0 +1,139 @@
+"""--init_checkpoint alone: each main finds config, vocabulary and casing with any form of it."""
+
+import json
+import pathlib
+import zipfile
+
+import numpy as np
+import pytest
+from mains import assert_refused, run_mains
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import write_weights
+from bert_tf.conversion.weights import Weights
+from bert_tf.modeling import BertEncoder, variables_by_name
+from bert_tf.tokenization import BertTokenizer
+
+# "Ab" is one piece where case is kept and three where it is lowered: "a", "##b".
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c", "."]
+CONFIG = BertConfig(
+    vocab_size=10, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=12, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
+)  # fmt: skip
+TEXT = "Ab c"
+# By hand: [CLS] Ab c [SEP] cased, [CLS] a ##b c [SEP] uncased.
+TOKENS = {False: ["[CLS]", "Ab", "c", "[SEP]"], True: ["[CLS]", "a", "##b", "c", "[SEP]"]}
+# A hub with one model in it, instead of the package that asks the network.
+HUB = """
+def snapshot_download(name, revision=None, allow_patterns=None):
+    assert (name, revision) == ("owner/name", None), (name, revision)
+    return {folder!r}
+"""
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Paths of one cased model in every form, and what its last layer says of the text."""
+    root = tmp_path_factory.mktemp("models")
+    encoder = BertEncoder(CONFIG, seed=0)
+    arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}
+    weights = Weights("here", "bert-tf", arrays, CONFIG, VOCABULARY, False)
+    google = write_weights(weights, str(root / "cased_L-2_H-8_A-2"), "google")
+    write_weights(weights, str(root / "hugging_face"), "hugging_face")
+    write_weights(weights, str(root / "ours"), "bert-tf")
+    with zipfile.ZipFile(root / "released.zip", "w") as archive:
+        for file in (root / "cased_L-2_H-8_A-2").iterdir():
+            archive.write(file, f"cased_L-2_H-8_A-2/{file.name}")
+    (root / "in.txt").write_text(TEXT + "\n")
+    for split in ("train", "dev"):
+        (root / f"{split}.tsv").write_text("sentence\tlabel\n" + "Ab c\t1\nc .\t0\n" * 4)
+    (root / "hub").mkdir()
+    hub = HUB.format(folder=str(root / "hugging_face"))
+    (root / "hub/huggingface_hub.py").write_text(hub)
+    tokenizer = BertTokenizer(VOCABULARY, do_lower_case=False)
+    packed = tokenizer.pack(tokenizer.tokenize([TEXT]), seq_length=4)
+    expected = np.asarray(encoder(packed)["sequence_output"])[0]
+    paths = {name: str(root / name) for name in ("hugging_face", "ours", "released.zip")}
+    paths |= {"google": google, "folder": str(root / "cased_L-2_H-8_A-2"), "hub": "hf://owner/name"}
+    return root, paths, expected
+
+
+def features(path) -> tuple[list[str], np.ndarray]:
+    entries = json.loads(pathlib.Path(path).read_text())["features"]
+    values = [entry["layers"][0]["values"] for entry in entries]
+    return [entry["token"] for entry in entries], np.array(values)
+
+
+def extract(root, path, out, *flags):
+    command = [
+        f"--input_file={root}/in.txt", f"--output_file={out}", f"--init_checkpoint={path}",
+        "--layers=-1", "--max_seq_length=16", *flags,
+    ]  # fmt: skip
+    return "run_scripts.extract_features", command
+
+
+def classify(root, path, out):
+    command = [
+        "--task_name=sst-2", f"--data_dir={root}", f"--output_dir={out}",
+        f"--init_checkpoint={path}", "--do_train=true", "--max_seq_length=8",
+        "--train_batch_size=8", "--num_train_epochs=1",
+    ]  # fmt: skip
+    return "run_scripts.run_classifier", command
+
+
+def assert_extracted(result, out, lowered, expected=None):
+    assert result.code == 0, result
+    tokens, values = features(out)
+    assert tokens == TOKENS[lowered]
+    if expected is not None:
+        np.testing.assert_allclose(values, expected, atol=2e-6)
+
+
+def assert_trained(result, out):
+    assert result.code == 0, result
+    assert "Not in the checkpoint, left as initialized: output_weights, output_b" in result.err
+    newest = sorted((out / "checkpoints").iterdir())[-1]
+    assert json.loads((newest / "weights.json").read_text())["do_lower_case"] is False
+    assert (newest / "vocab.txt").read_text().split() == VOCABULARY
+    assert BertConfig.from_json((newest / "bert_config.json").read_text()) == CONFIG
+
+
+def test_a_released_zip_and_the_hub(places, tmp_path, monkeypatch):
+    root, paths, expected = places
+    monkeypatch.setenv("PYTHONPATH", str(root / "hub"), prepend=":")
+    extracted, lowered, contrary, nothing, trained = run_mains(
+        [
+            extract(root, paths["released.zip"], tmp_path / "zip"),
+            extract(root, paths["hub"], tmp_path / "lowered", "--do_lower_case=true"),
+            extract(root, paths["released.zip"], tmp_path / "x", "--do_lower_case=true"),
+            extract(root, "", tmp_path / "x"),
+            classify(root, paths["released.zip"], tmp_path / "trained"),
+        ]
+    )
+    assert_extracted(extracted, tmp_path / "zip", False, expected)
+    assert_extracted(lowered, tmp_path / "lowered", True)
+    assert_refused(contrary, "--do_lower_case=True was given", "with do_lower_case=False")
+    assert_refused(nothing, "Which model? Give --init_checkpoint")
+    assert_trained(trained, tmp_path / "trained")
+
+
+@pytest.mark.slow
+def test_every_form(places, tmp_path, monkeypatch):
+    root, paths, expected = places
+    monkeypatch.setenv("PYTHONPATH", str(root / "hub"), prepend=":")
+    outs = {name: tmp_path / name for name in paths}
+    commands = [extract(root, path, outs[name]) for name, path in paths.items()]
+    commands += [
+        ("run_scripts.convert_checkpoint", [f"--from={path}", f"--to={tmp_path}/to-{name}"])
+        for name, path in paths.items()
+    ]
+    *results, trained = run_mains([*commands, classify(root, paths["hub"], tmp_path / "trained")])
+    for name, result in zip(paths, results[: len(paths)], strict=True):
+        assert_extracted(result, outs[name], False, expected)
+    for name, result in zip(paths, results[len(paths) :], strict=True):
+        assert result.code == 0, (name, result)
+        assert "Greatest difference of the outputs on a fixed input: 0.0." in result.out
+        written = tmp_path / f"to-{name}"
+        assert (written / "vocab.txt").read_text().split() == VOCABULARY
+        assert json.loads((written / "weights.json").read_text())["do_lower_case"] is False
+    assert_trained(trained, tmp_path / "trained")

@@ -31,7 +31,7 @@ from reference import tokenizer as reference
 
 from bert_tf import command_line
 from bert_tf.tokenization import BertTokenizer, load_vocabulary
-from data_prep import text_sources, vocabulary
+from data_prep import text_sources, vocabulary, word_counts
 
 _LINES_A_BATCH = 1000
 _REFERENCE_LINES = 5000
@@ -138,10 +138,10 @@ def tokenization(data, megabytes, turns):
 
 def learn_ours(path, size):
     """Tokens of our vocabulary."""
-    texts, total = text_sources.texts(text_sources.TextSource(path))
+    blocks, total = text_sources.blocks(text_sources.TextSource(path))
     config = vocabulary.VocabularyConfig(vocab_size=size)
-    counts = vocabulary.count_words(texts, total, do_lower_case=True, num_workers=1)
-    return vocabulary.learn(counts, config)[0]
+    counts = word_counts.count_words(blocks, total, do_lower_case=True, num_workers=1)
+    return vocabulary.learn(counts.words, config)[0]
 
 
 def learn_theirs(path, size):

@@ -1,25 +1,22 @@
-"""Learns a WordPiece vocabulary: counts words as the tokenizer splits them, then runs the learner.
+"""Learns a WordPiece vocabulary from counted words.
 
 The learner is tensorflow_text's, Google's own algorithm: from the counted words down to the pieces
 that stay above a threshold of frequency. Here the threshold is sought that gives the size asked
-for. Imports `errors`, `progress`, `tokenization`; TensorFlow inside functions.
+for. Imports `errors`, `progress`, `tokenization`, `word_counts`; TensorFlow inside functions.
 """
 
-import collections
 import dataclasses
+import heapq
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
+from data_prep.word_counts import LONGEST_WORD
 
-_LINES_A_BATCH = 4096
 # [unusedN] between [PAD] and [UNK] in the released files, so that [UNK] has id 100.
 _UNUSED_BEFORE_UNK = 99
-_MOST_DISTINCT_WORDS = 2_000_000
-_LONGEST_WORD = 50
 _SLACK = 0.02  # share of surplus entries at which the search ends
 _MOST_TRIALS = 12
 
@@ -63,48 +60,6 @@ class VocabularyConfig:
             )
 
 
-def count_words(
-    texts: Any, total_bytes: int | None, do_lower_case: bool, num_workers: int
-) -> collections.Counter[str]:
-    """Counts the words before WordPiece, over batches of lines in parallel.
-
-    Memory is bounded: beyond 2 million distinct words the rarest are forgotten.
-
-    Args:
-        texts: `tf.data.Dataset` of strings.
-        total_bytes: Size of the text, for the progress, or None.
-        do_lower_case: Whether text is lower-cased and its accents dropped.
-        num_workers: Batches counted at the same time.
-    """
-    import tensorflow as tf
-
-    from bert_tf.tokenization import BasicTokenizer
-
-    tokenizer = BasicTokenizer(do_lower_case)
-
-    def count(batch: Any) -> tuple[Any, Any, Any]:
-        words, _, counts = tf.unique_with_counts(tokenizer.words(batch).values)
-        return words, counts, tf.reduce_sum(tf.strings.length(batch) + 1)
-
-    batches = texts.batch(_LINES_A_BATCH).map(count, num_parallel_calls=num_workers)
-    total: collections.Counter[bytes] = collections.Counter()
-    with Progress("counting words", total_bytes, "bytes") as progress:
-        for words, counts, size in batches.prefetch(2).as_numpy_iterator():
-            for word, occurrences in zip(words.tolist(), counts.tolist(), strict=True):
-                total[word] += occurrences
-            _forget_rare(total)
-            progress.update(int(size))
-    return collections.Counter({word.decode(): number for word, number in total.items()})
-
-
-def _forget_rare(counts: collections.Counter[bytes]) -> None:
-    least = 1
-    while len(counts) > _MOST_DISTINCT_WORDS:
-        for word in [word for word, number in counts.items() if number <= least]:
-            del counts[word]
-        least += 1
-
-
 def learn(counts: Mapping[str, int], config: VocabularyConfig) -> tuple[list[str], int]:
     """Learns the vocabulary.
 
@@ -128,8 +83,7 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> tuple[list[str
 
 def _most_frequent(counts: Mapping[str, int], config: VocabularyConfig) -> list[tuple[str, int]]:
     """The words to learn from, in an order that depends on the counts alone."""
-    words = [item for item in counts.items() if len(item[0]) <= _LONGEST_WORD]
-    words = sorted(words, key=lambda item: (-item[1], item[0]))[: config.max_words]
+    words = heapq.nsmallest(config.max_words, counts.items(), key=lambda item: (-item[1], item[0]))
     if not words:
         raise InputError("There are no words in the text. Check the input files.")
     return words
@@ -184,7 +138,7 @@ def _pieces(
         upper_thresh=threshold,
         lower_thresh=threshold,
         max_unique_chars=config.max_characters,
-        max_token_length=_LONGEST_WORD,
+        max_token_length=LONGEST_WORD,
     )
 
 

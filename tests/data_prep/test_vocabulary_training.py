@@ -12,7 +12,7 @@ from reference import tokenizer as reference
 
 from bert_tf.errors import InputError
 from bert_tf.tokenization import load_vocabulary
-from data_prep import text_sources, vocabulary
+from data_prep import text_sources, vocabulary, word_counts
 
 LINES = [
     "The lower one is lower than the lowest; the newest is the widest.",
@@ -35,9 +35,12 @@ def write(folder, name="text.txt", lines=LINES):
 
 
 def count(source, **changes):
-    texts, size = text_sources.texts(source)
-    arguments = {"do_lower_case": True, "num_workers": 2, **changes}
-    return vocabulary.count_words(texts, size, **arguments)
+    return count_all(source, **changes).words
+
+
+def count_all(source, do_lower_case=True, num_workers=2):
+    blocks, size = text_sources.blocks(source)
+    return word_counts.count_words(blocks, size, do_lower_case, num_workers)
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
@@ -61,7 +64,7 @@ def test_counts_records(tmp_path):
             writer.write(tf.train.Example(features={"feature": feature}).SerializeToString())
     assert count(text_sources.TextSource(path, text_feature="body")) == counted(LINES)
     with pytest.raises(InputError, match=r"no text in a feature 'text'\. It has: body"):
-        text_sources.texts(text_sources.TextSource(path))
+        text_sources.blocks(text_sources.TextSource(path))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def test_counts_a_tensorflow_dataset():
 
 
 def test_memory_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(vocabulary, "_MOST_DISTINCT_WORDS", 10)
+    monkeypatch.setattr(word_counts, "_MOST_DISTINCT_WORDS", 10)
     found = count(text_sources.TextSource(write(tmp_path)))
     expected = counted(LINES)
     assert len(found) <= 15 and all(expected[word] == number for word, number in found.items())

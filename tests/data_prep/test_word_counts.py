@@ -1,0 +1,193 @@
+"""Counting words: blocks of bounded size from lines of any length, text that is not UTF-8."""
+
+import collections
+import functools
+import gzip
+import itertools
+import threading
+
+import mains
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reference import tokenizer as reference
+
+from bert_tf.errors import InputError
+from data_prep import text_sources, word_counts
+
+SHARED = HealthCheck.function_scoped_fixture  # it only makes blocks small
+SMALL = 64  # bytes of a block, in these tests
+_counter = functools.cache(word_counts._counter)  # traced once, not for each test
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(text_sources, "BLOCK_BYTES", SMALL)
+    monkeypatch.setattr(word_counts, "_counter", _counter)
+
+
+def count(source, do_lower_case=True, num_workers=2):
+    blocks, size = text_sources.blocks(text_sources.TextSource(source))
+    return word_counts.count_words(blocks, size, do_lower_case, num_workers)
+
+
+def write(path, content):
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return str(path)
+
+
+def cut(*chunks):
+    return list(text_sources.cut_into_blocks(chunks, "text.txt"))
+
+
+TEXT = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ["\n", " ", "\t", "\r\n", "中", "あ", "ΑΣ", "e\u0301", "a" * 70, "中" * 40]
+        ),
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    ),
+    max_size=60,
+).map("".join)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[SHARED])
+@given(TEXT, st.integers(1, 200))
+def test_blocks_are_the_text_and_bounded(text, chunk_bytes):
+    encoded = text.encode()
+    chunks = [encoded[at : at + chunk_bytes] for at in range(0, len(encoded), chunk_bytes)]
+    blocks = cut(*chunks)
+    assert b"".join(block.text for block in blocks) == encoded
+    at = 0
+    for block in blocks:
+        assert 0 < len(block.text) < 3 * SMALL
+        assert block.line == encoded.count(b"\n", 0, at) + 1
+        block.text.decode()  # characters stay whole
+        at += len(block.text)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[SHARED])
+@given(st.lists(st.text("aΣσ中あ\u0301.,'\u302e\u1b44é", min_size=1, max_size=12), min_size=1))
+def test_no_word_is_cut_where_there_are_blanks(words):
+    text = " ".join(words)
+    parts = [reference.words(block.text.decode(), True) for block in cut(text.encode())]
+    assert list(itertools.chain(*parts)) == reference.words(text, True)
+
+
+def test_where_a_block_ends():
+    assert cut(b"a " * 40)[0].text == b"a " * 32
+    assert [len(block.text) for block in cut(("中" * 100).encode())] == [63, 63, 66, 63, 45]
+    mixed = ("あ" * 15 + "中" + "あ" * 30).encode()
+    assert cut(mixed)[0].text == ("あ" * 15 + "中").encode()
+    assert [len(block.text) for block in cut(("あ" * 30).encode())] == [63, 27]
+    assert [len(block.text) for block in cut(b"\x80" * 100)] == [64, 36]
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
+def test_one_line_without_end(tmp_path, name):
+    words = ["lower", "ΟΔΟΣ", "中文", "É,", "newest"] * 400
+    text = " ".join(words)
+    path = write(tmp_path / name, text.encode())
+    blocks, _ = text_sources.blocks(text_sources.TextSource(path))
+    assert max(len(block.text) for block in blocks) < 3 * SMALL
+    assert count(path).words == collections.Counter(reference.words(text, True))
+
+
+def test_a_long_record(tmp_path):
+    text = "two lines\nof lower\n\ntext " * 40
+    path = str(tmp_path / "text.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for value in (text, "last one"):
+            feature = {"text": {"bytes_list": {"value": [value.encode()]}}}
+            writer.write(tf.train.Example(features={"feature": feature}).SerializeToString())
+    blocks = list(text_sources.blocks(text_sources.TextSource(path))[0])
+    assert max(len(block.text) for block in blocks) < 3 * SMALL and blocks[-1].line <= 2
+    expected = collections.Counter([*reference.words(text, True), "last", "one"])
+    assert count(path).words == expected
+
+
+def test_words_that_no_vocabulary_can_hold_take_no_memory(tmp_path):
+    path = write(tmp_path / "text.txt", b"a " + b"x" * 51 + b" " + b"y" * 50 + b" " + b"z" * 5000)
+    assert set(count(path).words) <= {"a", "y" * 50} | {"z" * n for n in range(51)}
+
+
+def test_few_blocks_wait(monkeypatch):
+    """Reading runs ahead of counting by twice the workers, of which there are eight at most."""
+    taken = threading.Semaphore(0)
+
+    def blocks():
+        for index in itertools.count():
+            taken.release()
+            yield text_sources.Block(b"a", "text.txt", index)
+
+    counted = word_counts._counted(blocks(), True, 64)
+    for index in range(40):
+        block, _, _ = next(counted)
+        assert block.line == index
+    assert taken._value <= 40 + 2 * 8
+    counted.close()
+
+
+@pytest.mark.parametrize("num_workers", [1, 5])
+@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
+def test_lines_that_are_not_utf8(tmp_path, name, num_workers):
+    bad = b"caf\xe9 " * 30  # over several blocks, and one line
+    lines = [b"good", bad, b"caf\xc3\xa9", b"\xff", b"good", b"\xed\xa0\x80 x", b"\xc3"]
+    path = write(tmp_path / name, b"\n".join(lines * 2))
+    found = count(path, num_workers=num_workers)
+    assert found.invalid_lines == 8 and found.first_invalid == f"{path}:2"
+    assert found.words == {"good": 4, "caf": 60, "cafe": 2, "x": 2}
+    assert count(write(tmp_path / f"good-{name}", b"good\n" * 50)).invalid_lines == 0
+
+
+def test_records_that_are_not_utf8(tmp_path):
+    path = str(tmp_path / "text.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for value in (b"two\nlines", b"caf\xe9"):
+            feature = {"text": {"bytes_list": {"value": [value]}}}
+            writer.write(tf.train.Example(features={"feature": feature}).SerializeToString())
+    found = count(path)
+    assert (found.invalid_lines, found.first_invalid) == (1, f"{path}:2")
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [("utf-16", "UTF-16"), ("utf-32", "UTF-32"), ("utf-16-be", "UTF-16"), ("utf-32-be", "UTF-32")],
+)
+def test_another_encoding_is_refused(tmp_path, name, encoding, said):
+    text = ("" if encoding in ("utf-16", "utf-32") else "\ufeff") + "plain text"
+    path = write(tmp_path / name, text.encode(encoding))
+    with pytest.raises(InputError, match=rf"{name} is {said}.*iconv -f {said}"):
+        text_sources.blocks(text_sources.TextSource(path))
+
+
+def test_a_mark_of_utf8_is_no_text(tmp_path):
+    assert count(write(tmp_path / "text.txt", "\ufeffplain".encode())).words == {"plain": 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"[:1]])
+def test_hardly_any_text(tmp_path, content):
+    assert count(write(tmp_path / "text.txt", content)).words == {}
+
+
+def test_a_gz_that_breaks_off(tmp_path):
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(bytes(range(32, 127)) * 1000)[:-20])
+    with pytest.raises(InputError, match=r"cannot be read as its name says.*ended before"):
+        count(str(path))
+
+
+def test_what_the_command_says(tmp_path):
+    path = write(tmp_path / "text.txt", b"plain caf\xe9\nlow lower\n" * 20)
+    output = f"--output_file={tmp_path}/vocab.txt"
+    flags = ["--vocab_size=60", "--num_unused_tokens=0"]
+    wide = write(tmp_path / "wide.txt", "plain".encode("utf-16"))
+    said, refused = mains.run_main(
+        "data_prep.train_vocabulary",
+        *([f"--input_file={each}", output, *flags] for each in (path, wide)),
+    )
+    assert said.code == 0, said.err
+    assert f"20 lines are not UTF-8, the first is {path}:1." in said.err
+    assert refused.code == 2 and len(refused.said) == 1 and "is UTF-16" in refused.said[0]

@@ -146,7 +146,7 @@ class Optimizer:
             weights = {name: slots[f"{name}/trained"] for name in weights}
         self._assign(weights)
         for name, slot in self.slots.items():
-            slot.assign(slots[name])
+            slot.assign(np.reshape(slots[name], slot.shape))
 
     def _assign(self, weights: Mapping[str, np.ndarray]) -> None:
         for name, value in weights.items():

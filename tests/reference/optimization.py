@@ -18,3 +18,34 @@ def adam_weight_decay(name, weight, gradient, slots, rate):
     if not re.search("LayerNorm|layer_norm|bias", name):
         update = update + 0.01 * weight
     return weight - rate * update, (m, v)
+
+
+def continuous(kind, step, peak, total, warmup):
+    """Schedules that decay from the peak at the end of warmup."""
+    if step < warmup:
+        return peak * step / warmup
+    done = min((step - warmup) / (total - warmup), 1)
+    return (
+        peak * {"linear": 1 - done, "cosine": (1 + np.cos(np.pi * done)) / 2, "constant": 1}[kind]
+    )
+
+
+def adamw(weight, gradient, slots, rate, decay, count):
+    """Loshchilov and Hutter, algorithm 2, with the rate for alpha and the schedule in one."""
+    m = 0.9 * slots[0] + 0.1 * gradient
+    v = 0.999 * slots[1] + 0.001 * gradient**2
+    update = m / (1 - 0.9**count) / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)
+    return weight - rate * (update + decay * weight), (m, v)
+
+
+def lamb(weight, gradient, slots, rate, decay, count):
+    """You et al., algorithm 2; a variable without decay keeps the rate."""
+    m = 0.9 * slots[0] + 0.1 * gradient
+    v = 0.999 * slots[1] + 0.001 * gradient**2
+    update = m / (1 - 0.9**count) / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)
+    if not decay:
+        return weight - rate * update, (m, v)
+    update = update + decay * weight
+    norms = np.linalg.norm(weight), np.linalg.norm(update)
+    trust = norms[0] / norms[1] if min(norms) > 0 else 1
+    return weight - rate * trust * update, (m, v)

@@ -1,18 +1,25 @@
-"""The released schedule and update against a plain transcription of the rules."""
+"""Schedules and updates against a plain transcription of the rules."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from reference import optimization as reference
 from reference.optimization import adam_weight_decay, learning_rate
 
+from bert_tf.config import BertConfig
+from bert_tf.modeling import BertPretrainer, depths_by_name
 from bert_tf.training import schedule
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.optimizer import AdamWeightDecay
+from bert_tf.training.optimizer import AdamWeightDecay, make_optimizer
+
+
+def config(**fields):
+    plain = {"learning_rate": 0.1, "num_train_steps": 10, "num_warmup_steps": 0}
+    return TrainingConfig(seed=0, global_batch_size=1, **{**plain, **fields})
 
 
 def rate(step, **fields):
-    config = TrainingConfig(seed=0, global_batch_size=1, **fields)
-    return float(schedule.learning_rate(tf.constant(step, tf.int64), config))
+    return float(schedule.learning_rate(tf.constant(step, tf.int64), config(**fields)))
 
 
 class Weight:
@@ -20,7 +27,7 @@ class Weight:
 
     def __init__(self, value):
         self.value = tf.Variable(value)
-        self.shape = self.value.shape
+        self.shape, self.assign = self.value.shape, self.value.assign
 
 
 @pytest.mark.parametrize(("total", "warmup"), [(100, 10), (30, 6), (7, 0), (5, 5)])
@@ -29,6 +36,17 @@ def test_schedule(total, warmup):
         expected = learning_rate(step, 2e-5, total, warmup)
         found = rate(step, learning_rate=2e-5, num_train_steps=total, num_warmup_steps=warmup)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine", "constant"])
+@pytest.mark.parametrize(("total", "warmup"), [(100, 10), (7, 0)])
+def test_continuous_schedules(kind, total, warmup):
+    for step in range(total + 3):
+        found = rate(
+            step, schedule=kind, learning_rate=2e-5, num_train_steps=total, num_warmup_steps=warmup
+        )
+        expected = reference.continuous(kind, step, 2e-5, total, warmup)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-11)
 
 
 def test_the_drop_after_warmup_is_kept():
@@ -60,6 +78,87 @@ def test_update_follows_the_rules():
         np.testing.assert_allclose(weights[name].value, expected[name], atol=1e-5)
         np.testing.assert_allclose(optimizer.slots[f"{name}/adam_m"], slots[name][0], atol=1e-5)
         np.testing.assert_allclose(optimizer.slots[f"{name}/adam_v"], slots[name][1], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "lamb"])
+def test_other_optimizers_follow_their_papers(kind):
+    rng = np.random.default_rng(0)
+    decays = {"dense/kernel": 0.02, "dense/bias": 0.0}
+    expected = {name: rng.normal(size=(5, 3)) for name in decays}
+    weights = {name: Weight(value.astype(np.float32)) for name, value in expected.items()}
+    optimizer = make_optimizer(weights, config(optimizer=kind, weight_decay_rate=0.02), {})
+    slots = {name: (np.zeros((5, 3)), np.zeros((5, 3))) for name in decays}
+    for count in range(1, 6):
+        gradients = {name: rng.normal(size=(5, 3)) for name in decays}
+        optimizer.apply(
+            {name: tf.constant(g, tf.float32) for name, g in gradients.items()}, tf.constant(0.01)
+        )
+        for name, decay in decays.items():
+            expected[name], slots[name] = getattr(reference, kind)(
+                expected[name], gradients[name], slots[name], 0.01, decay, count
+            )
+    for name, value in expected.items():
+        np.testing.assert_allclose(weights[name].value, value, atol=1e-6)
+
+
+def test_lamb_moves_a_weight_of_zeros():
+    optimizer = make_optimizer(
+        {"kernel": Weight(np.zeros(3, np.float32))}, config(optimizer="lamb"), {}
+    )
+    optimizer.apply({"kernel": tf.ones(3)}, tf.constant(0.1))
+    np.testing.assert_allclose(optimizer.variables["kernel"].value, [-0.1] * 3, rtol=1e-5)
+
+
+def test_each_layer_learns_slower_than_the_one_above():
+    depths = {"embeddings": 0, "layer_0": 1, "layer_1": 2, "head": 3}
+    weights = {name: Weight(np.ones(2, np.float32)) for name in depths}
+    optimizer = make_optimizer(weights, config(layer_decay=0.5, weight_decay_rate=0.0), depths)
+    optimizer.apply({name: tf.ones(2) for name in depths}, tf.constant(0.1))
+    moved = {name: 1 - float(weight.value[0]) for name, weight in weights.items()}
+    for name, depth in depths.items():
+        np.testing.assert_allclose(moved[name], moved["head"] * 0.5 ** (3 - depth), rtol=1e-4)
+
+
+def test_depths_of_a_model():
+    depths = depths_by_name(BertPretrainer(BertConfig.named("tiny", vocab_size=9)))
+    assert depths["bert/embeddings/word_embeddings"] == 0
+    assert depths["bert/encoder/layer_1/attention/self/query/kernel"] == 2
+    assert depths["bert/pooler/dense/kernel"] == depths["cls/predictions/output_bias"] == 3
+
+
+def test_the_average_is_handed_on():
+    weights = {"w": Weight(np.array([1.0, 2.0], np.float32))}
+    optimizer = make_optimizer(weights, config(ema_decay=0.75), {})
+    optimizer.start_average()
+    average = weights["w"].value.numpy()
+    for _ in range(4):
+        optimizer.apply({"w": tf.ones(2)}, tf.constant(0.1))
+        average = 0.75 * average + 0.25 * weights["w"].value.numpy()
+    trained = weights["w"].value.numpy()
+    with optimizer.averaged():
+        np.testing.assert_allclose(weights["w"].value, average, rtol=1e-6)
+    np.testing.assert_array_equal(weights["w"].value, trained)
+    handed_on, slots = optimizer.state()
+    np.testing.assert_allclose(handed_on["w"], average, rtol=1e-6)
+    other = make_optimizer({"w": Weight(np.zeros(2, np.float32))}, config(ema_decay=0.75), {})
+    other.load(handed_on, slots)
+    np.testing.assert_array_equal(other.variables["w"].value, trained)
+    np.testing.assert_array_equal(other.state()[0]["w"], handed_on["w"])
+
+
+def test_the_loss_scale_falls_at_once_and_rises_slowly():
+    optimizer = make_optimizer(
+        {"w": Weight(np.ones(1, np.float32))}, config(precision="float16"), {}
+    )
+    assert float(optimizer.loss_scale) == 2**15 and not optimizer.lowest_loss_scale
+    optimizer.skip()
+    assert float(optimizer.loss_scale) == 2**14
+    for _ in range(2000):
+        optimizer.apply({"w": tf.zeros(1)}, tf.constant(0.0))
+    assert float(optimizer.loss_scale) == 2**15
+    for _ in range(20):
+        optimizer.skip()
+    assert float(optimizer.loss_scale) == 1 and optimizer.lowest_loss_scale
 
 
 def test_no_gradient_leaves_everything():

@@ -1,0 +1,92 @@
+"""The same result however a batch is cut: replicas, workers as real processes, parts in a row."""
+
+import json
+import pathlib
+import signal
+
+import layout_runs
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+
+TWO_DEVICES = {"kind": "mirrored", "devices": 2}
+TWO_WORKERS = {"kind": "multi_worker_mirrored", "workers": 2}
+EXACT = {"dropout": 0.1, "runtime": {"deterministic": True}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of all runs, which share their start."""
+    folder = tmp_path_factory.mktemp("layouts")
+    specs = {
+        "one": {},
+        "parts": {"accumulation": 4},
+        "devices": TWO_DEVICES,
+        "workers": TWO_WORKERS,
+        "devices_in_parts": {**TWO_DEVICES, "accumulation": 2},
+        "exact_devices": {**TWO_DEVICES, **EXACT},
+        "exact_workers": {**TWO_WORKERS, **EXACT},
+    }
+    codes = layout_runs.start([{**spec, "folder": folder / name} for name, spec in specs.items()])
+    assert all(code == 0 for each in codes for code in each), dict(zip(specs, codes, strict=True))
+    return folder
+
+
+def losses(folder):
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)["loss"] for line in lines if json.loads(line)["kind"] == "train"]
+
+
+def assert_close(found, expected, **tolerance):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, err_msg=name, **tolerance)
+
+
+@pytest.mark.parametrize("layout", ["parts", "devices", "workers", "devices_in_parts"])
+def test_the_result_does_not_depend_on_how_the_batch_is_cut(folder, layout):
+    expected = layout_runs.weights(folder / "one")
+    start = losses(folder / "one")
+    assert len(start) == 20 and start[0] - start[-1] > 0.1  # it learns
+    assert_close(layout_runs.weights(folder / layout), expected, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(losses(folder / layout), start, rtol=1e-5)
+
+
+def test_workers_end_with_the_same_bits(folder):
+    first, second = (layout_runs.weights(folder / "exact_workers", worker) for worker in (0, 1))
+    assert_close(first, second, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("layout", "stop_at"), [("exact_devices", 5), ("exact_workers", 3), ("exact_workers", 8)]
+)
+def test_stopped_and_continued_is_undisturbed_to_the_bit(folder, layout, stop_at):
+    spec = {**(TWO_DEVICES if layout == "exact_devices" else TWO_WORKERS), **EXACT}
+    parts = folder / f"{layout}-{stop_at}"
+    # Only the last worker is told to stop: the others have to learn of it.
+    stopped, done = layout_runs.start(
+        [{**spec, "folder": parts, "stop_at": stop_at}, {**spec, "folder": parts}]
+    )
+    assert stopped == [128 + signal.SIGTERM] * len(stopped)
+    assert done == [0] * len(done)
+    expected = layout_runs.weights(folder / layout)
+    assert_close(layout_runs.weights(parts), expected, rtol=0, atol=0)
+
+
+def test_it_goes_on_with_other_devices_and_says_so(folder, capfd):
+    parts = folder / "grown"
+    codes = layout_runs.start([{"folder": parts, "stop_at": 10}, {**TWO_DEVICES, "folder": parts}])
+    assert codes == [[128 + signal.SIGTERM], [0]]
+    assert "warning: it was computed with replicas=1, now it is 2" in capfd.readouterr().err
+    expected = layout_runs.weights(folder / "one")
+    assert_close(layout_runs.weights(parts), expected, rtol=0, atol=2e-5)
+
+
+def test_only_the_first_worker_writes(folder):
+    names = sorted(path.name for path in pathlib.Path(folder / "workers").iterdir())
+    assert names == sorted(
+        ["bert_config.json", "checkpoints", "metrics.jsonl", "train", "training_config.json",
+         "weights-0.npz", "weights-1.npz"]
+    )  # fmt: skip
+    assert len(losses(folder / "workers")) == 20

@@ -1,5 +1,8 @@
 """Any number of workers, any runner, killed or not: the same bytes."""
 
+import collections
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -12,8 +15,10 @@ import time
 
 import pytest
 
+from bert_tf.errors import InputError
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local
+from data_prep.runners import local, shards, stages
+from data_prep.runners.workers import WorkerKilledError, Workers
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
@@ -24,14 +29,22 @@ MANY_SEGMENTS = {
 }  # fmt: skip
 PROGRAM = """
 import sys
+from bert_tf.errors import InputError
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local, stages
+from data_prep.runners import local
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
-    stages.tokenizer({vocabulary!r}, True)
-    print("ready", flush=True)
+    read = local._read
+    def begin(*arguments):
+        print("ready", flush=True)
+        read(*arguments)
+    local._read = begin
     flags = {flags!r}
-    local.create(RecordsConfig({vocabulary!r}, **flags), {source!r}, [{output!r}], {workers})
+    try:
+        config = RecordsConfig({vocabulary!r}, **flags)
+        local.create(config, {source!r}, [{output!r}], int(sys.argv[1]))
+    except InputError as error:
+        sys.exit(str(error))
 """
 
 
@@ -63,17 +76,6 @@ def undisturbed(files, tmp_path):
     return contents(output.parent)
 
 
-def program(files, output, workers):
-    vocabulary, source = files
-    return PROGRAM.format(
-        flags=MANY_SEGMENTS,
-        vocabulary=vocabulary,
-        source=source,
-        output=str(output),
-        workers=workers,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 4])
 def test_any_number_of_workers(files, undisturbed, tmp_path, monkeypatch, workers):
@@ -84,10 +86,15 @@ def test_any_number_of_workers(files, undisturbed, tmp_path, monkeypatch, worker
     assert contents(output.parent) == undisturbed
 
 
-def test_beam(files, undisturbed, tmp_path):
+@pytest.fixture
+def beam():
     pytest.importorskip("apache_beam", reason="needs the [beam] extra")
     from data_prep.runners import beam
 
+    return beam
+
+
+def test_beam(files, undisturbed, tmp_path, beam):
     vocabulary, source = files
     output = tmp_path / "beam" / "a.tfrecord"
     config = RecordsConfig(vocabulary, **MANY_SEGMENTS)
@@ -97,28 +104,151 @@ def test_beam(files, undisturbed, tmp_path):
     assert beam.create(config, source, [str(output)], []) == {}
 
 
+def test_beam_goes_on_after_a_failure(files, undisturbed, tmp_path, monkeypatch, beam):
+    vocabulary, source = files
+    output = tmp_path / "beam" / "a.tfrecord"
+    arguments = RecordsConfig(vocabulary, **MANY_SEGMENTS), source, [str(output)], []
+    assemble, assembled = shards.assemble, []
+
+    def fails_in_the_third(parts, path, compression):
+        if len(assembled) == 2:
+            raise RuntimeError("a machine is lost")
+        assembled.append(path)
+        return assemble(parts, path, compression)
+
+    monkeypatch.setattr(shards, "assemble", fails_in_the_third)
+    with pytest.raises(RuntimeError, match="a machine is lost"):
+        beam.create(*arguments)
+    left = {path.name for path in (output.parent / ".a.parts").iterdir()}
+    assert sum(name.startswith("shard-") for name in left) == 2
+    assert not any(name.startswith("part-") for name in left)
+    assert not (output.parent / "a.COMPLETED").exists()
+    first = list(assembled)
+    assembled.clear()
+    monkeypatch.setattr(
+        shards, "assemble", lambda *each: (assembled.append(each[1]), assemble(*each))[1]
+    )
+    assert beam.create(*arguments)
+    assert len(assembled) == 2 and not set(assembled) & set(first)
+    assert contents(output.parent) == undisturbed
+
+
+def test_beam_touches_nothing_before_the_input_is_found_good(files, tmp_path, beam):
+    vocabulary, source = files
+    output = tmp_path / "beam" / "a.tfrecord"
+    config = RecordsConfig(vocabulary, dupe_factor=1)
+    local.create(config, source, [str(output)], 1)
+    before = contents(output.parent)
+    (tmp_path / "one.txt").write_text("waa wab\n")
+    arguments = config, str(tmp_path / "one.txt"), [str(output)], []
+    with pytest.raises(InputError, match="made with another input"):
+        beam.create(*arguments)
+    with pytest.raises(InputError, match="is one document"):
+        beam.create(*arguments, overwrite=True)
+    assert contents(output.parent) == before
+    with pytest.raises(InputError, match="is one document"):
+        beam.create(config, str(tmp_path / "one.txt"), [str(tmp_path / "new" / "a")], [])
+    assert not list((tmp_path / "new").iterdir())
+
+
+@pytest.mark.parametrize("runner", ["local", "beam"])
+def test_one_run_at_a_time(files, tmp_path, request, runner):
+    vocabulary, source = files
+    create, last = local.create, 1
+    if runner == "beam":
+        create, last = request.getfixturevalue("beam").create, []
+    (tmp_path / "out" / ".a.work").mkdir(parents=True)
+    with open(tmp_path / "out" / ".a.work" / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="Another process is writing"):
+            create(RecordsConfig(vocabulary), source, [str(tmp_path / "out/a.tfrecord")], last)
+    assert os.listdir(tmp_path / "out") == [".a.work"]
+
+
+def workers_of(process):
+    """Ids of the worker processes, by what they were started with."""
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [
+        int(child)
+        for child in children.split()
+        if b"spawn_main" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+
+
 @pytest.mark.slow
 def test_killed_at_any_moment(files, undisturbed, tmp_path):
+    vocabulary, source = files
     output = tmp_path / "killed" / "a.tfrecord"
     script = tmp_path / "run.py"
-    script.write_text(program(files, output, 1), encoding="utf-8")
-    rng, killed = random.Random(int(time.time())), 0
-    while killed < 10:
+    script.write_text(
+        PROGRAM.format(
+            flags=MANY_SEGMENTS, vocabulary=vocabulary, source=source, output=str(output)
+        ),
+        encoding="utf-8",
+    )
+    seed = int(time.time())
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    plan = [(1, "parent")] * 4 + [(2, "parent")] * 3 + [(2, "worker")] * 3
+    rng.shuffle(plan)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    while plan:
+        workers, victim = plan[-1]
         process = subprocess.Popen(
-            [sys.executable, str(script)], cwd=ROOT, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            [sys.executable, str(script), str(workers)], cwd=ROOT, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=environment,
         )  # fmt: skip
         # Imports take seconds, the work less than one: wait for the work to begin.
         assert process.stdout.readline() == b"ready\n"
         time.sleep(rng.random() * 0.6)
-        process.send_signal(signal.SIGKILL)
-        killed += process.wait() != 0
+        with contextlib.suppress(OSError, IndexError):
+            chosen = process.pid if victim == "parent" else rng.choice(workers_of(process))
+            os.kill(chosen, signal.SIGKILL)
+        _, said = process.communicate()
+        if process.returncode:
+            plan.pop()
+            assert process.returncode == (-signal.SIGKILL if victim == "parent" else 1), said
+            assert victim == "parent" or b"A worker process was killed" in said.splitlines()[-1]
         if (output.parent / "a.COMPLETED").exists():
             made = contents_of_files(output.parent)
             assert {name: made[name] for name in undisturbed} == undisturbed
             shutil.rmtree(output.parent)
-    subprocess.run([sys.executable, str(script)], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, str(script), "1"], cwd=ROOT, check=True, capture_output=True,
+        env=environment,
+    )  # fmt: skip
     assert contents(output.parent) == undisturbed
+
+
+def test_a_killed_worker_costs_no_tokenized_text(files, undisturbed, tmp_path, monkeypatch):
+    vocabulary, source = files
+    output = tmp_path / "killed" / "a.tfrecord"
+    arguments = RecordsConfig(vocabulary, **MANY_SEGMENTS), source, [str(output)], 1
+
+    def killed(*_):
+        raise WorkerKilledError("A worker process was killed.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "pair_segment", killed)
+        with pytest.raises(InputError, match="killed"):
+            local.create(*arguments)
+    folder = output.parent / ".a.work"
+    documents = {path: path.stat().st_mtime_ns for path in folder.glob("documents-*")}
+    assert documents
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "read_segment", killed)
+        local.create(*arguments)
+    assert contents(output.parent) == undisturbed
+
+
+def end_at_once():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_named():
+    with Workers(2) as workers, pytest.raises(WorkerKilledError, match=r"memory ran out .`dmesg`"):
+        list(workers.run(collections.deque([(end_at_once, ())] * 9)))
 
 
 def contents_of_files(folder):

@@ -1,0 +1,146 @@
+"""A disk that is full in any step: one line, nothing half made, and the same command goes on."""
+
+import errno
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_corpus import corpus, text_of, vocabulary_file
+
+from bert_tf.errors import InputError
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import local, outputs, shards, shuffling
+
+ROOT = pathlib.Path(__file__).parents[2]
+FLAGS = {
+    "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
+    "num_output_shards": 3,
+}  # fmt: skip
+# On a file system of its own, small at first and larger each time.
+ON_A_SMALL_DISK = """
+import json, os, subprocess, sys
+from bert_tf.errors import InputError
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import local
+vocabulary, source, folder, flags = json.loads(sys.argv[1])
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
+steps, size = [], 16
+while True:
+    try:
+        local.create(RecordsConfig(vocabulary, **flags), source, [folder + "/a.tfrecord"], 1)
+        break
+    except InputError as error:
+        names, cause = [], error
+        while cause is not None:
+            at = cause.__traceback__
+            while at is not None:
+                names.append(at.tb_frame.f_code.co_name)
+                at = at.tb_next
+            cause = cause.__cause__ or cause.__context__
+        visible = [name for name in os.listdir(folder) if name[0] != "."]
+        steps.append([str(error), names, visible])
+    size += 48
+    subprocess.run(["mount", "-o", f"remount,size={size}k", folder], check=True)
+contents = {name: open(f"{folder}/{name}", "rb").read().hex() for name in os.listdir(folder)}
+print(json.dumps([steps, contents]))
+"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text(text_of(corpus(150)), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def config(tmp_path):
+    return RecordsConfig(vocabulary_file(tmp_path), **FLAGS)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+
+@pytest.fixture
+def undisturbed(tmp_path, config, source):
+    local.create(config, source, [str(tmp_path / "undisturbed/a.tfrecord")], 1)
+    return contents(tmp_path / "undisturbed")
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def full_as_tensorflow_says(*_, **__):
+    raise tf.errors.ResourceExhaustedError(None, None, "/x/y; No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "error"),
+    [
+        (np, "savez", full),
+        (shuffling, "save_rows", full),
+        (shards, "write_records", full_as_tensorflow_says),
+        (shards, "assemble", full),
+        (shuffling, "write_small", full),
+        (outputs.files, "write_json", full),
+    ],
+)
+@pytest.mark.parametrize("successes", [0, 2])
+def test_a_step_that_fills_the_disk(
+    tmp_path, monkeypatch, config, source, undisturbed, module, name, error, successes
+):
+    real, calls = getattr(module, name), []
+
+    def limited(*args, **kwargs):
+        calls.append(name)
+        return (real if len(calls) <= successes else error)(*args, **kwargs)
+
+    output = tmp_path / "out/a.tfrecord"
+    with monkeypatch.context() as patched:
+        patched.setattr(module, name, limited)
+        if name == "write_json" and successes == 2:
+            local.create(config, source, [str(output)], 1)
+        else:
+            with pytest.raises(InputError, match=r"^The disk is full.*goes on where"):
+                local.create(config, source, [str(output)], 1)
+    for path, content in contents_of_files(output.parent).items():
+        assert content == undisturbed[path], f"{path} is half made"
+    local.create(config, source, [str(output)], 1)
+    assert contents(output.parent) == undisturbed
+
+
+def contents_of_files(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("[!.]*")}
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_again_and_again(tmp_path, config, source, undisturbed):
+    namespace = ["unshare", "--mount", "--map-root-user"]
+    (tmp_path / "small").mkdir()
+    probe = ["mount", "-t", "tmpfs", "none", str(tmp_path / "small")]
+    try:
+        possible = subprocess.run([*namespace, *probe], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        possible = False
+    if not possible:
+        pytest.skip("needs a user namespace to mount a small file system in")
+    arguments = json.dumps([config.vocab_file, source, str(tmp_path / "small"), FLAGS])
+    done = subprocess.run(
+        [*namespace, sys.executable, "-c", ON_A_SMALL_DISK, arguments],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    steps, made = json.loads(done.stdout.splitlines()[-1])
+    assert {name: bytes.fromhex(content) for name, content in made.items()} == undisturbed
+    reached = {name for _, names, _ in steps for name in names}
+    assert {"save_documents", "save_rows", "write_records", "assemble"} <= reached
+    for message, _, visible in steps:
+        assert "\n" not in message
+        assert "disk is full" in message or "No space left" in message, message
+        assert "a.COMPLETED" not in visible and set(visible) <= set(undisturbed)

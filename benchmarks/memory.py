@@ -1,0 +1,111 @@
+r"""Peak memory of a pretraining step, with and without recomputation.
+
+Each case runs in a process of its own: the model, its optimizer, and two steps (forward, backward,
+clipping, update) with dropout. The peak is the largest resident memory of that process.
+
+    python benchmarks/memory.py --size=base --length=512 --batches=4,16
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+from absl import flags
+
+from bert_tf import command_line
+from bert_tf.config import SIZES, BertConfig
+
+FLAGS = flags.FLAGS
+flags.DEFINE_enum("size", "base", list(SIZES), "Named size of the model, 30,522 words.")
+flags.DEFINE_integer("length", 512, "Tokens of an example.")
+flags.DEFINE_list("batches", ["4", "16"], "Examples in a step; each is a row of the table.")
+flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Dtype policy.")
+flags.DEFINE_bool("xla", False, "Compile forward and backward pass.")
+flags.DEFINE_string("worker", "", "Used by this program itself.")
+
+
+def peak_gib() -> float:
+    """The largest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def batch_of(batch: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:
+    """Random ids, 15 % of them predicted."""
+    rng = np.random.default_rng(0)
+    predictions = max(1, round(0.15 * length))
+    shape = (batch, predictions)
+    return {
+        "input_ids": rng.integers(0, vocab_size, (batch, length), np.int32),
+        "input_mask": np.ones((batch, length), np.int32),
+        "segment_ids": np.zeros((batch, length), np.int32),
+        "masked_lm_positions": rng.integers(0, length, shape, np.int32),
+        "masked_lm_ids": rng.integers(0, vocab_size, shape, np.int32),
+        "masked_lm_weights": np.ones(shape, np.float32),
+        "next_sentence_labels": rng.integers(0, 2, (batch, 1), np.int32),
+    }
+
+
+def measure(batch: int, recompute: bool) -> dict[str, float]:
+    """Peak memory in GiB before the first step and after the second, and seconds of the second."""
+    import keras
+    import tensorflow as tf
+
+    from bert_tf.modeling import BertPretrainer
+    from bert_tf.pretraining.objective import PretrainingObjective
+    from bert_tf.training.config import TrainingConfig
+    from bert_tf.training.optimizer import AdamWeightDecay
+    from bert_tf.training.step import Stepper
+
+    keras.config.set_dtype_policy(FLAGS.precision)
+    config = BertConfig.named(FLAGS.size, 30522)
+    objective = PretrainingObjective(BertPretrainer(config, seed=0, recompute=recompute))
+    training = TrainingConfig(
+        seed=0, global_batch_size=batch, num_train_steps=10, num_warmup_steps=0, learning_rate=1e-4
+    )
+    optimizer, strategy = AdamWeightDecay(objective.variables), tf.distribute.get_strategy()
+    stepper = Stepper(objective, optimizer, training, strategy, jit_compile=FLAGS.xla)
+    batches = tf.data.Dataset.from_tensors(batch_of(batch, FLAGS.length, config.vocab_size))
+    iterator = iter(batches.repeat())
+    before = peak_gib()
+    stepper.train(iterator, 0, 1)
+    start = time.perf_counter()
+    stepper.train(iterator, 1, 1)
+    return {"before": before, "peak": peak_gib(), "seconds": time.perf_counter() - start}
+
+
+def main() -> None:
+    """Measures each case and prints a table."""
+    if FLAGS.worker:
+        batch, recompute = json.loads(FLAGS.worker)
+        print("RESULT " + json.dumps(measure(batch, recompute)))
+        return
+    print("batch  recompute  before the step  peak       step")
+    for batch in map(int, FLAGS.batches):
+        for recompute in (False, True):
+            command = [sys.executable, *sys.argv, f"--worker={json.dumps([batch, recompute])}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            lines = [x for x in done.stdout.splitlines() if x.startswith("RESULT ")]
+            if not lines:
+                print(f"{batch:5}  {recompute!s:9}  no result: exit code {done.returncode}")
+                continue
+            found = json.loads(lines[0].removeprefix("RESULT "))
+            print(
+                f"{batch:5}  {recompute!s:9}  {found['before']:10.2f} GiB  {found['peak']:5.2f} GiB"
+                f"  {found['seconds']:5.1f} s",
+                flush=True,
+            )
+
+
+def run() -> None:
+    """The console script."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

@@ -14,12 +14,14 @@ TensorBoard events and metrics.jsonl, and with --do_eval=true eval_results.txt.
 """
 
 import dataclasses
+import os
+import sys
 
 from absl import flags
 
 from bert_tf import command_line
 from bert_tf.errors import InputError
-from bert_tf.pretraining import data
+from bert_tf.pretraining import damage, data
 from bert_tf.pretraining.objective import OBJECTIVES
 from bert_tf.pretraining.run import Records, Steps, pretrain
 from bert_tf.training.strategy import make_strategy
@@ -48,6 +50,10 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "shuffle_buffer_size", 10000, "Examples that the order of training is drawn from."
 )
+flags.DEFINE_bool(
+    "skip_bad_records", False, "Read all records first; of damaged files use copies, in "
+    "--output_dir, without the damaged records, or without the rest where a length is damaged.",
+)  # fmt: skip
 shared.define_model_flags(
     "Weights to start from: a checkpoint of google-research/bert, a Hugging Face folder, or "
     "a checkpoint folder of ours. Without it they are drawn at random."
@@ -68,9 +74,11 @@ def main() -> None:
         config = dataclasses.replace(config, attention="causal")
     shared.check_length(FLAGS.max_seq_length, config)
     tokenizer = shared.tokenizer(config) if shared.vocab_file() else None
+    train_files = data.record_files(FLAGS.input_file)
+    eval_files = data.record_files(FLAGS.eval_input_file or FLAGS.input_file)
     records = Records(
-        train_files=data.record_files(FLAGS.input_file),
-        eval_files=data.record_files(FLAGS.eval_input_file or FLAGS.input_file),
+        train_files=_readable(train_files),
+        eval_files=_readable(eval_files),
         max_seq_length=FLAGS.max_seq_length,
         max_predictions_per_seq=FLAGS.max_predictions_per_seq,
         eval_batch_size=FLAGS.eval_batch_size,
@@ -80,7 +88,7 @@ def main() -> None:
     sha256 = tokenizer.vocabulary_sha256 if tokenizer else None
     casing = tokenizer.do_lower_case if tokenizer else None
     settings = {
-        "records": data.fingerprint(records.train_files),
+        "records": data.fingerprint(train_files),
         "init_checkpoint": FLAGS.init_checkpoint,
         "objective": FLAGS.objective,
         "max_seq_length": FLAGS.max_seq_length,
@@ -90,9 +98,9 @@ def main() -> None:
         "do_lower_case": casing,
     }
     training = shared.training_config(FLAGS.num_train_steps, FLAGS.num_warmup_steps, settings)
-    used = [*records.train_files, *records.eval_files]
-    data.check_vocabulary(used, config.vocab_size, sha256, casing)
-    data.check_ids(used, config.vocab_size)
+    data.check_manifests(
+        [*train_files, *eval_files], config.vocab_size, sha256, casing, FLAGS.objective
+    )
     results = pretrain(
         Steps(FLAGS.do_train, FLAGS.do_eval, FLAGS.objective, FLAGS.overwrite),
         records,
@@ -106,6 +114,19 @@ def main() -> None:
     )
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
+
+
+def _readable(paths: list[str]) -> list[str]:
+    """The files, with --skip_bad_records copies of the damaged ones without what is damaged."""
+    if not FLAGS.skip_bad_records:
+        return paths
+    found = damage.salvage(paths, os.path.join(FLAGS.output_dir, "salvaged"))
+    print(
+        f"--skip_bad_records: {found.dropped_records} damaged records were dropped, and the rest "
+        f"of {found.dropped_rests} files.",
+        file=sys.stderr,
+    )
+    return found.paths
 
 
 def run() -> None:

@@ -22,6 +22,8 @@ _READ_BYTES = 1 << 20  # a remote store takes as long for a little as for a lot
 _RECORDS_IN_FILE = 1 << 40  # more than a file has
 _SCAN_AT_ONCE = 1024
 # TensorFlow's message repeats what it cannot parse, and Python may fail to read the message.
+# For the objective that records were made for, those that they lack something for.
+_LACKING = {"mlm": ("mlm_nsp",), "causal": ("mlm", "mlm_nsp"), "mlm_nsp": ()}
 _MISFITS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 # What a feature must stay below: the letter of the size, and where the user gives it.
 _BOUNDS = {
@@ -143,25 +145,27 @@ def explain_read_error(
     )
 
 
-def check_vocabulary(
+def check_manifests(
     paths: Sequence[str],
     vocab_size: int,
     vocabulary_sha256: str | None = None,
     do_lower_case: bool | None = None,
+    objective: str | None = None,
 ) -> None:
-    """Compares the manifests beside the records with the model and the vocabulary in use.
+    """Compares the manifests beside the records with what they are to be used for.
 
     Args:
         paths: Record files; files without a manifest (written by other programs) pass.
         vocab_size: Of the model.
         vocabulary_sha256: Of the vocabulary in use, or None where the run was given none.
         do_lower_case: Casing in use, or None where the run was given no vocabulary.
+        objective: What is trained, one of `objective.OBJECTIVES`, or None for any.
 
     Raises:
         InputError: The records were made with another vocabulary, a larger one, or another
-            casing.
+            casing, or lack the masks or the sentence pairs that the objective needs.
     """
-    for path in manifests(paths):
+    for path in _manifests_of(paths):
         manifest = read_json(path)
         size, sha256 = manifest.get("vocab_size"), manifest.get("vocabulary_sha256")
         if size is not None and size > vocab_size:
@@ -180,23 +184,12 @@ def check_vocabulary(
                 f"The records of {path} were made with do_lower_case={casing}, but "
                 f"--do_lower_case={do_lower_case} is in use. Give --do_lower_case={casing}."
             )
-
-
-def check_ids(paths: Sequence[str], vocab_size: int) -> None:
-    """Checks that the ids of the first record of each file are ids of the model.
-
-    Raises:
-        InputError: An id is not below `vocab_size`.
-    """
-    for path in paths:
-        found = tf.train.Example.FromString(_first_record(path)).features.feature
-        for name in ("input_ids", "input_word_ids", "masked_lm_ids"):
-            highest = max(found[name].int64_list.value, default=0) if name in found else 0
-            if highest >= vocab_size:
-                raise InputError(
-                    f"{path} holds the id {highest} in {name}, but the model's vocab_size is "
-                    f"{vocab_size}. Give the config the records were made for."
-                )
+        made_for = manifest.get("flags", {}).get("objective")
+        if objective in _LACKING.get(made_for, ()):
+            raise InputError(
+                f"The records of {path} were made with --objective={made_for} and lack what "
+                f"--objective={objective} predicts. Make them anew, or train the same objective."
+            )
 
 
 def fingerprint(paths: Sequence[str]) -> str:
@@ -210,6 +203,18 @@ def manifests(paths: Sequence[str]) -> list[str]:
     folders = dict.fromkeys(_folder(path) for path in paths)
     found = (tf.io.gfile.glob(f"{folder}/*.manifest.json") for folder in folders)
     return sorted(itertools.chain.from_iterable(found))
+
+
+def _manifests_of(paths: Sequence[str]) -> list[str]:
+    """The manifests that list one of the files, or that list none at all."""
+    shards = _shards(paths)
+    ours = {
+        shards[place][0]
+        for place in ((_folder(path), os.path.basename(path)) for path in paths)
+        if place in shards
+    }
+    silent = {*manifests(paths)} - {manifest for manifest, _ in shards.values()}
+    return sorted(ours | silent)
 
 
 def _folder(path: str) -> str:

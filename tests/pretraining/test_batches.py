@@ -67,20 +67,20 @@ def test_another_vocabulary_is_refused_with_both_values(tmp_path):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     manifest = {"vocab_size": 100, "vocabulary_sha256": "a" * 64}
     (tmp_path / "a.manifest.json").write_text(json.dumps(manifest))
-    data.check_vocabulary([path], 100, "a" * 64)
-    data.check_vocabulary([path], 100, None)
+    data.check_manifests([path], 100, "a" * 64)
+    data.check_manifests([path], 100, None)
     with pytest.raises(InputError, match=r"100 entries, but the model's vocab_size is 99"):
-        data.check_vocabulary([path], 99, None)
+        data.check_manifests([path], 99, None)
     with pytest.raises(InputError, match=r"SHA-256 aaaaaaaaaaaa, but --vocab_file has bbbb"):
-        data.check_vocabulary([path], 100, "b" * 64)
+        data.check_manifests([path], 100, "b" * 64)
 
 
 def test_another_casing_is_refused(tmp_path):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     (tmp_path / "a.manifest.json").write_text(json.dumps({"do_lower_case": False}))
-    data.check_vocabulary([path], 100, None, False)
+    data.check_manifests([path], 100, None, False)
     with pytest.raises(InputError, match=r"made with do_lower_case=False"):
-        data.check_vocabulary([path], 100, None, True)
+        data.check_manifests([path], 100, None, True)
 
 
 def test_ids_beyond_the_vocabulary_are_refused(tmp_path):

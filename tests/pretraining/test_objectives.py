@@ -1,0 +1,130 @@
+"""Losses of the objectives against a plain transcription, and their way through the mains."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_corpus
+from mains import assert_refused, run_mains
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertPretrainer
+from bert_tf.pretraining.objective import PretrainingObjective
+
+FIELDS = {
+    "vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "intermediate_size": 8, "max_position_embeddings": 6, "type_vocab_size": 2,
+}  # fmt: skip
+BATCH = {
+    "input_ids": np.array([[2, 5, 6, 3, 7, 3], [2, 8, 3, 9, 0, 0]], np.int32),
+    "input_mask": np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]], np.int32),
+    "segment_ids": np.array([[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 0, 0]], np.int32),
+    "masked_lm_positions": np.array([[1, 4, 0], [3, 0, 0]], np.int32),
+    "masked_lm_ids": np.array([[10, 5, 0], [4, 0, 0]], np.int32),
+    "masked_lm_weights": np.array([[1, 1, 0], [1, 0, 0]], np.float32),
+    "next_sentence_labels": np.array([[0], [1]], np.int32),
+}
+
+
+def log_probabilities(logits):
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def predictions(model, where):
+    """Mean loss and accuracy of predicting (row, position, id), by the model's plain logits."""
+    inputs = {name: BATCH[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    scores = log_probabilities(np.asarray(model(inputs)["masked_lm_logits"]))
+    losses = [-scores[row, position, token] for row, position, token in where]
+    right = [scores[row, position].argmax() == token for row, position, token in where]
+    return np.mean(losses), np.mean(right)
+
+
+def metrics(objective):
+    batch = {name: tf.constant(value) for name, value in BATCH.items()}
+    sums, counts = objective.sums(batch, training=False), objective.counts(batch)
+    found = objective.metrics(
+        {name: float(value) for name, value in sums.items()},
+        {name: float(value) for name, value in counts.items()},
+    )
+    np.testing.assert_allclose(float(objective.loss(sums, counts)), found["loss"], rtol=1e-6)
+    return found
+
+
+def test_without_next_sentence():
+    model = BertPretrainer(BertConfig(**FIELDS), next_sentence=False, seed=1)
+    found = metrics(PretrainingObjective(model, "mlm"))
+    loss, accuracy = predictions(model, [(0, 1, 10), (0, 4, 5), (1, 3, 4)])
+    np.testing.assert_allclose(found["masked_lm_loss"], loss, rtol=1e-5)
+    np.testing.assert_allclose(found["loss"], loss, rtol=1e-4)
+    assert found["masked_lm_accuracy"] == accuracy
+    assert set(found) == {"loss", "masked_lm_loss", "masked_lm_accuracy"}
+
+
+def test_left_to_right_predicts_every_next_token():
+    model = BertPretrainer(BertConfig(**FIELDS, attention="causal"), next_sentence=False, seed=1)
+    found = metrics(PretrainingObjective(model, "causal"))
+    following = [(0, 0, 5), (0, 1, 6), (0, 2, 3), (0, 3, 7), (0, 4, 3)]
+    loss, accuracy = predictions(model, [*following, (1, 0, 8), (1, 1, 3), (1, 2, 9)])
+    np.testing.assert_allclose(found["masked_lm_loss"], loss, rtol=1e-5)
+    assert found["masked_lm_accuracy"] == accuracy
+
+
+def test_left_to_right_needs_a_model_that_cannot_see_ahead():
+    with pytest.raises(InputError, match=r'whose attention is "causal"; .* "bidirectional"'):
+        PretrainingObjective(BertPretrainer(BertConfig(**FIELDS)), "causal")
+
+
+def test_the_ablations_through_the_mains(tmp_path):
+    """Text -> records -> pretraining -> fine-tuning, without next sentence and left to right."""
+    vocab = tiny_corpus.vocabulary_file(tmp_path)
+    (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(20)))
+    config = {**FIELDS, "vocab_size": len(tiny_corpus.VOCABULARY), "max_position_embeddings": 16}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "task").mkdir()
+    for split in ("train", "dev"):
+        lines = ["sentence\tlabel", *("waa wab\t1", "wac\t0") * 8]
+        (tmp_path / "task" / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+
+    def records(objective):
+        return "data_prep.create_pretraining_data", [
+            f"--input_file={tmp_path}/corpus.txt", f"--output_file={tmp_path}/{objective}.tfrecord",
+            f"--vocab_file={vocab}", "--max_seq_length=16", "--max_predictions_per_seq=3",
+            "--dupe_factor=1", f"--objective={objective}",
+        ]  # fmt: skip
+
+    def pretrain(objective, data):
+        return "run_scripts.run_pretraining", [
+            f"--input_file={tmp_path}/{data}.tfrecord", f"--output_dir={tmp_path}/{objective}",
+            f"--bert_config_file={tmp_path}/config.json", f"--vocab_file={vocab}",
+            "--max_seq_length=16", "--max_predictions_per_seq=3", "--do_train=true",
+            "--do_eval=true", "--num_train_steps=4", "--num_warmup_steps=1",
+            f"--objective={objective}", "--max_eval_steps=2",
+        ]  # fmt: skip
+
+    def finetune(objective):
+        return "run_scripts.run_classifier", [
+            "--task_name=sst-2", f"--data_dir={tmp_path}/task", "--do_train=true",
+            f"--init_checkpoint={tmp_path}/{objective}", "--max_seq_length=8",
+            f"--output_dir={tmp_path}/task-{objective}", "--train_batch_size=4",
+            "--num_train_epochs=1", "--do_eval=true", "--eval_steps=2", "--layer_decay=0.9", "--ema_decay=0.5",
+        ]  # fmt: skip
+
+    commands = [
+        records("mlm"), records("causal"), pretrain("mlm", "mlm"), pretrain("causal", "causal"),
+        finetune("mlm"), finetune("causal"),
+    ]  # fmt: skip
+    for command, result in zip(commands, run_mains(commands), strict=True):
+        assert result.code == 0, (command, result.err)
+    for objective, attention in (("mlm", "bidirectional"), ("causal", "causal")):
+        results = (tmp_path / objective / "eval_results.txt").read_text()
+        assert "masked_lm_accuracy" in results and "next_sentence" not in results
+        for folder in (objective, f"task-{objective}"):
+            kept = json.loads((tmp_path / folder / "bert_config.json").read_text())
+            assert kept.get("attention", "bidirectional") == attention
+        assert (tmp_path / f"task-{objective}" / "best" / "model.safetensors").exists()
+
+    (other,) = run_mains([pretrain("mlm_nsp", "causal")])
+    assert_refused(other, "made with --objective=causal", "what --objective=mlm_nsp predicts")

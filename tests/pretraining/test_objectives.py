@@ -109,7 +109,8 @@ def test_the_ablations_through_the_mains(tmp_path):
             "--task_name=sst-2", f"--data_dir={tmp_path}/task", "--do_train=true",
             f"--init_checkpoint={tmp_path}/{objective}", "--max_seq_length=8",
             f"--output_dir={tmp_path}/task-{objective}", "--train_batch_size=4",
-            "--num_train_epochs=1", "--do_eval=true", "--eval_steps=2", "--layer_decay=0.9", "--ema_decay=0.5",
+            "--num_train_epochs=1", "--do_eval=true", "--eval_steps=2", "--layer_decay=0.9",
+            "--ema_decay=0.5",
         ]  # fmt: skip
 
     commands = [

@@ -123,11 +123,18 @@ def test_the_program_writes_the_originals_form(encoder, expected, tmp_path):
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    texts = (tmp_path / "out.jsonl").read_text().splitlines()
+    lines = [json.loads(line) for line in texts]
+    assert texts == [json.dumps(line) for line in lines]
+    assert list(lines[0]) == ["linex_index", "features"]
+    assert list(lines[0]["features"][0]) == ["token", "layers"]
+    assert list(lines[0]["features"][0]["layers"][0]) == ["index", "values"]
     assert [line["linex_index"] for line in lines] == [0, 1, 2, 3]
     assert [entry["token"] for entry in lines[0]["features"]] == [VOCABULARY[i] for i in IDS[0]]
     for line, states in zip(lines, expected, strict=True):
         for layer, state in ((0, states[3]), (1, states[1])):
             found = [entry["layers"][layer] for entry in line["features"]]
             assert {vector["index"] for vector in found} == {(-1, -3)[layer]}
-            np.testing.assert_allclose([v["values"] for v in found], state, atol=2e-6 + 1e-5)
+            values = np.array([v["values"] for v in found])
+            np.testing.assert_array_equal(values, values.round(6))
+            np.testing.assert_allclose(values, state, atol=2e-6 + 1e-5)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import files
+from bert_tf.config import BertConfig
 from bert_tf.conversion import table
 from bert_tf.conversion.weights import Weights
 from bert_tf.errors import InputError
@@ -71,6 +72,16 @@ def _all_rows() -> Iterator[table.Row]:
     """Rows of every head: those that Hugging Face calls alike have different names here."""
     for architecture in table.CLASSIFIER_HEADS:
         yield from table.rows(architecture)
+
+
+def beyond_the_original(config: BertConfig) -> list[str]:
+    """What a config asks for that google-research/bert cannot compute, mostly without a word."""
+    beyond = {
+        "hidden_act": config.hidden_act not in ("gelu", "relu", "tanh", "linear"),
+        "attention": config.attention != "bidirectional",
+        "layer_norm_eps": config.layer_norm_eps != BertConfig.layer_norm_eps,
+    }
+    return [f"{name} {getattr(config, name)}" for name, is_beyond in beyond.items() if is_beyond]
 
 
 def write(folder: str, weights: Weights, arrays: Mapping[str, np.ndarray]) -> str:

@@ -94,15 +94,17 @@ def _from_hub(path: str) -> Weights:
 
 
 def _from_zip(path: str, slots: bool) -> Weights:
-    gfile = _gfile()
+    import tensorflow as tf
+
+    gfile = tf.io.gfile
     if not gfile.exists(path):
         raise InputError(f"There is no file {path}.")
     with tempfile.TemporaryDirectory() as folder:
         try:
             with gfile.GFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
                 archive.extractall(folder)
-        except zipfile.BadZipFile as error:
-            raise InputError(f"{path} is not a whole zip file: {error}.") from error
+        except (zipfile.BadZipFile, tf.errors.OpError, OSError) as error:
+            raise InputError(f"{path} cannot be unpacked as a zip file: {error}.") from error
         holding = [
             root
             for root, _, names in gfile.walk(folder)
@@ -110,7 +112,10 @@ def _from_zip(path: str, slots: bool) -> Weights:
         ]
         if len(holding) != 1:
             raise InputError(f"{path} must hold one checkpoint. Found: {len(holding)}.")
-        weights = _read(holding[0], slots)
+        try:
+            weights = _read(holding[0], slots)
+        except InputError as error:
+            raise InputError(str(error).replace(folder, path)) from error
     casing = released_casing(posixpath.basename(path)) if weights.do_lower_case is None else None
     return dataclasses.replace(
         weights, source=path, do_lower_case=casing if casing is not None else weights.do_lower_case

@@ -100,6 +100,9 @@ def convert(
     ]
     if report.missing:
         lines.append(f"The source has no {', '.join(report.missing)}.")
+    beyond = google.beyond_the_original(weights.config) if dialect == "google" else []
+    if beyond:
+        lines.append(f"google-research/bert itself computes another model: {', '.join(beyond)}.")
     if weights.unknown:
         lines.append(f"Left out, not weights of a BERT: {', '.join(weights.unknown)}.")
     return "\n".join(lines)

@@ -283,6 +283,17 @@ def test_released_sizes(size, vocab_size, encoder, both_heads):
     assert sum(counts.values()) == both_heads
 
 
+@pytest.mark.parametrize(
+    ("size", "millions"), [("tiny", 4.4), ("mini", 11.3), ("small", 29.1), ("medium", 41.7)]
+)
+def test_smaller_sizes(size, millions):
+    """Turc et al. 2019 (arXiv 1908.08962), which trained them: table 1."""
+    with tf.Graph().as_default():
+        model = modeling.BertPretrainer(BertConfig.named(size, 30522))
+        count = sum(int(np.prod(v.shape)) for v in variables_by_name(model).values())
+    assert round(count / 1e6, 1) == millions
+
+
 def test_attention_maps_are_probabilities_over_what_is_seen():
     model, inputs = build("encoder"), inputs_for("encoder")
     assert "attention_maps" not in model(inputs)

@@ -15,7 +15,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import assign, read_config, read_weights, write_weights
+from bert_tf.conversion import assign, convert, read_config, read_weights, write_weights
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, BertEncoder, BertPretrainer
 
@@ -313,6 +313,26 @@ def test_a_released_zip_says_its_casing(tmp_path, arrays, name, inner, casing):
     assert weights.do_lower_case is casing
     assert weights.vocabulary == ["[PAD]"]
     assert weights.arrays.keys() == arrays.keys()
+
+
+def test_an_error_in_a_zip_names_the_zip(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("model/config.json", "{")
+        archive.writestr("model/model.safetensors", "")
+    with pytest.raises(InputError, match=r"/x.zip/model/config.json is not JSON"):
+        read_weights(str(tmp_path / "x.zip"))
+    (tmp_path / "cut.zip").write_bytes(b"PK")
+    with pytest.raises(InputError, match=r"cut.zip cannot be unpacked as a zip file"):
+        read_weights(str(tmp_path / "cut.zip"))
+
+
+def test_what_the_original_cannot_compute_is_said(tmp_path):
+    source = folder(tmp_path / "theirs", is_decoder=True, layer_norm_eps=1e-5)
+    report = convert(source, str(tmp_path / "google"), "google")
+    said = "hidden_act gelu_exact, attention causal, layer_norm_eps 1e-05"
+    assert f"google-research/bert itself computes another model: {said}." in report
+    source = folder(tmp_path / "theirs", hidden_act="gelu_new")
+    assert "another model" not in convert(source, str(tmp_path / "google"), "google")
 
 
 def test_an_exported_model_is_refused(tmp_path):

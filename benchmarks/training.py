@@ -1,0 +1,358 @@
+r"""Tokens per second of pretraining, beside keras-hub and Hugging Face transformers.
+
+Each system trains in a fresh process of its own: forward, backward, clipping by the global norm,
+Adam with weight decay; dropout 0.1, float32 weights. The systems take turns, and the median of the
+turns counts, so that a busy machine slows all of them alike. The share of the peak is that of the
+fastest matrix products which the first system measured between its turns.
+
+keras-hub's BertMaskedLM (TensorFlow backend) predicts the masked tokens only: it has no
+next-sentence head. transformers' BertForPreTraining computes logits at every position; PyTorch
+runs it, in bfloat16 by autocast. Where a system can be compiled, both ways are measured.
+
+    pip install --target=/tmp/keras_hub --no-deps keras-hub kagglehub kagglesdk sentencepiece regex
+    pip install --target=/tmp/torch torch transformers
+    python benchmarks/training.py --keras_hub_path=/tmp/keras_hub --torch_path=/tmp/torch
+    python benchmarks/training.py --breakdown --shapes=small --precisions=bfloat16
+"""
+
+import collections
+import glob
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+from absl import flags
+
+from bert_tf import command_line
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+
+# Named size, examples a batch; each of 128 tokens, 20 of them predicted, vocabulary 30,522.
+SHAPES = {"small": ("small", 16), "base": ("base", 8), "tiny": ("tiny", 2)}
+LENGTH, PREDICTIONS, VOCABULARY = 128, 20, 30522
+DROPOUT = 0.1
+RATE, CLIP, DECAY = 1e-4, 1.0, 0.01
+
+FLAGS = flags.FLAGS
+flags.DEFINE_list("shapes", ["small", "base"], f"Of {', '.join(SHAPES)}.")
+flags.DEFINE_list("precisions", ["float32", "bfloat16"], "float32, bfloat16.")
+flags.DEFINE_list(
+    "systems",
+    ["bert-tf", "keras-hub", "keras-hub, XLA", "transformers", "transformers, compiled"],
+    "What to measure; also 'bert-tf, XLA'. Those not installed are left out.",
+)
+flags.DEFINE_integer("turns", 7, "Turns of each system.")
+flags.DEFINE_integer("steps", 5, "Steps in a turn.")
+flags.DEFINE_string("keras_hub_path", "", "Folder with keras-hub, if it is not installed.")
+flags.DEFINE_string("torch_path", "", "Folder with torch and transformers, likewise.")
+flags.DEFINE_bool("breakdown", False, "Say instead where the time of one of our steps goes.")
+flags.DEFINE_string("worker", "", "Used by this program itself.")
+
+
+def batch_of(shape):
+    """Random features of `features.PRETRAINING`, the same for all systems."""
+    draw = np.random.default_rng(0)
+    size = SHAPES[shape][1]
+    places = [np.sort(draw.permutation(LENGTH)[:PREDICTIONS]) for _ in range(size)]
+    ids = {
+        "input_ids": draw.integers(0, VOCABULARY, (size, LENGTH)),
+        "input_mask": np.ones((size, LENGTH)),
+        "segment_ids": np.arange(LENGTH)[None].repeat(size, 0) >= LENGTH // 2,
+        "masked_lm_positions": np.array(places),
+        "masked_lm_ids": draw.integers(0, VOCABULARY, (size, PREDICTIONS)),
+        "next_sentence_labels": draw.integers(0, 2, (size, 1)),
+    }
+    batch = {name: value.astype(np.int32) for name, value in ids.items()}
+    return batch | {"masked_lm_weights": np.ones((size, PREDICTIONS), np.float32)}
+
+
+def config_of(shape, dropout=DROPOUT):
+    """The architecture of a shape."""
+    changes = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    return BertConfig.named(SHAPES[shape][0], VOCABULARY, **changes)
+
+
+def make_ours(shape, precision, compiled, dropout=DROPOUT):
+    """Our engine: what runs N steps, and the parts that `--breakdown` times alone."""
+    import keras
+    import tensorflow as tf
+
+    from bert_tf.modeling import BertPretrainer
+    from bert_tf.pretraining.objective import PretrainingObjective
+    from bert_tf.training.config import TrainingConfig
+    from bert_tf.training.optimizer import make_optimizer
+    from bert_tf.training.step import Stepper
+
+    keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+    config = TrainingConfig(1, SHAPES[shape][1], 10**6, 0, RATE, precision=precision)
+    objective = PretrainingObjective(BertPretrainer(config_of(shape, dropout), seed=0))
+    optimizer = make_optimizer(objective.variables, config, {})
+    stepper = Stepper(objective, optimizer, config, tf.distribute.get_strategy(), compiled)
+    batches = iter(tf.data.Dataset.from_tensors(batch_of(shape)).repeat().prefetch(2))
+    done = [0]
+
+    def run(steps):
+        stepper.train(batches, done[0], steps)
+        done[0] += steps
+
+    return run, objective
+
+
+def make_keras_hub(shape, precision, compiled):
+    """keras-hub's model in Keras' own training loop."""
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    import keras
+    import keras_hub
+    import tensorflow as tf
+
+    keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+    config, batch = config_of(shape), batch_of(shape)
+    backbone = keras_hub.models.BertBackbone(
+        config.vocab_size, config.num_hidden_layers, config.num_attention_heads,
+        config.hidden_size, config.intermediate_size, dropout=DROPOUT,
+    )  # fmt: skip
+    model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
+    model.compile(
+        optimizer=keras.optimizers.AdamW(RATE, weight_decay=DECAY, global_clipnorm=CLIP),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=compiled,
+    )
+    inputs = {
+        "token_ids": batch["input_ids"],
+        "padding_mask": batch["input_mask"],
+        "segment_ids": batch["segment_ids"],
+        "mask_positions": batch["masked_lm_positions"],
+    }
+    data = tf.data.Dataset.from_tensors(
+        (inputs, batch["masked_lm_ids"], batch["masked_lm_weights"])
+    )
+    data = data.repeat().prefetch(2)
+    return lambda steps: model.fit(data, steps_per_epoch=steps, verbose=0)
+
+
+def make_transformers(shape, precision, compiled):
+    """Hugging Face's model in a plain PyTorch loop."""
+    import torch
+    import transformers
+
+    config, batch = config_of(shape), batch_of(shape)
+    names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+             "intermediate_size", "hidden_dropout_prob", "attention_probs_dropout_prob")  # fmt: skip
+    options = {name: getattr(config, name) for name in names}
+    model = transformers.BertForPreTraining(transformers.BertConfig(**options)).train()
+    optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY, fused=True)
+    labels = np.full(batch["input_ids"].shape, -100)
+    np.put_along_axis(labels, batch["masked_lm_positions"], batch["masked_lm_ids"], 1)
+    arrays = {
+        "input_ids": batch["input_ids"],
+        "attention_mask": batch["input_mask"],
+        "token_type_ids": batch["segment_ids"],
+        "labels": labels,
+        "next_sentence_label": batch["next_sentence_labels"][:, 0],
+    }
+    inputs = {name: torch.tensor(value, dtype=torch.int64) for name, value in arrays.items()}
+    call = torch.compile(model) if compiled else model
+
+    def run(steps):
+        for _ in range(steps):
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+                loss = call(**inputs).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    return run
+
+
+MAKERS = {
+    "bert-tf": lambda *of: make_ours(*of)[0],
+    "keras-hub": make_keras_hub,
+    "transformers": make_transformers,
+}
+
+
+def work(system, shape, precision):
+    """A worker: for each line it is given, a turn of steps; answers with seconds a step."""
+    name, _, compiled = system.partition(", ")
+    if name == "bert-tf":
+        from bert_tf.training.peak import matmul_flops_per_sec
+    run = MAKERS[name](shape, precision, bool(compiled))
+    run(2)
+    run(FLAGS.steps)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        start, cores = time.perf_counter(), time.process_time()
+        run(FLAGS.steps)
+        answer = {
+            "secs": (time.perf_counter() - start) / FLAGS.steps,
+            "core_secs": (time.process_time() - cores) / FLAGS.steps,
+        }
+        if name == "bert-tf":
+            answer["peak"] = matmul_flops_per_sec(precision)
+        print(json.dumps(answer), flush=True)
+
+
+class Worker:
+    """A system in a process of its own."""
+
+    def __init__(self, system, shape, precision):
+        paths = {"keras-hub": FLAGS.keras_hub_path, "transformers": FLAGS.torch_path}
+        folders = [paths.get(system.split(",")[0], ""), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
+        spec = json.dumps([system, shape, precision])
+        self._log = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, f"--worker={spec}", f"--steps={FLAGS.steps}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
+            env=environment,
+        )  # fmt: skip
+        self.turns = []
+        self.failure = "" if self._process.stdout.readline() == "ready\n" else self._last_words()
+
+    def _last_words(self):
+        self._process.wait()
+        self._log.seek(0)
+        return (self._log.read().strip().splitlines() or ["no message"])[-1][:200]
+
+    def turn(self):
+        """Runs a turn and keeps what it took."""
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        self.turns.append(json.loads(self._process.stdout.readline()))
+
+    def median(self, what):
+        """Of all turns."""
+        return statistics.median(turn[what] for turn in self.turns)
+
+    def end(self):
+        """Ends the process."""
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def compare(shape, precision):
+    """Prints the table of one shape and precision."""
+    from bert_tf.modeling import sizes  # brings TensorFlow, which PyTorch cannot be loaded beside
+
+    size, batch = SHAPES[shape]
+    workers = {}
+    for system in FLAGS.systems:
+        worker = Worker(system, shape, precision)
+        if worker.failure:
+            print(f"{system} is left out: {worker.failure}")
+        else:
+            workers[system] = worker
+    for _ in range(FLAGS.turns):
+        for worker in workers.values():
+            worker.turn()
+    for worker in workers.values():
+        worker.end()
+    flops = sizes.step_flops(BertConfig.named(size, VOCABULARY), batch, LENGTH, PREDICTIONS)
+    first = next(iter(workers.values()))
+    peak = first.median("peak") if "peak" in first.turns[0] else None
+    print(
+        f"\n{size}, batch {batch} x {LENGTH}, {precision}: {flops / 1e9:.0f} GFLOP a step; "
+        + (f"matrix products at {peak / 1e9:.0f} GFLOP/s" if peak else "")
+    )
+    print("| system | ms a step | core ms | tokens/s | share of the peak | bert-tf is |")
+    print("|---|---|---|---|---|---|")
+    for system, worker in workers.items():
+        secs = worker.median("secs")
+        share = f"{flops / secs / peak:.0%}" if peak and system.startswith("bert-tf") else ""
+        print(
+            f"| {system} | {secs * 1e3:.0f} | {worker.median('core_secs') * 1e3:.0f} "
+            f"| {batch * LENGTH / secs:,.0f} | {share} | {secs / first.median('secs'):.2f}x |",
+            flush=True,
+        )
+
+
+def breakdown(shape, precision):
+    """Prints where the milliseconds of one of our steps go."""
+    import tensorflow as tf
+
+    print(f"\n{shape}, {precision}: milliseconds, least of {FLAGS.turns} turns (wall, all cores)")
+    for dropout in (DROPOUT, 0.0):
+        run, objective = make_ours(shape, precision, False, dropout)
+        variables = [variable.value for variable in objective.variables.values()]
+        batch = {name: tf.constant(value) for name, value in batch_of(shape).items()}
+        counts, seed = objective.counts(batch), tf.constant([1, 2])
+
+        def forward(objective=objective, batch=batch, seed=seed, counts=counts):
+            return objective.loss(objective.sums(batch, training=True, seed=seed), counts)
+
+        def both(forward=forward, variables=variables):
+            with tf.GradientTape() as tape:
+                loss = forward()
+            return [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+
+        parts = {
+            "forward": least(tf.function(forward)),
+            "forward and backward": least(tf.function(both)),
+            "the whole step": least(lambda run=run: run(1)),
+        }
+        for name, (wall, cores) in parts.items():
+            print(f"  dropout {dropout}: {name:22} {wall * 1e3:6.0f} {cores * 1e3:6.0f}")
+        by_operation(run)
+
+
+def least(call):
+    """Least wall and core seconds of a call, the first ones not counted."""
+    call(), call()
+    found = []
+    for _ in range(FLAGS.turns):
+        start, cores = time.perf_counter(), time.process_time()
+        call()
+        found.append((time.perf_counter() - start, time.process_time() - cores))
+    return min(wall for wall, _ in found), min(cores for _, cores in found)
+
+
+def by_operation(run):
+    """Prints the operations that take most of a step, by TensorFlow's profiler."""
+    import tensorflow as tf
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    with tempfile.TemporaryDirectory() as folder:
+        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2)
+        tf.profiler.experimental.start(folder, options)
+        run(FLAGS.steps)
+        tf.profiler.experimental.stop()
+        (path,) = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)
+        space = xplane_pb2.XSpace.FromString(pathlib.Path(path).read_bytes())
+    totals, counts = collections.Counter(), collections.Counter()
+    for plane in space.planes:
+        for line in plane.lines:
+            for event in line.events:
+                name = plane.event_metadata[event.metadata_id].name
+                kind = name.rpartition(":")[2]
+                if ":" in name and kind.isidentifier():
+                    totals[kind] += event.duration_ps / 1e9
+                    counts[kind] += 1
+    print("  operation                        ms a step  times")
+    for kind, total in totals.most_common(25):
+        print(f"  {kind:30} {total / FLAGS.steps:10.1f} {counts[kind] / FLAGS.steps:6.0f}")
+
+
+def main():
+    """Compares or breaks down, as the flags say."""
+    unknown = {*FLAGS.shapes} - {*SHAPES}
+    if unknown:
+        raise InputError(f"Unknown shapes: {sorted(unknown)}. Give some of {sorted(SHAPES)}.")
+    if FLAGS.worker:
+        work(*json.loads(FLAGS.worker))
+        return
+    for shape in FLAGS.shapes:
+        for precision in FLAGS.precisions:
+            (breakdown if FLAGS.breakdown else compare)(shape, precision)
+
+
+if __name__ == "__main__":
+    command_line.run(main)

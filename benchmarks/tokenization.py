@@ -5,8 +5,13 @@ batches, and the median of the turns counts, so that a busy machine slows all of
 `differ` is the share of lines whose ids are not the released ones, by the plain Python rules of
 tests/reference/tokenizer.py.
 
-    python benchmarks/tokenization.py --data=shared/data
-    python benchmarks/tokenization.py --data=shared/data --vocabulary_megabytes=100
+    python benchmarks/tokenization.py --data=data --multilingual=django-5.2.19-py3-none-any.whl
+    python benchmarks/tokenization.py --data=data --vocabulary_megabytes=100
+
+The text in many languages is a file of one's own, or the message catalogues of a wheel, such as
+Django's, which is in 99 languages (4 MB):
+
+    pip download --no-deps django==5.2.19
 """
 
 import collections
@@ -14,8 +19,10 @@ import os
 import pathlib
 import random
 import statistics
+import struct
 import sys
 import time
+import zipfile
 
 os.environ["RAYON_NUM_THREADS"] = "1"  # of `tokenizers`
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -37,6 +44,7 @@ _LINES_A_BATCH = 1000
 _REFERENCE_LINES = 5000
 
 flags.DEFINE_string("data", None, "Folder with corpora/ and vocab/.", required=True)
+flags.DEFINE_string("multilingual", None, "Text in many languages: a text file or a wheel.")
 flags.DEFINE_integer("turns", 5, "Turns of each system.")
 flags.DEFINE_integer("megabytes", 8, "Text to tokenize, from the start of a file.")
 flags.DEFINE_integer("vocabulary_megabytes", 0, "Text to learn a vocabulary from, instead.")
@@ -107,33 +115,43 @@ def measure(title, lines, tokens, do_lower_case, turns):
         print(f"  {name:18} {rate:7.2f} MB/s  bert-tf is {ratio:6.2f}x   differ {differ[name]:.3%}")
 
 
-def multilingual_lines(tokens, size):
-    """Lines of words drawn from the multilingual vocabulary, which holds 104 languages."""
-    draw = random.Random(0)
-    starts = [token for token in tokens if not token.startswith(("##", "["))]
-    ends = [token[2:] for token in tokens if token.startswith("##")]
-    lines, total = [], 0
-    while total < size:
-        words = (
-            draw.choice(starts) + (draw.choice(ends) if draw.random() < 0.3 else "")
-            for _ in range(20)
-        )
-        lines.append(" ".join(words).encode())
-        total += len(lines[-1])
+def multilingual_lines(path):
+    """The lines of a text file, or of the message catalogues in a wheel."""
+    if not path.endswith(".whl"):
+        return pathlib.Path(path).read_bytes().split(b"\n")
+    lines = []
+    with zipfile.ZipFile(path) as wheel:
+        for name in sorted(wheel.namelist()):
+            if name.endswith(".mo"):
+                lines += translated(wheel.read(name))
+    random.Random(0).shuffle(lines)
     return lines
 
 
-def tokenization(data, megabytes, turns):
-    """The speed tables: English with three casings and vocabularies, and many languages."""
+def translated(catalogue):
+    """The translated lines of a .mo file.
+
+    Source: GNU gettext manual, "The Format of GNU MO Files".
+    """
+    _, count, _, table = struct.unpack_from("<4I", catalogue, 4)
+    lines = []
+    for index in range(1, count):  # 0 is the header
+        length, at = struct.unpack_from("<2I", catalogue, table + 8 * index)
+        lines += catalogue[at : at + length].replace(b"\0", b"\n").split(b"\n")
+    return [line for line in lines if line]
+
+
+def tokenization(data, megabytes, turns, multilingual):
+    """The speed tables: English with both casings, and many languages."""
     text = (data / "corpora/books.txt").read_bytes()[: megabytes * 1_000_000]
-    lines = text.split(b"\n")
     for name, do_lower_case in (("uncased", True), ("cased", False)):
         tokens = load_vocabulary(str(data / f"vocab/bert-base-{name}-vocab.txt"))
-        measure(f"books.txt, {name}", lines, tokens, do_lower_case, turns)
-    tokens = load_vocabulary(str(data / "vocab/bert-base-multilingual-cased-vocab.txt"))
-    many = multilingual_lines(tokens, len(text) // 2)
-    measure("many languages, cased", many, tokens, False, turns)
-    measure("many languages, uncased", many, tokens, True, turns)
+        measure(f"books.txt, {name}", text.split(b"\n"), tokens, do_lower_case, turns)
+    if multilingual:
+        lines = multilingual_lines(multilingual)
+        tokens = load_vocabulary(str(data / "vocab/bert-base-multilingual-cased-vocab.txt"))
+        measure("many languages, cased", lines, tokens, False, turns)
+        measure("many languages, uncased", lines, tokens, True, turns)
 
 
 def learn_ours(path, size):
@@ -196,7 +214,7 @@ def main():
     if values.vocabulary_megabytes:
         learning(data, values.vocabulary_megabytes, values.vocab_size)
     else:
-        tokenization(data, values.megabytes, values.turns)
+        tokenization(data, values.megabytes, values.turns, values.multilingual)
 
 
 if __name__ == "__main__":

@@ -66,13 +66,14 @@ class BasicTokenizer(tf.Module):
         return self._normalize(self.special_tokens.marked(texts) if self.special_tokens else texts)
 
     def _normalize(self, texts: Any) -> Any:
-        rare_rows = tf.where(self._has_rare_cases(texts))
+        found = self._has_rare_cases(texts)
 
         def rewritten() -> Any:
+            rare_rows = tf.where(found)
             prepared = rare.prepare(tf.gather_nd(texts, rare_rows), self.do_lower_case)
             return tf.tensor_scatter_nd_update(texts, rare_rows, prepared)
 
-        texts = tf.cond(tf.size(rare_rows) > 0, rewritten, lambda: texts)
+        texts = tf.cond(tf.reduce_any(found), rewritten, lambda: texts)
         return self.normalize_characters(texts)
 
     def normalize_with_offsets(self, texts: Any) -> tuple[Any, Any]:

@@ -56,11 +56,9 @@ class WordPiece(tf.Module):
             Three ragged tensors [N, None]: ids int32, starts and ends int64.
         """
         ids, starts, ends = self._run(texts, self._model)
-        too_long = (ids.values == self._unk_id) & (ends.values - starts.values > MAX_CHARACTERS)
         flat = (ids.values, starts.values, ends.values, ids.row_splits)
-        *values, splits = tf.cond(
-            tf.reduce_any(too_long), lambda: self._look_again(texts, *flat), lambda: flat
-        )
+        too_long = tf.reduce_max(ends.values - starts.values) > MAX_CHARACTERS
+        *values, splits = tf.cond(too_long, lambda: self._look_again(texts, *flat), lambda: flat)
         ids, starts, ends = (
             tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values
         )

@@ -11,6 +11,7 @@ Imports numpy only. Letters: B batch, S sequence length, P predictions per seque
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ _SEQUENCES_A_DOCUMENT = 256
 _TOKENS_A_WORD = 8
 # Below, two records may well be equal by chance.
 _LONG = 32
+_SAMPLE_SIZE = 1 << 20
 _EQUAL_SHARE = 0.001
 
 
@@ -63,7 +65,10 @@ class Tally:
         self.replacements: np.ndarray = np.zeros(vocabulary.size, np.int64)
         self.positions: np.ndarray = np.zeros(config.max_seq_length, np.int64)
         self.expected_positions = np.zeros(config.max_seq_length)
-        self._hashes: list[np.ndarray] = [np.zeros(0, np.uint64)]
+        # Of sequences as they were before masking, and of whole records.
+        self._sequences: np.ndarray = np.zeros(0, np.uint64)
+        self._records: np.ndarray = np.zeros(0, np.uint64)
+        self._most = 2**64 - 1
 
     @property
     def exact(self) -> bool:
@@ -72,7 +77,7 @@ class Tally:
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
         """Counts records that break no rule (`auditing.violations`)."""
-        self.stats += stats.measure(columns, self.vocabulary.mask_id)
+        self.stats += stats.measure(columns, self.vocabulary.mask_id, sampled=0.0)
         real, at = columns["masked_lm_weights"] > 0, columns["masked_lm_positions"]
         labels = columns["masked_lm_ids"]
         lengths, found = columns["input_mask"].sum(axis=1), real.sum(axis=1)
@@ -87,9 +92,19 @@ class Tally:
         self.labels += np.bincount(labels[real], minlength=size)
         self.replacements += np.bincount(now[replaced], minlength=size)
         self._add_positions(columns, found)
-        long = lengths >= _LONG
-        every = np.concatenate([columns["input_ids"], at, labels], axis=1)[long]
-        self._hashes.append(stats.hashes(every))
+        every = np.concatenate([columns["input_ids"], at, labels], axis=1)
+        self._add_hashes(
+            stats.hashes(stats.unmasked(columns)), stats.hashes(every[lengths >= _LONG])
+        )
+
+    def _add_hashes(self, sequences: np.ndarray, records: np.ndarray) -> None:
+        """Keeps so many that equal ones are kept together: those below a bound, ever lower."""
+        self._sequences = np.append(self._sequences, sequences[sequences <= self._most])
+        self._records = np.append(self._records, records[records <= self._most])
+        while len(self._sequences) > _SAMPLE_SIZE:
+            self._most //= 2
+            self._sequences = self._sequences[self._sequences <= self._most]
+            self._records = self._records[self._records <= self._most]
 
     def _add_positions(self, columns: Mapping[str, np.ndarray], found: np.ndarray) -> None:
         whole = stats.unmasked(columns)
@@ -99,6 +114,10 @@ class Tally:
         self.expected_positions += share @ ordinary
         at = columns["masked_lm_positions"][columns["masked_lm_weights"] > 0]
         self.positions += np.bincount(at, minlength=len(self.positions))
+
+    def report(self) -> dict[str, Any]:
+        """What the records hold, as `stats.Stats.report`."""
+        return dataclasses.replace(self.stats, sample=self._sequences).report()
 
     def figures(self) -> Iterator[Figure]:
         """Each figure beside what is expected of it."""
@@ -186,7 +205,7 @@ class Tally:
         )
 
     def _equal(self) -> Figure:
-        every = np.concatenate(self._hashes)
+        every = self._records
         count = len(every) - len(np.unique(every))
         return Figure(
             f"records of {_LONG} tokens and more that equal another, masks too",

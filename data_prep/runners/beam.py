@@ -230,10 +230,9 @@ def _path(job: Job, kind: str, split: str, number: int) -> str:
 def _made(job: Job) -> Made:
     """The shards that an earlier run of the same job made; what others left is removed."""
     _remove_parts(job)
-    path = f"{job.parts_folder}/{outputs.IDENTITY}"
-    if not shards.size(path) or files.read_text(path) != job.identity:
+    if not outputs.is_ours(job, job.parts_folder):
         files.remove(job.parts_folder)
-        files.write_text(path, job.identity)
+        files.write_text(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
     found = {}
     for split, names in job.shards.items():
         for number, name in enumerate(names):

@@ -58,7 +58,7 @@ def _audit(
 
 
 def _report(findings: auditing.Findings, tally: expectations.Tally) -> bool:
-    report = tally.stats.report()
+    report = tally.report()
     print(stats.text(report))
     for line in findings.lines():
         print(f"  BROKEN: {line}")

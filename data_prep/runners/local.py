@@ -62,7 +62,7 @@ def create(
             outputs.prepare, config, input_file, tuple(output_files), overwrite
         )
         if complete:
-            if outputs.is_ours(job):
+            if outputs.is_ours(job, job.work_folder):
                 shutil.rmtree(job.work_folder, ignore_errors=True)
             return {}
         work = Work(job.config, job.work_folder, reading.sizes(job.config, job.segments))

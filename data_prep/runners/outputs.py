@@ -209,7 +209,9 @@ def _check_nothing_in_the_way(job: Job) -> None:
 
     found = [name for name in [*job.names, job.base + ".manifest.json"] if gfile.exists(name)]
     manifest = _manifest(job)
-    ours = manifest.get("fingerprint") == job.fingerprint or is_ours(job)
+    ours = manifest.get("fingerprint") == job.fingerprint or any(
+        is_ours(job, folder) for folder in (job.work_folder, job.parts_folder)
+    )
     if found and not ours:
         raise InputError(
             f"{found[0]} exists and was made with {_difference(job, manifest)}. Give another "
@@ -232,15 +234,13 @@ def _difference(job: Job, manifest: Mapping[str, Any]) -> str:
     return "another input" if content[0] != content[1] else "another vocabulary or version"
 
 
-def is_ours(job: Job) -> bool:
-    """Whether a run that was to make the same left its intermediate files."""
-    for folder in (job.work_folder, job.parts_folder):
-        path = f"{folder}/{IDENTITY}"
-        if shards.size(path):
-            with shards.opened(path, "rb") as file:
-                if file.read() == job.identity.encode():
-                    return True
-    return False
+def is_ours(job: Job, folder: str) -> bool:
+    """Whether a run that was to make the same left its intermediate files in this folder."""
+    path = f"{folder}/{IDENTITY}"
+    if not shards.size(path):
+        return False
+    with shards.opened(path, "rb") as file:
+        return bool(file.read() == job.identity.encode())
 
 
 def make_folders(job: Job) -> None:

@@ -54,7 +54,7 @@ def opened(job: Job) -> Iterator[None]:
 def _prepare(job: Job) -> None:
     """Empties the folder, if it is not for this job, of all but the lock."""
     _remove_leftovers(job)
-    if not outputs.is_ours(job):
+    if not outputs.is_ours(job, job.work_folder):
         for entry in os.scandir(job.work_folder):
             if entry.name != "lock":
                 os.remove(entry.path)

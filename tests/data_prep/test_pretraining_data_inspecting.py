@@ -161,6 +161,17 @@ def test_too_few_short_sequences_are_not_as_expected(
     assert audit(path, short_seq_prob=0.0).good
 
 
+def test_equal_records_are_found_in_a_sample_too(
+    tmp_path, audit, monkeypatch, of_the_released_program
+):
+    monkeypatch.setattr(expectations, "_SAMPLE_SIZE", 500)
+    good = of_the_released_program
+    once = write(tmp_path / "a", [example(64, 10, each) for each in good])
+    assert audit(once).good
+    again = write(tmp_path / "b", [example(64, 10, each) for each in good + good[:200]])
+    assert audit(again).unexpected == {EQUAL}
+
+
 def test_both_roundings_are_known(tmp_path, audit, of_the_released_program):
     up = []
     for seed, each in enumerate(of_the_released_program):

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -149,6 +150,28 @@ def test_beam_touches_nothing_before_the_input_is_found_good(files, tmp_path, be
     with pytest.raises(InputError, match="is one document"):
         beam.create(config, str(tmp_path / "one.txt"), [str(tmp_path / "new" / "a")], [])
     assert not list((tmp_path / "new").iterdir())
+
+
+def test_what_another_job_left_is_not_taken_for_ones_own(files, undisturbed, tmp_path, monkeypatch):
+    vocabulary, source = files
+    output = tmp_path / "out" / "a.tfrecord"
+    config = RecordsConfig(vocabulary, **MANY_SEGMENTS)
+
+    def killed(*_):
+        raise WorkerKilledError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "mask_part", killed)
+        for each in (config, dataclasses.replace(config, random_seed=1)):
+            with pytest.raises(InputError, match="killed"):
+                local.create(each, source, [str(output)], 1)
+            # As Beam leaves it.
+            (output.parent / ".a.parts").mkdir(exist_ok=True)
+            if each is config:
+                identity = (output.parent / ".a.work/identity").read_bytes()
+                (output.parent / ".a.parts/identity").write_bytes(identity)
+    local.create(config, source, [str(output)], 1)
+    assert contents_of_files(output.parent) == undisturbed
 
 
 @pytest.mark.parametrize("runner", ["local", "beam"])

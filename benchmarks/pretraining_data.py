@@ -5,10 +5,13 @@
       --input_file=books.txt --vocab_file=vocab.txt --dupe_factor=5
 
 Both get the same text, vocabulary and flags. Prints, for each, seconds, seconds of all cores,
-examples a second with and without start-up (the time of the same command on a few lines), text a
-second, and the largest memory of all its processes (proportional set size); then the ratios. Ours
-also prints the memory above that of as many processes that only import TensorFlow. Without --peer
-ours runs alone; --repeat gives it the text several times, to see that memory does not grow.
+examples a second with start-up and sustained, text a second, and the largest memory of all its
+processes (proportional set size); then the ratios. Sustained is what further text costs: the
+difference to a smaller run of the same command, for the peer on a few lines; for ours, which starts
+fewer processes for a few lines, the difference between the text --sustained times and once. Ours
+also prints the memory above that of as many processes that only import TensorFlow, and the largest
+size of its intermediate files. Without --peer ours runs alone; --repeat gives it the text several
+times, to see that memory does not grow.
 """
 
 import os
@@ -29,6 +32,7 @@ flags.DEFINE_string("vocab_file", None, "Vocabulary.", required=True)
 flags.DEFINE_integer("dupe_factor", 5, "Passes.")
 flags.DEFINE_integer("num_workers", os.cpu_count(), "Processes of ours.")
 flags.DEFINE_integer("repeat", 1, "Copies of the text, as files of their own.")
+flags.DEFINE_integer("sustained", 4, "Copies of the text in the larger run of ours; 0: none.")
 
 ROOT = pathlib.Path(__file__).parents[1]
 # The peer imports these but needs nothing of them for plain WordPiece.
@@ -71,9 +75,9 @@ def memory_bytes(root: int) -> int:
     return total
 
 
-def timed(command: list[str]) -> tuple[float, float, int]:
-    """Seconds, seconds of all cores, and the largest memory in bytes."""
-    peak = 0
+def timed(command: list[str], folder: pathlib.Path) -> tuple[float, float, int, int]:
+    """Seconds, seconds of all cores, largest memory and largest intermediate files in bytes."""
+    peak = disk = 0
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -81,9 +85,10 @@ def timed(command: list[str]) -> tuple[float, float, int]:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
 
         def watch() -> None:
-            nonlocal peak
+            nonlocal peak, disk
             while process.poll() is None:
                 peak = max(peak, memory_bytes(process.pid))
+                disk = max(disk, folder_bytes(folder))
                 time.sleep(0.5)
 
         watcher = threading.Thread(target=watch)
@@ -96,7 +101,7 @@ def timed(command: list[str]) -> tuple[float, float, int]:
             sys.exit(log.read().decode()[-3000:])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return secs, cpu, peak
+    return secs, cpu, peak, disk
 
 
 def import_memory_bytes(processes_: int) -> int:
@@ -110,7 +115,7 @@ def import_memory_bytes(processes_: int) -> int:
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(program)
         file.flush()
-        return timed([sys.executable, file.name])[2]
+        return timed([sys.executable, file.name], pathlib.Path(file.name).parent / "none")[2]
 
 
 def count(path: pathlib.Path) -> int:
@@ -119,58 +124,77 @@ def count(path: pathlib.Path) -> int:
     return sum(len(batch) for batch in tf.data.TFRecordDataset(str(path)).batch(4096))
 
 
-def measure(name: str, command: list[str], inputs: str, tiny: str, folder: pathlib.Path) -> dict:
-    """Runs a program on a few lines and on the text."""
+def folder_bytes(folder: pathlib.Path) -> int:
+    total = 0
+    for path in folder.rglob(".*.work/*"):
+        try:
+            total += path.stat().st_size
+        except OSError:
+            continue
+    return total
+
+
+def measure(name: str, command: list[str], inputs: list[str], folder: pathlib.Path) -> dict:
+    """Runs a program on a text, and takes what it made away."""
     values = flags.FLAGS
     common = [f"--vocab_file={values.vocab_file}", f"--dupe_factor={values.dupe_factor}"]
-    start_up, _, _ = timed([*command, *common, f"--input_file={tiny}", f"--output_file={folder}/t"])
-    output = folder / f"{name}.tfrecord"
-    secs, cpu, peak = timed(
-        [*command, *common, f"--input_file={inputs}", f"--output_file={output}"]
+    output = folder / "records.tfrecord"
+    secs, cpu, peak, disk = timed(
+        [*command, *common, f"--input_file={','.join(inputs)}", f"--output_file={output}"], folder
     )
-    size = sum(os.path.getsize(path) for path in inputs.split(","))
     examples = count(output)
-    shutil.rmtree(folder)
-    folder.mkdir()
     found = {
         "secs": secs,
         "cpu_secs": cpu,
-        "start_up_secs": start_up,
         "examples": examples,
         "examples_per_sec": examples / secs,
-        "sustained_examples_per_sec": examples / max(secs - start_up, 1e-9),
-        "text_mb_per_sec": size / 1e6 / secs,
+        "text_mb_per_sec": sum(map(os.path.getsize, inputs)) / 1e6 / secs,
         "peak_memory_mb": peak / 1e6,
+        "intermediate_mb": disk / 1e6,
+        "records_mb": output.stat().st_size / 1e6,
     }
+    shutil.rmtree(folder)
+    folder.mkdir()
     print(name, *(f"{key}={value:,.1f}" for key, value in found.items()), sep="\n  ", flush=True)
     return found
+
+
+def sustained(larger: dict, smaller: dict) -> float:
+    """Examples a second that further text makes."""
+    return (larger["examples"] - smaller["examples"]) / (larger["secs"] - smaller["secs"])
 
 
 def main(_: list[str]) -> None:
     values = flags.FLAGS
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as name:
-        text = pathlib.Path(name) / "text"
-        folder = pathlib.Path(name) / "out"
+        text, folder = pathlib.Path(name) / "text", pathlib.Path(name) / "out"
         text.mkdir()
         folder.mkdir()
-        for copy in range(values.repeat):
+        for copy in range(values.repeat * max(values.sustained, 1)):
             shutil.copy(values.input_file, text / f"{copy:04d}.txt")
-        inputs = ",".join(map(str, sorted(text.iterdir())))
+        inputs = sorted(map(str, text.iterdir()))
         tiny = pathlib.Path(name) / "tiny.txt"
         tiny.write_text("One sentence.\nAnother one.\n\nA document.\nIts end.\n", encoding="utf-8")
         main_file = str(ROOT / "data_prep/create_pretraining_data.py")
         command = [sys.executable, main_file, f"--num_workers={values.num_workers}"]
-        ours = measure("ours", command, inputs, str(tiny), folder)
+        ours = measure("ours", command, inputs[: values.repeat], folder)
         above = ours["peak_memory_mb"] - import_memory_bytes(values.num_workers) / 1e6
         print(f"ours, memory above importing TensorFlow {values.num_workers} times: {above:.0f} MB")
+        rate = 0.0
+        if values.sustained > 1:
+            rate = sustained(measure("ours, more text", command, inputs, folder), ours)
+            print(f"ours, sustained examples a second: {rate:,.0f}")
         if not values.peer:
             return
         program = [sys.executable, "-c", PEER.format(folder=values.peer)]
-        peer = measure("peer", program, inputs, str(tiny), folder)
+        few = measure("peer, a few lines", program, [str(tiny)], folder)
+        peer = measure("peer", program, inputs[: values.repeat], folder)
+        print(f"peer, sustained examples a second: {sustained(peer, few):,.0f}")
         for key in ("secs", "cpu_secs", "peak_memory_mb"):
             print(f"peer / ours, {key}: {peer[key] / ours[key]:.1f}")
-        for key in ("examples_per_sec", "sustained_examples_per_sec"):
-            print(f"ours / peer, {key}: {ours[key] / peer[key]:.1f}")
+        ratio = ours["examples_per_sec"] / peer["examples_per_sec"]
+        print(f"ours / peer, examples_per_sec: {ratio:.1f}")
+        print(f"ours / peer, sustained: {rate / sustained(peer, few):.1f}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf import files
@@ -103,6 +103,7 @@ def prepare(
     fingerprint = config.fingerprint(vocabulary.sha256, inputs)
     base = shards.stem(output_files[0])
     job = Job(config, base, fingerprint, tuple(inputs), (), names)
+    _check_places(job, paths)
     if _is_complete(job):
         return job, True
     if not overwrite:
@@ -111,6 +112,21 @@ def prepare(
     if not segments:
         raise InputError(f"There is no text in {job.input_names}.")
     return dataclasses.replace(job, segments=tuple(segments)), False
+
+
+def _check_places(job: Job, paths: Sequence[str]) -> None:
+    """Checks that each shard can be a file, and none is an input."""
+    from tensorflow.io import gfile
+
+    inputs = set(map(_place, paths))
+    for name in job.names:
+        if not os.path.basename(name) or gfile.isdir(name):
+            raise InputError(
+                f"output_file {name} is a folder; give a file in it, such as "
+                f"{name.rstrip('/')}/train.tfrecord."
+            )
+        if _place(name) in inputs:
+            raise InputError(f"output_file {name} is an input too; give another name.")
 
 
 def check_enough(job: Job, split: str, count: int) -> None:

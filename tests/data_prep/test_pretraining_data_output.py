@@ -184,3 +184,19 @@ def test_a_file_that_is_somebody_elses_by_now_is_not_removed(tmp_path, vocab_fil
     local.create(RecordsConfig(vocab_file), str(tmp_path / "corpus.txt"), output, 1, overwrite=True)
     assert other.read_bytes() == b"mine"
     assert not (tmp_path / "out/data-00001-of-00002.tfrecord").exists()
+
+
+def test_an_output_that_is_a_folder_or_an_input_is_refused(tmp_path, vocab_file):
+    source = tmp_path / "corpus.txt"
+    source.write_text(text_of(corpus(5)))
+    before = source.read_bytes()
+    config = RecordsConfig(vocab_file)
+    for output, words in (
+        (f"{tmp_path}", "is a folder.*train.tfrecord"),
+        (f"{tmp_path}/new/", "is a folder"),
+        (f"{tmp_path}/../{tmp_path.name}/corpus.txt", "is an input too"),
+    ):
+        with pytest.raises(InputError, match=words):
+            local.create(config, str(source), [output], 1, overwrite=True)
+    assert source.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["corpus.txt", "vocab.txt"]

@@ -20,7 +20,7 @@ from data_prep.pretraining_data import corpus, masking, pairing, reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import shards, shuffling
 
-_ENCODE_BATCH = 1024
+_ENCODE_BATCH = 2048
 
 
 @dataclasses.dataclass(frozen=True)

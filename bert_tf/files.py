@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain_message
 
 
 def _gfile() -> Any:
@@ -92,17 +92,19 @@ def replacing(path: str) -> Iterator[str]:
         make_folder(folder)
     temporary = os.path.join(folder, f"{hidden(name)}{uuid.uuid4().hex[:8]}.tmp")
     try:
-        with _named(path):
+        with naming(path):
             yield temporary
             _sync(temporary)
             if gfile.isdir(temporary) and gfile.exists(path):
                 gfile.rename(path, f"{temporary}.old")
             gfile.rename(temporary, path, overwrite=True)
             _sync_entry(folder or ".")
-    except BaseException:
+    except BaseException as error:
         if gfile.exists(f"{temporary}.old") and not gfile.exists(path):
             gfile.rename(f"{temporary}.old", path)
         remove(temporary)
+        if isinstance(error, InputError) and temporary in str(error):
+            raise InputError(str(error).replace(temporary, path)) from error
         raise
     finally:
         remove(f"{temporary}.old")
@@ -134,7 +136,7 @@ def appearing(folder: str, marker: str) -> Iterator[str]:
     remove(os.path.join(folder, marker))
     remove(folder)
     try:
-        with _named(folder):
+        with naming(folder):
             yield folder
     except BaseException:
         remove(folder)
@@ -149,8 +151,12 @@ def remove(path: str) -> None:
 
 
 @contextmanager
-def _named(path: str) -> Iterator[None]:
-    """Turns what a file system refuses into one line that names the path."""
+def naming(path: str) -> Iterator[None]:
+    """Turns what a file system refuses into one line that names the path.
+
+    Raises:
+        InputError: It cannot be written: no permission, no such folder, no space.
+    """
     import tensorflow as tf
 
     refusals = (
@@ -162,7 +168,7 @@ def _named(path: str) -> Iterator[None]:
     try:
         yield
     except refusals as error:
-        raise InputError(f"{path} cannot be written: {error.message}.") from error
+        raise InputError(f"{path} cannot be written: {_reason(error)}.") from error
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
 
@@ -178,7 +184,12 @@ def make_folder(path: str) -> None:
     try:
         tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
-        raise InputError(f"The folder {path} cannot be made: {error.message}.") from error
+        raise InputError(f"The folder {path} cannot be made: {_reason(error)}.") from error
+
+
+def _reason(error: Any) -> str:
+    """Of "path; No space left on device", and what could not be done then in further lines."""
+    return plain_message(error).splitlines()[0].split("; ")[-1]
 
 
 def _sync(path: str) -> None:

@@ -1,5 +1,6 @@
 """What a run reports: TensorBoard events and the same scalars as JSON lines."""
 
+import contextlib
 import json
 import math
 import os
@@ -34,7 +35,7 @@ class Summaries:
             step: Steps done.
             values: Scalars by name.
         """
-        with self._writer(kind).as_default():
+        with self._written(kind):
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
@@ -49,7 +50,7 @@ class Summaries:
             name: Texts of one name are versions of each other.
             markdown: The text.
         """
-        with self._writer(kind).as_default():
+        with self._written(kind):
             tf.summary.text(name, markdown, step=step)
 
     def write_hyperparameters(self, values: Mapping[str, Any]) -> None:
@@ -59,19 +60,27 @@ class Summaries:
             values: By name; of a mapping, each value by `name.key`. What is neither a number, a
                 truth value nor a text is written as text, None as "".
         """
-        with self._writer("train").as_default():
+        with self._written("train"):
             hparams.hparams(dict(_flat(values)))
 
-    def _writer(self, kind: str) -> tf.summary.SummaryWriter:
-        if kind not in self._writers:
-            path = os.path.join(self._dir, kind)
-            self._writers[kind] = tf.summary.create_file_writer(path)
-        return self._writers[kind]
+    @contextlib.contextmanager
+    def _written(self, kind: str) -> Iterator[None]:
+        path = os.path.join(self._dir, kind)
+        with files.naming(path):
+            if kind not in self._writers:
+                self._writers[kind] = tf.summary.create_file_writer(path)
+            with self._writers[kind].as_default():
+                yield
 
     def flush(self) -> None:
-        """Brings all entries to the files."""
-        for writer in self._writers.values():
-            writer.flush()
+        """Brings all entries to the files.
+
+        Raises:
+            InputError: There is no space for them.
+        """
+        for kind, writer in self._writers.items():
+            with files.naming(os.path.join(self._dir, kind)):
+                writer.flush()
         files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
 
 

@@ -86,6 +86,19 @@ def write_weights(
     Raises:
         ValueError: `extra` has a key that the folder's own facts use.
     """
+    with files.appearing(folder.rstrip("/"), FACTS_FILE) as place:
+        write_into(place, arrays, config, vocabulary, do_lower_case, extra)
+
+
+def write_into(
+    place: str,
+    arrays: Mapping[str, np.ndarray],
+    config: BertConfig | Mapping[str, Any],
+    vocabulary: Sequence[str] | None,
+    do_lower_case: bool | None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes the files of `write_weights` into a folder that appears with further ones."""
     taken = set(_OUR_FACTS).intersection(extra or {})
     if taken:
         raise ValueError(f"extra must not have the keys {sorted(taken)}.")
@@ -99,13 +112,12 @@ def write_weights(
         "vocabulary_sha256": None if vocabulary is None else vocabulary_sha256(vocabulary),
         "weights_sha256": files.sha256(content),
     }
-    with files.appearing(folder.rstrip("/"), FACTS_FILE) as place:
-        files.write_bytes(posixpath.join(place, WEIGHTS_FILE), content)
-        files.write_text(posixpath.join(place, CONFIG_FILE), config.to_json())
-        if vocabulary is not None:
-            path = posixpath.join(place, VOCABULARY_FILE)
-            files.write_bytes(path, vocabulary_text(vocabulary))
-        files.write_json(posixpath.join(place, FACTS_FILE), facts)
+    files.write_bytes(posixpath.join(place, WEIGHTS_FILE), content)
+    files.write_text(posixpath.join(place, CONFIG_FILE), config.to_json())
+    if vocabulary is not None:
+        path = posixpath.join(place, VOCABULARY_FILE)
+        files.write_bytes(path, vocabulary_text(vocabulary))
+    files.write_json(posixpath.join(place, FACTS_FILE), facts)
 
 
 def is_weights_folder(path: str) -> bool:

@@ -10,12 +10,14 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_at_least
-from bert_tf.modeling import BertPretrainer
+from bert_tf.modeling import BertPretrainer, sizes
 from bert_tf.pretraining import data
 from bert_tf.pretraining.objective import PretrainingObjective
+from bert_tf.pretraining.samples import masked_sentences
 from bert_tf.training import state
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.loop import Trainer
+from bert_tf.training.preflight import Cost
 from bert_tf.training.summaries import write_results
 
 
@@ -101,19 +103,19 @@ def pretrain(
     overwrite = steps.train and steps.overwrite
     if steps.train and not overwrite:
         state.check_run(output_dir, model, training)
-    sizes = records.sizes(config.vocab_size)
-    held_out, batches = _batches(records, sizes, training)
+    lengths = records.sizes(config.vocab_size)
+    held_out, batches = _batches(records, lengths, training)
     make = functools.partial(_make_objective, config, steps.objective, runtime.recompute)
-    trainer = Trainer(
-        make, model, training, runtime, output_dir, initialize, overwrite, strategy
-    )  # fmt: skip
+    trainer = Trainer(make, model, training, runtime, output_dir, initialize, overwrite, strategy)
     if steps.train:
         files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
         step = trainer.train(
             batches,
             {"eval": lambda: held_out},
-            functools.partial(data.explain_read_error, files, sizes),
+            functools.partial(data.explain_read_error, files, lengths),
             functools.partial(data.describe_origins, records.train_files),
+            _cost(steps.objective, records, config, training, runtime, trainer.replicas),
+            _samples(steps.objective, held_out, trainer.objective, model.vocabulary),
         )
     else:
         step = trainer.load_newest()
@@ -134,14 +136,52 @@ def _make_objective(config: BertConfig, kind: str, recompute: bool) -> Pretraini
     return PretrainingObjective(model, kind)
 
 
+def _cost(
+    kind: str,
+    records: Records,
+    config: BertConfig,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    replicas: int,
+) -> Cost:
+    """What a step costs."""
+    batch, length = training.global_batch_size, records.max_seq_length
+    predictions = length - 1 if kind == "causal" else records.max_predictions_per_seq
+    at_a_time = batch // (replicas * runtime.gradient_accumulation_steps)
+    memory = sizes.step_memory(
+        config, at_a_time, length, predictions, training.precision, runtime.recompute
+    )
+    counts = sizes.parameters(config)
+    if kind != "mlm_nsp":
+        del counts["next_sentence_head"]
+    return Cost(
+        parameters=sum(counts.values()),
+        tokens=batch * length,
+        flops=sizes.step_flops(config, batch, length, predictions, kind == "mlm_nsp"),
+        memory=memory,
+    )
+
+
+def _samples(
+    kind: str,
+    held_out: tf.data.Dataset,
+    objective: Any,
+    vocabulary: Sequence[str] | None,
+) -> Callable[[], str] | None:
+    """What makes a text of a few held-out examples; None where nothing is masked or readable."""
+    if vocabulary is None or kind == "causal":
+        return None
+    return lambda: masked_sentences(objective.model, next(iter(held_out)), vocabulary)
+
+
 def _batches(
-    records: Records, sizes: Mapping[str, int], training: TrainingConfig
+    records: Records, lengths: Mapping[str, int], training: TrainingConfig
 ) -> tuple[tf.data.Dataset, tf.data.Dataset]:
     """The batches of the held-out evaluation, and those of training."""
-    held_out = data.evaluation_batches(records.eval_files, sizes, records.eval_batch_size)
+    held_out = data.evaluation_batches(records.eval_files, lengths, records.eval_batch_size)
     batches = data.training_batches(
         records.train_files,
-        sizes,
+        lengths,
         training.global_batch_size,
         training.seed,
         records.shuffle_buffer_size,

@@ -17,6 +17,9 @@ from bert_tf.training import state
 from bert_tf.training.config import RuntimeConfig, TrainingConfig, as_plain
 from bert_tf.training.objective import Objective
 from bert_tf.training.optimizer import make_optimizer
+from bert_tf.training.peak import device_memory, matmul_flops_per_sec
+from bert_tf.training.preflight import Cost, preflight
+from bert_tf.training.saving import Saver
 from bert_tf.training.state import ModelDescription
 from bert_tf.training.step import MOST_BAD_STEPS, Result, Stepper
 from bert_tf.training.strategy import Agreement, check_divisible, is_chief, make_strategy
@@ -46,6 +49,7 @@ class Trainer:
     Attributes:
         objective: What is trained.
         is_chief: Whether this process is the one that writes files.
+        replicas: Devices that share a step.
         results: The last held-out evaluation of `train`, by name; empty where there was none.
 
     Raises:
@@ -67,11 +71,11 @@ class Trainer:
         self._model, self._training, self._runtime = model, training, runtime
         self._dir, self._overwrite = output_dir, overwrite
         self._strategy = strategy or make_strategy(runtime)
-        self._replicas = self._strategy.num_replicas_in_sync
+        self.replicas = self._strategy.num_replicas_in_sync
         self.is_chief = is_chief(self._strategy)
         self._agreement = Agreement(self._strategy)
         parts = runtime.gradient_accumulation_steps
-        check_divisible(self._replicas, training.global_batch_size, parts)
+        check_divisible(self.replicas, training.global_batch_size, parts)
         keras.utils.set_random_seed(training.seed)
         keras.config.set_dtype_policy(_POLICIES[training.precision])
         with self._strategy.scope():
@@ -92,6 +96,8 @@ class Trainer:
         held_out: Mapping[str, MakeDataset] | None = None,
         explain: Callable[[tf.errors.OpError], str | None] = lambda error: None,
         describe: Callable[[Any], str] = lambda origin: "",
+        cost: Cost | None = None,
+        samples: Callable[[], str] | None = None,
     ) -> int:
         """Trains to `num_train_steps`, from the newest whole checkpoint if there is one.
 
@@ -106,6 +112,8 @@ class Trainer:
                 which weights are the best.
             explain: Says which record an error of the input pipeline is about, if it knows.
             describe: Says where examples came from, given their `objective.ORIGIN`.
+            cost: Of a step. It is said before the first one, and speed is logged by it.
+            samples: Makes a text in Markdown to read beside each held-out evaluation.
 
         Returns:
             Steps done.
@@ -116,7 +124,11 @@ class Trainer:
         """
         if not self._overwrite:
             state.check_run(self._dir, self._model, self._training)
-        self._explain, self._describe = explain, describe
+        self._explain, self._describe, self._samples = explain, describe, samples
+        self._saver = Saver(
+            self._dir, self._model, self._training, self._runtime_facts(), self._optimizer,
+            self._runtime.keep_checkpoints,
+        )  # fmt: skip
         iterator, held_out = iter(dataset), held_out or {}
         if self.is_chief:
             state.begin_run(self._dir, self._model, self._training, self._overwrite)
@@ -126,7 +138,8 @@ class Trainer:
             now = state.Position()
             self._optimizer.start_average()
         self._check_same_step(now.step)
-        number = self._loop(iterator, now, held_out)
+        window = Window(self.objective, self._announce(cost))
+        number = self._loop(iterator, now, held_out, window)
         if number:
             self._stop(now.step, number)
         self._finish(now)
@@ -158,15 +171,39 @@ class Trainer:
                 progress.update(1)
         return self.objective.metrics(sums, counts)
 
-    def _loop(self, iterator: Any, now: state.Position, held_out: Mapping[str, MakeDataset]) -> int:
+    def _announce(self, cost: Cost | None) -> dict[str, float]:
+        """Says what steps cost before the first one; what there is in a step, to tell its speed."""
+        per_step: dict[str, float] = {"examples_per_sec": self._training.global_batch_size}
+        if cost is None:
+            return per_step
+        precision = self._training.precision
+        peak = matmul_flops_per_sec(precision)
+        if self.is_chief:
+            device, available = device_memory()
+            recompute = self._runtime.recompute
+            said = preflight(cost, device, available, peak, self.replicas, precision, recompute)
+            print(said, file=sys.stderr)
+        share = cost.flops / (self.replicas * peak)
+        return {**per_step, "tokens_per_sec": cost.tokens, "share_of_peak": share}
+
+    def _loop(
+        self,
+        iterator: Any,
+        now: state.Position,
+        held_out: Mapping[str, MakeDataset],
+        window: Window,
+    ) -> int:
         """Goes on to the end of the run; the signal that stopped it, or 0."""
         summaries = Summaries(self._dir, now.step)
+        if self.is_chief:
+            hyperparameters = {**as_plain(self._training), "model": self._model.config}
+            summaries.write_hyperparameters(hyperparameters)
         saved, total, number = now.step, self._training.num_train_steps, 0
-        window = Window(self.objective, self._training.global_batch_size)
         profile = _Profile(self._dir, self._runtime.profile_steps if self.is_chief else None)
         progress = Progress("training", total, "steps", now.step)
-        with _stop_signals() as signals, profile, progress:
+        with _stop_signals() as signals, profile, progress, self._saver:
             while now.step < total and not self._is_stale(now.best):
+                self._saver.check()
                 number, pace = self._agree(signals, window)
                 if number:
                     break
@@ -239,6 +276,8 @@ class Trainer:
         return result
 
     def _newest(self) -> str:
+        with contextlib.suppress(InputError):
+            self._saver.wait()
         return f"The newest checkpoint is {state.latest(self._dir) or 'none'}."
 
     def _next_stops(self, step: int) -> Iterator[int]:
@@ -260,9 +299,12 @@ class Trainer:
                 print(f"step {now.step}, {name}: {shown}", file=sys.stderr)
                 self._report(summaries, name, now.step, values)
                 self.results[name] = values
+            if self._samples and self.is_chief:
+                kind = next(iter(held_out))
+                summaries.write_text(kind, now.step, "samples", self._samples())
         values = self.results[next(iter(held_out))]
         if now.best.update(now.step, values[metric], sign) and self.is_chief:
-            state.save_best(self._dir, now.step, self._model, self._optimizer, values)
+            self._saver.save_best(now.step, values)
 
     def _report(
         self, summaries: Summaries, kind: str, step: int, values: Mapping[str, float]
@@ -273,13 +315,10 @@ class Trainer:
     def _save(self, now: state.Position, iterator: Any, summaries: Summaries) -> None:
         if self.is_chief:
             summaries.flush()
-            state.save(
-                self._dir, now, self._model, self._training, self._runtime_facts(),
-                self._optimizer, iterator, self._runtime.keep_checkpoints,
-            )  # fmt: skip
+            self._saver.save(now, iterator)
 
     def _runtime_facts(self) -> dict[str, Any]:
-        return {**as_plain(self._runtime), "replicas": self._replicas}
+        return {**as_plain(self._runtime), "replicas": self.replicas}
 
     def _restore(self, iterator: Any) -> state.Position:
         assert self._checkpoint

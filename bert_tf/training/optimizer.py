@@ -120,7 +120,7 @@ class Optimizer:
         if not self._ema_decay:
             yield
             return
-        before = {name: np.asarray(variable.value) for name, variable in self.variables.items()}
+        before = {name: _read(variable.value) for name, variable in self.variables.items()}
         self.take_average()
         try:
             yield
@@ -131,9 +131,10 @@ class Optimizer:
         """What to save: the weights to hand on, and all that going on needs besides.
 
         With an average, that is handed on, and the weights are `<variable>/trained` beside it.
+        The arrays stay as they are when training goes on.
         """
-        weights = {name: np.asarray(variable.value) for name, variable in self.variables.items()}
-        slots = {name: slot.numpy() for name, slot in self.slots.items()}
+        weights = {name: _read(variable.value) for name, variable in self.variables.items()}
+        slots = {name: _read(slot) for name, slot in self.slots.items()}
         if not self._ema_decay:
             return weights, slots
         averages = {name: slots.pop(f"{name}/ema") for name in weights}
@@ -250,6 +251,11 @@ def make_optimizer(
 
 def _state(value: Any) -> tf.Variable:
     return tf.Variable(tf.cast(value, tf.float32), trainable=False)
+
+
+def _read(variable: Any) -> np.ndarray:
+    """The value. On a CPU nothing is copied: what updates the variable next copies it before."""
+    return np.asarray(tf.convert_to_tensor(variable))
 
 
 def _change(variable: Any, rule: Any, *arguments: Any) -> None:

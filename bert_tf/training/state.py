@@ -18,7 +18,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf import files, weights
@@ -27,13 +26,13 @@ from bert_tf.training.config import TrainingConfig, as_plain, first_difference, 
 from bert_tf.training.optimizer import Optimizer
 from bert_tf.training.window import Best
 
-_TRAINING, _RUNTIME, _STATE = "training_config.json", "runtime_config.json", "state.json"
-BEST = "best"
-_OPTIMIZER, _POSITION = "optimizer.safetensors", "data_position"
+TRAINING_FILE, RUNTIME_FILE = "training_config.json", "runtime_config.json"
+OPTIMIZER_FILE, POSITION_FILE = "optimizer.safetensors", "data_position"
+STATE_FILE, BEST = "state.json", "best"
 # In the order of removal: a run whose removal is cut off still says what it was.
 _LEFT_BY_RUNS = (
     *("eval_results.txt", "test_results.tsv", "metrics.jsonl"),
-    *("train", "eval", "checkpoints", BEST, _TRAINING),
+    *("train", "eval", "checkpoints", BEST, TRAINING_FILE),
 )
 _NAME = re.compile(r"step-(\d{8,})/?$")
 
@@ -82,7 +81,7 @@ def check_run(output_dir: str, model: ModelDescription, training: TrainingConfig
         InputError: The folder holds a run with another model or training config; the message
             names the first field that differs, with both values.
     """
-    path = os.path.join(output_dir, _TRAINING)
+    path = os.path.join(output_dir, TRAINING_FILE)
     if not tf.io.gfile.exists(path):
         return
     config_path = os.path.join(output_dir, weights.CONFIG_FILE)
@@ -114,73 +113,16 @@ def begin_run(
     if overwrite:
         for name in _LEFT_BY_RUNS:
             files.remove(os.path.join(output_dir, name))
-    for place in tf.io.gfile.glob(os.path.join(output_dir, "checkpoints", ".*.tmp")):
-        files.remove(place)  # of a run that was killed while it saved
+    for folder in (output_dir, os.path.join(output_dir, "checkpoints")):
+        for place in tf.io.gfile.glob(os.path.join(folder, ".*.????????.tmp*")):
+            files.remove(place)  # of a run that was killed while it saved
     files.write_json(os.path.join(output_dir, weights.CONFIG_FILE), dict(model.config))
-    files.write_json(os.path.join(output_dir, _TRAINING), as_plain(training))
+    files.write_json(os.path.join(output_dir, TRAINING_FILE), as_plain(training))
 
 
-def save(
-    output_dir: str,
-    position: Position,
-    model: ModelDescription,
-    training: TrainingConfig,
-    runtime: Mapping[str, Any],
-    optimizer: Optimizer,
-    iterator: Any,
-    keep_checkpoints: int,
-) -> str:
-    """Writes the checkpoint of `position.step` and removes those beyond `keep_checkpoints`.
-
-    Returns:
-        The folder.
-    """
-    step = position.step
-    folder = os.path.join(output_dir, "checkpoints", f"step-{step:08d}")
-    arrays, slots = optimizer.state()
-    with files.appearing(folder, _STATE) as place:
-        _write_weights(place, arrays, model, {"step": step})
-        files.write_bytes(os.path.join(place, _OPTIMIZER), weights.to_safetensors(slots))
-        tf.train.Checkpoint(iterator=iterator).write(os.path.join(place, _POSITION))
-        files.write_json(os.path.join(place, _TRAINING), as_plain(training))
-        files.write_json(os.path.join(place, _RUNTIME), runtime)
-        facts = {**as_plain(position), "files": _checksums(place)}
-        files.write_json(os.path.join(place, _STATE), facts)
-    for old in checkpoints(output_dir)[:-keep_checkpoints]:
-        tf.io.gfile.rmtree(old)
-    return folder
-
-
-def save_best(
-    output_dir: str,
-    step: int,
-    model: ModelDescription,
-    optimizer: Optimizer,
-    values: Mapping[str, float],
-) -> None:
-    """Writes the weights-only folder of the best held-out evaluation, in place of the one before.
-
-    Args:
-        output_dir: The folder of the run.
-        step: Steps done.
-        model: What travels with the weights.
-        optimizer: Has the weights.
-        values: The evaluation, kept beside the weights.
-    """
-    with files.appearing(os.path.join(output_dir, BEST), weights.FACTS_FILE) as place:
-        _write_weights(place, optimizer.state()[0], model, {"step": step, "eval": dict(values)})
-
-
-def _write_weights(
-    place: str,
-    arrays: Mapping[str, np.ndarray],
-    model: ModelDescription,
-    facts: Mapping[str, Any],
-) -> None:
-    weights.write_weights(
-        place, arrays, model.config, model.vocabulary, model.do_lower_case,
-        {**model.extra, **facts},
-    )  # fmt: skip
+def folder_of(output_dir: str, step: int) -> str:
+    """The folder of a step's checkpoint."""
+    return os.path.join(output_dir, "checkpoints", f"step-{step:08d}")
 
 
 def checkpoints(output_dir: str) -> list[str]:
@@ -211,12 +153,12 @@ def restore(folder: str, optimizer: Optimizer, iterator: Any) -> Position:
     Raises:
         InputError: The folder is of another model.
     """
-    path = os.path.join(folder, _OPTIMIZER)
+    path = os.path.join(folder, OPTIMIZER_FILE)
     slots = weights.from_safetensors(files.read_bytes(path), path)
     optimizer.load(_arrays(folder, optimizer.variables).arrays, slots)
     position = tf.train.Checkpoint(iterator=iterator)
-    position.read(os.path.join(folder, _POSITION)).assert_consumed()
-    facts = read_json(os.path.join(folder, _STATE))
+    position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
+    facts = read_json(os.path.join(folder, STATE_FILE))
     return Position(facts["step"], facts["bad_steps"], Best(**facts["best"]))
 
 
@@ -227,7 +169,7 @@ def changed_layout(folder: str, runtime: Mapping[str, Any]) -> list[tuple[str, A
         folder: A checkpoint.
         runtime: What `save` was given, of the run that goes on.
     """
-    before = read_json(os.path.join(folder, _RUNTIME))
+    before = read_json(os.path.join(folder, RUNTIME_FILE))
     return [
         (name, before.get(name), runtime[name])
         for name in ("replicas", "gradient_accumulation_steps")
@@ -292,17 +234,18 @@ def check_model(folder: str, model: ModelDescription) -> None:
         )
 
 
-def _checksums(folder: str) -> dict[str, str]:
+def checksums(folder: str) -> dict[str, str]:
+    """The SHA-256 of each file in the folder."""
     names = sorted(tf.io.gfile.listdir(folder))
     return {name: files.sha256(files.read_bytes(os.path.join(folder, name))) for name in names}
 
 
 def _damaged_file(folder: str) -> str | None:
     try:
-        expected = read_json(os.path.join(folder, _STATE))["files"]
+        expected = read_json(os.path.join(folder, STATE_FILE))["files"]
         for name, checksum in expected.items():
             if files.sha256(files.read_bytes(os.path.join(folder, name))) != checksum:
                 return name
     except (InputError, KeyError):
-        return _STATE
+        return STATE_FILE
     return None

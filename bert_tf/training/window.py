@@ -15,11 +15,11 @@ class Window:
 
     Args:
         objective: Makes metrics of the totals.
-        batch_size: Examples in a step.
+        per_step: Of what is reported by the second, by name, how much a step has.
     """
 
-    def __init__(self, objective: Objective, batch_size: int) -> None:
-        self._objective, self._batch_size = objective, batch_size
+    def __init__(self, objective: Objective, per_step: Mapping[str, float]) -> None:
+        self._objective, self._per_step = objective, per_step
         self._steps_per_sec: float | None = None
         self._first = True
         self.clear()
@@ -49,13 +49,14 @@ class Window:
         self._first = False
 
     def values(self) -> dict[str, float]:
-        """The metrics of these steps, the last learning rate and the mean gradient norm."""
+        """The metrics of these steps, the last learning rate, the mean gradient norm, speeds."""
+        speeds = {name: self._steps * of / self._secs for name, of in self._per_step.items()}
         return {
             **self._objective.metrics(self._sums, self._counts),
             "learning_rate": self._rate,
             "gradient_norm": self._norm / max(self._steps - self._skipped, 1),
             "skipped_steps": self._skipped,
-            "examples_per_sec": self._steps * self._batch_size / self._secs,
+            **speeds,
         }
 
 

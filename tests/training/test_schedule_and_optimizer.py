@@ -146,6 +146,18 @@ def test_the_average_is_handed_on():
     np.testing.assert_array_equal(other.state()[0]["w"], handed_on["w"])
 
 
+def test_what_is_saved_does_not_change_when_training_goes_on():
+    optimizer = make_optimizer({"w": Weight(np.ones(1000, np.float32))}, config(), {})
+    step = tf.function(lambda: optimizer.apply({"w": tf.ones(1000)}, tf.constant(0.1)))
+    step()
+    weights, slots = optimizer.state()
+    kept = {name: value.copy() for name, value in {**weights, **slots}.items()}
+    step()
+    for name, value in kept.items():
+        np.testing.assert_array_equal({**weights, **slots}[name], value, err_msg=name)
+    assert not np.array_equal(optimizer.state()[0]["w"], kept["w"])
+
+
 def test_the_loss_scale_falls_at_once_and_rises_slowly():
     optimizer = make_optimizer(
         {"w": Weight(np.ones(1, np.float32))}, config(precision="float16"), {}

@@ -71,6 +71,25 @@ def words(text, do_lower_case):
     return result
 
 
+def stays_as_it_is(character, do_lower_case):
+    """Whether each rule leaves the character alone: what holds for one such, holds for all.
+
+    Words then are what stands between blanks.
+    """
+    code = ord(character)
+    if code in (0, 0xFFFD) or character.isspace() or is_whitespace(character):
+        return False
+    if is_control(character) or is_punctuation(character):
+        return False
+    if any(a <= code <= b for a, b in CJK) or 0xD800 <= code < 0xE000:
+        return False
+    return not do_lower_case or (
+        character.lower() == unicodedata.normalize("NFD", character) == character
+        and unicodedata.combining(character) == 0
+        and unicodedata.category(character) != "Mn"
+    )
+
+
 def pieces(word, vocabulary):
     """The WordPiece tokens of a word."""
     if len(word) > 200:
@@ -102,9 +121,22 @@ class Tokenizer:
             self.ids[token.strip()] = index
         self.do_lower_case = do_lower_case
         self.known = {}
+        self.known_parts = {}
 
     def tokenize(self, text):
         return self.ids_of(words(text, self.do_lower_case))
+
+    def tokenize_by_heart(self, text):
+        """As `tokenize`, looking up what is known already.
+
+        No rule reaches over a blank, so that the parts between blanks can be taken one by one.
+        """
+        result = []
+        for part in to_unicode(text).split(" "):
+            if part not in self.known_parts:
+                self.known_parts[part] = self.tokenize(part)
+            result += self.known_parts[part]
+        return result
 
     def ids_of(self, split):
         """The ids of a text that is split into words."""

@@ -1,8 +1,10 @@
 """The tokenizer as part of what is exported: a SavedModel in another process, and TFLite."""
 
 import pathlib
+import re
 import subprocess
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -60,24 +62,39 @@ def test_saved_model_in_another_process(tmp_path):
     assert_same_in_another_process(BertTokenizer(TOKENS), texts, tmp_path)
 
 
+RELEASED = pytest.mark.parametrize(
+    ("name", "do_lower_case"),
+    [("bert-base-uncased", True), ("bert-base-cased", False),
+     ("bert-base-multilingual-cased", False)],
+)  # fmt: skip
+
+
 @pytest.mark.slow
-def test_saved_model_on_100000_lines(tmp_path, test_data):
-    tokenizer = BertTokenizer(str(test_data / "data/vocab/bert-base-uncased-vocab.txt"))
+@RELEASED
+def test_saved_model_on_100000_lines(tmp_path, test_data, name, do_lower_case):
+    tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
     corpora = test_data / "data/corpora"
     lines = (corpora / "wikitext2_heldout.txt").read_bytes().split(b"\n")
     lines += (corpora / "books.txt").read_bytes().split(b"\n")
+    assert len(lines) >= 100000
     assert_same_in_another_process(tokenizer, lines[:100000], tmp_path)
 
 
-def test_operations_of_the_graph_are_known_to_a_stock_server():
-    """Core operations, and two that TensorFlow Serving links from tensorflow-text."""
-    module = Exported(BertTokenizer(TOKENS))
-    function = module.tokenize.get_concrete_function()
+@pytest.mark.parametrize("special_tokens_in_text", [False, True])
+@pytest.mark.parametrize("method", ["tokenize", "tokenize_with_offsets", "words"])
+def test_operations_of_the_graph_are_known_to_a_stock_server(method, special_tokens_in_text):
+    """Core operations, and two that TensorFlow Serving 2.20 links from tensorflow-text."""
+    tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=special_tokens_in_text)
+    function = tf.function(getattr(tokenizer, method)).get_concrete_function(
+        tf.TensorSpec([None], tf.string)
+    )
     graph = function.graph.as_graph_def()
     nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
     used = {node.op for node in nodes} - {each.signature.name for each in graph.library.function}
     core = {name for name in dir(tf.raw_ops) if name[0].isupper()}
-    assert {op for op in used if op not in core and not op.startswith("_")} <= OURS
+    others = {op for op in used if op not in core and not op.startswith("_")}
+    assert others == (OURS if method != "words" else {"FastBertNormalize"})
+    assert not used & {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
 
 
 def lite_interpreter(tokenizer, folder):
@@ -119,9 +136,40 @@ def test_where_lite_may_differ(tmp_path, text):
     assert exact != lite
 
 
+def listed_code_points():
+    """Those that docs/fidelity.md names as TFLite's exceptions."""
+    text = (pathlib.Path(__file__).parents[2] / "docs/fidelity.md").read_text("utf-8")
+    section = text.partition("In TFLite (`tokenize_in_lite`)")[2].partition("\n\n")[0]
+    for first, last in re.findall(r"U\+([0-9A-F]{4,6})(?: to U\+([0-9A-F]{4,6}))?", section):
+        yield from range(int(first, 16), int(last or first, 16) + 1)
+
+
+@pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="the tables are of 14.0")
+def test_the_list_of_characters_in_which_lite_may_differ():
+    """Those whose decomposition holds a mark that moves and is not dropped, by Unicode alone."""
+    moving = [
+        code for code in range(0x110000)
+        if any(unicodedata.combining(c) and unicodedata.category(c) != "Mn"
+               for c in unicodedata.normalize("NFD", chr(code)))
+    ]  # fmt: skip
+    assert sorted(listed_code_points()) == moving and len(moving) == 38
+
+
+def test_lite_differs_in_each_of_the_listed_characters():
+    listed = [chr(code) for code in listed_code_points()]
+    parts = sorted({c for each in listed for c in unicodedata.normalize("NFD", each)})
+    parts = [part for part in parts if unicodedata.category(part) != "Mn"]
+    tokenizer = BertTokenizer([*TOKENS[:5], "a", *parts, *(f"##{part}" for part in parts)])
+    for character in listed:
+        texts = [f"a{each}" for other in listed for each in (character + other, other + character)]
+        exact, lite = tokenizer.tokenize(texts), tokenizer.tokenize_in_lite(texts)
+        assert exact.to_list() != lite.to_list(), f"U+{ord(character):04X}"
+
+
 @pytest.mark.slow
-def test_tflite_on_real_text(tmp_path, test_data):
-    tokenizer = BertTokenizer(str(test_data / "data/vocab/bert-base-uncased-vocab.txt"))
+@RELEASED
+def test_tflite_on_real_text(tmp_path, test_data, name, do_lower_case):
+    tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
     run = lite_interpreter(tokenizer, tmp_path).get_signature_runner("serving_default")
     lines = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8").split("\n")
     for start in range(0, len(lines), 1000):

@@ -144,10 +144,8 @@ def make_transformers(shape, precision, compiled):
     import transformers
 
     config, batch = config_of(shape), batch_of(shape)
-    names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-             "intermediate_size", "hidden_dropout_prob", "attention_probs_dropout_prob")  # fmt: skip
-    options = {name: getattr(config, name) for name in names}
-    model = transformers.BertForPreTraining(transformers.BertConfig(**options)).train()
+    options = transformers.BertConfig(**config.to_dict())
+    model = transformers.BertForPreTraining(options).train()
     optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY, fused=True)
     labels = np.full(batch["input_ids"].shape, -100)
     np.put_along_axis(labels, batch["masked_lm_positions"], batch["masked_lm_ids"], 1)
@@ -209,7 +207,7 @@ class Worker:
         folders = [paths.get(system.split(",")[0], ""), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
         spec = json.dumps([system, shape, precision])
-        self._log = tempfile.TemporaryFile("w+")
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, __file__, f"--worker={spec}", f"--steps={FLAGS.steps}"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,

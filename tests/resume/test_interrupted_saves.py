@@ -1,9 +1,7 @@
 """A run whose process ends, or whose disk fills, at each stage of writing its files."""
 
-import hashlib
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -12,6 +10,7 @@ import linear_runs as runs
 import numpy as np
 import pytest
 import tensorflow as tf
+from whole_checkpoints import last_whole
 
 from bert_tf.errors import InputError
 from bert_tf.training import state
@@ -60,20 +59,6 @@ def run(folder):
     trainer = Trainer(runs.Regression, model, config, runtime, str(folder))
     trainer.train(runs.data(), {"eval": lambda: runs.data().take(2)})
     return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
-
-
-def last_whole(folder):
-    """The step of the newest checkpoint whose files are all what its state.json says, or None."""
-    steps = []
-    for path in pathlib.Path(folder).glob("checkpoints/step-*/state.json"):
-        facts = json.loads(path.read_text())
-        found = {
-            name: hashlib.sha256((path.parent / name).read_bytes()).hexdigest()
-            for name in facts["files"]
-        }
-        if found == facts["files"]:
-            steps.append(facts["step"])
-    return max(steps, default=None)
 
 
 @pytest.fixture(scope="module")

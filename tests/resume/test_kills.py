@@ -1,0 +1,148 @@
+"""kill -9 at random moments: a real run goes on from its last whole checkpoint, bit for bit."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from whole_checkpoints import last_whole
+
+KILLS, STEPS = 20, 1500
+CONFIG = {
+    "vocab_size": 30522, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "intermediate_size": 64, "max_position_embeddings": 64, "type_vocab_size": 2,
+}  # fmt: skip
+TEXT_BYTES = 100_000
+
+# Imports TensorFlow once. For each line with the arguments of a run and the file for what it says,
+# forks a child that runs it; prints its process id, and its exit code once it has ended.
+DRIVER = """
+import json, os, sys
+import tensorflow_text
+from run_scripts import run_pretraining as main
+
+for line in sys.stdin:
+    argv, log = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(said, 1), os.dup2(said, 2)
+        sys.argv = [main.__file__, *argv]
+        main.run()
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+class Runs:
+    """Runs of run_pretraining on real records."""
+
+    def __init__(self, folder, records):
+        (folder / "config.json").write_text(json.dumps(CONFIG))
+        self._log = folder / "log"
+        self._flags = {
+            "input_file": records, "bert_config_file": folder / "config.json", "do_train": "true",
+            "max_seq_length": 64, "max_predictions_per_seq": 10, "train_batch_size": 4,
+            "num_train_steps": STEPS, "num_warmup_steps": 10, "shuffle_buffer_size": 100,
+            "log_steps": 50, "deterministic": "true",
+        }  # fmt: skip
+        self._driver = subprocess.Popen(
+            [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def start(self, output_dir, save_checkpoints_steps):
+        """Begins a run; its process id."""
+        flags = {
+            **self._flags, "output_dir": output_dir,
+            "save_checkpoints_steps": save_checkpoints_steps,
+        }  # fmt: skip
+        argv = [f"--{name}={value}" for name, value in flags.items()]
+        self._driver.stdin.write(json.dumps([argv, str(self._log)]) + "\n")
+        self._driver.stdin.flush()
+        return int(self._driver.stdout.readline())
+
+    def end(self):
+        """Waits for the run to end; its exit code and what it said."""
+        code = int(self._driver.stdout.readline())
+        return code, self._log.read_text(errors="replace")
+
+    def close(self):
+        self._driver.stdin.close()
+        self._driver.wait()
+
+
+@pytest.fixture
+def runs(tmp_path, test_data):
+    text = tmp_path / "text.txt"
+    text.write_bytes((test_data / "data/corpora/books.txt").read_bytes()[:TEXT_BYTES])
+    records = tmp_path / "records.tfrecord"
+    vocab_file = test_data / "data/vocab/bert-base-uncased-vocab.txt"
+    command = [
+        sys.executable, "-m", "data_prep.create_pretraining_data", f"--input_file={text}",
+        f"--output_file={records}", f"--vocab_file={vocab_file}", "--max_seq_length=64",
+        "--max_predictions_per_seq=10", "--dupe_factor=1",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    started = Runs(tmp_path, records)
+    yield started
+    started.close()
+
+
+def names(folder):
+    """What there is under checkpoints/, finished or not."""
+    return {str(path) for path in folder.glob("checkpoints/*/*")}
+
+
+def kill_some_time(folder, process, when):
+    """Kills a run at a random moment: on its way to the first save, or in training and saving."""
+    before, deadline = names(folder), time.monotonic() + 60
+    if when.random() < 0.2:
+        time.sleep(when.uniform(0, 4))
+    else:
+        while names(folder) == before and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(when.choice([when.uniform(0, 0.05), when.uniform(0, 0.4)]))
+
+    os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_nothing(runs, tmp_path):
+    folder, when = tmp_path / "killed", random.Random(0)
+    amid_saves = 0
+    for _ in range(KILLS):
+        before = last_whole(folder)
+        kill_some_time(folder, runs.start(folder, 5), when)
+        code, said = runs.end()
+        assert code == -signal.SIGKILL, said
+        assert_went_on_from(before, said)
+        assert (last_whole(folder) or 0) >= (before or 0)
+        amid_saves += any(".tmp" in name for name in names(folder))
+    reached = last_whole(folder)
+    assert reached and reached < STEPS
+    assert amid_saves >= 3
+    runs.start(folder, STEPS)
+    code, said = runs.end()
+    assert code == 0, said
+    assert_went_on_from(reached, said)
+    runs.start(tmp_path / "undisturbed", STEPS)
+    code, said = runs.end()
+    assert code == 0, said
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        last = f"checkpoints/step-{STEPS:08d}/{name}"
+        assert (folder / last).read_bytes() == (tmp_path / "undisturbed" / last).read_bytes()
+    left = [name for name in names(folder) if ".tmp" in name]
+    assert not left
+
+
+def assert_went_on_from(step, said):
+    found = re.findall(r"Continuing from step (\d+)", said)
+    assert found in ([], [str(step)])
+    trained = re.search(r"^training|Traceback", said, re.MULTILINE)
+    assert found or step is None or not trained, said

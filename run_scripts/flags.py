@@ -68,6 +68,10 @@ def define_training_flags() -> None:
         "early_stopping_evals", 0, "Stop after this many evaluations in a row without a better "
         "one, and end with the best weights; 0 trains to the end. Needs --eval_steps.",
     )  # fmt: skip
+    flags.DEFINE_integer(
+        "stop_at_step", 0, "Stop when this many steps are done, as if all were; 0 goes on to the "
+        "end of the schedule. The same command with more steps goes on from there.",
+    )  # fmt: skip
     flags.DEFINE_integer("seed", 12345, "Of initial weights, dropout and the order of examples.")
     flags.DEFINE_bool("overwrite", False, "Remove the run that is in --output_dir first.")
     _define_optimizer_flags()
@@ -151,6 +155,7 @@ def runtime_config() -> RuntimeConfig:
         eval_steps=FLAGS.eval_steps,
         log_steps=FLAGS.log_steps,
         keep_checkpoints=FLAGS.keep_checkpoints,
+        stop_at_step=FLAGS.stop_at_step,
         early_stopping_evals=FLAGS.early_stopping_evals,
         jit_compile=FLAGS.jit_compile,
         recompute=FLAGS.recompute,

@@ -90,6 +90,8 @@ class RuntimeConfig:
         eval_steps: Steps between held-out evaluations; 0 evaluates at the end only.
         log_steps: Steps between entries in TensorBoard and metrics.jsonl.
         keep_checkpoints: How many of the newest checkpoints stay.
+        stop_at_step: Stop when this many steps are done, before the schedule ends; 0 goes on to
+            its end.
         early_stopping_evals: Stop after this many held-out evaluations in a row that are not
             better than the best one; 0 never stops early.
         jit_compile: Compile forward and backward with XLA; needs fixed lengths.
@@ -111,6 +113,7 @@ class RuntimeConfig:
     eval_steps: int = 0
     log_steps: int = 100
     keep_checkpoints: int = 2
+    stop_at_step: int = 0
     early_stopping_evals: int = 0
     jit_compile: bool = False
     recompute: bool = False
@@ -121,7 +124,7 @@ class RuntimeConfig:
     def __post_init__(self) -> None:
         check_at_least(1, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps")
         check_at_least(1, self, "keep_checkpoints", "gradient_accumulation_steps")
-        check_at_least(0, self, "num_gpus", "eval_steps", "early_stopping_evals")
+        check_at_least(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
         _check_choice(self, "distribution_strategy", STRATEGIES)
         if self.early_stopping_evals and not self.eval_steps:
             raise InputError("early_stopping_evals needs evaluations on the way: give eval_steps.")

@@ -198,7 +198,8 @@ class Trainer:
         if self.is_chief:
             hyperparameters = {**as_plain(self._training), "model": self._model.config}
             summaries.write_hyperparameters(hyperparameters)
-        saved, total, number = now.step, self._training.num_train_steps, 0
+        steps = self._training.num_train_steps
+        saved, total, number = now.step, min(steps, self._runtime.stop_at_step or steps), 0
         profile = _Profile(self._dir, self._runtime.profile_steps if self.is_chief else None)
         progress = Progress("training", total, "steps", now.step)
         with _stop_signals() as signals, profile, progress, self._saver:

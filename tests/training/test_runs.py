@@ -32,6 +32,17 @@ def test_a_stopped_run_ends_as_an_undisturbed_one(tmp_path, stop_at, place):
         np.testing.assert_array_equal(found[name], value)
 
 
+def test_a_run_ends_before_its_schedule_and_goes_on(tmp_path):
+    expected = runs.run(tmp_path / "whole")
+    model, config = ModelDescription(runs.CONFIG), runs.training_config()
+    for stop_at in (6, 11, 0):
+        runtime = RuntimeConfig(stop_at_step=stop_at)
+        trainer = Trainer(runs.Regression, model, config, runtime, str(tmp_path / "parts"))
+        assert trainer.train(runs.data()) == (stop_at or 20)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(trainer.objective.variables[name].numpy(), value)
+
+
 def test_a_damaged_checkpoint_is_passed_over(tmp_path, capsys):
     expected = runs.run(tmp_path)
     newest = state.latest(str(tmp_path))

@@ -108,9 +108,12 @@ def import_memory_bytes(processes_: int) -> int:
     """Of a process with that many children that have imported TensorFlow and do nothing."""
     program = (
         "import multiprocessing as m, time\n"
-        "def f(_):\n import tensorflow, tensorflow_text; time.sleep(4)\n"
-        f"if __name__ == '__main__': m.get_context('spawn').Pool({processes_}).map(f, range("
-        f"{processes_}))"
+        "def f(all_of_them):\n"
+        " import tensorflow, tensorflow_text; all_of_them.wait(); time.sleep(3)\n"
+        "if __name__ == '__main__':\n"
+        f" c = m.get_context('spawn'); n = {processes_}; barrier = c.Barrier(n)\n"
+        " started = [c.Process(target=f, args=(barrier,)) for _ in range(n)]\n"
+        " [each.start() for each in started]; [each.join() for each in started]\n"
     )
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(program)

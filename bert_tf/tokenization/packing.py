@@ -5,6 +5,7 @@ Imports TensorFlow. Shape letters: B batch, S sequence length.
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
@@ -63,8 +64,12 @@ def pack(
         InputError: `seq_length` has no room for the special tokens.
     """
     specials = 2 if ids_b is None else 3
-    if seq_length is not None and seq_length < specials:
-        raise InputError(f"seq_length must be at least {specials}. Received: {seq_length}.")
+    if seq_length is not None:
+        if not isinstance(seq_length, (int, np.integer)) or seq_length < specials:
+            raise InputError(
+                f"seq_length must be an integer of at least {specials}. Received: {seq_length!r}."
+            )
+        seq_length = int(seq_length)
     a_at, a_length = _spans(ids_a)
     b_at, b_length = (a_at, tf.zeros_like(a_length)) if ids_b is None else _spans(ids_b)
     if seq_length is not None:

@@ -69,6 +69,8 @@ class BertTokenizer(tf.Module):
         special_tokens_in_text: bool = False,
     ) -> None:
         super().__init__(name="bert_tokenizer")
+        if do_lower_case not in (True, False):
+            raise InputError(f"do_lower_case must be True or False. Received: {do_lower_case!r}.")
         tokens = as_vocabulary(vocab)
         self._tokens = tuple(tokens)
         self._written = [
@@ -232,7 +234,7 @@ class BertTokenizer(tf.Module):
         Raises:
             InputError: The ids are no ids, or not of this vocabulary.
         """
-        ids, single = as_ragged(ids)
+        ids, single = as_ragged(ids, tf.int64)
         try:
             tokens = tf.gather(tf.constant(self._written), ids.values)
         except tf.errors.InvalidArgumentError as error:

@@ -165,3 +165,7 @@ def test_pack(rows, pair, seq_length):
 def test_pack_without_room(tokenizer):
     with pytest.raises(InputError, match=r"at least 3\. Received: 2"):
         tokenizer.pack([[HELLO]], [[WORLD]], seq_length=2)
+    for length in ("8", 8.0, -1):
+        with pytest.raises(InputError, match=rf"an integer of at least 2\. Received: {length!r}"):
+            tokenizer.pack([[HELLO]], seq_length=length)
+    assert tokenizer.pack([HELLO], seq_length=np.int64(3))["input_ids"].shape == [3]

@@ -151,7 +151,7 @@ def test_no_ids(tokenizer, ids, received):
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("ids", [[9], [[5, -1]]])
+@pytest.mark.parametrize("ids", [[9], [[5, -1]], [2**32 + 5], np.array([2**63], np.uint64)])
 def test_ids_beyond_the_vocabulary(tokenizer, ids):
     with pytest.raises(
         InputError, match=r"not of this vocabulary, of 9 entries: .*not in \[0, 9\)"
@@ -204,3 +204,8 @@ def test_kinds_of_vocabulary(vocab):
     assert tokenizer.vocabulary == TOKENS and {type(token) for token in tokenizer.vocabulary} == {
         str
     }
+
+
+def test_a_casing_that_is_none():
+    with pytest.raises(InputError, match=r"must be True or False\. Received: 'False'"):
+        BertTokenizer(TOKENS, do_lower_case="False")

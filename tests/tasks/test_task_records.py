@@ -1,0 +1,77 @@
+"""Batches of fine-tuning: every example once a pass, of like lengths, the position saved."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import features
+from bert_tf.tasks import records
+
+LENGTH, COUNT, BATCH = 64, 160, 5
+
+
+@pytest.fixture
+def path(tmp_path):
+    lengths = np.random.default_rng(0).integers(3, LENGTH + 1, COUNT)
+    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
+    number = np.arange(COUNT)
+    columns = {
+        "input_ids": mask * (number[:, None] + 5), "input_mask": mask, "segment_ids": 0 * mask,
+        "label_ids": number, "is_real_example": 0 * number + 1,
+    }  # fmt: skip
+    path = str(tmp_path / "train.tf_record")
+    assert records.write(path, columns, features.CLASSIFICATION) == COUNT
+    return path
+
+
+def batches(path, cut=True, count=COUNT):
+    return records.training_batches(path, count, features.CLASSIFICATION, LENGTH, BATCH, 3, cut)
+
+
+def labels(found):
+    return [label for batch in found for label in batch["label_ids"].numpy().tolist()]
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_each_pass_has_every_example_once_in_another_order(path, cut):
+    found = labels(batches(path, cut).take(2 * COUNT // BATCH))
+    passes = found[:COUNT], found[COUNT:]
+    assert all(sorted(each) == list(range(COUNT)) for each in passes)
+    assert passes[0] != passes[1]
+    assert labels(batches(path, cut).take(3)) == found[: 3 * BATCH]
+
+
+def test_examples_of_like_length_are_together(path):
+    plain = next(iter(batches(path, cut=False)))
+    assert plain["input_ids"].shape == (BATCH, LENGTH)
+    tokens = padded = 0
+    widths = []
+    for batch in batches(path).take(COUNT // BATCH):
+        width = batch["input_ids"].shape[1]
+        used = batch["input_mask"].numpy().sum(axis=1)
+        assert used.max() == width
+        np.testing.assert_array_equal(
+            batch["input_ids"],
+            batch["input_mask"].numpy() * (batch["label_ids"].numpy() + 5)[:, None],
+        )
+        tokens, padded, widths = tokens + used.sum(), padded + BATCH * width, [*widths, width]
+    assert tokens / padded > 0.9
+    # The steps do not go from short to long.
+    assert 0.25 < np.mean([a > b for a, b in itertools.pairwise(widths)]) < 0.75
+
+
+def test_the_position_is_saved(path, tmp_path):
+    expected = labels(batches(path).take(40))
+    iterator = iter(batches(path))
+    before = labels(itertools.islice(iterator, 17))
+    saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
+    other = iter(batches(path))
+    tf.train.Checkpoint(iterator=other).read(saved).assert_consumed()
+    assert before + labels(itertools.islice(other, 23)) == expected
+
+
+def test_evaluation_keeps_the_order(path):
+    found = list(records.evaluation_batches(path, features.CLASSIFICATION, LENGTH, 7))
+    assert labels(found) == list(range(COUNT))

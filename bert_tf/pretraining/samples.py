@@ -85,7 +85,7 @@ def _table(example: Mapping[str, Any], masked: np.ndarray, vocabulary: Sequence[
         best = np.argsort(-shares, kind="stable")[:_BEST]
         shown = (f"{_plain(vocabulary[int(i)])} {shares[i]:.2f}" for i in best)
         cells = [f"**{cell}**" if i == index else cell for i, cell in zip(best, shown, strict=True)]
-        lines.append(f"| {number} | {_plain(vocabulary[int(index)])} | {', '.join(cells)} |")
+        lines.append(f"| {number} | {_plain(vocabulary[int(index)])} | {' · '.join(cells)} |")
     return "\n".join(lines)
 
 

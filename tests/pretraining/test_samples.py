@@ -36,8 +36,8 @@ def test_text_table_and_next_sentence():
 
 | | true | predicted |
 |---|---|---|
-| 1 | sat | **sat 0.80**, on 0.10, mat 0.05 |
-| 2 | cat | dog 0.50, **cat 0.30**, the 0.10 |
+| 1 | sat | **sat 0.80** · on 0.10 · mat 0.05 |
+| 2 | cat | dog 0.50 · **cat 0.30** · the 0.10 |
 
 The second part is from elsewhere; predicted: **is from elsewhere (0.75)**.
 """
@@ -62,6 +62,6 @@ def test_a_model_that_always_says_the_same():
     weights["cls/predictions/output_bias"].assign(logits(sat=0.6, cat=0.2, dog=0.1))
     batch = {name: np.repeat(values, 5, axis=0) for name, values in BATCH.items()}
     text = samples.masked_sentences(model, batch, VOCABULARY, examples=2)
-    assert text.count("| 1 | sat | **sat 0.60**, cat 0.20, dog 0.10 |") == 2
-    assert text.count("| 2 | cat | sat 0.60, **cat 0.20**, dog 0.10 |") == 2
+    assert text.count("| 1 | sat | **sat 0.60** · cat 0.20 · dog 0.10 |") == 2
+    assert text.count("| 2 | cat | sat 0.60 · **cat 0.20** · dog 0.10 |") == 2
     assert "second part" not in text

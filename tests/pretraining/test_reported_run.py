@@ -1,0 +1,71 @@
+"""What a pretraining run says: before its first step, in metrics.jsonl, in TensorBoard's files."""
+
+import json
+
+import numpy as np
+import pytest
+import tiny_corpus
+from mains import run_main
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from bert_tf.config import BertConfig
+from bert_tf.modeling import BertPretrainer, variables_by_name
+
+FIELDS = {
+    "vocab_size": len(tiny_corpus.VOCABULARY), "hidden_size": 8, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 16,
+    "type_vocab_size": 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    vocab = tiny_corpus.vocabulary_file(folder)
+    text = tiny_corpus.text_of(tiny_corpus.corpus(20))
+    _, (records,) = tiny_corpus.make(
+        folder, vocab, text, max_seq_length=16, max_predictions_per_seq=3
+    )
+    (folder / "config.json").write_text(json.dumps(FIELDS))
+    (result,) = run_main("run_scripts.run_pretraining", [
+        f"--input_file={records}", f"--bert_config_file={folder}/config.json",
+        f"--vocab_file={vocab}", f"--output_dir={folder}/run", "--max_seq_length=16",
+        "--max_predictions_per_seq=3", "--do_train=true", "--num_train_steps=6",
+        "--num_warmup_steps=1", "--train_batch_size=4", "--log_steps=2", "--eval_steps=3",
+        "--max_eval_steps=2",
+    ])  # fmt: skip
+    assert result.code == 0, result.err
+    return folder / "run", result.said
+
+
+def test_the_size_of_a_step_is_said_first(run):
+    _, said = run
+    weights = variables_by_name(BertPretrainer(BertConfig(**FIELDS))).values()
+    count = sum(int(np.prod(weight.shape)) for weight in weights)
+    at = said.index(next(line for line in said if "parameters" in line))
+    assert said[at].startswith(f"{count:,} parameters; 64 tokens and ")
+    assert said[at + 1].startswith("memory on each device, estimated: ")
+    assert "available; matrix products at " in said[at + 2]
+    assert not any("training:" in line for line in said[:at])
+
+
+def test_speeds_are_logged(run):
+    folder, _ = run
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    trained = [line for line in lines if line["kind"] == "train"]
+    assert [line["step"] for line in trained] == [2, 4, 6]
+    for line in trained:
+        assert line["tokens_per_sec"] == pytest.approx(16 * line["examples_per_sec"])
+        assert 0 < line["share_of_peak"] < 1
+
+
+def test_samples_and_hyperparameters_are_in_the_events(run):
+    folder, _ = run
+    held_out = EventAccumulator(str(folder / "eval")).Reload()
+    texts = held_out.Tensors("samples")
+    assert [text.step for text in texts] == [3, 6]
+    for text in texts:
+        (markdown,) = text.tensor_proto.string_val
+        assert markdown.decode().count("| | true | predicted |") == 3
+    train = EventAccumulator(str(folder / "train")).Reload()
+    assert "_hparams_/session_start_info" in train.PluginTagToContent("hparams")

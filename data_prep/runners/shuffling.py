@@ -104,21 +104,26 @@ def save_documents(path: str, documents: Documents) -> None:
 def load_documents(paths: Sequence[str]) -> Documents:
     """Reads what `save_documents` wrote in several files, end to end.
 
-    Tokens, which are most of it, are never held twice.
+    Tokens and sentences, which are nearly all of it, are never held twice.
     """
-    lengths = [np.diff(array) for array in _arrays(paths, "sentences")]
+    documents = list(_arrays(paths, "documents"))
+    sentences: np.ndarray = np.zeros(sum(int(each[-1]) for each in documents) + 1, np.int64)
+    at = 0
+    for array in _arrays(paths, "sentences"):
+        end = at + len(array) - 1
+        np.add(array[1:], sentences[at], out=sentences[at + 1 : end + 1])
+        at = end
     tokens: np.ndarray = np.zeros(0, np.uint16)
-    start = 0
+    at = 0
     for array in _arrays(paths, "tokens"):
-        if not start:
-            tokens = np.empty(sum(int(each.sum()) for each in lengths), array.dtype)
-        tokens[start : start + len(array)] = array
-        start += len(array)
-    documents = [np.diff(array) for array in _arrays(paths, "documents")]
+        if not at:
+            tokens = np.empty(sentences[-1], array.dtype)
+        tokens[at : at + len(array)] = array
+        at += len(array)
     return Documents(
         tokens,
-        offsets(np.concatenate(lengths)),
-        offsets(np.concatenate(documents)),
+        sentences,
+        offsets(np.concatenate([np.diff(each) for each in documents])),
         np.concatenate(list(_arrays(paths, "ids"))),
     )
 

@@ -23,7 +23,7 @@ from bert_tf.training.saving import Saver
 from bert_tf.training.state import ModelDescription
 from bert_tf.training.step import MOST_BAD_STEPS, Result, Stepper
 from bert_tf.training.strategy import Agreement, check_divisible, is_chief, make_strategy
-from bert_tf.training.summaries import Summaries
+from bert_tf.training.summaries import Profile, Summaries
 from bert_tf.training.window import Best, Window, add_to
 
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -94,7 +94,7 @@ class Trainer:
         self,
         dataset: tf.data.Dataset,
         held_out: Mapping[str, MakeDataset] | None = None,
-        explain: Callable[[tf.errors.OpError], str | None] = lambda error: None,
+        explain: Callable[[Exception], str | None] = lambda error: None,
         describe: Callable[[Any], str] = lambda origin: "",
         cost: Cost | None = None,
         samples: Callable[[], str] | None = None,
@@ -200,7 +200,7 @@ class Trainer:
             summaries.write_hyperparameters(hyperparameters)
         steps = self._training.num_train_steps
         saved, total, number = now.step, min(steps, self._runtime.stop_at_step or steps), 0
-        profile = _Profile(self._dir, self._runtime.profile_steps if self.is_chief else None)
+        profile = Profile(self._dir, self._runtime.profile_steps if self.is_chief else None)
         progress = Progress("training", total, "steps", now.step)
         with _stop_signals() as signals, profile, progress, self._saver:
             while now.step < total and not self._is_stale(now.best):
@@ -253,19 +253,8 @@ class Trainer:
             InputError: A record cannot be read, a worker is gone, or too many steps were bad.
         """
         run = self._stepper.train_checked if self._runtime.debug_nans else self._stepper.train
-        try:
+        with self._explained(now.step):
             result = run(iterator, now.step, end - now.step, now.bad_steps)
-        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-            known = self._explain(error)
-            if known is None and not isinstance(error, tf.errors.DataLossError):
-                raise
-            reason = known or f"A record cannot be read: {plain_message(error)}."
-            raise InputError(f"After step {now.step}: {reason} {self._newest()}") from error
-        except _LOST_WORKERS as error:
-            raise InputError(
-                f"After step {now.step}: another worker is gone ({plain_message(error)[:200]}). "
-                f"Start all of them again to go on. {self._newest()}"
-            ) from error
         if result.bad_in_a_row >= MOST_BAD_STEPS:
             origin = self._describe(result.bad_origin) if len(result.bad_origin) else ""
             raise InputError(
@@ -275,6 +264,28 @@ class Trainer:
                 "--learning_rate."
             )
         return result
+
+    @contextlib.contextmanager
+    def _explained(self, step: int) -> Iterator[None]:
+        """Turns errors of the input pipeline and of lost workers into lines that teach."""
+        try:
+            yield
+        # A message of TensorFlow's that holds bytes of a record is no UTF-8.
+        except (
+            tf.errors.DataLossError,
+            tf.errors.InvalidArgumentError,
+            UnicodeDecodeError,
+        ) as error:
+            known = self._explain(error)
+            if known is None and not isinstance(error, tf.errors.DataLossError):
+                raise
+            reason = known or f"A record cannot be read: {plain_message(error)}."
+            raise InputError(f"After step {step}: {reason} {self._newest()}") from error
+        except _LOST_WORKERS as error:
+            raise InputError(
+                f"After step {step}: another worker is gone ({plain_message(error)[:200]}). "
+                f"Start all of them again to go on. {self._newest()}"
+            ) from error
 
     def _newest(self) -> str:
         with contextlib.suppress(InputError):
@@ -293,7 +304,7 @@ class Trainer:
         self, held_out: Mapping[str, MakeDataset], now: state.Position, summaries: Summaries
     ) -> None:
         metric, sign = self.objective.best_by
-        with self._optimizer.averaged():
+        with self._optimizer.averaged(), self._explained(now.step):
             for name, make in held_out.items():
                 values = self.evaluate(make(), what=f"evaluating {name}")
                 shown = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
@@ -346,29 +357,6 @@ class Trainer:
         state.restore_weights(os.path.join(self._dir, state.BEST), self.objective.variables)
         self.results.clear()  # They are of other weights.
         print(f"The best weights are those of step {now.best.step}.", file=sys.stderr)
-
-
-class _Profile:
-    """Profiles the steps from one number to another for TensorBoard, as a context manager."""
-
-    def __init__(self, folder: str, steps: tuple[int, int] | None) -> None:
-        self._folder, self._steps, self._running = folder, steps, False
-
-    def at(self, step: int) -> None:
-        """Starts or ends the profile if it is time."""
-        if self._steps and not self._running and self._steps[0] <= step < self._steps[1]:
-            tf.profiler.experimental.start(self._folder)
-            self._running = True
-        elif self._steps and step >= self._steps[1]:
-            self.__exit__()
-
-    def __enter__(self) -> "_Profile":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._running:
-            tf.profiler.experimental.stop()
-            self._running = False
 
 
 def _due(step: int, every: int) -> bool:

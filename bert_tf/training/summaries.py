@@ -94,6 +94,29 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{name}", "" if value is None else str(value)
 
 
+class Profile:
+    """Profiles the steps from one number to another for TensorBoard, as a context manager."""
+
+    def __init__(self, folder: str, steps: tuple[int, int] | None) -> None:
+        self._folder, self._steps, self._running = folder, steps, False
+
+    def at(self, step: int) -> None:
+        """Starts or ends the profile if it is time."""
+        if self._steps and not self._running and self._steps[0] <= step < self._steps[1]:
+            tf.profiler.experimental.start(self._folder)
+            self._running = True
+        elif self._steps and step >= self._steps[1]:
+            self.__exit__()
+
+    def __enter__(self) -> "Profile":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._running:
+            tf.profiler.experimental.stop()
+            self._running = False
+
+
 def _lines_until(path: str, step: int) -> list[str]:
     if not tf.io.gfile.exists(path):
         return []

@@ -30,7 +30,7 @@ METHODS = ("tokenize", "tokenize_with_offsets", "words", "tokenize_in_lite")
         (np.array([], object), 0), (tf.Variable(["hello"]), 1), (["hello\ud800"], 1),
         (np.array(["hello", "\ud800"]), 2), (np.array(["\ud800", b"hello"], object), 2),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_batches(tokenizer, method, texts, rows):
     found = getattr(tokenizer, method)(texts)
@@ -43,7 +43,7 @@ def test_batches(tokenizer, method, texts, rows):
 @pytest.mark.parametrize(
     "text", ["hello", b"hello", np.str_("hello"), np.array("hello"), np.array("hello", object),
              tf.constant("hello"), "hello\ud800", np.array("\ud800")],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_single_texts(tokenizer, method, text):
     found = getattr(tokenizer, method)(text)
@@ -66,7 +66,7 @@ def test_single_texts(tokenizer, method, text):
         (tf.constant([["a"]]), r"shape \(1, 1\)"), (tf.constant([1]), "of int32"),
         (tf.ragged.constant([["a"]]), r"RaggedTensor of string .*are its \.values"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_no_texts(tokenizer, method, texts, received):
     with pytest.raises(InputError, match=rf"^Texts are .*Received: .*{received}") as caught:
@@ -140,7 +140,7 @@ def test_no_ids_at_all(tokenizer):
         (tf.constant([1.0]), "float32"), (tf.constant("a"), "string"), (tf.constant(1), "shape"),
         (tf.ragged.constant([[[1]]]), "RaggedTensor"), ([True], "True, a value of type bool"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_no_ids(tokenizer, ids, received):
     for method in (tokenizer.detokenize, tokenizer.pack):
@@ -190,7 +190,7 @@ def test_offsets_in_characters_of_lists(tokenizer):
         ([*TOKENS, ""], "line 10 is empty"), (pathlib.Path("nowhere"), "no file nowhere"),
         ("", "There is no file"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_no_vocabulary(vocab, message):
     with pytest.raises(InputError, match=message) as caught:

@@ -22,20 +22,6 @@ FORMS = ("{0}", "a{0}b", "a {0} b", "{0}{0}")
 AT_A_TIME = 1 << 16
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        ("bert-base-uncased", True), ("bert-base-cased", False),
-        ("bert-base-multilingual-cased", False), ("bert-base-chinese", True),
-    ],
-    ids=lambda param: param[0],
-)  # fmt: skip
-def released_vocabulary(request, test_data):
-    name, do_lower_case = request.param
-    tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
-    return tokenizer, reference.Tokenizer(tokenizer.vocabulary, do_lower_case)
-
-
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
 def small(request):
     return BertTokenizer(SMALL, request.param), reference.Tokenizer(SMALL, request.param)

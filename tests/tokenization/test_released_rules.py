@@ -55,20 +55,6 @@ def small(request):
     return BertTokenizer(TOKENS, request.param), reference.Tokenizer(TOKENS, request.param)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        ("bert-base-uncased", True), ("bert-base-cased", False),
-        ("bert-base-multilingual-cased", False), ("bert-base-chinese", True),
-    ],
-    ids=lambda param: param[0],
-)  # fmt: skip
-def released_vocabulary(request, test_data):
-    name, do_lower_case = request.param
-    tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
-    return tokenizer, reference.Tokenizer(tokenizer.vocabulary, do_lower_case)
-
-
 @needs_unicode_14
 @pytest.mark.parametrize("alone", [True, False], ids=["one by one", "together"])
 def test_cases(small, alone):

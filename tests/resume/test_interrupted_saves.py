@@ -13,7 +13,7 @@ import tensorflow as tf
 from whole_checkpoints import last_whole
 
 from bert_tf.errors import InputError
-from bert_tf.training import state
+from bert_tf.training import saving, state
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.loop import Trainer
 from bert_tf.training.state import ModelDescription
@@ -50,6 +50,21 @@ class Disk:
         monkeypatch.setattr(tf.train.Checkpoint, "write", hooked(write, "write"))
 
 
+class AtOnce:
+    """An executor that does what it is given before it goes on."""
+
+    def __init__(self, *_):
+        pass
+
+    def submit(self, call):
+        done = saving.concurrent.futures.Future()
+        done.set_result(call())
+        return done
+
+    def shutdown(self):
+        pass
+
+
 def run(folder):
     """Three checkpoints, of which one stays, each after an evaluation; the best weights."""
     runtime = RuntimeConfig(
@@ -72,6 +87,8 @@ def killed(tmp_path_factory):
         shutil.copytree(folder, copies[-1], dirs_exist_ok=True)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
+        # Writing beside training, the folder would change while it is copied.
+        monkeypatch.setattr(saving.concurrent.futures, "ThreadPoolExecutor", AtOnce)
         Disk(monkeypatch, copy)
         expected = run(folder)
     return expected, copies
@@ -145,7 +162,7 @@ for pages in range(2, 200, 2):
     left = [str(path) for path in pathlib.Path(disk).rglob(".*.tmp*")]
     subprocess.run(["mount", "-o", "remount,size=10m", disk], check=True)
     t.assert_same(t.run(disk), expected)
-    subprocess.run(["umount", disk], check=True)
+    subprocess.run(["umount", "--lazy", disk], check=True)
     print("RESULT", json.dumps([said, step, left]), flush=True)
     if not said:
         break

@@ -18,4 +18,4 @@ set_up "${wanted[@]}"
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
 "$PYTHON" -m mypy
-"$PYTHON" -m pytest -n 2 --dist worksteal "$@"
+"$PYTHON" -m pytest -n 2 --dist worksteal --durations=12 "$@"

@@ -13,6 +13,11 @@ from typing import Any
 
 from bert_tf.errors import InputError, plain_message
 
+_OTHER_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}  # fmt: skip
+
 
 def _gfile() -> Any:
     from tensorflow.io import gfile
@@ -47,6 +52,7 @@ def read_text(path: str) -> str:
         InputError: The file is missing, cannot be read, or is not UTF-8 (the line is named).
     """
     raw = read_bytes(path)
+    check_mark(path, raw)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -54,6 +60,24 @@ def read_text(path: str) -> str:
         raise InputError(
             f"{path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. Convert it first."
         ) from error
+
+
+def check_mark(path: str, start: bytes) -> None:
+    """Looks for the mark that text in another encoding starts with.
+
+    Args:
+        path: The file, for the message.
+        start: Its first bytes, at least four if there are so many.
+
+    Raises:
+        InputError: It starts with the mark of UTF-16 or UTF-32.
+    """
+    mark = next((mark for mark in _OTHER_MARKS if start.startswith(mark)), None)
+    if mark:
+        raise InputError(
+            f"{path} is {_OTHER_MARKS[mark]}, by the mark that it starts with. Convert it to UTF-8:"
+            f" iconv -f {_OTHER_MARKS[mark]} -t UTF-8."
+        )
 
 
 def write_bytes(path: str, content: bytes) -> None:

@@ -23,10 +23,7 @@ _TAIL_BYTES = 1 << 16
 _IDEOGRAPH = re.compile(
     rb"\xe3[\x90-\xbf][\x80-\xbf]|\xe4[\x80-\xb6\xb8-\xbf][\x80-\xbf]|[\xe5-\xe9][\x80-\xbf]{2}"
 )
-_OTHER_MARKS = {
-    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-}  # fmt: skip
+_LONGEST_REASON = 200
 _RECORD_ENDINGS = (".tfrecord", ".tfrecords", ".tf_record", ".record")
 
 
@@ -157,13 +154,7 @@ def _check(path: str, feature: str) -> None:
                     f"{', '.join(sorted(features))}."
                 )
         return
-    start = next(_chunks(path), b"")
-    mark = next((mark for mark in _OTHER_MARKS if start.startswith(mark)), None)
-    if mark:
-        raise InputError(
-            f"{path} is {_OTHER_MARKS[mark]}, by the mark that it starts with. Convert it to UTF-8:"
-            f" iconv -f {_OTHER_MARKS[mark]} -t UTF-8."
-        )
+    files.check_mark(path, next(_chunks(path), b""))
 
 
 def _from_file(path: str, feature: str) -> Iterator[Block]:
@@ -222,7 +213,7 @@ def _from_tfds(source: TextSource, name: str) -> Iterator[Block]:
             name, split=split or "train", data_dir=source.tfds_data_dir, shuffle_files=False
         )
     except (tfds.core.DatasetNotFoundError, ValueError) as error:
-        raise InputError(f"tensorflow-datasets cannot load {name}: {error}") from error
+        raise InputError(f"tensorflow-datasets cannot load {name}: {_short(error)}") from error
     spec = dataset.element_spec
     texts = sorted(key for key in spec if getattr(spec[key], "dtype", None) == "string")
     if source.text_feature not in texts:
@@ -232,3 +223,9 @@ def _from_tfds(source: TextSource, name: str) -> Iterator[Block]:
         )
     dataset = dataset.map(lambda example: example[source.text_feature])
     return cut_into_blocks(map(_as_line, dataset.as_numpy_iterator()), name)
+
+
+def _short(error: Exception) -> str:
+    """The first line: behind it tensorflow-datasets lists all that it has."""
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."

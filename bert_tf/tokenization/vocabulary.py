@@ -19,6 +19,8 @@ _MAX_TOKEN_BYTES = 256
 _PADDING = 128
 # No text gives a token with one of these, but WordPiece would find it over two words.
 _BLANKS = re.compile(r"[ \t\r\x00]")
+# Two entries of the released Chinese file, which would be "" and "##" without the white space.
+_KEPT_WHOLE = ("\u2028", "##\u2028")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -46,23 +48,29 @@ def as_vocabulary(vocab: Any) -> list[str]:
 def load_vocabulary(path: str) -> list[str]:
     r"""Reads a `vocab.txt`: a token a line, its id the number of the line, from 0.
 
-    Lines end at \n or \r\n only, so that entries may hold U+2028, as two of the released
-    Chinese file do. Blanks around a token are dropped, as in the released `load_vocab`.
+    Lines end at \n or \r\n only. White space around a token is dropped, as in the released
+    `load_vocab`, but for two entries of the released Chinese file, U+2028 and ##U+2028.
 
     Args:
         path: The file, UTF-8, local or gs://.
 
     Raises:
-        InputError: The file is missing, not UTF-8, has an empty line before its end, a token
-            twice, a token over 256 bytes, or lacks a special token. The line is named.
+        InputError: The file is missing, not UTF-8, has an empty line before its end, a blank or a
+            NUL inside a token, a token twice, a token over 256 bytes, or lacks a special token.
+            The line is named.
     """
-    lines = [line.strip(" \t\r") for line in files.read_text(path).split("\n")]
+    lines = [_stripped(line) for line in files.read_text(path).split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     if lines:
         lines[0] = lines[0].removeprefix("\ufeff")
     check_vocabulary(lines, path)
     return lines
+
+
+def _stripped(line: str) -> str:
+    token = line.strip(" \t\r")
+    return token if token in _KEPT_WHOLE else token.strip()
 
 
 def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> None:

@@ -20,8 +20,9 @@ def write(folder, content):
     [
         "\n".join(GOOD), "\n".join(GOOD) + "\n", "\r\n".join(GOOD) + "\r\n",
         "\n".join(GOOD) + "\n\n\n", "\ufeff" + "\n".join(GOOD), " \n".join(GOOD),
+        "\n".join(f"\u3000{token}\xa0\x85\u2028" for token in GOOD) + "\n\xa0\n\u3000",
     ],
-    ids=["no end", "plain", "crlf", "blank end", "bom", "blanks"],
+    ids=["no end", "plain", "crlf", "blank end", "bom", "blanks", "Unicode's blanks"],
 )  # fmt: skip
 def test_accepted(tmp_path, content):
     assert load_vocabulary(write(tmp_path, content)) == GOOD
@@ -31,6 +32,9 @@ def test_accepted(tmp_path, content):
     ("content", "message"),
     [
         ("\n".join([*GOOD[:5], "a", "", "b"]), "line 7 is empty"),
+        ("\n".join([*GOOD, "\u3000", "b"]), "line 8 is empty"),
+        ("\n".join([*GOOD, "a\xa0"]), "line 8 repeats 'a' of line 6"),
+        ("\n".join(GOOD).encode("utf-16"), "is UTF-16, by the mark .*iconv -f UTF-16"),
         ("\n".join([*GOOD, "a"]), "line 8 repeats 'a' of line 6"),
         ("\n".join(GOOD[:4]), r"is \[MASK\]"),
         ("", r"none of the 0 lines is \[PAD\]"),
@@ -81,6 +85,11 @@ def test_released_files(test_data, name, size, cls_id):
     assert ids == (0, 100, cls_id, 102, 103)
     # Two Chinese entries hold U+2028: only \n ends a line.
     assert "\n".join(tokenizer.vocabulary) + "\n" == path.read_bytes().decode()
+
+
+def test_only_the_entries_of_the_released_chinese_file_keep_their_white_space(tmp_path):
+    path = write(tmp_path, "\n".join([*GOOD, "\u2028", "##\u2028", "c\u2028"]))
+    assert load_vocabulary(path) == [*GOOD, "\u2028", "##\u2028", "c"]
 
 
 @pytest.mark.parametrize("token", ["b a", "a\tb", "a\x00", "a\rb"])

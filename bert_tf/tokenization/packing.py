@@ -29,8 +29,12 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
     return kept_a, kept_b
 
 
-def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> None:
+def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> Any:
     """Checks that there is a second text for each first one.
+
+    Returns:
+        `ids_b`; where the sizes are known only when the graph runs, behind an assertion: rows of
+        different number would be broadcast.
 
     Raises:
         InputError: There are more of one, or one is a single text and the other a batch.
@@ -42,6 +46,12 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> None:
             for single, size in zip((single_a, single_b), sizes, strict=True)
         )
         raise InputError(f"ids_a and ids_b must be as many. Received: {' and '.join(kinds)}.")
+    if None not in sizes:
+        return ids_b
+    rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
+    text = ("ids_a and ids_b must be as many. Received: batches of", rows_a, "and", rows_b)
+    with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, text)]):
+        return ids_b.with_values(tf.identity(ids_b.values))
 
 
 def pack(

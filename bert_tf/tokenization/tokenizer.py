@@ -208,12 +208,14 @@ class BertTokenizer(tf.Module):
             [B, S]; for one text [S].
 
         Raises:
-            InputError: `seq_length` has no room for the special tokens, or the ids are no ids.
+            InputError: `seq_length` has no room for the special tokens, the ids are no ids, or
+                there are more of one than of the other. In a graph that learns their number only
+                when it runs: tf.errors.InvalidArgumentError.
         """
         ids_a, single = as_ragged(ids_a)
         if ids_b is not None:
             ids_b, other_single = as_ragged(ids_b)
-            packing.check_pairs(ids_a, ids_b, single, other_single)
+            ids_b = packing.check_pairs(ids_a, ids_b, single, other_single)
         special = (self.cls_id, self.sep_id, self.pad_id)
         packed = packing.pack(ids_a, ids_b, seq_length, *special)
         return {name: value[0] if single else value for name, value in packed.items()}

@@ -166,6 +166,18 @@ def test_pairs_that_are_not_as_many(tokenizer):
         tokenizer.pack([HELLO], [[HELLO]])
 
 
+def test_pairs_that_are_not_as_many_when_a_graph_runs(tokenizer):
+    """Where broadcasting would give as many rows, and where it would fail."""
+    ragged = tf.RaggedTensorSpec([None, None], tf.int32)
+    function = tf.function(tokenizer.pack, input_signature=[ragged, ragged])
+    one, two = (tf.ragged.constant([[HELLO]] * size) for size in (1, 2))
+    assert function(two, two)["input_ids"].shape == [2, 128]
+    for first, second in ((two, one), (one, two), (two, tf.ragged.constant([[HELLO]] * 3))):
+        rows = rf"\[{first.shape[0]}\] \[and\] \[{second.shape[0]}\]"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"must be as many.*{rows}"):
+            function(first, second)
+
+
 def test_ids_in_functions(tokenizer):
     function = tf.function(lambda ids: (tokenizer.detokenize(ids), tokenizer.pack(ids)))
     text, packed = function(tf.constant([UN, AFF]))

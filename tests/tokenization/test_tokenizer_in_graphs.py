@@ -40,6 +40,11 @@ class Exported(tf.Module):
     def lite(self, texts):
         return self.tokenizer.pack(self.tokenizer.tokenize_in_lite(texts), seq_length=32)
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2)
+    def lite_pairs(self, texts, others):
+        ids = (self.tokenizer.tokenize_in_lite(each) for each in (texts, others))
+        return self.tokenizer.pack(*ids, seq_length=32)
+
 
 def saved_and_loaded(tokenizer, texts, folder):
     tf.saved_model.save(Exported(tokenizer), str(folder / "model"))
@@ -97,12 +102,13 @@ def test_operations_of_the_graph_are_known_to_a_stock_server(method, special_tok
     assert not used & {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
 
 
-def lite_interpreter(tokenizer, folder):
+def lite_interpreter(tokenizer, folder, function="lite"):
     tf_text = pytest.importorskip("tensorflow_text")
     from tensorflow.lite.python import interpreter
 
     module = Exported(tokenizer)
-    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.lite})
+    signatures = {"serving_default": getattr(module, function)}
+    tf.saved_model.save(module, str(folder), signatures=signatures)
     converter = tf.lite.TFLiteConverter.from_saved_model(str(folder))
     converter.allow_custom_ops = True
     return interpreter.InterpreterWithCustomOps(
@@ -120,6 +126,21 @@ def test_tflite_without_flex(tmp_path):
     same = ["a,b AB", "", "é" * 150 + " a≠", "中a b\u0301", "ax" * 40, "σ aσ", "b" * 801]
     expected = tokenizer.pack(tokenizer.tokenize(same), seq_length=32)
     for name, values in run(texts=np.array(same)).items():
+        np.testing.assert_array_equal(values, expected[name], name)
+
+
+def test_pairs_in_tflite_without_flex(tmp_path):
+    """The assertion that there are as many of both is no operation of TFLite: it is left out."""
+    tokenizer = BertTokenizer(TOKENS)
+    model = lite_interpreter(tokenizer, tmp_path, "lite_pairs")
+    operations = {each["op_name"] for each in model._get_ops_details()}
+    assert not any(name.startswith("Flex") for name in operations)
+    texts, others = ["a,b AB", "", "x"], ["b", "ax" * 40, ""]
+    found = model.get_signature_runner("serving_default")(
+        texts=np.array(texts), others=np.array(others)
+    )
+    expected = tokenizer.pack(tokenizer.tokenize(texts), tokenizer.tokenize(others), 32)
+    for name, values in found.items():
         np.testing.assert_array_equal(values, expected[name], name)
 
 

@@ -17,6 +17,8 @@ from bert_tf.tokenization import tables
 
 MAX_CHARACTERS = 200  # `max_input_chars_per_word` of the released WordpieceTokenizer
 _MAX_BYTES = 4 * MAX_CHARACTERS
+# Dropped by the rules from every text, so that no word holds it.
+_NEVER_IN_WORDS = "\ufffd"
 
 
 class WordPiece(tf.Module):
@@ -33,12 +35,10 @@ class WordPiece(tf.Module):
 
     def __init__(self, tokens: Sequence[str], unk_id: int) -> None:
         super().__init__()
-        stand_ins = dict(zip(tables.LATER_PUNCTUATION, tables.STAND_INS, strict=True))
         try:
             buffer = builder.build_fast_wordpiece_model(
-                [token.translate(stand_ins) for token in tokens],
-                MAX_CHARACTERS, "##", tokens[unk_id], False, False,
-            )  # fmt: skip
+                _with_stand_ins(tokens), MAX_CHARACTERS, "##", tokens[unk_id], False, False
+            )
         except RuntimeError as error:
             raise InputError(f"The vocabulary cannot be used: {error}") from error
         self._unk_id = unk_id
@@ -105,6 +105,20 @@ class WordPiece(tf.Module):
         at = tf.range(self._limit_at, self._limit_at + 4)[:, None]
         limit = tf.constant(np.frombuffer(struct.pack("<i", limit_bytes), np.uint8))
         return tf.tensor_scatter_nd_update(self._model, at, limit)
+
+
+def _with_stand_ins(tokens: Sequence[str]) -> list[str]:
+    """The entries as the normalizer writes words.
+
+    Those that hold a stand-in as a character of their own would be found in later punctuation.
+    By the rules no word matches them: they get a name that none matches, each another.
+    """
+    stand_ins = dict(zip(tables.LATER_PUNCTUATION, tables.STAND_INS, strict=True))
+    unmatched = {*map(chr, tables.STAND_INS), _NEVER_IN_WORDS}
+    return [
+        token.translate(stand_ins) if unmatched.isdisjoint(token) else f"{_NEVER_IN_WORDS}{index}"
+        for index, token in enumerate(tokens)
+    ]
 
 
 def _limit_position(buffer: bytes) -> int:

@@ -64,6 +64,26 @@ def test_cases(small, alone):
 
 
 @needs_unicode_14
+@needs_unicode_14
+@pytest.mark.parametrize("do_lower_case", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_entries_that_no_text_can_match(do_lower_case, known):
+    """Tag characters stand in for later punctuation inside; as entries they must not be found."""
+    tags = [chr(stand_in) for stand_in in tables.STAND_INS]
+    later = [chr(code) for code in tables.LATER_PUNCTUATION]
+    tokens = [*TOKENS[:5], "a", "##a", *tags, *(f"##{tag}" for tag in tags), "\ufffd", "\ufffd7"]
+    tokens += [f"a{tags[0]}", f"{tags[1]}a"]
+    tokens += [*later[:9], *(f"##{each}" for each in later[:9])] if known else []
+    texts = [text for each in [*later, *tags] for text in (each, f"a{each}a", f"{each}a", each * 2)]
+    texts += ["\ufffd", "\ufffd7", "a\ufffda", "7"]
+    tokenizer = BertTokenizer(tokens, do_lower_case)
+    released = reference.Tokenizer(tokens, do_lower_case)
+    assert_equal(texts, tokenizer, released)
+    assert tokenizer.detokenize([[7, tokens.index("\ufffd")]]).numpy().tolist() == [
+        f"{tags[0]} \ufffd".encode()
+    ]
+
+
 def test_invalid_utf8(small):
     parts = [
         b"\xff", b"\xc3", b"\xe4\xb8", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\x80",

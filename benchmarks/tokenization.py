@@ -159,7 +159,7 @@ def learn_ours(path, size):
     blocks, total = text_sources.blocks(text_sources.TextSource(path))
     config = vocabulary.VocabularyConfig(vocab_size=size)
     counts = word_counts.count_words(blocks, total, do_lower_case=True, num_workers=1)
-    return vocabulary.learn(counts.words, config)[0]
+    return vocabulary.learn(counts.words, config).tokens
 
 
 def learn_theirs(path, size):

@@ -16,6 +16,7 @@ under 2 GiB.
 
 import os
 import sys
+from collections.abc import Iterator
 
 from absl import flags
 
@@ -40,7 +41,11 @@ flags.DEFINE_integer(
     "max_words", _DEFAULTS.max_words, "Most frequent words that the learner looks at."
 )
 flags.DEFINE_integer(
-    "max_characters", _DEFAULTS.max_characters, "Most frequent characters that are covered."
+    "max_characters",
+    _DEFAULTS.max_characters,
+    "How many of the most frequent characters are covered; words with others become [UNK]. A "
+    "character takes two entries, an ideograph one. 0: those that make up 99.95 % of the text, "
+    "and rarer ones, up to 1,000, while they fill less than half of the vocabulary.",
 )
 flags.DEFINE_integer(
     "num_workers", os.cpu_count() or 1, "Blocks of text counted at the same time, at most 8."
@@ -62,19 +67,37 @@ def main() -> None:
     )
     blocks, total_bytes = text_sources.blocks(source)
     counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)
-    tokens, missing = vocabulary.learn(counts.words, config)
-    files.write_text(values.output_file, "\n".join(tokens) + "\n")
-    print(f"{values.output_file}: {len(tokens)} entries from {len(counts.words):,} distinct words.")
+    learned = vocabulary.learn(counts.words, config)
+    files.write_text(values.output_file, "\n".join(learned.tokens) + "\n")
+    print(
+        f"{values.output_file}: {len(learned.tokens)} entries from {len(counts.words):,} distinct "
+        f"words."
+    )
+    for line in _remarks(counts, learned, config.max_words):
+        print(line, file=sys.stderr)
+
+
+def _remarks(
+    counts: word_counts.WordCounts, learned: vocabulary.Vocabulary, max_words: int
+) -> Iterator[str]:
+    """What the user should know of text that was left out, and of entries that stay free."""
     if counts.invalid_lines:
-        print(
+        yield (
             f"{counts.invalid_lines:,} lines are not UTF-8, the first is {counts.first_invalid}. "
-            f"The bytes that are not were left out.",
-            file=sys.stderr,
+            f"The bytes that are not were left out."
         )
-    if missing:
-        print(
-            f"The text gave {missing} pieces fewer than asked for; [unusedN] stand in for them.",
-            file=sys.stderr,
+    if learned.left_out:
+        yield (
+            f"{learned.left_out:,} of {learned.characters:,} distinct characters are left out, "
+            f"{learned.share_left_out:.3%} of the text: words with them become [UNK]. Raise "
+            f"--max_characters or --vocab_size to cover more."
+        )
+    if learned.missing:
+        whole = not learned.left_out and len(counts.words) <= max_words
+        text = "The text" if whole else "What --max_characters and --max_words let through"
+        yield (
+            f"{text} gave {learned.missing:,} pieces fewer than asked for; [unusedN] stand in for "
+            f"them."
         )
 
 

@@ -3,6 +3,7 @@
 import collections
 import gzip
 import os
+import re
 import subprocess
 import sys
 
@@ -95,6 +96,9 @@ def test_counts_a_tensorflow_dataset():
             generate, output_signature={"text": tf.TensorSpec([], tf.string)}
         )
 
+    with pytest.raises(InputError, match=r"cannot load no_such_set: .*no_such_set") as caught:
+        count(text_sources.TextSource(tfds_name="no_such_set:train"))
+    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
     with tfds.testing.mock_data(as_dataset_fn=as_dataset):
         found = count(text_sources.TextSource(tfds_name="lm1b:train"))
     assert found == {"two": 1, "lines": 1, "of": 1, "text": 2}
@@ -110,7 +114,8 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
 @pytest.mark.parametrize("unused", [0, 3, 99, 102])
 def test_released_order(unused):
     config = vocabulary.VocabularyConfig(vocab_size=250, num_unused_tokens=unused)
-    tokens, missing = vocabulary.learn(counted(LINES), config)
+    learned = vocabulary.learn(counted(LINES), config)
+    tokens, missing = learned.tokens, learned.missing
     first = min(unused + missing, 99)
     assert tokens[0] == "[PAD]"
     assert tokens[1 : 1 + first] == [f"[unused{index}]" for index in range(first)]
@@ -124,7 +129,8 @@ def test_released_order(unused):
 @pytest.mark.parametrize("size", [90, 100, 110, 120])
 def test_exact_size_and_every_character(size):
     config = vocabulary.VocabularyConfig(vocab_size=size, num_unused_tokens=2)
-    tokens, missing = vocabulary.learn(counted(LINES), config)
+    learned = vocabulary.learn(counted(LINES), config)
+    tokens, missing = learned.tokens, learned.missing
     assert len(tokens) == size and missing == max(0, missing)
     characters = {character for word in counted(LINES) for character in word}
     assert characters <= set(tokens)
@@ -134,7 +140,7 @@ def test_exact_size_and_every_character(size):
 
 
 def test_frequent_words_are_entries():
-    tokens, _ = vocabulary.learn(counted(LINES), CONFIG)
+    tokens = vocabulary.learn(counted(LINES), CONFIG).tokens
     assert {"the", "low", "new", "wide"} <= set(tokens)
 
 
@@ -150,6 +156,7 @@ def test_same_for_any_order_of_counting():
         ({"vocab_size": 50}, "at least 105 .* Received: 50"),
         ({"num_unused_tokens": -1}, "Received: -1"),
         ({"max_words": 0}, "must be positive"),
+        ({"max_characters": -1}, "max_characters 0 or more. Received: 100000 and -1"),
     ],
 )
 def test_settings_that_cannot_be(settings, message):
@@ -157,8 +164,65 @@ def test_settings_that_cannot_be(settings, message):
         vocabulary.VocabularyConfig(**settings)
 
 
+def ideographs(number):
+    """Each twice as often as its rank from the end says, and a little Latin text."""
+    characters = [chr(0x4E00 + index) for index in range(number)]
+    return {**{c: 2 * (number - i) for i, c in enumerate(characters)}, "low": 90, "lower": 20}
+
+
+def test_ideographs_have_an_entry_each():
+    counts = ideographs(3000)
+    learned = vocabulary.learn(counts, vocabulary.VocabularyConfig(vocab_size=5000))
+    assert counts.keys() <= {*learned.tokens, "lower"}
+    assert learned.left_out == 0 and learned.share_left_out == 0
+    assert not any(f"##{word}" in learned.tokens for word in counts)
+    assert learned.missing == sum(token.startswith("[unused") for token in learned.tokens) - 99
+    # What the text gave: 3,000 ideographs; l o w e r in two forms; low, ##er or lower.
+    assert 5000 - 104 - learned.missing in range(3011, 3016)
+
+
+def test_characters_are_left_out_where_not_all_fit():
+    counts = ideographs(3000)
+    learned = vocabulary.learn(counts, vocabulary.VocabularyConfig(vocab_size=2000))
+    assert learned.missing == 0 and learned.characters == 3005
+    left_out = {c for word in counts for c in word} - set(learned.tokens)
+    assert learned.left_out == len(left_out) > 1000
+    every = sum(number * len(word) for word, number in counts.items())
+    share = sum(number * sum(map(left_out.__contains__, word)) for word, number in counts.items())
+    assert learned.share_left_out == pytest.approx(share / every)
+    kept = [word for word in counts if len(word) == 1 and word not in left_out]
+    assert kept == list(counts)[: len(kept)]
+
+
+def test_rare_characters_do_not_crowd_out_pieces():
+    """Syllables take two entries each: rare ones are covered up to 1,000, and up to the half."""
+    counts = {chr(0xAC00 + index): 1 for index in range(4000)}
+    words = {f"{a}{b}{c}": 10**5 for a in "klmnp" for b in "aeiou" for c in "rstvwxyz"}
+    texts = {f"{a}{b}": 10**4 for a in words for b in list(words)[:20]}
+    for size, expected in ((5000, 1000), (500, 495 // 2 // 2)):
+        config = vocabulary.VocabularyConfig(size, num_unused_tokens=0)
+        learned = vocabulary.learn(counts | words | texts, config)
+        covered = {word for word in counts if word in learned.tokens}
+        assert learned.missing == 0 and len(covered) + 18 == expected  # 18 Latin letters
+        assert learned.left_out == 4000 - len(covered)
+
+
+def test_a_given_number_of_characters():
+    config = vocabulary.VocabularyConfig(vocab_size=5000, max_characters=1000)
+    learned = vocabulary.learn(ideographs(3000), config)
+    assert learned.left_out == learned.characters - 1000
+    assert len(learned.tokens) == 5000 and learned.missing >= 3890
+
+
+def test_a_character_that_only_rare_words_hold():
+    counts = {**{f"word{index}": 100 for index in range(9)}, "xylem": 99}
+    config = vocabulary.VocabularyConfig(vocab_size=150, num_unused_tokens=0, max_words=9)
+    learned = vocabulary.learn(counts, config)
+    assert learned.left_out == 0 and set("xylem") <= set(learned.tokens)
+
+
 def test_too_many_characters():
-    config = vocabulary.VocabularyConfig(vocab_size=40, num_unused_tokens=2)
+    config = vocabulary.VocabularyConfig(vocab_size=40, num_unused_tokens=2, max_characters=1000)
     with pytest.raises(InputError, match="Raise vocab_size or lower max_characters"):
         vocabulary.learn(counted(LINES), config)
 
@@ -175,7 +239,11 @@ def test_command(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
     assert len(load_vocabulary(output)) == 300
-    assert "[unusedN] stand in" in done.stderr and "300 entries" in done.stdout
+    assert "The text gave" in done.stderr and "300 entries" in done.stdout
+    assert "[unusedN] stand in" in done.stderr and "left out" not in done.stderr
+    few = subprocess.run([*command, "--max_characters=9"], capture_output=True, text=True)
+    assert re.search(r"\d+ of \d+ distinct characters are left out, .*% .*--max_char", few.stderr)
+    assert "What --max_characters and --max_words let through gave" in few.stderr
     missing = subprocess.run(
         [*command[:3], "--input_file=nowhere.txt", "--output_file=x"],
         capture_output=True,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain_message
 from data_prep.pretraining_data.settings import RecordsConfig
 
 # What one document may hold: it is paired as a whole, in memory, beside the pool.
@@ -104,7 +104,8 @@ def _size(path: str) -> int:
     for magic, kind in _PACKED.items():
         if start.startswith(magic):
             raise InputError(f"{path} is packed ({kind}), not text. Unpack it first.")
-    return int(tf.io.gfile.stat(path).length)
+    with _unreadable(path):
+        return int(tf.io.gfile.stat(path).length)
 
 
 def _pattern(config: RecordsConfig, start: int) -> re.Pattern[bytes]:
@@ -121,7 +122,7 @@ def _document_end(path: str, start: int, config: RecordsConfig) -> int | None:
     # From the byte before: the line break in front of a blank line may be just there.
     start, window, searched = max(start - 1, 0), bytearray(), 0
     pattern = _pattern(config, start)
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with _unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         file.seek(start)
         while len(window) <= MAX_DOCUMENT_BYTES:
             more = file.read(_WINDOW_BYTES)
@@ -238,7 +239,8 @@ def _unreadable(path: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        raise InputError(f"{path} cannot be read: {error.message}.") from error
+        reason = plain_message(error).split("; ")[-1]
+        raise InputError(f"{path} cannot be read: {reason}.") from error
 
 
 def _bytes_of(piece: Piece) -> bytes:

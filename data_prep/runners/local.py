@@ -79,8 +79,12 @@ def _input_bytes(patterns: str) -> int:
     """Size of local input, found without TensorFlow, which loads slowly; else taken as large."""
     if not patterns or "://" in patterns:
         return 1 << 40
-    paths = [path for pattern in patterns.split(",") for path in glob.glob(pattern.strip())]
-    return sum(os.path.getsize(path) for path in paths)
+    size = 0
+    for path in (path for pattern in patterns.split(",") for path in glob.glob(pattern.strip())):
+        # What cannot be read is named when it is read.
+        with contextlib.suppress(OSError):
+            size += os.path.getsize(path)
+    return size
 
 
 @contextlib.contextmanager

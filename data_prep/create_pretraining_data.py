@@ -10,8 +10,8 @@ features of google-research/bert in its lengths and types, so they can be used i
 Equal flags and input give equal bytes, whatever the number of workers. Beside the records appear
 <stem>.manifest.json (flags, hash of the vocabulary, checksum of each shard), <stem>.stats.json
 (what the records hold) and, last, <stem>.COMPLETED; <stem> is the output file's name without
-".tfrecord". A run that was interrupted goes on when the same command is given again. Held-out
-documents (--eval_fraction) go to <stem>.eval-00000-of-00001.tfrecord ...
+".tfrecord" (part-1 for part.tfrecord-1). A run that was interrupted goes on when the same command
+is given again. Held-out documents (--eval_fraction) go to <stem>.eval-00000-of-00001.tfrecord ...
 
 Intermediate files need about one and a half times the size of the records beside them while it
 runs, with several shards a half. Memory does not depend on the size of the input; a document may

@@ -8,17 +8,19 @@ import dataclasses
 import hashlib
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf import files
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain_message
 from data_prep.pretraining_data import reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import shards, stages
 
 IDENTITY = "identity"
+FORMAT = "bert_tf pretraining records"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +98,7 @@ def prepare(
         paths, inputs = [], [reading.dataset_identity(config)]
     else:
         paths = files.expand(input_file)
-        inputs = [_identity(path) for path in paths]
+        inputs = [identity(path) for path in paths]
     names = {"train": shards.train_names(output_files, config)}
     if config.eval_fraction:
         names["eval"] = shards.eval_names(output_files, config)
@@ -118,14 +120,14 @@ def _check_places(job: Job, paths: Sequence[str]) -> None:
     """Checks that each shard can be a file, and none is an input."""
     from tensorflow.io import gfile
 
-    inputs = set(map(_place, paths))
+    inputs = set(map(place, paths))
     for name in job.names:
         if not os.path.basename(name) or gfile.isdir(name):
             raise InputError(
                 f"output_file {name} is a folder; give a file in it, such as "
                 f"{name.rstrip('/')}/train.tfrecord."
             )
-        if _place(name) in inputs:
+        if place(name) in inputs:
             raise InputError(f"output_file {name} is an input too; give another name.")
 
 
@@ -157,7 +159,12 @@ def check_enough(job: Job, split: str, count: int) -> None:
     )
 
 
-def _identity(path: str) -> dict[str, Any]:
+def identity(path: str) -> dict[str, Any]:
+    """Path, bytes and SHA-256 of a file.
+
+    Raises:
+        InputError: It cannot be read.
+    """
     import tensorflow as tf
 
     digest, size = hashlib.sha256(), 0
@@ -169,14 +176,15 @@ def _identity(path: str) -> dict[str, Any]:
                 digest.update(block)
                 size += len(block)
     except tf.errors.OpError as error:
-        raise InputError(f"{path} cannot be read: {error.message}.") from error
+        reason = plain_message(error).split("; ")[-1]
+        raise InputError(f"{path} cannot be read: {reason}.") from error
     return {"path": path, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def _manifest(job: Job) -> dict[str, Any]:
+def read_manifest(path: str) -> dict[str, Any]:
+    """What a manifest says; nothing if it is not there or cannot be understood."""
     from tensorflow.io import gfile
 
-    path = job.base + ".manifest.json"
     if gfile.exists(path):
         with contextlib.suppress(ValueError):
             found = json.loads(files.read_text(path))
@@ -188,26 +196,41 @@ def _is_complete(job: Job) -> bool:
     """Whether the same records are all there, under the same names."""
     from tensorflow.io import gfile
 
-    manifest = _manifest(job)
+    manifest = read_manifest(job.base + ".manifest.json")
     if manifest.get("fingerprint") != job.fingerprint or not gfile.exists(job.base + ".COMPLETED"):
         return False
-    listed = _listed(job, manifest)
+    sizes = _sizes(job, manifest)
     return all(
-        _place(name) in listed and shards.size(name) == listed[_place(name)] for name in job.names
+        place(name) in sizes and shards.size(name) == sizes[place(name)] for name in job.names
     )
 
 
-def _listed(job: Job, manifest: Mapping[str, Any]) -> dict[str, int]:
-    """The shards of a manifest: where they are, and their bytes."""
-    folder = os.path.dirname(job.base)
-    found = {shard["name"]: shard["bytes"] for shard in manifest.get("shards", [])}
+def _sizes(job: Job, manifest: Mapping[str, Any]) -> dict[str, int]:
+    """The shards of the job's manifest: where they are, and their bytes."""
+    found = listed(os.path.dirname(job.base), manifest)
+    return {path: shard["bytes"] for path, shard in found.items()}
+
+
+def _old(job: Job) -> list[str]:
+    """What an earlier run left, that this one will not replace.
+
+    A file that is no longer what the manifest says is somebody else's by now.
+    """
+    kept = {place(name) for name in job.names}
+    sizes = _sizes(job, read_manifest(job.base + ".manifest.json"))
+    return [path for path in sizes if path not in kept and shards.size(path) == sizes[path]]
+
+
+def listed(folder: str, manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The shards that a manifest in a folder lists, by the places where they are."""
+    found = {shard["name"]: shard for shard in manifest.get("shards", [])}
     return {
-        _place(name if "://" in name else os.path.join(folder, name)): size
-        for name, size in found.items()
+        place(name if "://" in name else os.path.join(folder, name)): shard
+        for name, shard in found.items()
     }
 
 
-def _place(path: str) -> str:
+def place(path: str) -> str:
     """A path, to be compared with others."""
     return path if "://" in path else os.path.abspath(path)
 
@@ -224,14 +247,17 @@ def _check_nothing_in_the_way(job: Job) -> None:
     from tensorflow.io import gfile
 
     found = [name for name in [*job.names, job.base + ".manifest.json"] if gfile.exists(name)]
-    manifest = _manifest(job)
+    manifest = read_manifest(job.base + ".manifest.json")
     ours = manifest.get("fingerprint") == job.fingerprint or any(
         is_ours(job, folder) for folder in (job.work_folder, job.parts_folder)
     )
     if found and not ours:
+        old = _old(job)
+        more = f" and {len(old) - 3} more" if len(old) > 3 else ""
+        also = f"; that removes {', '.join(old[:3])}{more} too" if old else ""
         raise InputError(
             f"{found[0]} exists and was made with {_difference(job, manifest)}. Give another "
-            "output_file, or --overwrite to replace it."
+            f"output_file, or --overwrite to replace it{also}."
         )
 
 
@@ -275,15 +301,16 @@ def read_reports(job: Job) -> dict[str, Any]:
 
 
 def remove_old(job: Job) -> None:
-    """Removes what an earlier run left under these names and will not be replaced by this one.
-
-    A file that is no longer what the manifest says is somebody else's by now.
-    """
+    """Removes what an earlier run left and will not be replaced by this one, and says so."""
     from tensorflow.io import gfile
 
-    kept = {_place(name) for name in job.names}
-    listed = _listed(job, _manifest(job))
-    old = [path for path in listed if path not in kept and shards.size(path) == listed[path]]
+    old = _old(job)
+    if old:
+        print(
+            f"Removing what {job.base}.manifest.json lists of the run that is replaced: "
+            f"{', '.join(old)}",
+            file=sys.stderr,
+        )
     for name in [job.base + ".COMPLETED", *old, job.base + ".manifest.json"]:
         if gfile.exists(name):
             gfile.remove(name)
@@ -310,7 +337,7 @@ def finish(
         for name, facts in zip(job.shards[split], made[split], strict=True)
     ]
     manifest = {
-        "format": "bert_tf pretraining records",
+        "format": FORMAT,
         "version": 1,
         "fingerprint": job.fingerprint,
         "flags": config.to_dict(),

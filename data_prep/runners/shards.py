@@ -19,14 +19,24 @@ from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners.shuffling import appearing
 
 _COPY_BYTES = 1 << 22
+_RECORDS = re.compile(r"\.tf_?records?")
 
 
 def stem(output_file: str) -> str:
-    """The output's name without what makes it a record file: "a/b.tfrecord" -> "a/b"."""
+    """The output's name without what makes it a record file: "a/b.tfrecord" -> "a/b".
+
+    What stands behind stays, so that each output has its own: "a/b.tfrecord-1" -> "a/b-1".
+    """
+    base, extension = _cut(output_file)
+    return base + _RECORDS.sub("", extension, count=1) if _RECORDS.match(extension) else base
+
+
+def _cut(output_file: str) -> tuple[str, str]:
+    """A name in front of ".tfrecord", or of its last extension; and the rest."""
     folder, name = os.path.split(output_file)
-    match = re.search(r"\.tf_?records?", name)
-    base = name[: match.start()] if match and match.start() else os.path.splitext(name)[0]
-    return os.path.join(folder, base)
+    match = _RECORDS.search(name, 1)
+    base = name[: match.start()] if match else os.path.splitext(name)[0]
+    return os.path.join(folder, base), name[len(base) :]
 
 
 def settled(output_files: Sequence[str], config: RecordsConfig) -> RecordsConfig:
@@ -51,21 +61,21 @@ def train_names(output_files: Sequence[str], config: RecordsConfig) -> list[str]
     """The training shards: the files as given, or one name numbered `num_output_shards` times."""
     if len(output_files) > 1 or config.num_output_shards == 1:
         return list(output_files)
-    return _numbered(stem(output_files[0]), output_files[0], config.num_output_shards)
+    return _numbered(output_files[0], "", config.num_output_shards)
 
 
 def eval_names(output_files: Sequence[str], config: RecordsConfig) -> list[str]:
-    """The held-out shards, `<stem>.eval-00000-of-00001.tfrecord` ...
+    """The held-out shards, `<name>.eval-00000-of-00001.tfrecord` ...
 
-    No glob that matches the training shards alone, such as `<stem>-*`, matches them.
+    No glob that matches the training shards alone, such as `<name>-*`, matches them.
     """
     count = max(round(config.num_output_shards * config.eval_fraction), 1)
-    return _numbered(stem(output_files[0]) + ".eval", output_files[0], count)
+    return _numbered(output_files[0], ".eval", count)
 
 
-def _numbered(base: str, output_file: str, count: int) -> list[str]:
-    extension = output_file[len(stem(output_file)) :]
-    return [f"{base}-{number:05d}-of-{count:05d}{extension}" for number in range(count)]
+def _numbered(output_file: str, kind: str, count: int) -> list[str]:
+    base, extension = _cut(output_file)
+    return [f"{base}{kind}-{number:05d}-of-{count:05d}{extension}" for number in range(count)]
 
 
 def write_records(path: str, batches: Iterator[list[bytes]]) -> None:

@@ -66,12 +66,18 @@ def create(
                 build(pipeline, job, made)
         except Exception as error:
             _remove_parts(job)
-            # Runners wrap what a step raises, each in its own way.
-            if found := re.search(r"InputError: (.*?)(?: \[while running|$)", str(error), re.M):
-                raise InputError(found[1]) from error
+            if message := _input_error(error):
+                raise InputError(message) from error
             raise
         files.remove(job.parts_folder)
     return dict(outputs.read_reports(job))
+
+
+def _input_error(error: Exception) -> str | None:
+    """What an `InputError` of a step says; runners wrap it, each in its own way."""
+    kind = r"\A" if isinstance(error, InputError) else "InputError: "
+    found = re.search(kind + r"(.*?)(?: \[while running|$)", str(error), re.M)
+    return found[1] if found else None
 
 
 def build(pipeline: Any, job: Job, made: Made) -> None:

@@ -29,6 +29,7 @@ def opened(job: Job) -> Iterator[None]:
         InputError: It cannot be made, or another process has it.
     """
     folder = job.work_folder
+    made = _missing_folders(job)
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -47,8 +48,23 @@ def opened(job: Job) -> Iterator[None]:
             refused = isinstance(error, InputError) and not isinstance(error, WorkerKilledError)
             if _is_empty(folder) or (refused and not glob.glob(f"{glob.escape(folder)}/rows-*")):
                 shutil.rmtree(folder)
+                for path in made:
+                    # One that holds anything stays.
+                    with contextlib.suppress(OSError):
+                        os.rmdir(path)
             raise
         shutil.rmtree(folder)
+
+
+def _missing_folders(job: Job) -> list[str]:
+    """The local folders that are to be made for the output, inner ones first."""
+    missing = set()
+    for name in job.names:
+        folder = os.path.dirname(os.path.abspath(name))
+        while "://" not in name and not os.path.exists(folder):
+            missing.add(folder)
+            folder = os.path.dirname(folder)
+    return sorted(missing, key=len, reverse=True)
 
 
 def _prepare(job: Job) -> None:

@@ -13,7 +13,7 @@ from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of, vocabu
 
 from bert_tf.errors import InputError
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local
+from data_prep.runners import local, outputs
 
 
 @pytest.fixture
@@ -200,3 +200,79 @@ def test_an_output_that_is_a_folder_or_an_input_is_refused(tmp_path, vocab_file)
             local.create(config, str(source), [output], 1, overwrite=True)
     assert source.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["corpus.txt", "vocab.txt"]
+
+
+def test_outputs_that_differ_behind_tfrecord_only_stand_side_by_side(tmp_path, vocab_file):
+    text = text_of(corpus(10))
+    for number in (0, 1):
+        assert make(tmp_path, vocab_file, text, f"out/part.tfrecord-{number}", random_seed=number)[
+            0
+        ]
+    assert sorted(os.listdir(tmp_path / "out")) == sorted(
+        f"part{name}"
+        for number in (0, 1)
+        for name in (
+            f".tfrecord-{number}",
+            *(f"-{number}.{end}" for end in ("COMPLETED", "manifest.json", "stats.json")),
+        )
+    )
+    for number in (0, 1):
+        name = f"out/part.tfrecord-{number}"
+        assert make(tmp_path, vocab_file, text, name, random_seed=number)[0] == {}, "complete"
+    make(tmp_path, vocab_file, text, "out/more.tfrecord-7", num_output_shards=2, eval_fraction=0.3)
+    assert {path.name for path in (tmp_path / "out").glob("more*.tfrecord*")} == {
+        "more-00000-of-00002.tfrecord-7",
+        "more-00001-of-00002.tfrecord-7",
+        "more.eval-00000-of-00001.tfrecord-7",
+    }
+
+
+def test_what_overwrite_removes_is_said_before_and_after(tmp_path, vocab_file, capfd):
+    text = text_of(corpus(10))
+    make(tmp_path, vocab_file, text, "out/part.0")
+    source, other = str(tmp_path / "corpus.txt"), [str(tmp_path / "out/part.1")]
+    config = RecordsConfig(vocab_file, random_seed=1)
+    with pytest.raises(InputError, match=r"--overwrite .*; that removes .*/out/part\.0 too"):
+        local.create(config, source, other, 1)
+    assert (tmp_path / "out/part.0").exists()
+    capfd.readouterr()
+    local.create(config, source, other, 1, overwrite=True)
+    assert f": {tmp_path}/out/part.0\n" in capfd.readouterr().err
+    assert not (tmp_path / "out/part.0").exists()
+
+
+@pytest.mark.parametrize("pattern", ["broken.txt", "brok*"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_link_to_nothing_is_refused(tmp_path, vocab_file, pattern, workers):
+    (tmp_path / "broken.txt").symlink_to("/nonexistent")
+    config, output = RecordsConfig(vocab_file), [str(tmp_path / "out/a.tfrecord")]
+    with pytest.raises(InputError, match=r"cannot be read: No such file|No input file matches"):
+        local.create(config, str(tmp_path / pattern), output, workers)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_refused(tmp_path, vocab_file, monkeypatch):
+    source = tmp_path / "corpus.txt"
+    source.write_text(text_of(corpus(10)))
+    config, output = RecordsConfig(vocab_file), [str(tmp_path / "out/a.tfrecord")]
+    # Behind the first look at sizes, and behind the hash.
+    for module, name in ((local, "_input_bytes"), (outputs, "identity")):
+        look = getattr(module, name)
+
+        def and_goes(path, look=look):
+            found = look(path)
+            source.unlink()
+            return found
+
+        with monkeypatch.context() as patched, pytest.raises(InputError, match=r"No such|No input"):
+            patched.setattr(module, name, and_goes)
+            local.create(config, str(source), output, 1)
+        source.write_text(text_of(corpus(10)))
+
+
+def test_input_that_is_refused_leaves_no_new_folder(tmp_path, vocab_file):
+    for name in ("new/deep/a.tfrecord,new/other/b.tfrecord", "there/a.tfrecord"):
+        (tmp_path / "there").mkdir(exist_ok=True)
+        with pytest.raises(InputError, match="one document"):
+            make(tmp_path, vocab_file, "wab\nwac\n", name)
+    assert sorted(os.listdir(tmp_path)) == ["corpus.txt", "there", "vocab.txt"]

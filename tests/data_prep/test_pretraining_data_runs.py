@@ -149,7 +149,25 @@ def test_beam_touches_nothing_before_the_input_is_found_good(files, tmp_path, be
     assert contents(output.parent) == before
     with pytest.raises(InputError, match="is one document"):
         beam.create(config, str(tmp_path / "one.txt"), [str(tmp_path / "new" / "a")], [])
-    assert not list((tmp_path / "new").iterdir())
+    assert not (tmp_path / "new").exists()
+
+
+def test_beam_says_of_bad_input_what_the_local_runner_says(files, tmp_path, beam):
+    vocabulary, _ = files
+    (tmp_path / "latin.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
+    (tmp_path / "broken.txt").symlink_to("/nonexistent")
+    config, output = RecordsConfig(vocabulary), [str(tmp_path / "new/a.tfrecord")]
+    for name, words in (
+        ("latin.txt", "is not UTF-8: byte 0xe9 in line 4. Convert it first."),
+        ("brok*", "broken.txt cannot be read: No such file or directory."),
+    ):
+        said = []
+        for create, last in ((local.create, 1), (beam.create, [])):
+            with pytest.raises(InputError) as caught:
+                create(config, str(tmp_path / name), output, last)
+            said.append(str(caught.value))
+        assert said[0] == said[1] and said[0].endswith(words), said
+    assert not (tmp_path / "new").exists()
 
 
 def test_what_another_job_left_is_not_taken_for_ones_own(files, undisturbed, tmp_path, monkeypatch):

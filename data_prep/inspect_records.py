@@ -3,14 +3,17 @@ r"""Prints pretraining records as text, and audits them.
     python data_prep/inspect_records.py --input_file=records/*.tfrecord --vocab_file=vocab.txt
 
 Reads the records of this project, of google-research/bert and of the Model Garden (both sets of
-names), plain or gzip; the lengths are taken from the first record. Prints a few examples with the
-masks in place ([MASK=went]: masked; went[=store]: replaced, was "store"; went[=]: kept), what all
-of them hold, each rule that a record breaks, with the first records that do, and figure by figure
-whether they are distributed as these flags let expect. A figure that is "NOT as expected" would be
-so by chance once in a million times, however few records there are.
+names), plain or gzip; the lengths are taken from the first sound record. Prints a few examples with
+the masks in place ([MASK=went]: masked; went[=store]: replaced, was "store"; went[=]: kept), what
+all of them hold, each rule that a record breaks, with the first records that do, and figure by
+figure whether they are distributed as these flags let expect. A figure that is "NOT as expected"
+would be so by chance once in a million times, however few records there are.
 
-Exit codes: 0 all is as expected; 1 a rule is broken or a figure is not as expected; 2 the files
-cannot be read.
+A file that is damaged is read up to the damage, which is named with its record, and the others are
+read too. A shard that a manifest beside it lists must have the SHA-256 that stands there.
+
+Exit codes: 0 all is as expected; 1 a rule is broken or a figure is not as expected; 2 no record can
+be read.
 """
 
 import dataclasses

@@ -19,6 +19,7 @@ class Findings:
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self._places: dict[str, list[str]] = {}
+        self._files: dict[str, list[str]] = {}
 
     @property
     def rules(self) -> int:
@@ -35,12 +36,22 @@ class Findings:
         for number in numbers[: _PLACES - len(places)]:
             places.append(f"{path} record {number}")
 
+    def add_file(self, rule: str, path: str, broken: bool) -> None:
+        """A file that breaks a rule as a whole, or does not."""
+        self._counts[rule] = self._counts.get(rule, 0) + broken
+        self._files.setdefault(rule, [])
+        if broken:
+            self._files[rule].append(path)
+
     def lines(self) -> Iterator[str]:
         """One line for each rule that is broken."""
         for rule, count in self._counts.items():
+            places = self._files.get(rule, self._places.get(rule, []))
+            what = "file" if rule in self._files else "record"
             if count:
                 more = ", ..." if count > _PLACES else ""
-                yield f"{rule}, in {count:,} records: {', '.join(self._places[rule])}{more}"
+                ending = "s" if count > 1 else ""
+                yield f"{rule}, in {count:,} {what}{ending}: {', '.join(places[:_PLACES])}{more}"
 
 
 def violations(columns: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dict[str, np.ndarray]:

@@ -134,9 +134,13 @@ class Tally:
     def _predictions(self) -> Figure:
         rounding, misfits = min(self.misfits.items(), key=lambda item: item[1])
         total = int(self.stats.lengths.sum())
+        name = "predictions for each length"
+        if self.config.objective == "causal":
+            measured = f"{total - misfits:,} of {total:,} records hold none"
+            return Figure(name, measured, "none: each token is to be predicted", misfits == 0)
         most = "at most " if not self.exact else ""
         return Figure(
-            "predictions for each length",
+            name,
             f"{total - misfits:,} of {total:,} records hold so many, rounded {rounding}",
             f"{most}{self.config.masked_lm_prob} of the tokens, 1 to "
             f"{self.config.max_predictions_per_seq}",
@@ -181,12 +185,14 @@ class Tally:
         if not self.config.paired:
             return Figure(name, measured, "none is random", count == 0)
         least = total / 2 - _deviation(0.5, total)
+        # A record does not tell how many sentences its chunk had.
+        every = ": here each, so each document should be one" if count == total else ""
         return Figure(
             name,
             measured,
-            f"from {max(least, 0) / max(total, 1):.2%} (half, and where a document has one more "
-            "sentence only) to less than all",
-            least <= count and (count < total or total < 100),
+            f"at least {max(least, 0) / max(total, 1):.2%} (half, and each chunk of a single "
+            f"sentence{every})",
+            least <= count,
         )
 
     def _short(self) -> Figure:

@@ -138,7 +138,7 @@ def only(random_next, instances):
             {"random tokens over the vocabulary"},
         ),
         (lambda good: only(False, good) + only(True, good)[:600], {}, {"next sentences"}),
-        (lambda good: only(True, good), {}, {"next sentences"}),
+        (lambda good: only(True, good), {}, set()),
         (lambda good: good + good[:100], {}, {EQUAL}),
         (lambda good: good, {"objective": "mlm"}, {"next sentences"}),
     ],
@@ -236,21 +236,8 @@ def test_records_with_numbers_that_point_nowhere_are_named(
     assert "  examples        3\n" in result.out
 
 
-def test_files_that_cannot_be_audited(tmp_path, audit, of_the_released_program):
-    good = [example(64, 10, each) for each in of_the_released_program[:5]]
-    other = [example(128, 10, each) for each in of_the_released_program[:5]]
-    whole = write(tmp_path / "whole", good)
-    (tmp_path / "cut").write_bytes((tmp_path / "whole").read_bytes()[:-5])
-    write(tmp_path / "none", [])
-    write(tmp_path / "text", [b"no example"])
-    for path, words in (
-        (f"{whole},{write(tmp_path / 'other', other)}", "other .* length 128, but 64"),
-        (tmp_path / "cut", "cut is damaged"),
-        (tmp_path / "none", "no record"),
-        (tmp_path / "text", "not a tf.train.Example"),
-        (tmp_path, "folder"),
-        (tmp_path / "missing*", "No record file matches"),
-    ):
+def test_files_that_cannot_be_audited(tmp_path, audit):
+    for path, words in ((tmp_path, "folder"), (tmp_path / "missing*", "No record file matches")):
         with pytest.raises(InputError, match=words):
             audit(path)
 

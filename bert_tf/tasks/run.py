@@ -84,6 +84,7 @@ class Finetuning:
         self._task, self._data_dir, self._tokenizer = task, data_dir, tokenizer
         self._config, self._dir, self._steps = config, output_dir, steps
         wanted = {"train": steps.train, "dev": steps.evaluate, "test": steps.predict}
+        self._written: dict[str, tuple[str, dict[str, np.ndarray]]] = {}
         # All is read before anything is written: a malformed file leaves nothing behind.
         self._examples = {
             split: _some(task.read(data_dir, split), split, data_dir)
@@ -181,12 +182,15 @@ class Finetuning:
         )
 
     def _write(self, split: str) -> tuple[str, dict[str, np.ndarray]]:
-        columns = self._task.encode(
-            self._examples[split], self._tokenizer, self._steps.max_seq_length
-        )
-        path = os.path.join(self._dir, _RECORD_FILES[split])
-        records.write(path, columns, self._task.table)
-        return path, columns
+        """The record file and columns of a split, which is encoded once."""
+        if split not in self._written:
+            columns = self._task.encode(
+                self._examples[split], self._tokenizer, self._steps.max_seq_length
+            )
+            path = os.path.join(self._dir, _RECORD_FILES[split])
+            records.write(path, columns, self._task.table)
+            self._written[split] = path, columns
+        return self._written[split]
 
     def _evaluate(self, trainer: Trainer, step: int) -> dict[str, float]:
         path, columns = self._write("dev")

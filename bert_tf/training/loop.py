@@ -174,15 +174,13 @@ class Trainer:
     def _announce(self, cost: Cost | None) -> dict[str, float]:
         """Says what steps cost before the first one; what there is in a step, to tell its speed."""
         per_step: dict[str, float] = {"examples_per_sec": self._training.global_batch_size}
-        if cost is None:
+        if cost is None or not self.is_chief:
             return per_step
-        precision = self._training.precision
+        precision, recompute = self._training.precision, self._runtime.recompute
         peak = matmul_flops_per_sec(precision)
-        if self.is_chief:
-            device, available = device_memory()
-            recompute = self._runtime.recompute
-            said = preflight(cost, device, available, peak, self.replicas, precision, recompute)
-            print(said, file=sys.stderr)
+        device, available = device_memory()
+        said = preflight(cost, device, available, peak, self.replicas, precision, recompute)
+        print(said, file=sys.stderr)
         share = cost.flops / (self.replicas * peak)
         return {**per_step, "tokens_per_sec": cost.tokens, "share_of_peak": share}
 

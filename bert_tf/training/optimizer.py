@@ -176,7 +176,7 @@ class AdamWeightDecay(Optimizer):
     ) -> None:
         # With both powers of beta at 0, TensorFlow's fused Adam has no bias correction: what is
         # left is the released update, in one pass over the memory.
-        _decay(weight, rate * decay)
+        _decay(weight, rate, decay)
         _fused_adam(weight, m, v, gradient, rate, 0.0, 0.0, _EPSILON)
 
 
@@ -190,7 +190,7 @@ class AdamW(Optimizer):
         self, weight: Any, m: Any, v: Any, gradient: Any, rate: Any, decay: float, updates: Any
     ) -> None:
         power_1, power_2 = tf.pow(_BETA_1, updates), tf.pow(_BETA_2, updates)
-        _decay(weight, rate * decay)
+        _decay(weight, rate, decay)
         # The kernel adds epsilon before it corrects v; so corrected, it is added after.
         _fused_adam(
             weight, m, v, gradient, rate, power_1, power_2, _EPSILON * tf.sqrt(1.0 - power_2)
@@ -264,9 +264,9 @@ def _change(variable: Any, rule: Any, *arguments: Any) -> None:
     strategy.extended.update(variable, rule, args=arguments, group=False)
 
 
-def _decay(weight: Any, share: Any) -> None:
-    if not isinstance(share, float) or share:
-        weight.assign(weight * (1.0 - share))
+def _decay(weight: Any, rate: Any, decay: float) -> None:
+    if decay:
+        weight.assign(weight * (1.0 - rate * decay))
 
 
 def _fused_adam(

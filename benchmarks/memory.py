@@ -3,7 +3,7 @@ r"""Peak memory of a pretraining step, with and without recomputation.
 Each case runs in a process of its own: the model, its optimizer, and two steps (forward, backward,
 clipping, update) with dropout. The peak is the largest resident memory of that process.
 
-    python benchmarks/memory.py --size=base --length=512 --batches=4,16
+    python benchmarks/memory.py --size=base --length=512 --batches=2,8 --recompute_batches=8,32
 """
 
 import json
@@ -24,7 +24,8 @@ from bert_tf.config import SIZES, BertConfig
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("size", "base", list(SIZES), "Named size of the model, 30,522 words.")
 flags.DEFINE_integer("length", 512, "Tokens of an example.")
-flags.DEFINE_list("batches", ["4", "16"], "Examples in a step; each is a row of the table.")
+flags.DEFINE_list("batches", ["2", "8"], "Examples in a step; each is a row of the table.")
+flags.DEFINE_list("recompute_batches", ["8", "32"], "The same with recomputation.")
 flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Dtype policy.")
 flags.DEFINE_bool("xla", False, "Compile forward and backward pass.")
 flags.DEFINE_string("worker", "", "Used by this program itself.")
@@ -86,20 +87,21 @@ def main() -> None:
         print("RESULT " + json.dumps(measure(batch, recompute)))
         return
     print("batch  recompute  before the step  peak       step")
-    for batch in map(int, FLAGS.batches):
-        for recompute in (False, True):
-            command = [sys.executable, *sys.argv, f"--worker={json.dumps([batch, recompute])}"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            lines = [x for x in done.stdout.splitlines() if x.startswith("RESULT ")]
-            if not lines:
-                print(f"{batch:5}  {recompute!s:9}  no result: exit code {done.returncode}")
-                continue
-            found = json.loads(lines[0].removeprefix("RESULT "))
-            print(
-                f"{batch:5}  {recompute!s:9}  {found['before']:10.2f} GiB  {found['peak']:5.2f} GiB"
-                f"  {found['seconds']:5.1f} s",
-                flush=True,
-            )
+    cases = [(batch, False) for batch in FLAGS.batches]
+    cases += [(batch, True) for batch in FLAGS.recompute_batches]
+    for batch, recompute in cases:
+        command = [sys.executable, *sys.argv, f"--worker={json.dumps([int(batch), recompute])}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = [x for x in done.stdout.splitlines() if x.startswith("RESULT ")]
+        if not lines:
+            print(f"{batch:>5}  {recompute!s:9}  no result: exit code {done.returncode}")
+            continue
+        found = json.loads(lines[0].removeprefix("RESULT "))
+        print(
+            f"{batch:>5}  {recompute!s:9}  {found['before']:10.2f} GiB  {found['peak']:5.2f} GiB"
+            f"  {found['seconds']:5.1f} s",
+            flush=True,
+        )
 
 
 def run() -> None:

@@ -1,5 +1,6 @@
 """Runs of a linear model: quick, with noise from the seed, for tests of the training loop."""
 
+import json
 import math
 import os
 import signal
@@ -71,3 +72,15 @@ def run(folder, stop_at=None, overwrite=False, **changes):
 
     trainer.train(data(), {"eval": held_out} if stop_at else None)
     return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
+
+
+def trainer(folder, objective=Regression, runtime=None, **training):
+    """Of an objective, logging and saving each step."""
+    runtime = runtime or RuntimeConfig(log_steps=1, save_checkpoints_steps=1)
+    config = training_config(**training)
+    return Trainer(objective, ModelDescription(CONFIG), config, runtime, str(folder))
+
+
+def entries(folder):
+    """What was logged."""
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

@@ -172,8 +172,10 @@ class BertEncoder(keras.Model):
         seed = self.dropout_seeds.next()
 
         def call(hidden: Any, bias: Any) -> Any:
-            # The second time is when the gradient is taken, and has to find the same masks.
-            with self.dropout_seeds.use(seed):
+            # The second time is when the gradient is taken, and has to find the same masks. They
+            # wait for the input: masks of all blocks made at once would take back the memory.
+            arrived = ops.cast(ops.isnan(hidden[0, 0, 0]), "int32")
+            with self.dropout_seeds.use(ops.add(seed, arrived)):
                 return block(hidden, bias, training=True)[0]
 
         return keras.remat(call)(hidden, bias)

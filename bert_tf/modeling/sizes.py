@@ -87,6 +87,7 @@ def step_memory(
     predictions: int = 0,
     precision: str = "float32",
     recompute: bool = False,
+    averaged: bool = False,
 ) -> dict[str, int]:
     """An estimate of what one training step holds on a device at its fullest, in bytes.
 
@@ -101,6 +102,7 @@ def step_memory(
         predictions: Positions of each under the masked-LM head, P.
         precision: "float32", "bfloat16" or "float16": of the activations.
         recompute: Whether blocks are computed anew on the way back.
+        averaged: Whether the optimizer keeps an average of the weights too.
 
     Returns:
         "weights", with a copy in `precision` where that is not float32; "moments" of the
@@ -113,16 +115,19 @@ def step_memory(
     block = _kept_by_block(config, batch_size, length, size)
     # With recomputation a block leaves its input only, and one at a time is there as a whole.
     kept = layers * tokens * hidden * size + block if recompute else layers * block
-    logits = batch_size * predictions * config.vocab_size
+    # Logits, their softmax, its gradient, and that in the precision of the products.
+    per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
+    logits = batch_size * predictions * config.vocab_size * per_logit
+    # On the way back, the gradients of a block are as large again as what it kept. Of a recomputed
+    # block no more than half is there at a time, and the logits have made room by then.
+    gradients = max(0, block // 2 - logits) if recompute else block
     return {
         "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),
-        "moments": 2 * numbers * _FLOAT32,
+        "moments": (2 + averaged) * numbers * _FLOAT32,
         # The table's gradient comes from its lookup and from the masked-LM head.
         "gradients": (numbers + config.vocab_size * hidden) * _FLOAT32,
-        # On the way back, the gradients of a block are as large again as what it kept.
-        "activations": kept + block + tokens * hidden * (_FLOAT32 + size),
-        # Logits, their softmax, its gradient, and that in the precision of the products.
-        "logits": logits * (3 * _FLOAT32 + (size if size != _FLOAT32 else 0)),
+        "activations": kept + gradients + tokens * hidden * (_FLOAT32 + size),
+        "logits": logits,
     }
 
 

@@ -149,8 +149,9 @@ def _cost(
     predictions = length - 1 if kind == "causal" else records.max_predictions_per_seq
     at_a_time = batch // (replicas * runtime.gradient_accumulation_steps)
     memory = sizes.step_memory(
-        config, at_a_time, length, predictions, training.precision, runtime.recompute
-    )
+        config, at_a_time, length, predictions, training.precision, runtime.recompute,
+        averaged=training.ema_decay > 0,
+    )  # fmt: skip
     counts = sizes.parameters(config)
     if kind != "mlm_nsp":
         del counts["next_sentence_head"]

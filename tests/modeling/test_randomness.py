@@ -178,3 +178,40 @@ def test_recomputation_repeats_the_masks(inputs, jit):
         results.append(gradients(seed(1, 2)))
     for one, two in zip(*results, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
+
+
+def ancestors(operation):
+    """All operations that must have run before it."""
+    found, waiting = set(), [operation]
+    while waiting:
+        after = waiting.pop()
+        for before in (*(tensor.op for tensor in after.inputs), *after.control_inputs):
+            if before not in found:
+                found.add(before)
+                waiting.append(before)
+    return found
+
+
+def test_recomputed_masks_wait_for_their_input(inputs):
+    """Made at once for all blocks, they would hold the memory that recomputation saves."""
+    model = BertPretrainer(CONFIG, seed=0, recompute=True)
+    variables = [v.value for v in variables_by_name(model).values()][:20]
+    head = []
+
+    @tf.function
+    def gradients(inputs, given):
+        with tf.GradientTape() as tape, model.dropout_seeds.use(given):
+            logits = model(inputs, training=True)["masked_lm_logits"]
+            loss = tf.reduce_sum(tf.square(logits))
+        head.append(logits.op)
+        return [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+
+    graph = gradients.get_concrete_function(inputs, seed(1, 2)).graph
+    random = [op for op in graph.get_operations() if op.type == "StatelessRandomUniformV2"]
+    before = [ancestors(op) for op in random]
+    lookups = [op for op in graph.get_operations() if "Gather" in op.type][:1]
+    blocks = 3 * CONFIG.num_hidden_layers
+    # One mask of the embeddings; three a block, forward and on the way back.
+    assert len(random) == 1 + 2 * blocks
+    assert sum(lookups[0] in found for found in before) == 2 * blocks
+    assert sum(head[0] in found for found in before) == blocks

@@ -102,6 +102,8 @@ def test_memory_follows_what_is_asked_for():
     assert recomputed["activations"] < whole["activations"] / 4
     assert half["activations"] < 0.6 * whole["activations"]
     assert sizes.step_memory(base, 64, 512, 76)["logits"] == 2 * whole["logits"]
+    averaged = sizes.step_memory(base, 32, 512, 76, averaged=True)
+    assert averaged["moments"] == 12 * 110_106_428
 
 
 MEASURE = r"""
@@ -150,6 +152,7 @@ print(peak() - before)
         ("small", 30522, 16, 128, 20, "float32", False),
         ("small", 30522, 16, 128, 20, "bfloat16", False),
         ("mini", 8000, 16, 512, 76, "float32", True),
+        ("small", 30522, 16, 512, 76, "bfloat16", True),
     ],
 )
 def test_memory_is_near_that_of_a_process(case):

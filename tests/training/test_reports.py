@@ -4,6 +4,7 @@ import json
 import os
 import time
 
+import linear_runs as runs
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf.training import peak
+from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.preflight import Cost, preflight
 from bert_tf.training.summaries import Summaries
 
@@ -103,3 +105,8 @@ def test_memory_of_gpus_is_what_their_tool_says(tmp_path, monkeypatch):
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert peak._gpu_bytes() == 81559 * 2**20
+
+
+def test_a_profile_is_written(tmp_path):
+    runs.trainer(tmp_path, runtime=RuntimeConfig(profile_steps=(3, 5))).train(runs.data())
+    assert list(tmp_path.rglob("*.xplane.pb"))

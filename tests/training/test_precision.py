@@ -1,0 +1,73 @@
+"""A small BERT in float16 and bfloat16, and its whole step under XLA."""
+
+import keras
+import layout_runs
+import linear_runs as runs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.modeling import BertPretrainer
+from bert_tf.pretraining.objective import PretrainingObjective
+from bert_tf.training.optimizer import make_optimizer
+from bert_tf.training.step import Stepper
+
+
+@pytest.fixture(autouse=True)
+def plain_precision():
+    yield
+    keras.config.set_dtype_policy("float32")
+
+
+def bert(precision="float32", dropout=0.1):
+    keras.config.set_dtype_policy("float32" if precision == "float32" else f"mixed_{precision}")
+    keras.utils.set_random_seed(1)
+    config = BertConfig(
+        vocab_size=layout_runs.VOCABULARY, hidden_size=16, num_hidden_layers=2,
+        num_attention_heads=2, intermediate_size=32, type_vocab_size=2,
+        max_position_embeddings=layout_runs.LENGTH, hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )  # fmt: skip
+    objective = PretrainingObjective(BertPretrainer(config))
+    training = runs.training_config(learning_rate=0.01, num_train_steps=30, precision=precision)
+    optimizer = make_optimizer(objective.variables, training, {})
+    return objective, optimizer, training
+
+
+def test_float16_learns_as_float32_does():
+    losses = {}
+    for precision in ("float32", "bfloat16", "float16"):
+        objective, optimizer, training = bert(precision)
+        run = Stepper(objective, optimizer, training, tf.distribute.get_strategy())
+        iterator = iter(layout_runs.batches())
+        results = [run.train(iterator, step, 10) for step in (0, 10, 20)]
+        assert sum(result.skipped for result in results) == 0
+        losses[precision] = [objective.metrics(r.sums, r.counts)["loss"] for r in results]
+    assert losses["float32"][0] - losses["float32"][2] > 0.2
+    np.testing.assert_allclose(losses["float16"], losses["float32"], rtol=0.02)
+    np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=0.04)
+
+
+def test_too_high_a_loss_scale_is_no_bad_step():
+    objective, optimizer, training = bert("float16")
+    optimizer.slots["loss_scale"].assign(2.0**40)
+    run = Stepper(objective, optimizer, training, tf.distribute.get_strategy())
+    result = run.train(iter(layout_runs.batches()), 0, 30)
+    assert 3 < result.skipped < 30 and result.steps == 30 and result.bad_in_a_row == 0
+    assert float(optimizer.loss_scale) == 2.0 ** (40 - result.skipped)
+
+
+def test_the_whole_step_compiles_with_xla():
+    """The nearest check to a TPU: forward, backward, clipping and update as one XLA program."""
+    results = []
+    for compiled in (False, True):
+        objective, optimizer, training = bert(dropout=0.0)  # XLA draws others
+        run = Stepper(objective, optimizer, training, tf.distribute.get_strategy())
+        step = tf.function(run._step, jit_compile=compiled)
+        for number, batch in enumerate(layout_runs.batches().take(5)):
+            sums, counts, _ = step(batch, tf.constant(number, tf.int64))
+        loss = objective.metrics(*({n: float(v) for n, v in d.items()} for d in (sums, counts)))
+        results.append((loss["loss"], np.asarray(objective.model.bert.pooler.kernel)))
+    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-4)
+    np.testing.assert_allclose(results[1][1], results[0][1], atol=1e-4)

@@ -140,7 +140,8 @@ def _read(path: str, slots: bool) -> Weights:
         return _ours(path, slots)
     run = state.latest(path)
     if run is not None:
-        return _ours(run, slots)
+        # Only a checkpoint has moments.
+        return _ours(run if slots else state.handed_on(path, run), slots)
     names = gfile.listdir(path)
     if "saved_model.pb" in names:
         raise InputError(

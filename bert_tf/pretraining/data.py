@@ -21,10 +21,12 @@ _FILES_AT_ONCE = 16
 _READ_BYTES = 1 << 20  # a remote store takes as long for a little as for a lot
 _RECORDS_IN_FILE = 1 << 40  # more than a file has
 _SCAN_AT_ONCE = 1024
+# For the objective that records were made for, those that they do not serve: they lack the pairs
+# or the predictions, or their text is masked.
+_UNFIT = {"mlm": ("mlm_nsp", "causal"), "causal": ("mlm", "mlm_nsp"), "mlm_nsp": ("causal",)}
 # TensorFlow's message repeats what it cannot parse, and Python may fail to read the message.
-# For the objective that records were made for, those that they lack something for.
-_LACKING = {"mlm": ("mlm_nsp",), "causal": ("mlm", "mlm_nsp"), "mlm_nsp": ()}
 _MISFITS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+READ_ERRORS = (tf.errors.DataLossError, *_MISFITS)  # what `explain_read_error` may know more of
 # What a feature must stay below: the letter of the size, and where the user gives it.
 _BOUNDS = {
     "input_ids": ("V", "the model's vocab_size"),
@@ -163,7 +165,7 @@ def check_manifests(
 
     Raises:
         InputError: The records were made with another vocabulary, a larger one, or another
-            casing, or lack the masks or the sentence pairs that the objective needs.
+            casing, or for an objective that needs other records.
     """
     for path in _manifests_of(paths):
         manifest = read_json(path)
@@ -185,10 +187,15 @@ def check_manifests(
                 f"--do_lower_case={do_lower_case} is in use. Give --do_lower_case={casing}."
             )
         made_for = manifest.get("flags", {}).get("objective")
-        if objective in _LACKING.get(made_for, ()):
+        if objective in _UNFIT.get(made_for, ()):
+            reason = (
+                "their text is masked, but --objective=causal reads it as it is"
+                if objective == "causal"
+                else f"lack what --objective={objective} predicts"
+            )
             raise InputError(
-                f"The records of {path} were made with --objective={made_for} and lack what "
-                f"--objective={objective} predicts. Make them anew, or train the same objective."
+                f"The records of {path} were made with --objective={made_for}: {reason}. Make them "
+                "anew, or train the same objective."
             )
 
 
@@ -318,7 +325,8 @@ def _first_record(path: str) -> bytes:
         first = next(iter(dataset.as_numpy_iterator()), None)
     except tf.errors.OpError as error:
         raise InputError(
-            f"{path} is not a TFRecord file, or is damaged at its start: {plain_message(error)}."
+            f"{path} is not a TFRecord file, or is damaged at its start, in record 0: "
+            f"{plain_message(error)}. Give --skip_bad_records=true to leave damaged records out."
         ) from error
     if first is None:
         raise InputError(f"{path} holds no record: write the records anew.")

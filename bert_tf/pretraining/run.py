@@ -107,28 +107,41 @@ def pretrain(
     held_out, batches = _batches(records, lengths, training)
     make = functools.partial(_make_objective, config, steps.objective, runtime.recompute)
     trainer = Trainer(make, model, training, runtime, output_dir, initialize, overwrite, strategy)
+    files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
+    explain = functools.partial(data.explain_read_error, files, lengths)
     if steps.train:
-        files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
         step = trainer.train(
             batches,
             {"eval": lambda: held_out},
-            functools.partial(data.explain_read_error, files, lengths),
+            explain,
             functools.partial(data.describe_origins, records.train_files),
             _cost(steps.objective, records, config, training, runtime, trainer.replicas),
             _samples(steps.objective, held_out, trainer.objective, model.vocabulary),
         )
     else:
-        step = trainer.load_newest()
+        step = trainer.load_result()
         if not step and initialize is None:
             raise InputError(f"There is nothing to evaluate: {output_dir} holds no checkpoint.")
     if not steps.evaluate:
         return {}
     # Training ends with an evaluation, unless it ended before.
-    values = trainer.results.get("eval") or trainer.evaluate(held_out)
+    values = trainer.results.get("eval") or _evaluate(trainer, held_out, explain)
     results = {**values, "global_step": step}
     if trainer.is_chief:
         write_results(os.path.join(output_dir, "eval_results.txt"), results)
     return results
+
+
+def _evaluate(
+    trainer: Trainer, held_out: tf.data.Dataset, explain: Callable[[Exception], str | None]
+) -> dict[str, float]:
+    try:
+        return trainer.evaluate(held_out)
+    except data.READ_ERRORS as error:
+        reason = explain(error)
+        if reason is None:
+            raise
+        raise InputError(reason) from error
 
 
 def _make_objective(config: BertConfig, kind: str, recompute: bool) -> PretrainingObjective:

@@ -154,7 +154,7 @@ class Finetuning:
         if self._steps.train:
             step = self._train(trainer, training, runtime)
         else:
-            step = trainer.load_newest()
+            step = trainer.load_result()
             if not step and initialize is None:
                 raise InputError(f"{self._dir} holds no checkpoint to evaluate or predict with.")
         results = self._evaluate(trainer, step) if self._steps.evaluate else {}

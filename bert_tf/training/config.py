@@ -56,7 +56,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "global_batch_size", "num_train_steps")
-        check_at_least(0, self, "seed")
+        _check_between(self, "seed", 0, 2**31 - 1)
         if not 0 <= self.num_warmup_steps <= self.num_train_steps:
             raise InputError(
                 f"num_warmup_steps must be from 0 to num_train_steps ({self.num_train_steps}). "

@@ -116,7 +116,7 @@ class Trainer:
             samples: Makes a text in Markdown to read beside each held-out evaluation.
 
         Returns:
-            Steps done.
+            The step that the weights are of at the end.
 
         Raises:
             InputError: The folder holds a run with another config, a record cannot be read, or
@@ -142,22 +142,22 @@ class Trainer:
         number = self._loop(iterator, now, held_out, window)
         if number:
             self._stop(now.step, number)
-        self._finish(now)
-        return now.step
+        return self._finish(now)
 
-    def load_newest(self) -> int:
-        """Loads the weights of the newest checkpoint, without training.
+    def load_result(self) -> int:
+        """Loads the weights that the run in the folder hands on, without training.
 
         Returns:
-            Steps done; 0 where there is no checkpoint and the initial weights stay.
+            Steps done by then; 0 where there is no checkpoint and the initial weights stay.
 
         Raises:
             InputError: The checkpoint is of another model, tokenizer or set of labels.
         """
         if self._checkpoint is None:
             return 0
-        state.check_model(self._checkpoint, self._model)
-        return state.restore_weights(self._checkpoint, self.objective.variables)
+        folder = state.handed_on(self._dir, self._checkpoint)
+        state.check_model(folder, self._model)
+        return state.restore_weights(folder, self.objective.variables)
 
     def evaluate(self, dataset: tf.data.Dataset, what: str = "evaluating") -> dict[str, float]:
         """Metrics over all batches."""
@@ -222,6 +222,8 @@ class Trainer:
                 if last or _due(now.step, self._runtime.save_checkpoints_steps):
                     self._save(now, iterator, summaries)
                     saved = now.step
+            if window.steps and not number:  # it stopped early
+                self._report(summaries, "train", now.step, window.values())
             if now.step != saved:
                 self._save(now, iterator, summaries)
         return number
@@ -253,15 +255,19 @@ class Trainer:
         run = self._stepper.train_checked if self._runtime.debug_nans else self._stepper.train
         with self._explained(now.step):
             result = run(iterator, now.step, end - now.step, now.bad_steps)
-        if result.bad_in_a_row >= MOST_BAD_STEPS:
-            origin = self._describe(result.bad_origin) if len(result.bad_origin) else ""
+        if not result.why_bad and result.bad_in_a_row < MOST_BAD_STEPS:
+            return result
+        origin = self._describe(result.bad_origin) if len(result.bad_origin) else ""
+        step = f"step {now.step + result.steps}{origin and ', of '}{origin}"
+        if result.why_bad:
             raise InputError(
-                f"The gradients of {MOST_BAD_STEPS} steps in a row are not finite, the last of "
-                f"them step {now.step + result.steps}{origin and ', of '}{origin}. "
-                f"{self._newest()} Try --debug_nans=true to find the layer, or a lower "
-                "--learning_rate."
+                f"The gradient of {step} is not finite: {result.why_bad}. {self._newest()}"
             )
-        return result
+        raise InputError(
+            f"The gradients of {MOST_BAD_STEPS} steps in a row are not finite, the last of them "
+            f"{step}. {self._newest()} Try --debug_nans=true to find the layer, or a lower "
+            "--learning_rate."
+        )
 
     @contextlib.contextmanager
     def _explained(self, step: int) -> Iterator[None]:
@@ -321,10 +327,10 @@ class Trainer:
     ) -> None:
         if self.is_chief:
             summaries.write(kind, step, values)
+            summaries.flush()  # a run that breaks off must not take along what it said
 
     def _save(self, now: state.Position, iterator: Any, summaries: Summaries) -> None:
         if self.is_chief:
-            summaries.flush()
             self._saver.save(now, iterator)
 
     def _runtime_facts(self) -> dict[str, Any]:
@@ -347,14 +353,17 @@ class Trainer:
         print(f"Stopped at step {step}; {again} goes on from there.", file=sys.stderr)
         sys.exit(128 + number)
 
-    def _finish(self, now: state.Position) -> None:
-        """Leaves the weights in the model that the run is to hand on."""
+    def _finish(self, now: state.Position) -> int:
+        """Leaves the weights in the model that the run is to hand on; the step they are of."""
         if not self._runtime.early_stopping_evals or now.best.value is None:
             self._optimizer.take_average()
-            return
-        state.restore_weights(os.path.join(self._dir, state.BEST), self.objective.variables)
+            return now.step
+        self._agreement.total([0])  # the first worker has written them
+        best = os.path.join(self._dir, state.BEST)
+        step = state.restore_weights(best, self.objective.variables)
         self.results.clear()  # They are of other weights.
-        print(f"The best weights are those of step {now.best.step}.", file=sys.stderr)
+        print(f"The best weights are those of step {step}.", file=sys.stderr)
+        return step
 
 
 def _due(step: int, every: int) -> bool:

@@ -40,12 +40,17 @@ def explain(objective: Objective, batch: Tensors, seed: Any) -> str:
 def _first_not_finite() -> Iterator[list[str]]:
     """A list that gets the path of the first layer whose output is not finite."""
     found: list[str] = []
+    path: list[str] = []  # of the layers that are running: Keras gives one only to what it built
     call = keras.layers.Layer.__call__
 
     def watched(layer: Any, *arguments: Any, **options: Any) -> Any:
-        outputs = call(layer, *arguments, **options)
-        if not found and not all(map(_finite, tf.nest.flatten(outputs))):
-            found.append(layer.path)
+        path.append(layer.name)
+        try:
+            outputs = call(layer, *arguments, **options)
+            if not found and not all(map(_finite, tf.nest.flatten(outputs))):
+                found.append("/".join(path))
+        finally:
+            path.pop()
         return outputs
 
     keras.layers.Layer.__call__ = watched

@@ -74,8 +74,7 @@ class Saver:
                     files.write_json(os.path.join(place, name), config)
                 whole = {**facts, "files": state.checksums(place)}
                 files.write_json(os.path.join(place, state.STATE_FILE), whole)
-            for old in state.checkpoints(self._dir)[: -self._keep]:
-                tf.io.gfile.rmtree(old)
+            self._remove_all_but_newest(position.step)
 
         self._submit(write)
 
@@ -112,6 +111,13 @@ class Saver:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
+
+    def _remove_all_but_newest(self, step: int) -> None:
+        folders = state.checkpoints(self._dir)
+        # A run goes on from the newest whole checkpoint: those beyond it are damaged.
+        damaged = [folder for folder in folders if state.step_of(folder) > step]
+        for old in damaged + folders[: len(folders) - len(damaged)][: -self._keep]:
+            tf.io.gfile.rmtree(old)
 
     def _submit(self, write: Callable[[], None]) -> None:
         self._pending = self._thread.submit(write)

@@ -131,7 +131,7 @@ def checkpoints(output_dir: str) -> list[str]:
     if not tf.io.gfile.exists(parent):
         return []
     names = [name.rstrip("/") for name in tf.io.gfile.listdir(parent) if _NAME.search(name)]
-    return [os.path.join(parent, name) for name in sorted(names, key=lambda n: int(n[5:]))]
+    return [os.path.join(parent, name) for name in sorted(names, key=step_of)]
 
 
 def latest(output_dir: str) -> str | None:
@@ -142,6 +142,28 @@ def latest(output_dir: str) -> str | None:
             return folder
         print(f"warning: {folder} is passed over: {damaged} is damaged.", file=sys.stderr)
     return None
+
+
+def step_of(folder: str) -> int:
+    """The step of a checkpoint, by its name."""
+    found = _NAME.search(folder)
+    assert found, folder
+    return int(found[1])
+
+
+def handed_on(output_dir: str, newest: str) -> str:
+    """The folder whose weights a run hands on.
+
+    Args:
+        output_dir: The folder of the run.
+        newest: Its newest checkpoint.
+
+    Returns:
+        The best weights where the run was to stop early and has any, else `newest`.
+    """
+    best = os.path.join(output_dir, BEST)
+    stops_early = read_json(os.path.join(newest, RUNTIME_FILE)).get("early_stopping_evals")
+    return best if stops_early and weights.is_weights_folder(best) else newest
 
 
 def restore(folder: str, optimizer: Optimizer, iterator: Any) -> Position:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import InputError
 from bert_tf.training import nans, schedule
 from bert_tf.training.config import TrainingConfig
 from bert_tf.training.objective import ORIGIN, Objective
@@ -32,6 +31,7 @@ class Result:
             out for another reason than a loss scale that can still fall.
         bad_origin: int64 [B, 2], where the examples of the last bad step came from; empty where
             the batches do not say.
+        why_bad: Of `train_checked`: where a number stops being finite.
     """
 
     steps: int
@@ -42,6 +42,7 @@ class Result:
     learning_rate: float
     bad_in_a_row: int
     bad_origin: np.ndarray
+    why_bad: str = ""
 
 
 class Stepper:
@@ -84,34 +85,17 @@ class Stepper:
             bad_in_a_row: How many of the steps before were bad.
         """
         numbers = [tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)]
-        (sums, counts, extra), done, bad, origin = self._loop(iterator, *numbers)
-        return Result(
-            steps=int(done),
-            sums=_floats(sums),
-            counts=_floats(counts),
-            **_floats({name: extra[name] for name in extra if name != "bad"}),
-            bad_in_a_row=int(bad),
-            bad_origin=origin.numpy(),
-        )
+        totals, done, bad, origin = self._loop(iterator, *numbers)
+        return _result(totals, int(done), int(bad), origin.numpy())
 
     def train_checked(self, iterator: Any, step: int, steps: int, bad_in_a_row: int = 0) -> Result:
-        """`train` for one step only, which says where a number stops being finite.
-
-        Raises:
-            InputError: The step is bad; the message names the layer.
-        """
+        """`train` for one step only, which says of a bad one where a number stops being finite."""
         batch = next(iterator)
-        sums, counts, extra = self._one_step(batch, tf.constant(step, tf.int64))
-        bad = int(extra["bad"])
+        totals = self._one_step(batch, tf.constant(step, tf.int64))
+        bad, why = int(totals[2]["bad"]), ""
         if bad:
-            seed = self._seed(step, 0)
-            where = nans.explain(self._objective, _without_origin(batch), seed)
-            raise InputError(f"The gradient of step {step + 1} is not finite: {where}.")
-        floats = _floats({name: extra[name] for name in extra if name != "bad"})
-        origin = _origin(batch).numpy()
-        return Result(
-            1, _floats(sums), _floats(counts), **floats, bad_in_a_row=0, bad_origin=origin
-        )
+            why = nans.explain(self._objective, _without_origin(batch), self._seed(step, 0))
+        return _result(totals, 1, bad * (bad_in_a_row + 1), _origin(batch).numpy(), why)
 
     def evaluate(self, batch: Tensors) -> tuple[dict[str, Any], dict[str, Any]]:
         """Sums and counts of one batch, dropout off; split over the replicas where it can be."""
@@ -260,6 +244,16 @@ class Stepper:
             _total({name: value * share for name, value in part.items()}, context) for part in both
         )
         return sums, counts
+
+
+def _result(
+    totals: tuple[dict[str, Any], ...], steps: int, bad: int, origin: np.ndarray, why: str = ""
+) -> Result:
+    sums, counts, extra = map(_floats, totals)
+    return Result(
+        steps, sums, counts, extra["gradient_norm"], extra["skipped"], extra["learning_rate"],
+        bad_in_a_row=bad, bad_origin=origin, why_bad=why,
+    )  # fmt: skip
 
 
 def _floats(values: Tensors) -> dict[str, float]:

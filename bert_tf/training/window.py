@@ -1,6 +1,7 @@
 """What the steps since the last entry in the log add up to, and which evaluation was the best."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,11 @@ class Window:
         self._counts: dict[str, float] = {}
         self._norm = self._skipped = self._secs = self._rate = 0.0
         self._steps = 0
+
+    @property
+    def steps(self) -> int:
+        """How many there are since the last entry."""
+        return self._steps
 
     def pace(self, most: int) -> int:
         """How many steps to run in the graph before coming back to Python."""
@@ -65,7 +71,8 @@ class Best:
     """The best held-out evaluation of a run.
 
     Attributes:
-        value: Of the metric that selects, or None before the first evaluation.
+        value: Of the metric that selects, or None before the first evaluation. Any number is
+            better than NaN.
         step: When that was.
         evals_since: Evaluations since then, none of them better.
     """
@@ -82,11 +89,12 @@ class Best:
             value: Of the metric that selects.
             sign: 1 if higher is better, -1 if lower is.
         """
-        if self.value is not None and not sign * value > sign * self.value:
-            self.evals_since += 1
-            return False
-        self.value, self.step, self.evals_since = value, step, 0
-        return True
+        before = self.value
+        if before is None or sign * value > sign * before or math.isnan(before) > math.isnan(value):
+            self.value, self.step, self.evals_since = value, step, 0
+            return True
+        self.evals_since += 1
+        return False
 
 
 def add_to(totals: dict[str, float], values: Mapping[str, Any]) -> None:

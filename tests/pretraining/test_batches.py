@@ -75,6 +75,15 @@ def test_another_vocabulary_is_refused_with_both_values(tmp_path):
         data.check_manifests([path], 100, "b" * 64)
 
 
+@pytest.mark.parametrize("made_for", ["mlm_nsp", "mlm"])
+def test_masked_records_are_refused_left_to_right(tmp_path, made_for):
+    path = write(tmp_path / "a.tfrecord", 0, 1)
+    (tmp_path / "a.manifest.json").write_text(json.dumps({"flags": {"objective": made_for}}))
+    data.check_manifests([path], 100, objective=made_for)
+    with pytest.raises(InputError, match=f"={made_for}: their text is masked, but --objective=c"):
+        data.check_manifests([path], 100, objective="causal")
+
+
 def test_another_casing_is_refused(tmp_path):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     (tmp_path / "a.manifest.json").write_text(json.dumps({"do_lower_case": False}))

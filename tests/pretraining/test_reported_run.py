@@ -38,6 +38,24 @@ def run(tmp_path_factory):
     return folder / "run", result.said
 
 
+def test_a_damaged_record_of_an_evaluation_alone_is_named(run):
+    folder = run[0].parent
+    (records,) = folder.glob("**/*.tfrecord")
+    damaged = bytearray(records.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (folder / "damaged.tfrecord").write_bytes(damaged)
+    (result,) = run_main("run_scripts.run_pretraining", [
+        f"--eval_input_file={folder}/damaged.tfrecord", f"--output_dir={folder}/run",
+        f"--input_file={folder}/damaged.tfrecord",
+        f"--bert_config_file={folder}/config.json", f"--vocab_file={folder}/vocab.txt",
+        "--max_seq_length=16", "--max_predictions_per_seq=3", "--do_eval=true",
+        "--max_eval_steps=0",
+    ])  # fmt: skip
+    assert result.code == 2, result.err
+    assert "damaged.tfrecord cannot be read: " in result.said[-1]
+    assert result.said[-1].endswith("or give --skip_bad_records=true.")
+
+
 def test_the_size_of_a_step_is_said_first(run):
     _, said = run
     weights = variables_by_name(BertPretrainer(BertConfig(**FIELDS))).values()

@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
+from bert_tf.modeling import BertPretrainer
+from bert_tf.pretraining.objective import PretrainingObjective
+from bert_tf.training import nans
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.objective import ORIGIN
+
+PREDICTED = ("masked_lm_positions", "masked_lm_ids", "next_sentence_labels")
+LAST_OF = {  # a variable of each layer
+    "embeddings/norm": "embeddings/LayerNorm/gamma",
+    "layer_0/attention/query": "layer_0/attention/self/query/kernel",
+    "layer_1/output": "layer_1/output/dense/kernel",
+}
 
 
 def poisoned(*steps):
@@ -82,14 +93,40 @@ class InfiniteSlope(runs.Regression):
 @pytest.mark.parametrize(
     ("objective", "words"),
     [
-        (TwoLayers, "gradient of step 1 is not finite: .*output .* of the layer root"),
+        (TwoLayers, "gradient of step 1, of file 7 is not finite: .*output .* of the layer root"),
         (InfiniteSlope, "all outputs are finite; the gradient .* next to the loss, is of bias"),
     ],
 )
 def test_debug_nans_names_the_layer(tmp_path, objective, words):
     runtime = RuntimeConfig(debug_nans=True)
     with pytest.raises(InputError, match=words):
-        runs.trainer(tmp_path, objective, runtime).train(runs.data())
+        runs.trainer(tmp_path, objective, runtime).train(poisoned(), describe=lambda o: "file 7")
+
+
+@pytest.mark.parametrize("layer", ["embeddings/norm", "layer_0/attention/query", "layer_1/output"])
+def test_debug_nans_names_the_layer_of_a_bert(layer):
+    config = BertConfig(
+        vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=8, max_position_embeddings=8, type_vocab_size=2,
+    )  # fmt: skip
+    objective = PretrainingObjective(BertPretrainer(config))
+    (kernel,) = [
+        weight.value
+        for name, weight in objective.variables.items()
+        if name.endswith(LAST_OF[layer])
+    ]
+    kernel.assign(tf.fill(kernel.shape, np.nan))
+    batch = {name: tf.ones([2, 8], tf.int32) for name in ("input_ids", "input_mask", "segment_ids")}
+    batch |= {name: tf.ones([2, 1], tf.int32) for name in PREDICTED}
+    batch["masked_lm_weights"] = tf.ones([2, 1])
+    said = nans.explain(objective, batch, tf.constant([1, 2]))
+    assert said.endswith(f"/bert/{layer}")
+
+
+def test_a_run_that_breaks_off_leaves_what_it_logged(tmp_path):
+    with pytest.raises(InputError, match="are not finite"):
+        runs.trainer(tmp_path, runtime=RuntimeConfig(log_steps=1)).train(poisoned(5, 6, 7))
+    assert [entry["step"] for entry in runs.entries(tmp_path)] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_debug_nans_gives_the_same_weights(tmp_path):

@@ -54,6 +54,19 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, capsys):
         np.testing.assert_array_equal(found[name], value)
 
 
+def test_damaged_checkpoints_take_no_place(tmp_path):
+    """What is saved after going on from an earlier one stays, and they go."""
+    runs.run(tmp_path)
+    for folder in state.checkpoints(str(tmp_path)):
+        with open(f"{folder}/model.safetensors", "r+b") as file:
+            file.truncate(20)
+    with pytest.raises(SystemExit):
+        runs.run(tmp_path, stop_at=10)
+    names = [folder[-8:] for folder in state.checkpoints(str(tmp_path))]
+    assert names == ["00000007", "00000010"]
+    assert state.latest(str(tmp_path)).endswith("step-00000010")
+
+
 def test_another_config_is_refused_with_both_values(tmp_path):
     runs.run(tmp_path)
     with pytest.raises(InputError, match=r"learning_rate=0.1, but this one has learning_rate=0.2"):
@@ -77,9 +90,9 @@ def test_using_a_checkpoint_as_another_model_is_refused(tmp_path):
     ):
         trainer = Trainer(runs.Regression, other, config, RuntimeConfig(), str(tmp_path))
         with pytest.raises(InputError, match=message):
-            trainer.load_newest()
+            trainer.load_result()
     trainer = Trainer(runs.Regression, model, config, RuntimeConfig(), str(tmp_path))
-    assert trainer.load_newest() == 20
+    assert trainer.load_result() == 20
 
 
 def test_a_damaged_record_is_said(tmp_path):

@@ -23,7 +23,8 @@ from bert_tf.weights import is_weights_folder
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "checkpoint", None,
-    "Folder of a finished run_classifier (its newest checkpoint is taken), or one checkpoint.",
+    "Folder of a finished run_classifier (its newest checkpoint, or the best one of a run that "
+    "stopped early), or one checkpoint.",
 )  # fmt: skip
 flags.DEFINE_string("export_dir", None, "The model's folder; a new version is made in it.")
 flags.mark_flags_as_required(["checkpoint", "export_dir"])
@@ -32,7 +33,7 @@ flags.mark_flags_as_required(["checkpoint", "export_dir"])
 def main() -> None:
     """Exports as the flags say."""
     folder = FLAGS.checkpoint.rstrip("/")
-    checkpoint = folder if is_weights_folder(folder) else state.latest(folder)
+    checkpoint = folder if is_weights_folder(folder) else state.handed_on(folder)
     if checkpoint is None:
         raise InputError(f"--checkpoint={folder} holds no checkpoint of run_classifier.")
     print(saved_model.export(checkpoint, FLAGS.export_dir))

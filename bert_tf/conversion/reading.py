@@ -138,10 +138,10 @@ def _read(path: str, slots: bool) -> Weights:
         return _read_checkpoint(prefix, slots)
     if our_folder.is_weights_folder(path):
         return _ours(path, slots)
-    run = state.latest(path)
+    # Only a checkpoint has moments.
+    run = state.latest(path) if slots else state.handed_on(path)
     if run is not None:
-        # Only a checkpoint has moments.
-        return _ours(run if slots else state.handed_on(path, run), slots)
+        return _ours(run, slots)
     names = gfile.listdir(path)
     if "saved_model.pb" in names:
         raise InputError(

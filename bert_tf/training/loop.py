@@ -153,9 +153,9 @@ class Trainer:
         Raises:
             InputError: The checkpoint is of another model, tokenizer or set of labels.
         """
-        if self._checkpoint is None:
+        folder = state.handed_on(self._dir)
+        if folder is None:
             return 0
-        folder = state.handed_on(self._dir, self._checkpoint)
         state.check_model(folder, self._model)
         return state.restore_weights(folder, self.objective.variables)
 
@@ -261,7 +261,7 @@ class Trainer:
         step = f"step {now.step + result.steps}{origin and ', of '}{origin}"
         if result.why_bad:
             raise InputError(
-                f"The gradient of {step} is not finite: {result.why_bad}. {self._newest()}"
+                f"The gradient is not finite: {result.why_bad}. It was in {step}. {self._newest()}"
             )
         raise InputError(
             f"The gradients of {MOST_BAD_STEPS} steps in a row are not finite, the last of them "

@@ -151,17 +151,14 @@ def step_of(folder: str) -> int:
     return int(found[1])
 
 
-def handed_on(output_dir: str, newest: str) -> str:
-    """The folder whose weights a run hands on.
+def handed_on(output_dir: str) -> str | None:
+    """The folder whose weights a run hands on, None where it has no whole checkpoint.
 
-    Args:
-        output_dir: The folder of the run.
-        newest: Its newest checkpoint.
-
-    Returns:
-        The best weights where the run was to stop early and has any, else `newest`.
+    It is that of the best weights where the run was to stop early, else the newest checkpoint.
     """
-    best = os.path.join(output_dir, BEST)
+    newest, best = latest(output_dir), os.path.join(output_dir, BEST)
+    if newest is None:
+        return None
     stops_early = read_json(os.path.join(newest, RUNTIME_FILE)).get("early_stopping_evals")
     return best if stops_early and weights.is_weights_folder(best) else newest
 

@@ -38,7 +38,7 @@ def read_weights(path: str, slots: bool = False) -> Weights:
     Args:
         path: One of
             a weights-only folder of ours, a training checkpoint, or a run's output folder (its
-                newest checkpoint);
+                newest checkpoint; its best weights where it was to stop early);
             a google-research/bert checkpoint (`.../bert_model.ckpt`, or its folder);
             a Model Garden checkpoint (the same);
             a Hugging Face folder or its `model.safetensors`;

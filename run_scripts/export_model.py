@@ -33,10 +33,12 @@ flags.mark_flags_as_required(["checkpoint", "export_dir"])
 def main() -> None:
     """Exports as the flags say."""
     folder = FLAGS.checkpoint.rstrip("/")
-    checkpoint = folder if is_weights_folder(folder) else state.handed_on(folder)
-    if checkpoint is None:
-        raise InputError(f"--checkpoint={folder} holds no checkpoint of run_classifier.")
-    print(saved_model.export(checkpoint, FLAGS.export_dir))
+    if not is_weights_folder(folder):
+        newest = state.latest(folder)
+        if newest is None:
+            raise InputError(f"--checkpoint={folder} holds no checkpoint of run_classifier.")
+        folder = state.handed_on(newest)
+    print(saved_model.export(folder, FLAGS.export_dir))
 
 
 def run() -> None:

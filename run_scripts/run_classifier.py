@@ -125,7 +125,7 @@ def make_task() -> Task:
 
 def _trained_labels() -> list[str] | None:
     """The labels of the run in --output_dir, where it is only evaluated or predicted with."""
-    newest = None if FLAGS.do_train else state.handed_on(FLAGS.output_dir)
+    newest = None if FLAGS.do_train else state.latest(FLAGS.output_dir)
     if newest is None:
         return None
     return json.loads(files.read_text(os.path.join(newest, FACTS_FILE))).get("labels")

@@ -138,10 +138,10 @@ def _read(path: str, slots: bool) -> Weights:
         return _read_checkpoint(prefix, slots)
     if our_folder.is_weights_folder(path):
         return _ours(path, slots)
-    # Only a checkpoint has moments.
-    run = state.latest(path) if slots else state.handed_on(path)
+    run = state.latest(path)
     if run is not None:
-        return _ours(run, slots)
+        # Only a checkpoint has moments.
+        return _ours(run if slots else state.handed_on(run), slots)
     names = gfile.listdir(path)
     if "saved_model.pb" in names:
         raise InputError(

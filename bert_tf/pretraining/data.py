@@ -191,7 +191,7 @@ def check_manifests(
             reason = (
                 "their text is masked, but --objective=causal reads it as it is"
                 if objective == "causal"
-                else f"lack what --objective={objective} predicts"
+                else f"they lack what --objective={objective} predicts"
             )
             raise InputError(
                 f"The records of {path} were made with --objective={made_for}: {reason}. Make them "

@@ -153,9 +153,9 @@ class Trainer:
         Raises:
             InputError: The checkpoint is of another model, tokenizer or set of labels.
         """
-        folder = state.handed_on(self._dir)
-        if folder is None:
+        if self._checkpoint is None:
             return 0
+        folder = state.handed_on(self._checkpoint)
         state.check_model(folder, self._model)
         return state.restore_weights(folder, self.objective.variables)
 
@@ -309,15 +309,15 @@ class Trainer:
     ) -> None:
         metric, sign = self.objective.best_by
         with self._optimizer.averaged(), self._explained(now.step):
+            if self._samples and self.is_chief:
+                kind = next(iter(held_out))
+                summaries.write_text(kind, now.step, "samples", self._samples())
             for name, make in held_out.items():
                 values = self.evaluate(make(), what=f"evaluating {name}")
                 shown = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
                 print(f"step {now.step}, {name}: {shown}", file=sys.stderr)
                 self._report(summaries, name, now.step, values)
                 self.results[name] = values
-            if self._samples and self.is_chief:
-                kind = next(iter(held_out))
-                summaries.write_text(kind, now.step, "samples", self._samples())
         values = self.results[next(iter(held_out))]
         if now.best.update(now.step, values[metric], sign) and self.is_chief:
             self._saver.save_best(now.step, values)

@@ -115,9 +115,10 @@ class Saver:
     def _remove_all_but_newest(self, step: int) -> None:
         folders = state.checkpoints(self._dir)
         # A run goes on from the newest whole checkpoint: those beyond it are damaged.
-        damaged = [folder for folder in folders if state.step_of(folder) > step]
-        for old in damaged + folders[: len(folders) - len(damaged)][: -self._keep]:
-            tf.io.gfile.rmtree(old)
+        kept = [folder for folder in folders if state.step_of(folder) <= step][-self._keep :]
+        for old in folders:
+            if old not in kept:
+                tf.io.gfile.rmtree(old)
 
     def _submit(self, write: Callable[[], None]) -> None:
         self._pending = self._thread.submit(write)

@@ -151,14 +151,16 @@ def step_of(folder: str) -> int:
     return int(found[1])
 
 
-def handed_on(output_dir: str) -> str | None:
-    """The folder whose weights a run hands on, None where it has no whole checkpoint.
+def handed_on(newest: str) -> str:
+    """The folder whose weights a run hands on.
 
-    It is that of the best weights where the run was to stop early, else the newest checkpoint.
+    Args:
+        newest: The run's newest whole checkpoint.
+
+    Returns:
+        The folder of its best weights where it was to stop early, else `newest`.
     """
-    newest, best = latest(output_dir), os.path.join(output_dir, BEST)
-    if newest is None:
-        return None
+    best = os.path.join(os.path.dirname(os.path.dirname(newest)), BEST)
     stops_early = read_json(os.path.join(newest, RUNTIME_FILE)).get("early_stopping_evals")
     return best if stops_early and weights.is_weights_folder(best) else newest
 

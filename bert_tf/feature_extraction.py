@@ -276,7 +276,7 @@ def write(
 def _write_jsonl(path: str, features: Iterable[LineFeatures], config: ExtractionConfig) -> int:
     labels = list(config.layers) if config.combine == "none" else [config.combine]
     count = 0
-    with files.replacing(path) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
+    with files.atomic_replace(path) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
         for count, line in enumerate(features, start=1):
             file.write(to_json(count - 1, line, labels) + "\n")
     return count
@@ -286,6 +286,6 @@ def _write_shard(path: str, lines: Sequence[LineFeatures], first: int, dtype: st
     if posixpath.splitext(path)[1] == ".npz":
         files.write_bytes(path, to_npz(lines, dtype))
         return
-    with files.replacing(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
+    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
         for index, line in enumerate(lines, start=first):
             writer.write(to_example(index, line, dtype))

@@ -52,7 +52,7 @@ def read_text(path: str) -> str:
         InputError: The file is missing, cannot be read, or is not UTF-8 (the line is named).
     """
     raw = read_bytes(path)
-    check_mark(path, raw)
+    check_byte_order_mark(path, raw)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -62,7 +62,7 @@ def read_text(path: str) -> str:
         ) from error
 
 
-def check_mark(path: str, start: bytes) -> None:
+def check_byte_order_mark(path: str, start: bytes) -> None:
     """Looks for the mark that text in another encoding starts with.
 
     Args:
@@ -82,7 +82,7 @@ def check_mark(path: str, start: bytes) -> None:
 
 def write_bytes(path: str, content: bytes) -> None:
     """Writes the file under a temporary name, brings it to disk, and renames it."""
-    with replacing(path) as temporary, _gfile().GFile(temporary, "wb") as file:
+    with atomic_replace(path) as temporary, _gfile().GFile(temporary, "wb") as file:
         file.write(content)
 
 
@@ -96,27 +96,39 @@ def write_json(path: str, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-@contextmanager
-def replacing(path: str) -> Iterator[str]:
-    """Gives a temporary name beside `path`; what stands there at the end becomes `path`.
-
-    The temporary name (`hidden`) matches no glob for finished files. On an error what was written
-    is removed and `path` is as before.
-
-    Args:
-        path: The file or folder to make. An existing file is replaced, an existing folder too.
-            Folders only where the file system can rename one: `appearing` is for the others.
+def read_json(path: str) -> dict[str, Any]:
+    """A JSON object that a program of ours wrote.
 
     Raises:
-        InputError: It cannot be written: no permission, no such folder, no space.
+        InputError: The file is missing or is not JSON.
+    """
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+
+
+@contextmanager
+def atomic_replace(path: str) -> Iterator[str]:
+    """Yields a temporary name in the same folder; on success it is renamed to `path`.
+
+    No glob for finished files matches the temporary name (`temporary_prefix`). After an error the
+    temporary file or folder is removed and `path` is unchanged.
+
+    Args:
+        path: The file or folder to write. An existing file or folder is replaced. A folder needs a
+            file system that can rename folders; `atomic_folder` supports the others.
+
+    Raises:
+        InputError: `path` cannot be written: no permission, no such folder, no space.
     """
     gfile = _gfile()
     folder, name = os.path.split(path)
     if folder:
         make_folder(folder)
-    temporary = os.path.join(folder, f"{hidden(name)}{uuid.uuid4().hex[:8]}.tmp")
+    temporary = os.path.join(folder, f"{temporary_prefix(name)}{uuid.uuid4().hex[:8]}.tmp")
     try:
-        with naming(path):
+        with explain_write_errors(path):
             yield temporary
             _sync(temporary)
             if gfile.isdir(temporary) and gfile.exists(path):
@@ -134,33 +146,33 @@ def replacing(path: str) -> Iterator[str]:
         remove(f"{temporary}.old")
 
 
-def hidden(name: str) -> str:
+def temporary_prefix(name: str) -> str:
     """How a file's temporary names start; TensorFlow's globs find names with a dot in front too."""
     return f".{name.replace('.', '_')}."
 
 
 @contextmanager
-def appearing(folder: str, marker: str) -> Iterator[str]:
-    """Where to write the files of a folder that counts only when all of them are there.
+def atomic_folder(folder: str, marker: str) -> Iterator[str]:
+    """Yields the place to write the files of a folder that is valid only when it is complete.
 
-    A local folder appears by rename. Object stores (`gs://`) and `ram://` rename no folder at
-    once: there the files are written in place, and the marker, written last, makes the folder. On
-    an error nothing of it stays.
+    A local folder is renamed into place. Object stores (`gs://`) and `ram://` cannot rename a
+    folder in one operation: there the files are written in place, and the marker, written last,
+    makes the folder valid. After an error all files written so far are removed.
 
     Args:
-        folder: The folder to make; an existing one is replaced.
-        marker: The file that the caller writes last, and without which a reader takes the folder
-            for unfinished.
+        folder: The folder to write; an existing one is replaced.
+        marker: The file that the caller writes last. A reader treats a folder without it as
+            unfinished.
     """
     if "://" not in folder:
-        with replacing(folder) as temporary:
+        with atomic_replace(folder) as temporary:
             yield temporary
         return
     # The marker first: a removal that is cut off leaves no folder that looks whole.
     remove(os.path.join(folder, marker))
     remove(folder)
     try:
-        with naming(folder):
+        with explain_write_errors(folder):
             yield folder
     except BaseException:
         remove(folder)
@@ -175,7 +187,7 @@ def remove(path: str) -> None:
 
 
 @contextmanager
-def naming(path: str) -> Iterator[None]:
+def explain_write_errors(path: str) -> Iterator[None]:
     """Turns what a file system refuses into one line that names the path.
 
     Raises:
@@ -236,7 +248,7 @@ def _sync_entry(path: str) -> None:
         os.close(descriptor)
 
 
-def expand(patterns: str | Iterable[str], what: str = "input") -> list[str]:
+def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str]:
     """The files that a comma list of globs names, sorted within each glob, each once.
 
     Args:

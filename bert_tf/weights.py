@@ -86,7 +86,7 @@ def write_weights(
     Raises:
         ValueError: `extra` has a key that the folder's own facts use.
     """
-    with files.appearing(folder.rstrip("/"), FACTS_FILE) as place:
+    with files.atomic_folder(folder.rstrip("/"), FACTS_FILE) as place:
         write_into(place, arrays, config, vocabulary, do_lower_case, extra)
 
 

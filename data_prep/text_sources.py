@@ -81,7 +81,7 @@ def blocks(source: TextSource) -> tuple[Iterator[Block], int | None]:
     """
     if source.tfds_name:
         return _from_tfds(source, source.tfds_name), None
-    paths = files.expand(source.input_file or "")
+    paths = files.expand_globs(source.input_file or "")
     for path in paths:
         _check(path, source.text_feature)
     plain = not any(path.endswith(".gz") or _is_records(path) for path in paths)
@@ -154,7 +154,7 @@ def _check(path: str, feature: str) -> None:
                     f"{', '.join(sorted(features))}."
                 )
         return
-    files.check_mark(path, next(_chunks(path), b""))
+    files.check_byte_order_mark(path, next(_chunks(path), b""))
 
 
 def _from_file(path: str, feature: str) -> Iterator[Block]:

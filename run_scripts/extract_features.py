@@ -82,7 +82,7 @@ def main() -> None:
     config = ExtractionConfig(
         layers(), FLAGS.combine, FLAGS.unit, FLAGS.max_seq_length, FLAGS.batch_size
     )
-    texts = [files.read_text(path) for path in files.expand(FLAGS.input_file)]
+    texts = [files.read_text(path) for path in files.expand_globs(FLAGS.input_file)]
     lines = [line for text in texts for line in text.removesuffix("\n").split("\n")]
     extract = extractor(config)
     with Progress("extracting", len(lines), "lines") as progress:

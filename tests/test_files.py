@@ -15,7 +15,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     class Stop(BaseException):
         pass
 
-    with pytest.raises(Stop), files.replacing(str(path)) as temporary:
+    with pytest.raises(Stop), files.atomic_replace(str(path)) as temporary:
         with open(temporary, "w") as file:
             file.write("half")
         assert not temporary.endswith(".txt")
@@ -26,7 +26,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 
 def test_a_folder_is_replaced_whole(tmp_path):
     for names in (["a", "b"], ["c"]):
-        with files.replacing(str(tmp_path / "folder")) as temporary:
+        with files.atomic_replace(str(tmp_path / "folder")) as temporary:
             os.mkdir(temporary)
             for name in names:
                 files.write_text(f"{temporary}/{name}", name)
@@ -43,12 +43,12 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
 def test_expand(tmp_path):
     for name in ("b.txt", "a.txt", "c[1].txt"):
         (tmp_path / name).write_text("")
-    found = files.expand(f"{tmp_path}/b.txt, {tmp_path}/?.txt,{tmp_path}/c[1].txt")
+    found = files.expand_globs(f"{tmp_path}/b.txt, {tmp_path}/?.txt,{tmp_path}/c[1].txt")
     assert [os.path.basename(path) for path in found] == ["b.txt", "a.txt", "c[1].txt"]
     with pytest.raises(InputError, match=r"No text file matches .*nothing"):
-        files.expand(f"{tmp_path}/nothing*", "text")
+        files.expand_globs(f"{tmp_path}/nothing*", "text")
     with pytest.raises(InputError, match="No input file was given"):
-        files.expand(" ,")
+        files.expand_globs(" ,")
 
 
 def test_text_that_is_not_utf8_names_byte_and_line(tmp_path):

@@ -107,7 +107,7 @@ def write(folder: str, weights: Weights, arrays: Mapping[str, np.ndarray]) -> st
         name = f"model.ckpt-{values[STEP]}"
     names = sorted(values)
     folder = folder.rstrip("/")
-    with files.appearing(folder, _STATE) as place:
+    with files.atomic_folder(folder, _STATE) as place:
         tf.io.gfile.makedirs(place)
         if weights.config is not None:
             files.write_text(posixpath.join(place, CONFIG_FILE), weights.config.to_json())

@@ -279,7 +279,7 @@ def write(folder: str, weights: Weights) -> None:
     }
     if weights.do_lower_case is not None:
         tokenizer["do_lower_case"] = weights.do_lower_case
-    with files.appearing(folder.rstrip("/"), WEIGHTS_FILE) as place:
+    with files.atomic_folder(folder.rstrip("/"), WEIGHTS_FILE) as place:
         files.write_json(posixpath.join(place, CONFIG_FILE), values)
         files.write_json(posixpath.join(place, TOKENIZER_FILE), tokenizer)
         if weights.vocabulary is not None:

@@ -121,7 +121,7 @@ def export(checkpoint: str, export_dir: str) -> str:
     """
     served = load_classifier(checkpoint)
     version = os.path.join(export_dir, str(_next_version(export_dir)))
-    with files.appearing(version, weights.FACTS_FILE) as place:
+    with files.atomic_folder(version, weights.FACTS_FILE) as place:
         tf.saved_model.save(served, place, signatures=served.signatures())
         for name in (weights.CONFIG_FILE, weights.VOCABULARY_FILE, weights.FACTS_FILE):
             content = files.read_bytes(posixpath.join(checkpoint, name))

@@ -203,7 +203,7 @@ def _copy(path: str, kept: list[list[int]], folder: str) -> str:
     if tf.io.gfile.exists(target):
         return target
     with (
-        files.replacing(target) as temporary,
+        files.atomic_replace(target) as temporary,
         _opened(path) as source,
         tf.io.gfile.GFile(temporary, "wb") as file,
     ):

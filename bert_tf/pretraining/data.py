@@ -14,7 +14,6 @@ from bert_tf import features, files
 from bert_tf.errors import InputError, plain_message
 from bert_tf.pretraining import damage
 from bert_tf.progress import Progress
-from bert_tf.training.config import read_json
 from bert_tf.training.objective import ORIGIN
 
 _FILES_AT_ONCE = 16
@@ -41,7 +40,7 @@ def record_files(patterns: str) -> list[str]:
     Raises:
         InputError: A pattern matches nothing, or a file is empty.
     """
-    paths = files.expand(patterns, "record")
+    paths = files.expand_globs(patterns, "record")
     for path in paths:
         if tf.io.gfile.stat(path).length == 0:
             raise InputError(f"{path} is empty: write the records anew.")
@@ -168,7 +167,7 @@ def check_manifests(
             casing, or for an objective that needs other records.
     """
     for path in _manifests_of(paths):
-        manifest = read_json(path)
+        manifest = files.read_json(path)
         size, sha256 = manifest.get("vocab_size"), manifest.get("vocabulary_sha256")
         if size is not None and size > vocab_size:
             raise InputError(
@@ -233,7 +232,7 @@ def _shards(paths: Sequence[str]) -> dict[tuple[str, str], tuple[str, dict[str, 
     return {
         (_folder(path), shard["name"]): (path, shard)
         for path in manifests(paths)
-        for shard in read_json(path).get("shards", [])
+        for shard in files.read_json(path).get("shards", [])
     }
 
 

@@ -24,7 +24,7 @@ def write(path: str, columns: Mapping[str, np.ndarray], table: features.Table) -
         N.
     """
     count = len(columns[table[0].name])
-    with files.replacing(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
+    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
         for start in range(0, count, _RECORDS_AT_ONCE):
             part = {
                 name: value[start : start + _RECORDS_AT_ONCE] for name, value in columns.items()

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf import files
 from bert_tf.errors import InputError, check_at_least
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
@@ -165,15 +164,3 @@ def first_difference(
         elif old != new:
             return f"{prefix}{key}", old, new
     return None
-
-
-def read_json(path: str) -> dict[str, Any]:
-    """A JSON object that we wrote.
-
-    Raises:
-        InputError: The file is missing or not JSON.
-    """
-    try:
-        return json.loads(files.read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path} is damaged: {error}.") from error

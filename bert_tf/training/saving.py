@@ -60,7 +60,7 @@ class Saver:
         facts = as_plain(position)
         folder = state.folder_of(self._dir, position.step)
         with contextlib.ExitStack() as stack:
-            place = stack.enter_context(files.appearing(folder, state.STATE_FILE))
+            place = stack.enter_context(files.atomic_folder(folder, state.STATE_FILE))
             # The iterator moves on with the next step; what it writes is small.
             tf.train.Checkpoint(iterator=iterator).write(os.path.join(place, state.POSITION_FILE))
             unfinished = stack.pop_all()
@@ -92,7 +92,9 @@ class Saver:
         arrays, _ = self._optimizer.state()
 
         def write() -> None:
-            with files.appearing(os.path.join(self._dir, state.BEST), weights.FACTS_FILE) as place:
+            with files.atomic_folder(
+                os.path.join(self._dir, state.BEST), weights.FACTS_FILE
+            ) as place:
                 self._write_weights(place, arrays, {"step": step, "eval": dict(values)})
 
         self._submit(write)

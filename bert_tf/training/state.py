@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from bert_tf import files, weights
 from bert_tf.errors import InputError
-from bert_tf.training.config import TrainingConfig, as_plain, first_difference, read_json
+from bert_tf.training.config import TrainingConfig, as_plain, first_difference
 from bert_tf.training.optimizer import Optimizer
 from bert_tf.training.window import Best
 
@@ -86,8 +86,8 @@ def check_run(output_dir: str, model: ModelDescription, training: TrainingConfig
         return
     config_path = os.path.join(output_dir, weights.CONFIG_FILE)
     for before, now in (
-        (read_json(config_path), dict(model.config)),
-        (read_json(path), as_plain(training)),
+        (files.read_json(config_path), dict(model.config)),
+        (files.read_json(path), as_plain(training)),
     ):
         found = first_difference(before, now)
         if found:
@@ -161,7 +161,7 @@ def handed_on(newest: str) -> str:
         The folder of its best weights where it was to stop early, else `newest`.
     """
     best = os.path.join(os.path.dirname(os.path.dirname(newest)), BEST)
-    stops_early = read_json(os.path.join(newest, RUNTIME_FILE)).get("early_stopping_evals")
+    stops_early = files.read_json(os.path.join(newest, RUNTIME_FILE)).get("early_stopping_evals")
     return best if stops_early and weights.is_weights_folder(best) else newest
 
 
@@ -179,7 +179,7 @@ def restore(folder: str, optimizer: Optimizer, iterator: Any) -> Position:
     optimizer.load(_arrays(folder, optimizer.variables).arrays, slots)
     position = tf.train.Checkpoint(iterator=iterator)
     position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
-    facts = read_json(os.path.join(folder, STATE_FILE))
+    facts = files.read_json(os.path.join(folder, STATE_FILE))
     return Position(facts["step"], facts["bad_steps"], Best(**facts["best"]))
 
 
@@ -190,7 +190,7 @@ def changed_layout(folder: str, runtime: Mapping[str, Any]) -> list[tuple[str, A
         folder: A checkpoint.
         runtime: What `save` was given, of the run that goes on.
     """
-    before = read_json(os.path.join(folder, RUNTIME_FILE))
+    before = files.read_json(os.path.join(folder, RUNTIME_FILE))
     return [
         (name, before.get(name), runtime[name])
         for name in ("replicas", "gradient_accumulation_steps")
@@ -237,12 +237,12 @@ def check_model(folder: str, model: ModelDescription) -> None:
     Raises:
         InputError: A fact differs; it is named with both values.
     """
-    facts = read_json(os.path.join(folder, weights.FACTS_FILE))
+    facts = files.read_json(os.path.join(folder, weights.FACTS_FILE))
     now = {"do_lower_case": model.do_lower_case, **model.extra}
     if model.vocabulary is not None:
         now["vocabulary_sha256"] = weights.vocabulary_sha256(model.vocabulary)
     now = {key: value for key, value in now.items() if value is not None}
-    config = read_json(os.path.join(folder, weights.CONFIG_FILE))
+    config = files.read_json(os.path.join(folder, weights.CONFIG_FILE))
     before = {
         **{key: config.get(key) for key in model.config},
         **{key: facts.get(key) for key in now},
@@ -263,7 +263,7 @@ def checksums(folder: str) -> dict[str, str]:
 
 def _damaged_file(folder: str) -> str | None:
     try:
-        expected = read_json(os.path.join(folder, STATE_FILE))["files"]
+        expected = files.read_json(os.path.join(folder, STATE_FILE))["files"]
         for name, checksum in expected.items():
             if files.sha256(files.read_bytes(os.path.join(folder, name))) != checksum:
                 return name

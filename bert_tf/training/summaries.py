@@ -66,7 +66,7 @@ class Summaries:
     @contextlib.contextmanager
     def _written(self, kind: str) -> Iterator[None]:
         path = os.path.join(self._dir, kind)
-        with files.naming(path):
+        with files.explain_write_errors(path):
             if kind not in self._writers:
                 self._writers[kind] = tf.summary.create_file_writer(path)
             with self._writers[kind].as_default():
@@ -79,7 +79,7 @@ class Summaries:
             InputError: There is no space for them.
         """
         for kind, writer in self._writers.items():
-            with files.naming(os.path.join(self._dir, kind)):
+            with files.explain_write_errors(os.path.join(self._dir, kind)):
                 writer.flush()
         files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
 

@@ -194,7 +194,7 @@ def _mask(
     total = sum(each.rows for parts in plans.values() for each in parts)
     rows = shuffling.in_order(np.concatenate(ordered), part)
     counts = [stats.Stats.empty(job.config)]
-    with files.replacing(_path(job, "part", split, index)) as temporary:
+    with files.atomic_replace(_path(job, "part", split, index)) as temporary:
         sampled = stats.sampled_share(total)
         shards.write_records(temporary, stages.encoded(job.config, rows, sampled, counts))
     return (split, part.shard), (index, part.rows, stats.total(counts))

@@ -97,7 +97,7 @@ def prepare(
     if config.input_format == "tfds":
         paths, inputs = [], [reading.dataset_identity(config)]
     else:
-        paths = files.expand(input_file)
+        paths = files.expand_globs(input_file)
         inputs = [identity(path) for path in paths]
     names = {"train": shards.train_names(output_files, config)}
     if config.eval_fraction:

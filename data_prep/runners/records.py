@@ -72,7 +72,7 @@ def read(patterns: str) -> Iterator[Batch]:
         InputError: No file, or one that cannot be opened.
     """
     sizes: dict[str, int] = {}
-    for path in files.expand(patterns, "record"):
+    for path in files.expand_globs(patterns, "record"):
         compression = _compression(path)
         parse: Any = None
         start = 0

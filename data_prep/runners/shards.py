@@ -101,7 +101,7 @@ def assemble(parts: Iterable[str], path: str, compression: str) -> dict[str, Any
     Returns:
         Its size in bytes and SHA-256.
     """
-    whole = files.replacing if "://" in path else appearing
+    whole = files.atomic_replace if "://" in path else appearing
     with whole(path) as temporary, opened(temporary, "wb") as out:
         sink = _Sink(out)
         with contextlib.ExitStack() as stack:

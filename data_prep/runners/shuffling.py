@@ -73,11 +73,11 @@ def plan(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
 def appearing(path: str) -> Iterator[str]:
     """Gives a temporary name; what stands there at the end becomes the local file `path`.
 
-    As `files.replacing`, which looks at the whole folder and so must not meet another process that
-    writes into it. The file is on disk before it has its name.
+    Unlike `files.atomic_replace` it does not list the folder, because other processes write into
+    the same folder. The file is on disk before it has its name.
     """
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f"{files.hidden(name)}{os.getpid()}.tmp")
+    temporary = os.path.join(folder, f"{files.temporary_prefix(name)}{os.getpid()}.tmp")
     try:
         yield temporary
         with open(temporary, "rb") as file:

@@ -89,5 +89,7 @@ def _remove_leftovers(job: Job) -> None:
         os.remove(path)
     for name in [*job.names, *(job.base + end for end in (".stats.json", ".manifest.json"))]:
         folder, base = os.path.split(name)
-        for path in glob.glob(glob.escape(os.path.join(folder, files.hidden(base))) + "*.tmp"):
+        for path in glob.glob(
+            glob.escape(os.path.join(folder, files.temporary_prefix(base))) + "*.tmp"
+        ):
             os.remove(path)

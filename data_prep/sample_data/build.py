@@ -117,7 +117,7 @@ def build(config: SampleDataConfig) -> dict[str, Any]:
     _check_filled(outputs, config)
     outputs["README.txt"] = Output(README, {"lines": README.count("\n")})
     stats = statistics(config, by_part, outputs)
-    with files.replacing(config.output_dir.rstrip("/")) as folder:
+    with files.atomic_replace(config.output_dir.rstrip("/")) as folder:
         for name, output in outputs.items():
             files.write_text(os.path.join(folder, name), output.content)
         files.write_json(os.path.join(folder, STATS), stats)

@@ -16,10 +16,11 @@ from absl import flags
 from bert_tf import command_line
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, variables_by_name
-from bert_tf.training import state
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.optimizer import AdamWeightDecay
-from bert_tf.training.saving import Saver
+from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.lifecycle.run_state import RunState
+from bert_tf.training.step.optimizer import Optimizer
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("size", "base", "Named size.")
@@ -30,20 +31,20 @@ flags.DEFINE_integer("turns", 3, "Checkpoints to write.")
 def main():
     """Writes checkpoints and prints what they take; beside it, the same bytes written plainly."""
     config = BertConfig.named(FLAGS.size, 30522)
-    optimizer = AdamWeightDecay(variables_by_name(BertPretrainer(config)))
-    training = TrainingConfig(1, 8, 10**6, 0, 1e-4)
+    optimizer = Optimizer(variables_by_name(BertPretrainer(config)))
+    training = TrainingConfig(num_train_steps=10**6, num_warmup_steps=0)
     iterator = iter(tf.data.Dataset.range(9))
-    description = state.ModelDescription(config.to_dict())
+    folder = RunFolder(FLAGS.folder, CheckpointMetadata(config.to_dict()), training)
     for turn in range(FLAGS.turns):
-        saver = Saver(FLAGS.folder, description, training, {}, optimizer, 1)
+        writer = CheckpointWriter(folder, optimizer, {}, 1)
         start = time.perf_counter()
-        saver.save(state.Position(turn + 1), iterator)
+        writer.save(RunState(turn + 1), iterator)
         stalling = time.perf_counter() - start
-        saver.wait()
+        writer.wait()
         writing = time.perf_counter() - start
-        place = state.folder_of(FLAGS.folder, turn + 1)
+        place = folder.checkpoint(turn + 1)
         start = time.perf_counter()
-        found = state.latest(FLAGS.folder)
+        found = folder.latest_checkpoint()
         checking = time.perf_counter() - start
         assert found == place
         count = sum(path.stat().st_size for path in pathlib.Path(place).iterdir())

@@ -58,25 +58,21 @@ def measure(batch: int, recompute: bool) -> dict[str, float]:
     import tensorflow as tf
 
     from bert_tf.modeling import BertPretrainer
-    from bert_tf.pretraining.objective import PretrainingObjective
-    from bert_tf.training.config import TrainingConfig
-    from bert_tf.training.optimizer import AdamWeightDecay
-    from bert_tf.training.step import Stepper
+    from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+    from bert_tf.training.config import RuntimeConfig, TrainingConfig
+    from bert_tf.training.step.step_runner import StepRunner
 
     keras.config.set_dtype_policy(FLAGS.precision)
     config = BertConfig.named(FLAGS.size, 30522)
     objective = PretrainingObjective(BertPretrainer(config, seed=0, recompute=recompute))
-    training = TrainingConfig(
-        seed=0, global_batch_size=batch, num_train_steps=10, num_warmup_steps=0, learning_rate=1e-4
-    )
-    optimizer, strategy = AdamWeightDecay(objective.variables), tf.distribute.get_strategy()
-    stepper = Stepper(objective, optimizer, training, strategy, jit_compile=FLAGS.xla)
+    training = TrainingConfig(num_train_steps=10, num_warmup_steps=0, global_batch_size=batch)
+    runner = StepRunner(objective, training, RuntimeConfig(jit_compile=FLAGS.xla))
     batches = tf.data.Dataset.from_tensors(batch_of(batch, FLAGS.length, config.vocab_size))
     iterator = iter(batches.repeat())
     before = peak_gib()
-    stepper.train(iterator, 0, 1)
+    runner.train(iterator, 0, 1)
     start = time.perf_counter()
-    stepper.train(iterator, 1, 1)
+    runner.train(iterator, 1, 1)
     return {"before": before, "peak": peak_gib(), "seconds": time.perf_counter() - start}
 
 

@@ -86,21 +86,22 @@ def make_ours(shape, precision, compiled, dropout=DROPOUT):
     import tensorflow as tf
 
     from bert_tf.modeling import BertPretrainer
-    from bert_tf.pretraining.objective import PretrainingObjective
-    from bert_tf.training.config import TrainingConfig
-    from bert_tf.training.optimizer import make_optimizer
-    from bert_tf.training.step import Stepper
+    from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+    from bert_tf.training.config import RuntimeConfig, TrainingConfig
+    from bert_tf.training.step.step_runner import StepRunner
 
     keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
-    config = TrainingConfig(1, SHAPES[shape][1], 10**6, 0, RATE, precision=precision)
+    config = TrainingConfig(
+        num_train_steps=10**6, num_warmup_steps=0, global_batch_size=SHAPES[shape][1],
+        learning_rate=RATE, precision=precision,
+    )  # fmt: skip
     objective = PretrainingObjective(BertPretrainer(config_of(shape, dropout), seed=0))
-    optimizer = make_optimizer(objective.variables, config, {})
-    stepper = Stepper(objective, optimizer, config, tf.distribute.get_strategy(), compiled)
+    runner = StepRunner(objective, config, RuntimeConfig(jit_compile=compiled))
     batches = iter(tf.data.Dataset.from_tensors(batch_of(shape)).repeat().prefetch(2))
     done = [0]
 
     def run(steps):
-        stepper.train(batches, done[0], steps)
+        runner.train(batches, done[0], steps)
         done[0] += steps
 
     return run, objective
@@ -182,7 +183,7 @@ def work(system, shape, precision):
     """A worker: for each line it is given, a turn of steps; answers with seconds a step."""
     name, _, compiled = system.partition(", ")
     if name == "bert-tf":
-        from bert_tf.training.peak import matmul_flops_per_sec
+        from bert_tf.training.reporting.devices import matmul_flops_per_sec
     run = MAKERS[name](shape, precision, bool(compiled))
     run(2)
     run(FLAGS.steps)

@@ -1,4 +1,4 @@
-"""What every main does alike: parse flags, print help, turn errors into one line and a code.
+"""Shared by all mains: parses flags, prints help, turns errors into one line and an exit code.
 
 Defines no flags. Imports `errors`; absl.
 """
@@ -16,23 +16,25 @@ from absl import app, flags, logging
 from bert_tf.errors import InputError
 
 EXIT_OK, EXIT_INPUT, EXIT_INTERRUPTED = 0, 2, 130
+# Parameters of the library whose flag has another name.
+_FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 _HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--help=true"}
 
 
 def run(main: Callable[[], None]) -> None:
     """Parses the flags, calls `main` and exits; the last line of every main.
 
-    Exit codes: 0 done; 2 a flag or the input cannot be used (one line on stderr says what to
-    change); 130 interrupted from the keyboard. Anything else is a defect and shows its traceback.
+    Exit codes: 0 success; 2 a flag or the input is invalid (one line on stderr states the remedy);
+    130 interrupted from the keyboard. Any other exception is a bug and shows its traceback.
 
     Args:
-        main: Takes nothing; reads its flags from `absl.flags.FLAGS`. The docstring of its module
-            opens the `--help`, followed by the flags the module defines or declares as key flags.
+        main: Takes no arguments and reads its flags from `absl.flags.FLAGS`. `--help` prints the
+            docstring of its module and the flags that the module defines or declares as key flags.
     """
 
     def call(argv: Sequence[str]) -> None:
         if not flags.FLAGS["verbosity"].present:
-            # TensorFlow tells of each file it saves, some by absl, some by Python's logging.
+            # TensorFlow logs each file it saves, partly through absl, partly through logging.
             logging.set_verbosity(logging.WARNING)
             logging.get_absl_logger().manager.getLogger("tensorflow").setLevel("WARNING")
         if len(argv) > 1:
@@ -42,10 +44,10 @@ def run(main: Callable[[], None]) -> None:
         except InputError as error:
             fail(str(error))
         except BrokenPipeError:
-            # Whoever reads our output has enough, as `head` does. Python must not flush at exit.
+            # The reader of our output has ended, such as `head`. Python must not flush at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
-            print("Interrupted. Give the same command again to go on.", file=sys.stderr)
+            print("Interrupted. To resume, give the same command.", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
 
     app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))
@@ -53,8 +55,23 @@ def run(main: Callable[[], None]) -> None:
 
 def fail(message: str) -> NoReturn:
     """Prints the message as one line on stderr and exits with code 2."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"error: {' '.join(_name_flags(message).split())}", file=sys.stderr)
     sys.exit(EXIT_INPUT)
+
+
+def _name_flags(message: str) -> str:
+    """Writes parameter names as flags: the library names parameters, users of a main give flags.
+
+    A name without an underscore may be an ordinary word; it is replaced in `name=True` and
+    `name=False` only.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        name = _FLAG_OF_PARAMETER.get(match[0], match[0])
+        is_parameter = "_" in name or message.startswith(("=True", "=False"), match.end())
+        return f"--{name}" if name in flags.FLAGS and is_parameter else match[0]
+
+    return re.sub(r"(?<![\w/.-])[a-z]\w*(?![\w/-]|\.\w)", replace, message)
 
 
 def _parse(argv: Sequence[str], module: Any) -> list[str]:
@@ -65,11 +82,11 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
         return flags.FLAGS(list(argv))
     except flags.Error as error:
         missing = re.search(r"Flag --(\S+) must have a value other than None", str(error))
-        fail(f"--{missing[1]} must be given. See --help." if missing else f"{error} See --help.")
+        fail(f"--{missing[1]} is required. See --help." if missing else f"{error} See --help.")
 
 
 def help_text(module: Any) -> str:
-    """The module's docstring, then each of its flags with its meaning and default."""
+    """Returns the module's docstring, then each of its flags with its meaning and default."""
     parts = [inspect.cleandoc(module.__doc__ or ""), "", "Flags:"]
     for flag in sorted(flags.FLAGS.get_key_flags_for_module(module), key=lambda flag: flag.name):
         kind = {"bool": "true|false", "string": "text"}.get(flag.flag_type(), flag.flag_type())

@@ -1,25 +1,22 @@
-"""The one exception for input that a user can mend.
-
-Imports nothing of ours.
-"""
+"""The exception for invalid input that a user can correct. Imports nothing from bert-tf."""
 
 from typing import Any
 
 
 class InputError(ValueError):
-    """What the user gave cannot be used; the message says what to change.
+    """Invalid input: a file, a value or a combination of values.
 
-    Library code raises it with one line: what was received, what was expected, what to change.
-    Mains print that line to stderr and exit with code 2 (`command_line.run`); any other
-    exception is a defect of ours and keeps its traceback.
+    The message is one line: the received value, the expected value, and the remedy. It names
+    parameters; mains print it with flags in their place and exit with code 2
+    (`command_line.run`). Any other exception is a bug and keeps its traceback.
     """
 
 
 def check_at_least(minimum: int, config: Any, *names: str) -> None:
-    """Checks fields of a config.
+    """Checks that fields of a config have a minimum value.
 
     Raises:
-        InputError: A field is below the minimum; it is named with its value.
+        InputError: A field is below the minimum; the message names it with its value.
     """
     for name in names:
         value = getattr(config, name)
@@ -28,6 +25,6 @@ def check_at_least(minimum: int, config: Any, *names: str) -> None:
 
 
 def plain_message(error: Any) -> str:
-    """What a `tf.errors.OpError` says, without the graph nodes and the call stack around it."""
+    """Returns the message of a `tf.errors.OpError` without graph nodes and call stack."""
     message = error.message.split("\n\t [[")[0].split("\n\n")[-1]
     return message.split("}} ")[-1].split(" [Op:")[0]

@@ -1,4 +1,4 @@
-"""THE table of record features, and the one encoder and parser of TFRecord examples.
+"""The table of record features, and the encoder and parser of TFRecord examples.
 
 Imports `errors` and `wire_format`; TensorFlow inside functions. Shape letters: B batch, S sequence
 length, P predictions per sequence.
@@ -19,11 +19,11 @@ class Feature:
     """One feature of a record.
 
     Attributes:
-        name: Its key in `tf.train.Example`, as google-research/bert wrote it.
+        name: Its key in `tf.train.Example`, as in google-research/bert.
         dtype: "int64" or "float32" in the record; int64 is read as int32.
-        shape: Sizes or their letters, without the batch; () is one number a record.
-        meaning: What it says.
-        aliases: Other names it is found under in files of others.
+        shape: Sizes or shape letters, without the batch; () is one number per record.
+        meaning: Description of the values.
+        aliases: Its keys in files of other programs.
     """
 
     name: str
@@ -44,14 +44,14 @@ INPUTS = (
 PRETRAINING = (
     *INPUTS,
     Feature("masked_lm_positions", "int64", ("P",), "positions to predict, ascending, then 0"),
-    Feature("masked_lm_ids", "int64", ("P",), "what stood there, then 0"),
+    Feature("masked_lm_ids", "int64", ("P",), "original ids at these positions, then 0"),
     Feature("masked_lm_weights", "float32", ("P",), "1.0 = a prediction, 0.0 = padding"),
     Feature("next_sentence_labels", "int64", ("1",), "0 = B follows A, 1 = B is random"),
 )
 CLASSIFICATION = (
     *INPUTS,
     Feature("label_ids", "int64", (), "index of the label"),
-    Feature("is_real_example", "int64", (), "0 for an example that only fills a batch"),
+    Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
 )
 
 Table = Sequence[Feature]
@@ -61,32 +61,31 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
     """Serializes a batch of examples.
 
     Args:
-        columns: For each feature of the table, an array [B, ...] of its shape behind the batch,
-            of any integer type where the table says int64.
+        columns: For each feature of the table, an array [B, ...]; any integer type for int64.
         table: The features to write.
 
     Returns:
         B serialized `tf.train.Example`s.
 
     Raises:
-        ValueError: A column is missing or has another number of examples.
+        ValueError: A column is missing, or the columns have different numbers of rows.
     """
     counts = {name: len(values) for name, values in columns.items()}
     missing = [feature.name for feature in table if feature.name not in columns]
     if missing or len({counts[feature.name] for feature in table}) > 1:
         raise ValueError(
-            f"Each of {[f.name for f in table]} needs as many rows. Received: {counts}."
+            f"{[f.name for f in table]} must have equal numbers of rows. Received: {counts}."
         )
     return wire_format.encode([(f.name, f.dtype, np.asarray(columns[f.name])) for f in table])
 
 
 def parser(table: Table, sizes: Mapping[str, int], names: Mapping[str, str] | None = None) -> Any:
-    """A function that parses a batch of serialized examples, for `tf.data.Dataset.map`.
+    """Returns a function that parses a batch of serialized examples, for `tf.data.Dataset.map`.
 
     Args:
         table: The features to read.
-        sizes: The number each shape letter stands for, such as {"S": 128, "P": 20}.
-        names: The key each feature has in the files, where it is another (`names_in`).
+        sizes: Size by shape letter, such as {"S": 128, "P": 20}.
+        names: The key of each feature in the files, if it differs; see `names_in`.
 
     Returns:
         A function from a string tensor [B] to a dict of tensors [B, ...], int64 as int32.
@@ -114,26 +113,26 @@ def parser(table: Table, sizes: Mapping[str, int], names: Mapping[str, str] | No
 
 
 def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) -> dict[str, str]:
-    """Checks one example of a file against the table and the lengths asked for.
+    """Checks one example of a file against the table and the expected lengths.
 
     Args:
         example: A serialized `tf.train.Example`.
-        table: The features that must be there.
-        sizes: The number each shape letter stands for.
+        table: The required features.
+        sizes: Size by shape letter.
         path: The file, for the message.
 
     Returns:
-        The key each feature has in this file.
+        The key of each feature in this file.
 
     Raises:
-        InputError: A feature is missing, or its length is not the one asked for.
+        InputError: A feature is missing, or has another length.
     """
     import tensorflow as tf
 
     try:
         found = tf.train.Example.FromString(example).features.feature
-    except Exception as error:  # protobuf's DecodeError lives in a module that has moved
-        raise InputError(f"{path} holds a record that is not a tf.train.Example.") from error
+    except Exception as error:  # The module of protobuf's DecodeError depends on the version.
+        raise InputError(f"{path} contains a record that is not a tf.train.Example.") from error
     names = {}
     for feature in table:
         name = next((n for n in (feature.name, *feature.aliases) if n in found), None)
@@ -146,8 +145,8 @@ def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) 
         expected = int(np.prod([int(sizes.get(d, d)) for d in feature.shape]))
         if length != expected:
             raise InputError(
-                f"{path} was written with {name} of length {length}, but {expected} was asked "
-                f"for. Give the lengths the records were written with, or write them anew."
+                f"{path} has {name} of length {length}, but length {expected} is expected. Give "
+                "the lengths that the records were created with, or create them again."
             )
         names[feature.name] = name
     return names

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, local or gs://.
+"""Reads files, and writes files and folders atomically, local or gs://.
 
 Imports `errors`; TensorFlow inside functions.
 """
@@ -26,16 +26,16 @@ def _gfile() -> Any:
 
 
 def read_bytes(path: str) -> bytes:
-    """The whole file.
+    """Reads a file.
 
     Raises:
         InputError: The file is missing or cannot be read.
     """
     gfile = _gfile()
     if not gfile.exists(path):
-        raise InputError(f"There is no file {path}.")
+        raise InputError(f"The file {path} does not exist.")
     if gfile.isdir(path):
-        raise InputError(f"{path} is a folder; a file is needed.")
+        raise InputError(f"{path} is a folder; give a file.")
     import tensorflow as tf
 
     try:
@@ -46,7 +46,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_text(path: str) -> str:
-    """The whole file as UTF-8.
+    """Reads a UTF-8 file.
 
     Raises:
         InputError: The file is missing, cannot be read, or is not UTF-8 (the line is named).
@@ -63,41 +63,41 @@ def read_text(path: str) -> str:
 
 
 def check_byte_order_mark(path: str, start: bytes) -> None:
-    """Looks for the mark that text in another encoding starts with.
+    """Checks that a file does not start with the byte-order mark of another encoding.
 
     Args:
         path: The file, for the message.
-        start: Its first bytes, at least four if there are so many.
+        start: Its first bytes, at least four if the file has as many.
 
     Raises:
-        InputError: It starts with the mark of UTF-16 or UTF-32.
+        InputError: It starts with the byte-order mark of UTF-16 or UTF-32.
     """
     mark = next((mark for mark in _OTHER_MARKS if start.startswith(mark)), None)
     if mark:
         raise InputError(
-            f"{path} is {_OTHER_MARKS[mark]}, by the mark that it starts with. Convert it to UTF-8:"
-            f" iconv -f {_OTHER_MARKS[mark]} -t UTF-8."
+            f"{path} is {_OTHER_MARKS[mark]}, according to its byte-order mark. Convert it to "
+            f"UTF-8: iconv -f {_OTHER_MARKS[mark]} -t UTF-8."
         )
 
 
 def write_bytes(path: str, content: bytes) -> None:
-    """Writes the file under a temporary name, brings it to disk, and renames it."""
+    """Writes a file atomically."""
     with atomic_replace(path) as temporary, _gfile().GFile(temporary, "wb") as file:
         file.write(content)
 
 
 def write_text(path: str, content: str) -> None:
-    """Writes UTF-8 under a temporary name, brings it to disk, and renames it."""
+    """Writes a UTF-8 file atomically."""
     write_bytes(path, content.encode("utf-8"))
 
 
 def write_json(path: str, value: Any) -> None:
-    """Writes indented JSON with sorted keys, whole or not at all."""
+    """Writes indented JSON with sorted keys atomically."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """A JSON object that a program of ours wrote.
+    """Reads a JSON object that bert-tf wrote.
 
     Raises:
         InputError: The file is missing or is not JSON.
@@ -147,7 +147,10 @@ def atomic_replace(path: str) -> Iterator[str]:
 
 
 def temporary_prefix(name: str) -> str:
-    """How a file's temporary names start; TensorFlow's globs find names with a dot in front too."""
+    """Returns the start of a file's temporary names.
+
+    Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too.
+    """
     return f".{name.replace('.', '_')}."
 
 
@@ -168,7 +171,7 @@ def atomic_folder(folder: str, marker: str) -> Iterator[str]:
         with atomic_replace(folder) as temporary:
             yield temporary
         return
-    # The marker first: a removal that is cut off leaves no folder that looks whole.
+    # The marker first: after an interrupted removal the folder is not taken for valid.
     remove(os.path.join(folder, marker))
     remove(folder)
     try:
@@ -180,7 +183,7 @@ def atomic_folder(folder: str, marker: str) -> Iterator[str]:
 
 
 def remove(path: str) -> None:
-    """Removes a file or a folder, if it is there."""
+    """Removes a file or a folder, if it exists."""
     gfile = _gfile()
     if gfile.exists(path):
         gfile.rmtree(path) if gfile.isdir(path) else gfile.remove(path)
@@ -188,10 +191,10 @@ def remove(path: str) -> None:
 
 @contextmanager
 def explain_write_errors(path: str) -> Iterator[None]:
-    """Turns what a file system refuses into one line that names the path.
+    """Converts errors of the file system into an `InputError` that names the path.
 
     Raises:
-        InputError: It cannot be written: no permission, no such folder, no space.
+        InputError: The path cannot be written: no permission, no such folder, no space.
     """
     import tensorflow as tf
 
@@ -210,26 +213,26 @@ def explain_write_errors(path: str) -> Iterator[None]:
 
 
 def make_folder(path: str) -> None:
-    """Makes a folder and those above it.
+    """Creates a folder and its parents.
 
     Raises:
-        InputError: It cannot be made.
+        InputError: The folder cannot be created.
     """
     import tensorflow as tf
 
     try:
         tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
-        raise InputError(f"The folder {path} cannot be made: {_reason(error)}.") from error
+        raise InputError(f"The folder {path} cannot be created: {_reason(error)}.") from error
 
 
 def _reason(error: Any) -> str:
-    """Of "path; No space left on device", and what could not be done then in further lines."""
+    """Returns the reason in "path; No space left on device", without further lines."""
     return plain_message(error).splitlines()[0].split("; ")[-1]
 
 
 def _sync(path: str) -> None:
-    """Brings a file, or a folder and the files in it, to disk, where the file system has fsync."""
+    """Flushes a local file, or a local folder with its files, to disk."""
     if "://" in path:
         return
     for folder, _, names in os.walk(path):
@@ -249,11 +252,11 @@ def _sync_entry(path: str) -> None:
 
 
 def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str]:
-    """The files that a comma list of globs names, sorted within each glob, each once.
+    """Returns the files that match a comma list of globs, sorted within each glob, without repeats.
 
     Args:
         patterns: "a.txt,b/*.txt" or an iterable of globs.
-        what: What the files are, for the message.
+        what: The kind of file, for the message.
 
     Raises:
         InputError: A pattern matches nothing.
@@ -266,7 +269,7 @@ def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str
         pattern = pattern.strip()
         if not pattern:
             continue
-        # A name may hold what a glob would take for its own.
+        # A file name may contain characters that have a meaning in globs.
         matches = [pattern] if gfile.exists(pattern) else gfile.glob(pattern)
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")
@@ -277,5 +280,5 @@ def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str
 
 
 def sha256(content: bytes) -> str:
-    """Hexadecimal SHA-256."""
+    """Returns the hexadecimal SHA-256."""
     return hashlib.sha256(content).hexdigest()

@@ -1,7 +1,4 @@
-"""Progress of long work: a bar on a terminal, plain lines in a log.
-
-Imports nothing of ours.
-"""
+"""Progress display: a bar on a terminal, plain lines in a log. Imports nothing from bert-tf."""
 
 import sys
 import time
@@ -15,28 +12,30 @@ _SECS_BETWEEN_LINES = 10.0
 class Progress:
     """Counts units of work and shows them on stderr, as a context manager.
 
-    On a terminal a bar with rate and time to finish; elsewhere a line every 10 seconds and one at
-    the end, so that a log stays readable.
+    On a terminal it shows a bar with rate and remaining time. Elsewhere it prints a line every 10
+    seconds and one at the end, so that a log stays readable.
 
     Args:
-        what: What is being done, such as "writing records".
-        total: Units in all, or None if not known.
+        description: The work, such as "writing records".
+        total: The total number of units, or None if unknown.
         unit: Name of a unit, such as "sentences".
-        done: Units that an earlier run did already.
+        done: The number of units that an earlier run completed.
     """
 
-    def __init__(self, what: str, total: int | None, unit: str, done: int = 0) -> None:
-        self._what, self._total, self._unit = what, total, unit
+    def __init__(self, description: str, total: int | None, unit: str, done: int = 0) -> None:
+        self._description, self._total, self._unit = description, total, unit
         self._count = self._initial = done
         self._start = self._last_line = time.monotonic()
         self._bar = (
-            tqdm.tqdm(total=total, desc=what, unit=f" {unit}", initial=done, dynamic_ncols=True)
+            tqdm.tqdm(
+                total=total, desc=description, unit=f" {unit}", initial=done, dynamic_ncols=True
+            )
             if sys.stderr.isatty()
             else None
         )
 
     def update(self, units: int, note: str = "") -> None:
-        """Adds units done; `note` is a short text such as the loss, shown at the end."""
+        """Adds completed units; `note` is a short text, such as the loss, shown at the end."""
         self._count += units
         if self._bar is not None:
             if note:
@@ -53,7 +52,7 @@ class Progress:
         left = ""
         if self._total is not None and rate > 0 and self._count < self._total:
             left = f", {(self._total - self._count) / rate:,.0f} s left"
-        text = f"{self._what}: {self._count:,}{share} {self._unit}, {rate:,.1f}/s{left}"
+        text = f"{self._description}: {self._count:,}{share} {self._unit}, {rate:,.1f}/s{left}"
         print(f"{text}, {note}" if note else text, file=sys.stderr, flush=True)
 
     def __enter__(self) -> "Progress":

@@ -1,10 +1,11 @@
-"""Batches of `tf.train.Example`, serialized in numpy.
+"""Serializes batches of `tf.train.Example` in NumPy.
 
-A record's bytes differ from its neighbour's only in how long each number is, so the bytes of a
-whole batch are laid out in a matrix with room for the longest, and what is not used is dropped.
-Several times faster than `tf.io.encode_proto`, and serializing is most of the work of writing.
+All records of a batch have the same structure; only the numbers in them have encodings of different
+length. The bytes of a batch are written into a matrix that is wide enough for the longest record,
+and unused bytes are removed. This is several times faster than `tf.io.encode_proto`; serializing
+takes most of the time of writing records.
 
-Imports numpy only. Source: protocol buffers' encoding of `tensorflow.Example`.
+Imports NumPy only. Source: protocol buffers' encoding of `tensorflow.Example`.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_BYTES = 2  # The wire type of a field that is a number of bytes.
+_BYTES = 2  # The wire type of a length-delimited field.
 _FLOAT_LIST, _INT64_LIST = 2, 3  # Fields of tensorflow.Feature.
 
 
@@ -20,8 +21,8 @@ def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
     """Serializes a batch of examples.
 
     Args:
-        columns: Name, "int64" or "float32", and values [B, ...] of each feature; of any integer
-            type where it says int64.
+        columns: Name, "int64" or "float32", and values [B, ...] of each feature; any integer type
+            for int64.
 
     Returns:
         B serialized `tf.train.Example`s.
@@ -43,7 +44,13 @@ def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class _Block:
-    """Bytes uint8 [B, W], which of them are used, bool [B, W] or all, and how many, int [B]."""
+    """A part of the matrix.
+
+    Attributes:
+        data: uint8 [B, W].
+        used: bool [B, W], the used bytes, or None if all are used.
+        length: int [B], the number of used bytes per row.
+    """
 
     data: np.ndarray
     used: np.ndarray | None
@@ -60,7 +67,7 @@ def _all_used(data: np.ndarray) -> _Block:
 
 
 def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
-    """One entry of the map of features: its name, then a list in a Feature."""
+    """Encodes an entry of the feature map: the name, then a Feature with a list of values."""
     values = values.reshape(len(values), -1)
     if dtype == "int64":
         kind, numbers = _INT64_LIST, _varints(values)
@@ -72,18 +79,18 @@ def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
 
 
 def _field(number: int, content: list[_Block]) -> list[_Block]:
-    """A field of some bytes: its tag, their number, and they."""
+    """Encodes a length-delimited field: tag, length, content."""
     length = np.sum([block.length for block in content], axis=0)
     tag = _constant(len(length), bytes([number << 3 | _BYTES]))
     return [tag, _varints(length[:, None]), *content]
 
 
 def _varints(values: np.ndarray) -> _Block:
-    """Numbers [B, n] in groups of seven bits, the lowest first, each but the last marked."""
+    """Encodes numbers [B, n] as varints: groups of 7 bits, lowest first, with a marker bit."""
     largest = int(values.max(initial=0))
     if largest < 128 and values.min(initial=0) >= 0:
         return _all_used(values.astype(np.uint8))
-    # The narrowest type is the fastest; negative numbers take all of 64 bits.
+    # Narrow types are faster; negative numbers need all 64 bits.
     small = values.min(initial=0) >= 0 and largest < 1 << 31
     values = values.astype(np.uint32) if small else values.astype(np.int64).view(np.uint64)
     groups = (int(values.max()).bit_length() + 6) // 7

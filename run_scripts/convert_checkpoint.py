@@ -1,13 +1,13 @@
-r"""Converts a BERT checkpoint from one dialect to another, and checks what it wrote.
+r"""Converts a BERT checkpoint from one dialect to another, and checks the result.
 
     python run_scripts/convert_checkpoint.py --from=uncased_L-12_H-768_A-12.zip --to=/models/base
     python run_scripts/convert_checkpoint.py --from=/tmp/mrpc_output --to=/tmp/hf \
         --dialect=hugging_face
 
---from may be a weights folder, a checkpoint or a run of ours, a google-research/bert checkpoint
-(.../bert_model.ckpt), a TensorFlow Model Garden checkpoint, a Hugging Face folder, a released .zip,
-or hf://owner/name. The result is read back and compared with the source: every weight bit for bit,
-and the outputs of both on a fixed input.
+--from is a weights folder, a checkpoint or an output folder of bert-tf, a google-research/bert
+checkpoint (.../bert_model.ckpt), a TensorFlow Model Garden checkpoint, a Hugging Face folder, a
+released .zip, or hf://owner/name. The result is read back and compared with the source: all weights
+bit by bit, and the outputs of both models for a fixed input.
 """
 
 from absl import flags
@@ -21,22 +21,22 @@ flags.DEFINE_string("from", None, "The checkpoint to read.")
 flags.DEFINE_string("to", None, "The folder to write; an existing one is replaced.")
 flags.DEFINE_enum(
     "dialect", "bert-tf", DIALECTS,
-    "bert-tf: a weights folder, which every main here takes; google: bert_model.ckpt for the "
+    "bert-tf: a weights folder for the programs of bert-tf; google: bert_model.ckpt for the "
     "original programs; hugging_face: model.safetensors for transformers.",
 )  # fmt: skip
-flags.DEFINE_string("bert_config_file", None, "Where none is beside --from.")
-flags.DEFINE_string("vocab_file", None, "Where none is beside --from.")
+flags.DEFINE_string("bert_config_file", None, "bert_config.json. Default: the one of --from.")
+flags.DEFINE_string("vocab_file", None, "vocab.txt. Default: the one of --from.")
 flags.DEFINE_bool(
-    "do_lower_case", None, "Casing of the vocabulary, where --from does not say: true for uncased."
+    "do_lower_case", None, "Casing of the vocabulary: true for uncased. Default: that of --from."
 )
 flags.DEFINE_bool(
-    "slots", False, "Take Adam's moments along, so that the original training can go on (google)."
+    "slots", False, "Convert Adam's moments too, so that the original programs can resume (google)."
 )
 flags.mark_flags_as_required(["from", "to"])
 
 
 def main() -> None:
-    """Converts as the flags say."""
+    """Converts the checkpoint and prints a report."""
     config = read_config(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
     vocabulary = read_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None
     report = convert(
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """The console script."""
+    """Entry point of the console script."""
     command_line.run(main)
 
 

@@ -2,14 +2,14 @@
 
     python run_scripts/export_model.py --checkpoint=/tmp/mrpc_output --export_dir=/models/mrpc
 
-writes /models/mrpc/1 (then 2, 3, ...), which TensorFlow Serving takes as it is, and which answers
-in any program with tensorflow and tensorflow_text:
+writes /models/mrpc/1 (then 2, 3, ...). TensorFlow Serving can load it, and so can any program with
+tensorflow and tensorflow_text:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("/models/mrpc/1")
     model.signatures["serving_default"](text=tf.constant(["raw text"]))
 
-Before it is called done, the SavedModel is loaded again and must answer as the live model does.
+The SavedModel is loaded again and compared with the original model before it is kept.
 """
 
 from absl import flags
@@ -17,32 +17,32 @@ from absl import flags
 from bert_tf import command_line
 from bert_tf.errors import InputError
 from bert_tf.export import saved_model
-from bert_tf.training import state
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.weights import is_weights_folder
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "checkpoint", None,
-    "Folder of a finished run_classifier (its newest checkpoint, or the best one of a run that "
-    "stopped early), or one checkpoint.",
+    "Output folder of run_classifier (exports the newest checkpoint, or the best weights of a run "
+    "with early stopping), or one of its checkpoints.",
 )  # fmt: skip
-flags.DEFINE_string("export_dir", None, "The model's folder; a new version is made in it.")
+flags.DEFINE_string("export_dir", None, "Folder of the model; a new version is created in it.")
 flags.mark_flags_as_required(["checkpoint", "export_dir"])
 
 
 def main() -> None:
-    """Exports as the flags say."""
+    """Exports the checkpoint."""
     folder = FLAGS.checkpoint.rstrip("/")
     if not is_weights_folder(folder):
-        newest = state.latest(folder)
-        if newest is None:
-            raise InputError(f"--checkpoint={folder} holds no checkpoint of run_classifier.")
-        folder = state.handed_on(newest)
+        checkpoint = RunFolder(folder).best_or_latest_checkpoint()
+        if checkpoint is None:
+            raise InputError(f"--checkpoint={folder} has no checkpoint of run_classifier.")
+        folder = checkpoint
     print(saved_model.export(folder, FLAGS.export_dir))
 
 
 def run() -> None:
-    """The console script."""
+    """Entry point of the console script."""
     command_line.run(main)
 
 

@@ -4,11 +4,12 @@ r"""Writes BERT's hidden states for each token of each line, as features for ano
         --output_file=/tmp/output.jsonl --init_checkpoint=uncased_L-12_H-768_A-12.zip \
         --layers=-1,-2,-3,-4 --max_seq_length=128 --batch_size=8
 
-A line is a sentence, or a pair "A ||| B". The output is the original's, a JSON object a line:
+A line is a sentence, or a pair "A ||| B". The output has the format of google-research/bert, one
+JSON object per line:
 
     {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1, "values": [...]}]}]}
 
---output_format=npz or tfrecord writes compact shards instead; load one with numpy.load.
+--output_format=npz or tfrecord writes compact shards instead; numpy.load reads an npz shard.
 """
 
 from collections.abc import Iterator
@@ -30,44 +31,48 @@ from bert_tf.progress import Progress
 from run_scripts import flags as shared
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("input_file", None, "Text files, a comma list of globs; a sentence a line.")
-flags.DEFINE_string("output_file", None, "The file to write, or the prefix of the shards.")
-shared.define_model_flags("The model, in any dialect; see convert_checkpoint.")
+flags.DEFINE_string(
+    "input_file", None, "Comma list of globs: text files with one sentence per line."
+)
+flags.DEFINE_string("output_file", None, "The output file, or the prefix of the shards.")
+shared.define_model_flags("The model, in any dialect of convert_checkpoint.")
 flags.adopt_module_key_flags(shared)
-flags.DEFINE_string("layers", "-1,-2,-3,-4", "Blocks: -1 the last, 0 the first, -(L+1) embeddings.")
-flags.DEFINE_integer("max_seq_length", 128, "Tokens a line is cut to.")
-flags.DEFINE_integer("batch_size", 32, "Lines computed together.")
-flags.DEFINE_enum("combine", "none", COMBINATIONS, "Whether to make one vector of the layers.")
-flags.DEFINE_enum("unit", "token", UNITS, "A vector a WordPiece, or the mean of each word's.")
-flags.DEFINE_enum("output_format", "jsonl", FORMATS, "jsonl is the original's, and large.")
-flags.DEFINE_enum("output_dtype", "float32", ["float16", "float32"], "Of npz and tfrecord.")
-flags.DEFINE_integer("lines_per_shard", 1000, "Of npz and tfrecord.")
-flags.DEFINE_bool("use_tpu", False, "Must be false: this main computes on CPU or GPU.")
-flags.DEFINE_string("master", None, "Of the original; has no effect.")
-flags.DEFINE_integer("num_tpu_cores", 8, "Of the original; has no effect.")
-flags.DEFINE_bool("use_one_hot_embeddings", False, "Of the original; has no effect.")
+flags.DEFINE_string("layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings.")
+flags.DEFINE_integer("max_seq_length", 128, "Longer lines are truncated to this length.")
+flags.DEFINE_integer("batch_size", 32, "Lines per batch.")
+flags.DEFINE_enum("combine", "none", COMBINATIONS, "How to combine the layers into one vector.")
+flags.DEFINE_enum("unit", "token", UNITS, "One vector per WordPiece, or the mean over each word.")
+flags.DEFINE_enum("output_format", "jsonl", FORMATS, "jsonl: the original format, large.")
+flags.DEFINE_enum(
+    "output_dtype", "float32", ["float16", "float32"], "Data type in npz and tfrecord."
+)
+flags.DEFINE_integer("lines_per_shard", 1000, "Lines per shard of npz and tfrecord.")
+flags.DEFINE_bool("use_tpu", False, "Must be false: this program runs on CPU or GPU.")
+flags.DEFINE_string("master", None, "Flag of google-research/bert; has no effect.")
+flags.DEFINE_integer("num_tpu_cores", 8, "Flag of google-research/bert; has no effect.")
+flags.DEFINE_bool("use_one_hot_embeddings", False, "Flag of google-research/bert; has no effect.")
 flags.mark_flags_as_required(["input_file", "output_file"])
 
 
 def layers() -> tuple[int, ...]:
-    """The layers of --layers."""
+    """Returns the layers in --layers."""
     try:
         return tuple(int(layer) for layer in FLAGS.layers.split(","))
     except ValueError as error:
         raise InputError(
-            f"--layers must be integers with commas between. Received: {FLAGS.layers!r}."
+            f"--layers must be integers separated by commas. Received: {FLAGS.layers!r}."
         ) from error
 
 
 def extractor(config: ExtractionConfig) -> FeatureExtractor:
-    """The model of --init_checkpoint with its tokenizer.
+    """Returns the model of --init_checkpoint with its tokenizer.
 
     Raises:
-        InputError: There is none, or a part of it cannot be found.
+        InputError: There is no checkpoint, config or vocabulary.
     """
     weights = shared.checkpoint()
     if weights is None:
-        raise InputError("Which model? Give --init_checkpoint.")
+        raise InputError("The model is unknown. Give --init_checkpoint.")
     architecture = shared.bert_config()
     tokenizer = shared.tokenizer(architecture)
     encoder = BertEncoder(architecture)
@@ -76,9 +81,9 @@ def extractor(config: ExtractionConfig) -> FeatureExtractor:
 
 
 def main() -> None:
-    """Extracts as the flags say."""
+    """Extracts the features."""
     if FLAGS.use_tpu:
-        raise InputError("--use_tpu=true was given, but this main computes on CPU or GPU.")
+        raise InputError("--use_tpu=true was given, but this program runs on CPU or GPU only.")
     config = ExtractionConfig(
         layers(), FLAGS.combine, FLAGS.unit, FLAGS.max_seq_length, FLAGS.batch_size
     )
@@ -87,19 +92,19 @@ def main() -> None:
     extract = extractor(config)
     with Progress("extracting", len(lines), "lines") as progress:
 
-        def counted() -> Iterator[LineFeatures]:
+        def with_progress() -> Iterator[LineFeatures]:
             for features in extract(lines):
                 progress.update(1)
                 yield features
 
         feature_extraction.write(
-            FLAGS.output_file, counted(), config, FLAGS.output_format, FLAGS.output_dtype,
+            FLAGS.output_file, with_progress(), config, FLAGS.output_format, FLAGS.output_dtype,
             FLAGS.lines_per_shard,
         )  # fmt: skip
 
 
 def run() -> None:
-    """The console script."""
+    """Entry point of the console script."""
     command_line.run(main)
 
 

@@ -1,12 +1,12 @@
-"""Answers raw text with an exported model.
+"""Predicts labels for raw text with an exported model.
 
     python run_scripts/predict.py --model=/models/mine --text="One text." --text="Another."
     python run_scripts/predict.py --model=/models/mine --input_file=texts.txt
     cat texts.txt | python run_scripts/predict.py --model=/models/mine --format=jsonl
 
-A line is a text, an empty one too; where the model takes pairs, the two are separated by " ||| " or
-a tab. Prints a line for each: the label, its probability, and the text; with --format=jsonl an
-object with the probabilities of all labels.
+Each line is a text and may be empty. If the model takes pairs, the two texts are separated by
+" ||| " or a tab. For each text the program prints the label, its probability and the text; with
+--format=jsonl a JSON object with the probabilities of all labels.
 """
 
 import io
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  (brings the operations that the saved graph uses)
+import tensorflow_text  # noqa: F401  (registers the operations that the saved graph uses)
 from absl import flags
 
 from bert_tf import command_line, files
@@ -26,15 +26,15 @@ from bert_tf.errors import InputError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("model", None, "Folder of an exported model, or of one of its versions.")
-flags.DEFINE_multi_string("text", [], "A text to answer; may be given several times.")
-flags.DEFINE_string("input_file", None, "A file with a text a line. Without it and --text: stdin.")
-flags.DEFINE_enum("format", "text", ["text", "jsonl"], "What is printed for each text.")
-flags.DEFINE_integer("batch_size", 64, "Texts answered at once.", lower_bound=1)
+flags.DEFINE_multi_string("text", [], "A text; may be given several times.")
+flags.DEFINE_string("input_file", None, "A file with one text per line. Default: --text, or stdin.")
+flags.DEFINE_enum("format", "text", ["text", "jsonl"], "Output format.")
+flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
 flags.mark_flag_as_required("model")
 
 
 def main() -> None:
-    """Answers the texts that the flags say."""
+    """Prints a prediction for each text."""
     folder = newest_version(FLAGS.model)
     facts = json.loads(files.read_text(os.path.join(folder, "assets.extra", "weights.json")))
     signature = tf.saved_model.load(folder).signatures["serving_default"]
@@ -43,34 +43,34 @@ def main() -> None:
     for number, text in enumerate(texts(), start=1):
         batch.append((text, split_pair(text, number) if facts["pair"] else [text]))
         if len(batch) == FLAGS.batch_size:
-            answer(signature, facts, batch)
+            print_predictions(signature, facts, batch)
             batch = []
     if batch:
-        answer(signature, facts, batch)
+        print_predictions(signature, facts, batch)
     if not number:
         raise InputError(f"No text was given: {FLAGS.input_file or 'stdin'} is empty.")
 
 
 def newest_version(folder: str) -> str:
-    """The folder itself if it is a SavedModel, else its highest version.
+    """Returns the folder if it is a SavedModel, else the folder of its highest version.
 
     Raises:
-        InputError: Neither.
+        InputError: It is neither a SavedModel nor a folder with versions.
     """
     if tf.io.gfile.exists(os.path.join(folder, "saved_model.pb")):
         return folder
     names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
     versions = [int(name.rstrip("/")) for name in names if name.rstrip("/").isdigit()]
     if not versions:
-        raise InputError(f"--model={folder} is no SavedModel and holds no version of one.")
+        raise InputError(f"--model={folder} is not a SavedModel and contains no version of one.")
     return os.path.join(folder, str(max(versions)))
 
 
 def texts() -> Iterator[str]:
-    """The texts to answer, from --text, --input_file or stdin: lines, without their ends.
+    """Yields the texts of --text, --input_file or stdin, without line ends.
 
     Raises:
-        InputError: The file is missing, or there is text that is not UTF-8 (the line is named).
+        InputError: The file is missing, or a line is not UTF-8.
     """
     if FLAGS.text:
         yield from FLAGS.text
@@ -84,7 +84,7 @@ def texts() -> Iterator[str]:
 
 
 def stdin_lines() -> Iterator[str]:
-    """Lines of stdin as they come, UTF-8 in any locale."""
+    """Yields the lines of stdin as they arrive; UTF-8 in any locale."""
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
             yield line.decode("utf-8")
@@ -95,8 +95,10 @@ def stdin_lines() -> Iterator[str]:
             ) from error
 
 
-def answer(signature: Any, facts: dict[str, Any], batch: list[tuple[str, list[str]]]) -> None:
-    """Prints what the model says of each line, given with the one or two texts in it."""
+def print_predictions(
+    signature: Any, facts: dict[str, Any], batch: list[tuple[str, list[str]]]
+) -> None:
+    """Prints a prediction for each line of a batch, given with the one or two texts in it."""
     names = ["text_a", "text_b"] if facts["pair"] else ["text"]
     columns = zip(*(parts for _, parts in batch), strict=True)
     outputs = signature(**{n: tf.constant(c) for n, c in zip(names, columns, strict=True)})
@@ -111,25 +113,25 @@ def answer(signature: Any, facts: dict[str, Any], batch: list[tuple[str, list[st
 
 
 def split_pair(text: str, number: int) -> list[str]:
-    """The two texts of a line.
+    """Splits a line into two texts.
 
     Args:
         text: The line.
-        number: Its number, counted from 1.
+        number: Its number, from 1.
 
     Raises:
-        InputError: There is no separator in it.
+        InputError: The line has no separator.
     """
     for separator in (" ||| ", "\t"):
         if separator in text:
             return text.split(separator, maxsplit=1)
     raise InputError(
-        f'Text {number}: the model takes pairs, "one ||| other". Received: {text[:60]!r}.'
+        f'Text {number}: the model takes pairs, "first ||| second". Received: {text[:60]!r}.'
     )
 
 
 def run() -> None:
-    """The console script."""
+    """Entry point of the console script."""
     command_line.run(main)
 
 

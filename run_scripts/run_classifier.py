@@ -6,17 +6,16 @@ r"""Fine-tunes BERT to classify sentences or pairs, evaluates it, and predicts.
         --max_seq_length=128 --train_batch_size=32 --learning_rate=2e-5 --num_train_epochs=3.0 \
         --output_dir=/tmp/mrpc_output/
 
-Data of one's own, as train, dev and test files with named columns (.tsv, .csv or .jsonl):
+Your own data, as train, dev and test files with named columns (.tsv, .csv or .jsonl):
 
     python run_scripts/run_classifier.py --task_name=custom --data_dir=/data/mine \
         --text_a_column=sentence --label_column=label ...
 
-Writes to --output_dir: checkpoints/, TensorBoard events and metrics.jsonl, eval_results.txt, and
-with --do_predict=true test_results.tsv (an example of the test split a line, the probabilities of
-the labels between tabs). Started again with the same flags, it goes on from its last checkpoint.
+Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, eval_results.txt, and with
+--do_predict=true test_results.tsv (one line per example of the test split, with the probabilities
+of the labels separated by tabs). The same command resumes an interrupted run.
 """
 
-import json
 import os
 
 from absl import flags
@@ -24,10 +23,11 @@ from absl import flags
 from bert_tf import command_line, files
 from bert_tf.errors import InputError
 from bert_tf.tasks import TASKS
-from bert_tf.tasks.glue import tasks as glue
-from bert_tf.tasks.run import Finetuning, Steps
+from bert_tf.tasks.classification import classification_tasks
+from bert_tf.tasks.fine_tuning import FineTuningConfig, TaskData, fine_tune
 from bert_tf.tasks.task import Task
-from bert_tf.training import state
+from bert_tf.training.config import RunPhases
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.strategy import make_strategy
 from bert_tf.weights import FACTS_FILE
 from run_scripts import flags as shared
@@ -36,25 +36,33 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("task_name", None, f"One of {', '.join(TASKS)}, or custom.")
 flags.DEFINE_string("data_dir", None, "Folder with the train, dev and test files of the task.")
 flags.DEFINE_string("output_dir", None, "Folder of this run.")
-flags.DEFINE_integer("max_seq_length", 128, "Tokens that a text, or a pair, is cut to.")
+_CONFIG = FineTuningConfig()
+flags.DEFINE_integer(
+    "max_seq_length", _CONFIG.max_seq_length, "Longer texts or pairs are truncated to this length."
+)
 flags.DEFINE_bool("do_train", False, "Whether to train on the train split.")
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev split.")
 flags.DEFINE_bool("do_predict", False, "Whether to predict the test split.")
-flags.DEFINE_integer("predict_batch_size", 8, "Examples in a batch when predicting.")
-flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the train split.")
-flags.DEFINE_float("warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.")
-flags.DEFINE_string(
-    "text_a_column", "sentence", "task custom: column of the sentence, or of the first of a pair."
+flags.DEFINE_integer(
+    "predict_batch_size", _CONFIG.predict_batch_size, "Examples per batch in predictions."
 )
-flags.DEFINE_string("text_b_column", None, "task custom: column of the second of a pair.")
-flags.DEFINE_string("label_column", "label", "task custom: column of the label.")
+flags.DEFINE_float("num_train_epochs", _CONFIG.num_train_epochs, "Passes over the train split.")
+flags.DEFINE_float(
+    "warmup_proportion", _CONFIG.warmup_proportion,
+    "Share of the steps in which the learning rate rises.",
+)  # fmt: skip
+flags.DEFINE_string(
+    "text_a_column", "sentence", "Task custom: column of the sentence, or of the first of a pair."
+)
+flags.DEFINE_string("text_b_column", None, "Task custom: column of the second sentence of a pair.")
+flags.DEFINE_string("label_column", "label", "Task custom: column of the label.")
 flags.DEFINE_list(
     "labels", None,
-    "task custom: the labels, in order. Without it, those of the train file, sorted.",
+    "Task custom: the labels, in order. Default: the sorted labels of the train file.",
 )  # fmt: skip
 shared.define_model_flags(
-    "The pretrained model: a checkpoint of google-research/bert, a Hugging Face folder, or a "
-    "checkpoint folder of ours. Without it the weights are drawn at random."
+    "The pretrained model: a checkpoint of google-research/bert, the Model Garden, Hugging Face or "
+    "bert-tf. Default: random weights."
 )
 shared.define_training_flags()
 flags.adopt_module_key_flags(shared)
@@ -62,77 +70,74 @@ flags.mark_flags_as_required(["task_name", "data_dir", "output_dir"])
 
 
 def main() -> None:
-    """Trains, evaluates and predicts as the flags say."""
+    """Trains, evaluates and predicts."""
     if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
     runtime = shared.runtime_config()
-    strategy = make_strategy(runtime)
+    make_strategy(runtime)
     config = shared.bert_config()
     shared.check_length(FLAGS.max_seq_length, config)
     tokenizer = shared.tokenizer(config)
     task = make_task()
-    steps = Steps(
-        train=FLAGS.do_train,
-        evaluate=FLAGS.do_eval,
-        predict=FLAGS.do_predict,
-        max_seq_length=FLAGS.max_seq_length,
-        num_train_epochs=FLAGS.num_train_epochs,
-        warmup_proportion=FLAGS.warmup_proportion,
-        eval_batch_size=FLAGS.eval_batch_size,
-        predict_batch_size=FLAGS.predict_batch_size,
-    )
-    finetuning = Finetuning(task, FLAGS.data_dir, tokenizer, config, FLAGS.output_dir, steps)
-    # A finished run may be evaluated at another length.
+    phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
+    fine_tuning = FineTuningConfig(**shared.flag_values(FineTuningConfig))
+    data = TaskData(task, FLAGS.data_dir, tokenizer, fine_tuning, phases)
+    # A finished run may be evaluated with another max_seq_length.
     facts = {**task.facts, **({"max_seq_length": FLAGS.max_seq_length} if FLAGS.do_train else {})}
-    settings = {
+    fingerprint = {
         **task.facts,
-        "examples": finetuning.fingerprint(),
+        "examples": data.fingerprint(),
         "init_checkpoint": FLAGS.init_checkpoint,
         "max_seq_length": FLAGS.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "do_lower_case": tokenizer.do_lower_case,
     }
-    results = finetuning.run(
-        shared.model_description(config, tokenizer, **facts),
-        shared.training_config(*finetuning.schedule(FLAGS.train_batch_size), settings),
+    metadata = shared.checkpoint_metadata(config, tokenizer, **facts)
+    training = shared.training_config(*data.num_steps(FLAGS.train_batch_size), fingerprint)
+    overwrite = FLAGS.do_train and FLAGS.overwrite
+    results = fine_tune(
+        phases,
+        data,
+        config,
+        RunFolder(FLAGS.output_dir, metadata, training, overwrite),
+        training,
         runtime,
         shared.initializer(),
-        FLAGS.overwrite,
-        strategy,
     )
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
 
 
 def make_task() -> Task:
-    """The task of --task_name.
+    """Returns the task of --task_name.
 
     Raises:
-        InputError: There is no such task.
+        InputError: The task does not exist.
     """
     name = FLAGS.task_name.lower()
     if name in TASKS:
         return TASKS[name]
     if name != "custom":
         raise InputError(
-            f"--task_name={FLAGS.task_name} is not known. Give one of {', '.join(TASKS)}, custom."
+            f"--task_name={FLAGS.task_name} is unknown. Give one of {', '.join(TASKS)}, custom."
         )
-    labels = FLAGS.labels or _trained_labels()
+    columns = FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column
+    labels = FLAGS.labels or _labels_of_trained_model()
     if labels is None:
-        labels = glue.labels_of(FLAGS.data_dir, FLAGS.text_a_column, FLAGS.label_column)
-    return glue.custom(FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column, labels)
+        labels = classification_tasks.labels_of(FLAGS.data_dir, columns[0], columns[2])
+    return classification_tasks.custom(*columns, labels)
 
 
-def _trained_labels() -> list[str] | None:
-    """The labels of the run in --output_dir, where it is only evaluated or predicted with."""
-    newest = None if FLAGS.do_train else state.latest(FLAGS.output_dir)
-    if newest is None:
+def _labels_of_trained_model() -> list[str] | None:
+    """Returns the labels of the run in --output_dir if it is only evaluated or predicts."""
+    checkpoint = None if FLAGS.do_train else RunFolder(FLAGS.output_dir).latest_checkpoint()
+    if checkpoint is None:
         return None
-    return json.loads(files.read_text(os.path.join(newest, FACTS_FILE))).get("labels")
+    return files.read_json(os.path.join(checkpoint, FACTS_FILE)).get("labels")
 
 
 def run() -> None:
-    """The console script."""
+    """Entry point of the console script."""
     command_line.run(main)
 
 

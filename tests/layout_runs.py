@@ -1,7 +1,8 @@
-"""Short pretraining runs of a tiny BERT in different layouts, each in a process of its own.
+"""Short pretraining runs of a tiny BERT on different layouts of devices and workers.
 
-As a program it reads a JSON list of runs; the processes are forked after the imports, which take
-longer than the runs. A run's final weights are saved as `<folder>/weights.npz`, on each worker.
+As a program it takes a JSON list of runs. Each worker of a run is a process, forked after the
+imports, which take longer than the runs. Worker n saves the final weights as
+`<folder>/weights-n.npz`.
 """
 
 import json
@@ -20,7 +21,7 @@ VOCABULARY, LENGTH, PREDICTIONS, BATCH = 30, 12, 3, 32
 
 
 def start(specs):
-    """Does the runs one after the other; the exit codes of each run's workers."""
+    """Executes the runs one after the other and returns the exit codes of each run's workers."""
     text = json.dumps([{**RUN, **spec, "folder": str(spec["folder"])} for spec in specs])
     done = subprocess.run(
         [sys.executable, __file__, text], check=True, text=True, stdout=subprocess.PIPE
@@ -29,12 +30,12 @@ def start(specs):
 
 
 def weights(folder, worker=0):
-    """The final weights of a run."""
+    """Returns the final weights of a run."""
     return dict(np.load(f"{folder}/weights-{worker}.npz"))
 
 
 def batches():
-    """Endless random batches whose examples have different numbers of predictions."""
+    """Returns an infinite dataset of random batches with varying numbers of predictions."""
     import tensorflow as tf
 
     rng = np.random.default_rng(0)
@@ -57,17 +58,18 @@ def batches():
 
 
 def train(spec, worker):
-    """One worker of one run."""
+    """Trains as one worker of one run."""
     import signal
 
     import tensorflow as tf
 
     from bert_tf.config import BertConfig
     from bert_tf.modeling import BertPretrainer
-    from bert_tf.pretraining.objective import PretrainingObjective
+    from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+    from bert_tf.training.callbacks.evaluation import HeldOutData
     from bert_tf.training.config import RuntimeConfig, TrainingConfig
-    from bert_tf.training.loop import Trainer
-    from bert_tf.training.state import ModelDescription
+    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+    from bert_tf.training.trainer import Trainer, TrainingData
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     logical = [tf.config.LogicalDeviceConfiguration()] * spec["devices"]
@@ -85,9 +87,10 @@ def train(spec, worker):
         distribution_strategy=spec["kind"], gradient_accumulation_steps=spec["accumulation"],
         log_steps=1, eval_steps=spec["stop_at"], **spec["runtime"],
     )  # fmt: skip
+    folder = RunFolder(spec["folder"], CheckpointMetadata(config.to_dict()), training)
     trainer = Trainer(
         lambda: PretrainingObjective(BertPretrainer(config, recompute=runtime.recompute)),
-        ModelDescription(config.to_dict()), training, runtime, spec["folder"],
+        folder, training, runtime,
     )  # fmt: skip
 
     def held_out():
@@ -95,14 +98,15 @@ def train(spec, worker):
             os.kill(os.getpid(), signal.SIGTERM)
         return batches().take(1)
 
-    trainer.train(batches(), {"eval": held_out} if spec["stop_at"] else None)
-    found = {name: np.asarray(v.value) for name, v in trainer.objective.variables.items()}
+    evaluation = HeldOutData({"eval": held_out}) if spec["stop_at"] else None
+    trainer.train(TrainingData(batches()), evaluation)
+    final = {name: np.asarray(v.value) for name, v in trainer.objective.variables.items()}
     os.makedirs(spec["folder"], exist_ok=True)
-    np.savez(f"{spec['folder']}/weights-{worker}.npz", **found)
+    np.savez(f"{spec['folder']}/weights-{worker}.npz", **final)
 
 
 def fork(spec, worker, ports):
-    """Starts a worker; its process id."""
+    """Starts a worker and returns its process id."""
     child = os.fork()
     if child:
         return child
@@ -124,7 +128,7 @@ def fork(spec, worker, ports):
 
 
 def free_ports(count):
-    """Ports that nobody listens on."""
+    """Returns unused ports."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("localhost", 0))
@@ -135,11 +139,11 @@ def free_ports(count):
 
 
 def main():
-    """Does the runs of the first argument."""
-    import tensorflow  # noqa: F401  imported once, for all the processes
+    """Executes the runs in the first argument."""
+    import tensorflow  # noqa: F401  imported once for all processes
 
-    import bert_tf.pretraining.objective
-    import bert_tf.training.loop  # noqa: F401
+    import bert_tf.pretraining.pretraining_objective
+    import bert_tf.training.trainer  # noqa: F401
 
     codes = []
     for spec in json.loads(sys.argv[1]):

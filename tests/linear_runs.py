@@ -1,7 +1,6 @@
-"""Runs of a linear model: quick, with noise from the seed, for tests of the training loop."""
+"""Training runs of a linear model, for fast tests of the training engine."""
 
 import json
-import math
 import os
 import signal
 
@@ -9,15 +8,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-from bert_tf.training.loop import Trainer
-from bert_tf.training.state import ModelDescription
+from bert_tf.training.lifecycle.failures import RecordLookup
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.trainer import Trainer, TrainingData
 
 CONFIG = {"vocab_size": 5, "hidden_size": 4, "num_attention_heads": 2}
 
 
 class Regression:
-    """A linear model with noise from the seed, and weighted examples."""
+    """A linear model with weighted examples, and noise that depends on the seed of the step."""
 
     best_by = ("loss", -1)
 
@@ -40,7 +41,7 @@ class Regression:
         return sums["loss"] / counts["weight"]
 
     def metrics(self, sums, counts):
-        return {"loss": sums["loss"] / (counts["weight"] or math.nan)}
+        return {}
 
 
 NOISE = 0.1
@@ -59,28 +60,37 @@ def training_config(**changes):
     return TrainingConfig(**{**fields, "learning_rate": 0.1, **changes})
 
 
+def run_folder(path, training, overwrite=False):
+    return RunFolder(str(path), CheckpointMetadata(CONFIG), training, overwrite)
+
+
 def run(folder, stop_at=None, overwrite=False, **changes):
-    """Trains; with `stop_at`, the process is asked to stop when it has done that many steps."""
+    """Trains and returns the weights; with `stop_at`, sends SIGTERM to itself after this step."""
     config = training_config(**changes)
-    model = ModelDescription(CONFIG)
     runtime = RuntimeConfig(save_checkpoints_steps=7, log_steps=1, eval_steps=stop_at or 0)
-    trainer = Trainer(Regression, model, config, runtime, str(folder), overwrite=overwrite)
+    trainer = Trainer(Regression, run_folder(folder, config, overwrite), config, runtime)
 
     def held_out():
         os.kill(os.getpid(), signal.SIGTERM)
         return data().take(1)
 
-    trainer.train(data(), {"eval": held_out} if stop_at else None)
+    trainer.train(TrainingData(data()), HeldOutData({"eval": held_out}) if stop_at else None)
     return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
 
 
-def trainer(folder, objective=Regression, runtime=None, **training):
-    """Of an objective, logging and saving each step."""
+def make_trainer(folder, objective=Regression, runtime=None, **training):
+    """Returns a trainer that logs and saves each step."""
     runtime = runtime or RuntimeConfig(log_steps=1, save_checkpoints_steps=1)
     config = training_config(**training)
-    return Trainer(objective, ModelDescription(CONFIG), config, runtime, str(folder))
+    return Trainer(objective, run_folder(folder, config), config, runtime)
 
 
-def entries(folder):
-    """What was logged."""
+def train(trainer, batches=None, describe=lambda origin: "", held_out=None):
+    """Trains on batches; the data of this module by default."""
+    lookup = RecordLookup(describe=describe)
+    return trainer.train(TrainingData(data() if batches is None else batches, lookup), held_out)
+
+
+def log_entries(folder):
+    """Returns the entries of metrics.jsonl."""
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

@@ -8,8 +8,8 @@ import sys
 _DRIVER = """
 import importlib, json, os, sys, tempfile
 # What every main needs; the mains themselves define the same flags, so each child imports its own.
-for name in ("tensorflow_text", "bert_tf.export.saved_model", "bert_tf.pretraining.run",
-             "bert_tf.tasks.run", "bert_tf.conversion"):
+for name in ("tensorflow_text", "bert_tf.export.saved_model", "bert_tf.pretraining.pretrain",
+             "bert_tf.tasks.fine_tuning", "bert_tf.conversion"):
     importlib.import_module(name)
 for module, argv in json.load(sys.stdin):
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

@@ -16,7 +16,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import google, huggingface, model_garden
 from bert_tf.conversion.weights import Weights
 from bert_tf.errors import InputError
-from bert_tf.training import state
+from bert_tf.training.lifecycle.run_folder import RunFolder
 
 _HUB = "hf://"
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
@@ -138,10 +138,11 @@ def _read(path: str, slots: bool) -> Weights:
         return _read_checkpoint(prefix, slots)
     if our_folder.is_weights_folder(path):
         return _ours(path, slots)
-    run = state.latest(path)
-    if run is not None:
-        # Only a checkpoint has moments.
-        return _ours(run if slots else state.handed_on(run), slots)
+    run = RunFolder(path)
+    # The folder of the best weights has no optimizer slots.
+    checkpoint = run.latest_checkpoint() if slots else run.best_or_latest_checkpoint()
+    if checkpoint is not None:
+        return _ours(checkpoint, slots)
     names = gfile.listdir(path)
     if "saved_model.pb" in names:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Models for serving. Layer 4: imports layers 0 to 3; nothing below imports it.
+"""Models for serving. Layer 4: imports layers 0 to 3; no lower layer imports it.
 
-`saved_model` writes a classifier that takes raw text.
+`saved_model` exports a classifier that takes raw text.
 """

@@ -1,4 +1,4 @@
-"""A fine-tuned classifier -> a SavedModel that takes raw text."""
+"""Exports a fine-tuned classifier as a SavedModel that takes raw text."""
 
 import os
 import posixpath
@@ -12,24 +12,24 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, variables_by_name
 from bert_tf.tokenization import BertTokenizer
 
-# The saved model must give what the live one gives, up to the order of float32 additions.
+# The outputs of the saved and the original model may differ by float32 rounding only.
 _TOLERANCE = 1e-5
 
 
 class ServedClassifier(tf.Module):
-    """Tokenizer and model in one graph.
+    """Tokenizer and classifier in one graph.
 
-    Signatures, all with outputs `probabilities` float32 [B, labels] and `label` string [B]:
+    The signatures, all with outputs `probabilities` float32 [B, labels] and `label` string [B]:
 
     * `serving_default`: `text` string [B]; for pairs `text_a` and `text_b`, string [B] each.
     * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S].
 
     Args:
         model: The classifier, with its weights.
-        tokenizer: The one it was trained with.
-        labels: Its labels, in order.
+        tokenizer: The tokenizer that it was trained with.
+        labels: The labels in the order of the outputs.
         pair: Whether it takes two texts.
-        max_seq_length: Tokens that a text, or a pair, is cut to.
+        max_seq_length: Longer texts or pairs are truncated to this number of tokens.
     """
 
     def __init__(
@@ -46,22 +46,22 @@ class ServedClassifier(tf.Module):
         self._max_seq_length = max_seq_length
 
     def classify_ids(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Ids -> probabilities and the most probable label."""
+        """Returns probabilities and the most probable label for ids."""
         probabilities = tf.nn.softmax(self.model(inputs, training=False)["logits"])
         label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
         return {"probabilities": probabilities, "label": label}
 
     def classify(self, text_a: Any, text_b: Any = None) -> dict[str, Any]:
-        """Raw text -> probabilities and the most probable label."""
+        """Returns probabilities and the most probable label for raw text."""
         ids_a = self.tokenizer.tokenize(text_a)
         ids_b = None if text_b is None else self.tokenizer.tokenize(text_b)
         packed = self.tokenizer.pack(ids_a, ids_b, seq_length=self._max_seq_length)
-        # Cut to the longest of the batch: padding costs as much as text.
+        # Trim to the longest text of the batch: padding costs as much time as text.
         longest = tf.reduce_max(tf.reduce_sum(packed["input_mask"], axis=1))
         return self.classify_ids({name: ids[:, :longest] for name, ids in packed.items()})
 
     def signatures(self) -> dict[str, Any]:
-        """The concrete functions by name."""
+        """Returns the concrete functions by signature name."""
         strings = tf.TensorSpec([None], tf.string)
         ids = {
             name: tf.TensorSpec([None, None], tf.int32, name=name)
@@ -82,20 +82,20 @@ class ServedClassifier(tf.Module):
 
 
 def load_classifier(folder: str) -> ServedClassifier:
-    """A fine-tuned classifier from a checkpoint folder.
+    """Loads a fine-tuned classifier from a checkpoint folder.
 
     Args:
         folder: A checkpoint of run_classifier.
 
     Raises:
-        InputError: The folder holds another kind of model.
+        InputError: The folder contains another kind of model.
     """
     saved = weights.read_weights_folder(folder)
     missing = [key for key in ("labels", "pair", "max_seq_length") if key not in saved.extra]
     if missing or saved.vocabulary is None:
         raise InputError(
-            f"{folder} is not a fine-tuned classifier: it says nothing of "
-            f"{', '.join(missing) or 'its vocabulary'}. Give a checkpoint of run_classifier."
+            f"{folder} is not a fine-tuned classifier: it lacks "
+            f"{', '.join(missing) or 'a vocabulary'}. Give a checkpoint of run_classifier."
         )
     model = BertClassifier(saved.config, num_labels=len(saved.extra["labels"]))
     for name, variable in variables_by_name(model).items():
@@ -107,11 +107,11 @@ def load_classifier(folder: str) -> ServedClassifier:
 
 
 def export(checkpoint: str, export_dir: str) -> str:
-    """Writes the next version of a served model, and checks that it answers as the live one.
+    """Writes the next version of a model, and compares its outputs with the original model.
 
     Args:
         checkpoint: A checkpoint folder of run_classifier.
-        export_dir: The model's folder, as TensorFlow Serving wants it: a folder a version.
+        export_dir: The model's folder, with one folder per version as TensorFlow Serving expects.
 
     Returns:
         The folder of this version.
@@ -138,7 +138,7 @@ def _next_version(export_dir: str) -> int:
 
 
 def _check(served: ServedClassifier, folder: str) -> None:
-    """Raises where the SavedModel does not answer as the live model does."""
+    """Raises `RuntimeError` if the SavedModel and the original model give different outputs."""
     texts = tf.constant(["", "The answer.", "A longer text, with words that are not known: żółw."])
     loaded = tf.saved_model.load(folder).signatures["serving_default"]
     if served.pair:
@@ -147,4 +147,4 @@ def _check(served: ServedClassifier, folder: str) -> None:
         expected, found = served.classify(texts), loaded(text=texts)
     difference = np.abs(expected["probabilities"] - found["probabilities"]).max()
     if not difference <= _TOLERANCE:
-        raise RuntimeError(f"The saved model differs from the live one by {difference}.")
+        raise RuntimeError(f"The saved model differs from the original model by {difference}.")

@@ -1,4 +1,5 @@
-"""Records -> batches, and the loss and metrics of pretraining. Layer 3: imports layers 0 to 2.
+"""Pretraining: records to batches, loss and metrics, the run. Layer 3: imports layers 0 to 2.
 
-Read `data`, then `objective`, `samples` (predictions for a reader), then `run`.
+Read `data` (batches), then `pretraining_objective` (loss and metrics), `samples` (predictions for a
+reader), then `pretrain` (the run); `damage` finds and removes damaged records.
 """

@@ -14,7 +14,7 @@ from bert_tf import features, files
 from bert_tf.errors import InputError, plain_message
 from bert_tf.pretraining import damage
 from bert_tf.progress import Progress
-from bert_tf.training.objective import ORIGIN
+from bert_tf.training.step.objective import ORIGIN
 
 _FILES_AT_ONCE = 16
 _READ_BYTES = 1 << 20  # a remote store takes as long for a little as for a lot

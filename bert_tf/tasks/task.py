@@ -1,4 +1,4 @@
-"""The contract between a task and what all tasks do alike."""
+"""The contract of a fine-tuning task."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -8,28 +8,28 @@ import numpy as np
 from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.tokenization import BertTokenizer
-from bert_tf.training.objective import Objective
+from bert_tf.training.step.objective import Objective
 
 SPLITS = ("train", "dev", "test")
 
 
 class TaskObjective(Objective, Protocol):
-    """An objective whose model also predicts."""
+    """An objective that also returns predictions."""
 
     @property
     def model(self) -> Any:
         """The Keras model."""
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """What the model says of each example: tensors [B, ...], dropout off."""
+        """Returns the predictions for each example: tensors [B, ...], without dropout."""
 
 
 class Task(Protocol):
-    """Reads a data set, turns it into records, and makes something of the model's outputs."""
+    """Reads a data set, converts it to records, and evaluates the model's predictions."""
 
     @property
     def name(self) -> str:
-        """As --task_name says it, in lower case."""
+        """The value of --task_name, in lower case."""
 
     @property
     def table(self) -> features.Table:
@@ -37,10 +37,10 @@ class Task(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a served model must know, such as the labels; saved with the weights."""
+        """The facts that an exported model needs, such as the labels; saved with the weights."""
 
     def read(self, data_dir: str, split: str) -> Sequence[Any]:
-        """The examples of a split of `SPLITS`.
+        """Reads the examples of one of `SPLITS`.
 
         Raises:
             InputError: A file is missing or malformed; the message names the line.
@@ -49,21 +49,21 @@ class Task(Protocol):
     def encode(
         self, examples: Sequence[Any], tokenizer: BertTokenizer, max_seq_length: int
     ) -> dict[str, np.ndarray]:
-        """The columns of the records, each [N, ...] as `table` says."""
+        """Returns the columns of the records, [N, ...] each, as defined by `table`."""
 
     def make_objective(self, config: BertConfig, recompute: bool = False) -> TaskObjective:
-        """The model with its loss; `recompute` as for `BertEncoder`."""
+        """Builds the model with its loss; `recompute` as in `BertEncoder`."""
 
     def metrics(
         self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
-        """What is reported of a labelled split, from its records and the model's outputs."""
+        """Returns the metrics of a labelled split, from its records and the model's outputs."""
 
     def write_predictions(
         self, folder: str, examples: Sequence[Any], outputs: Mapping[str, np.ndarray]
     ) -> str:
-        """Writes what the model says of the test split in the task's own format.
+        """Writes the predictions for the test split in the format of the task.
 
         Returns:
-            The file.
+            The path of the file.
         """

@@ -1,11 +1,10 @@
-"""One training loop for everything, knowing nothing of BERT. Layer 2: imports layer 0 only.
+"""The training engine for any objective; it does not depend on BERT. Layer 2: imports layer 0 only.
 
-Read in this order:
+`config` defines TrainingConfig, RuntimeConfig and RunPhases; `loop` defines `Trainer`, which every
+program uses. Below them are four packages:
 
-1. `config`: TrainingConfig (what defines the result) and RuntimeConfig (how it is computed).
-2. `objective`: what a kind of training hands to the loop.
-3. `losses`, `schedule`, `optimizer`: cross entropy, the released learning rate and update.
-4. `step`: one update, correct on any number of replicas.
-5. `state`: checkpoints, and what continuing a run asks of them.
-6. `loop`: the run itself, `Trainer`; `summaries` writes what it reports.
+* `step`: the mathematics of one step: objective, loss, learning rate, optimizer, gradients.
+* `lifecycle`: the life of a run: its folder, checkpoints, devices and workers, signals, failures.
+* `callbacks`: the actions between steps: logging, evaluation, saving, profiling, early stopping.
+* `reporting`: the output of a run: metrics, TensorBoard summaries, the cost of a step.
 """

@@ -1,4 +1,4 @@
-"""What defines a run's result, and how it is computed; both are written beside each checkpoint."""
+"""The settings of a run; written as JSON into each checkpoint."""
 
 import dataclasses
 import json
@@ -17,33 +17,38 @@ SCHEDULES = ("released", "linear", "cosine", "constant")
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """All that defines the result of a run, the model apart. A run only continues unchanged.
+    """The settings that define the result of a run, except the model; fixed when a run starts.
 
     Attributes:
-        seed: Seeds the initial weights, dropout and the order of the examples.
+        num_train_steps: The number of optimizer steps.
+        num_warmup_steps: The number of steps in which the learning rate rises.
+        seed: Seed of the initial weights, dropout and the order of the examples.
         global_batch_size: Examples in one optimizer step, over all replicas.
-        num_train_steps: Optimizer steps in all.
-        num_warmup_steps: Steps in which the learning rate rises.
-        learning_rate: The peak.
-        optimizer: One of `OPTIMIZERS`; see `optimizer`.
-        schedule: One of `SCHEDULES`; see `schedule`.
+        learning_rate: The peak learning rate.
+        optimizer: One of `OPTIMIZERS`; see `step.update_rules`.
+        schedule: One of `SCHEDULES`; see `step.schedule`.
         weight_decay_rate: Decoupled weight decay, per unit of learning rate.
-        clip_norm: Gradients are scaled down to this global norm.
-        layer_decay: Each layer learns at this many times the rate of the layer above it; 1 is the
-            same rate for all.
-        ema_decay: Weights are averaged over steps with this decay, and the average is what is
-            evaluated and handed on; 0 is no average.
+        clip_norm: Gradients with a larger global norm are scaled down to this norm.
+        layer_decay: The learning rate of a layer divided by that of the layer above it; 1 gives
+            all layers the same rate.
+        ema_decay: Decay of the average of the weights over steps. If it is above 0, the average is
+            evaluated, saved and exported instead of the trained weights.
         precision: "float32", or "bfloat16" or "float16" for activations with float32 weights.
-        data: What the examples are: a fingerprint, lengths, task; compared as it is.
+        data: Identifies the examples: a fingerprint, lengths, the task. A resumed run must have
+            equal values.
 
-    Source: defaults of google-research/bert `optimization.create_optimizer`.
+    Raises:
+        InputError: A value is out of range.
+
+    Source: defaults of google-research/bert `optimization.create_optimizer` and
+        `run_pretraining.py`.
     """
 
-    seed: int
-    global_batch_size: int
     num_train_steps: int
     num_warmup_steps: int
-    learning_rate: float
+    seed: int = 12345
+    global_batch_size: int = 32
+    learning_rate: float = 5e-5
     optimizer: str = "adam_weight_decay"
     schedule: str = "released"
     weight_decay_rate: float = 0.01
@@ -74,31 +79,35 @@ class TrainingConfig:
 
 @dataclasses.dataclass(frozen=True)
 class RuntimeConfig:
-    """How a run is computed; may change from one part of a run to the next.
+    """The settings of the computation; they may change when a run is resumed.
 
     Attributes:
-        distribution_strategy: One of `STRATEGIES`; see `strategy`.
-        num_gpus: GPUs that "mirrored" uses; 0 means all.
-        tpu_name: TPU that "tpu" uses; "" is that of this machine.
-        tpu_zone: Its zone, or "".
-        gcp_project: Its project, or "".
-        gradient_accumulation_steps: Parts that a replica's share of a batch is computed in, one
-            after the other: less memory, the same result but for dropout.
-        iterations_per_loop: Most steps that run in the graph without coming back to Python.
+        distribution_strategy: One of `STRATEGIES`; see `lifecycle.strategy`.
+        num_gpus: The number of GPUs for "mirrored"; 0 means all.
+        tpu_name: The TPU for "tpu"; "" is the TPU of this machine.
+        tpu_zone: Zone of the TPU, or "".
+        gcp_project: Project of the TPU, or "".
+        gradient_accumulation_steps: The number of parts into which a replica's batch is split. The
+            parts are computed one after the other: less memory, and the same result except for
+            dropout.
+        iterations_per_loop: The maximum number of steps in one call of the graph.
         save_checkpoints_steps: Steps between checkpoints.
         eval_steps: Steps between held-out evaluations; 0 evaluates at the end only.
         log_steps: Steps between entries in TensorBoard and metrics.jsonl.
-        keep_checkpoints: How many of the newest checkpoints stay.
-        stop_at_step: Stop when this many steps are done, before the schedule ends; 0 goes on to
-            its end.
-        early_stopping_evals: Stop after this many held-out evaluations in a row that are not
-            better than the best one; 0 never stops early.
-        jit_compile: Compile forward and backward with XLA; needs fixed lengths.
-        recompute: Compute each block's activations a second time on the way back instead of
-            keeping them.
-        deterministic: The same bits each time on the same machine and layout, at some cost.
-        debug_nans: Run step by step, and name the layer in which a number stops being finite.
+        keep_checkpoints: The number of newest checkpoints to keep.
+        stop_at_step: Stop after this many steps, before the schedule ends; 0 trains to its end.
+        early_stopping_evals: Stop after this many held-out evaluations in a row without a new best
+            one; 0 never stops early.
+        jit_compile: Whether to compile the forward and backward pass with XLA; needs sequences of
+            equal length.
+        recompute: Whether to recompute the activations of each block in the backward pass instead
+            of storing them (gradient checkpointing).
+        deterministic: Whether two runs on the same machine and devices give the same bits. Slower.
+        debug_nans: Whether to run single steps and name the first layer with a NaN or infinity.
         profile_steps: First and last step of a profile for TensorBoard, or None.
+
+    Raises:
+        InputError: A value is out of range.
     """
 
     distribution_strategy: str = "one_device"
@@ -126,12 +135,29 @@ class RuntimeConfig:
         check_at_least(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
         _check_choice(self, "distribution_strategy", STRATEGIES)
         if self.early_stopping_evals and not self.eval_steps:
-            raise InputError("early_stopping_evals needs evaluations on the way: give eval_steps.")
+            raise InputError(
+                "early_stopping_evals needs evaluations during training: give eval_steps too."
+            )
         if self.profile_steps and not 0 <= self.profile_steps[0] < self.profile_steps[1]:
             raise InputError(
-                "profile_steps must be two steps, the first below the second. "
+                "profile_steps must be two steps, the first smaller than the second. "
                 f"Received: {self.profile_steps}."
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class RunPhases:
+    """The phases of a program run.
+
+    Attributes:
+        train: Whether to train, or to resume training.
+        evaluate: Whether to write `eval_results.txt`.
+        predict: Whether to write predictions for the test split; fine-tuning only.
+    """
+
+    train: bool
+    evaluate: bool
+    predict: bool = False
 
 
 def _check_choice(config: Any, name: str, choices: tuple[str, ...]) -> None:
@@ -140,27 +166,27 @@ def _check_choice(config: Any, name: str, choices: tuple[str, ...]) -> None:
         raise InputError(f"{name} must be one of {', '.join(choices)}. Received: {value!r}.")
 
 
-def _check_between(config: Any, name: str, least: float, most: float) -> None:
+def _check_between(config: Any, name: str, minimum: float, maximum: float) -> None:
     value = getattr(config, name)
-    if not least <= value <= most:
-        raise InputError(f"{name} must be from {least} to {most}. Received: {value}.")
+    if not minimum <= value <= maximum:
+        raise InputError(f"{name} must be from {minimum} to {maximum}. Received: {value}.")
 
 
-def as_plain(config: Any) -> dict[str, Any]:
-    """The fields as JSON gives them back: lists for tuples, string keys."""
+def to_json_dict(config: Any) -> dict[str, Any]:
+    """Returns the fields of a dataclass as JSON represents them: tuples become lists."""
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def first_difference(
     before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 ) -> tuple[str, Any, Any] | None:
-    """The first field that differs, as (name with dots, value before, value now)."""
+    """Returns the first field that differs, as (dotted name, value before, value now), or None."""
     for key in sorted({*before, *now}):
         old, new = before.get(key), now.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found = first_difference(old, new, f"{prefix}{key}.")
-            if found:
-                return found
+            difference = first_difference(old, new, f"{prefix}{key}.")
+            if difference:
+                return difference
         elif old != new:
             return f"{prefix}{key}", old, new
     return None

@@ -16,11 +16,10 @@ from reference import bert as reference
 from bert_tf.config import BertConfig
 from bert_tf.conversion import assign, read_weights
 from bert_tf.modeling import BertPretrainer, BertSpanPredictor, variables_by_name
-from bert_tf.pretraining.objective import PretrainingObjective
+from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.losses import cross_entropy
-from bert_tf.training.optimizer import AdamWeightDecay
-from bert_tf.training.step import Stepper
+from bert_tf.training.step.losses import cross_entropy
+from bert_tf.training.step.step_runner import StepRunner
 
 ENDS = ("start", "end")
 
@@ -55,10 +54,8 @@ class Run:
             num_warmup_steps=int(trajectory["num_warmup_steps"]),
             learning_rate=float(trajectory["learning_rate"]),
         )
-        self.optimizer = AdamWeightDecay(objective.variables)
-        self._stepper = Stepper(
-            objective, self.optimizer, self.config, tf.distribute.get_strategy()
-        )
+        self._runner = StepRunner(objective, self.config)
+        self.optimizer = self._runner.optimizer
         self._names = [n for n in trajectory.files if trajectory[n].dtype in ("int32", "float32")]
         self._names = [n for n in self._names if not n.startswith("first_batch_")]
 
@@ -72,7 +69,7 @@ class Run:
     def step(self, step) -> float:
         """The loss before update number `step`, which it makes."""
         batches = iter(tf.data.Dataset.from_tensors(self.batch(step)))
-        result = self._stepper.train(batches, step, 1)
+        result = self._runner.train(batches, step, 1)
         return float(self.objective.loss(result.sums, result.counts))
 
 

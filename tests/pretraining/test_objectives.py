@@ -11,7 +11,7 @@ from mains import assert_refused, run_mains
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer
-from bert_tf.pretraining.objective import PretrainingObjective
+from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 
 FIELDS = {
     "vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,

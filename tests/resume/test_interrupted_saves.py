@@ -13,10 +13,10 @@ import tensorflow as tf
 from whole_checkpoints import last_whole
 
 from bert_tf.errors import InputError
-from bert_tf.training import saving, state
+from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig
-from bert_tf.training.loop import Trainer
-from bert_tf.training.state import ModelDescription
+from bert_tf.training.lifecycle import checkpoint_writer
+from bert_tf.training.lifecycle.run_folder import RunFolder
 
 
 class Disk:
@@ -57,7 +57,7 @@ class AtOnce:
         pass
 
     def submit(self, call):
-        done = saving.concurrent.futures.Future()
+        done = checkpoint_writer.concurrent.futures.Future()
         done.set_result(call())
         return done
 
@@ -70,9 +70,8 @@ def run(folder):
     runtime = RuntimeConfig(
         save_checkpoints_steps=2, eval_steps=2, keep_checkpoints=1, early_stopping_evals=9
     )
-    config, model = runs.training_config(num_train_steps=6), ModelDescription(runs.CONFIG)
-    trainer = Trainer(runs.Regression, model, config, runtime, str(folder))
-    trainer.train(runs.data(), {"eval": lambda: runs.data().take(2)})
+    trainer = runs.make_trainer(folder, runtime=runtime, num_train_steps=6)
+    runs.train(trainer, held_out=HeldOutData({"eval": lambda: runs.data().take(2)}))
     return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
 
 
@@ -88,7 +87,7 @@ def killed(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         # Writing beside training, the folder would change while it is copied.
-        monkeypatch.setattr(saving.concurrent.futures, "ThreadPoolExecutor", AtOnce)
+        monkeypatch.setattr(checkpoint_writer.concurrent.futures, "ThreadPoolExecutor", AtOnce)
         Disk(monkeypatch, copy)
         expected = run(folder)
     return expected, copies
@@ -99,7 +98,7 @@ def test_a_kill_at_any_stage_leaves_the_last_whole_checkpoint(killed):
     assert list(dict.fromkeys(steps)) == [None, 2, 4, 6]
     assert [step or 0 for step in steps] == sorted(step or 0 for step in steps)
     for folder, step in zip(killed[1], steps, strict=True):
-        found = state.latest(str(folder))
+        found = RunFolder(str(folder)).latest_checkpoint()
         assert found == (step and f"{folder}/checkpoints/step-{step:08d}")
 
 
@@ -135,10 +134,12 @@ def test_a_full_disk_stops_with_one_line(tmp_path, change):
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         Disk(monkeypatch, refuse)
-        with pytest.raises(InputError, match=r"cannot be (written|made): No space left on device"):
+        with pytest.raises(
+            InputError, match=r"cannot be (written|created): No space left on device"
+        ):
             run(tmp_path)
     step = last_whole(tmp_path)
-    found = state.latest(str(tmp_path))
+    found = RunFolder(str(tmp_path)).latest_checkpoint()
     assert found == (step and f"{tmp_path}/checkpoints/step-{step:08d}")
 
 

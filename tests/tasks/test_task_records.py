@@ -1,4 +1,4 @@
-"""Batches of fine-tuning: every example once a pass, of like lengths, the position saved."""
+"""Fine-tuning batches: all examples in each epoch, similar lengths, resumable."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import features
-from bert_tf.tasks import records
+from bert_tf.tasks import task_records
 
 LENGTH, COUNT, BATCH = 64, 160, 5
 
@@ -22,29 +22,31 @@ def path(tmp_path):
         "label_ids": number, "is_real_example": 0 * number + 1,
     }  # fmt: skip
     path = str(tmp_path / "train.tf_record")
-    assert records.write(path, columns, features.CLASSIFICATION) == COUNT
+    assert task_records.write(path, columns, features.CLASSIFICATION) == COUNT
     return path
 
 
-def batches(path, cut=True, count=COUNT):
-    return records.training_batches(path, count, features.CLASSIFICATION, LENGTH, BATCH, 3, cut)
+def batches(path, trim=True, count=COUNT):
+    return task_records.training_batches(
+        path, count, features.CLASSIFICATION, LENGTH, BATCH, 3, trim
+    )
 
 
 def labels(found):
     return [label for batch in found for label in batch["label_ids"].numpy().tolist()]
 
 
-@pytest.mark.parametrize("cut", [True, False])
-def test_each_pass_has_every_example_once_in_another_order(path, cut):
-    found = labels(batches(path, cut).take(2 * COUNT // BATCH))
-    passes = found[:COUNT], found[COUNT:]
-    assert all(sorted(each) == list(range(COUNT)) for each in passes)
-    assert passes[0] != passes[1]
-    assert labels(batches(path, cut).take(3)) == found[: 3 * BATCH]
+@pytest.mark.parametrize("trim", [True, False])
+def test_each_epoch_has_all_examples_in_a_different_order(path, trim):
+    found = labels(batches(path, trim).take(2 * COUNT // BATCH))
+    epochs = found[:COUNT], found[COUNT:]
+    assert all(sorted(each) == list(range(COUNT)) for each in epochs)
+    assert epochs[0] != epochs[1]
+    assert labels(batches(path, trim).take(3)) == found[: 3 * BATCH]
 
 
-def test_examples_of_like_length_are_together(path):
-    plain = next(iter(batches(path, cut=False)))
+def test_batches_contain_examples_of_similar_length(path):
+    plain = next(iter(batches(path, trim=False)))
     assert plain["input_ids"].shape == (BATCH, LENGTH)
     tokens = padded = 0
     widths = []
@@ -58,11 +60,11 @@ def test_examples_of_like_length_are_together(path):
         )
         tokens, padded, widths = tokens + used.sum(), padded + BATCH * width, [*widths, width]
     assert tokens / padded > 0.9
-    # The steps do not go from short to long.
+    # The lengths of the batches are in random order.
     assert 0.25 < np.mean([a > b for a, b in itertools.pairwise(widths)]) < 0.75
 
 
-def test_the_position_is_saved(path, tmp_path):
+def test_a_restored_iterator_continues_at_the_same_batch(path, tmp_path):
     expected = labels(batches(path).take(40))
     iterator = iter(batches(path))
     before = labels(itertools.islice(iterator, 17))
@@ -72,6 +74,6 @@ def test_the_position_is_saved(path, tmp_path):
     assert before + labels(itertools.islice(other, 23)) == expected
 
 
-def test_evaluation_keeps_the_order(path):
-    found = list(records.evaluation_batches(path, features.CLASSIFICATION, LENGTH, 7))
+def test_evaluation_batches_keep_the_file_order(path):
+    found = list(task_records.evaluation_batches(path, features.CLASSIFICATION, LENGTH, 7))
     assert labels(found) == list(range(COUNT))

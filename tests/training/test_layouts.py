@@ -1,4 +1,4 @@
-"""The same result however a batch is cut: replicas, workers as real processes, parts in a row."""
+"""The result does not depend on replicas, workers (real processes) and accumulation steps."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ EXACT = {"dropout": 0.1, "runtime": {"deterministic": True}}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder of all runs, which share their start."""
+    """Returns the folder of all runs; they have the same initial weights."""
     folder = tmp_path_factory.mktemp("layouts")
     specs = {
         "one": {},
@@ -38,14 +38,14 @@ def losses(folder):
     return [json.loads(line)["loss"] for line in lines if json.loads(line)["kind"] == "train"]
 
 
-def assert_close(found, expected, **tolerance):
-    assert found.keys() == expected.keys()
+def assert_close(actual, expected, **tolerance):
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, err_msg=name, **tolerance)
+        np.testing.assert_allclose(actual[name], value, err_msg=name, **tolerance)
 
 
 @pytest.mark.parametrize("layout", ["parts", "devices", "workers", "devices_in_parts"])
-def test_the_result_does_not_depend_on_how_the_batch_is_cut(folder, layout):
+def test_the_result_does_not_depend_on_how_the_batch_is_split(folder, layout):
     expected = layout_runs.weights(folder / "one")
     start = losses(folder / "one")
     assert len(start) == 20 and start[0] - start[-1] > 0.1  # it learns
@@ -53,7 +53,7 @@ def test_the_result_does_not_depend_on_how_the_batch_is_cut(folder, layout):
     np.testing.assert_allclose(losses(folder / layout), start, rtol=1e-5)
 
 
-def test_workers_end_with_the_same_bits(folder):
+def test_all_workers_have_the_same_final_bits(folder):
     first, second = (layout_runs.weights(folder / "exact_workers", worker) for worker in (0, 1))
     assert_close(first, second, rtol=0, atol=0)
 
@@ -61,10 +61,10 @@ def test_workers_end_with_the_same_bits(folder):
 @pytest.mark.parametrize(
     ("layout", "stop_at"), [("exact_devices", 5), ("exact_workers", 3), ("exact_workers", 8)]
 )
-def test_stopped_and_continued_is_undisturbed_to_the_bit(folder, layout, stop_at):
+def test_a_resumed_run_gives_the_same_bits(folder, layout, stop_at):
     spec = {**(TWO_DEVICES if layout == "exact_devices" else TWO_WORKERS), **EXACT}
     parts = folder / f"{layout}-{stop_at}"
-    # Only the last worker is told to stop: the others have to learn of it.
+    # Only the last worker receives the signal; the others must stop at the same step.
     stopped, done = layout_runs.start(
         [{**spec, "folder": parts, "stop_at": stop_at}, {**spec, "folder": parts}]
     )
@@ -74,16 +74,19 @@ def test_stopped_and_continued_is_undisturbed_to_the_bit(folder, layout, stop_at
     assert_close(layout_runs.weights(parts), expected, rtol=0, atol=0)
 
 
-def test_it_goes_on_with_other_devices_and_says_so(folder, capfd):
+def test_a_run_resumes_on_other_devices_with_a_warning(folder, capfd):
     parts = folder / "grown"
     codes = layout_runs.start([{"folder": parts, "stop_at": 10}, {**TWO_DEVICES, "folder": parts}])
     assert codes == [[128 + signal.SIGTERM], [0]]
-    assert "warning: it was computed with replicas=1, now it is 2" in capfd.readouterr().err
+    assert (
+        "warning: replicas was 1 when the checkpoint was written and is 2 now."
+        in capfd.readouterr().err
+    )
     expected = layout_runs.weights(folder / "one")
     assert_close(layout_runs.weights(parts), expected, rtol=0, atol=2e-5)
 
 
-def test_only_the_first_worker_writes(folder):
+def test_only_the_first_worker_writes_files(folder):
     names = sorted(path.name for path in pathlib.Path(folder / "workers").iterdir())
     assert names == sorted(
         ["bert_config.json", "checkpoints", "metrics.jsonl", "train", "training_config.json",

@@ -1,15 +1,15 @@
-"""Cross entropy and its gradient against TensorFlow's own."""
+"""Cross entropy and its gradient, compared with TensorFlow's own."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.training.losses import correct, cross_entropy
+from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 
 @pytest.mark.parametrize("shape", [[7], [3, 5]])
 @pytest.mark.parametrize("scale", [1.0, 1e4])
-def test_as_tensorflow_has_it(shape, scale):
+def test_cross_entropy_and_gradient_equal_tensorflow(shape, scale):
     rng = np.random.default_rng(0)
     logits = tf.constant(scale * rng.normal(size=[*shape, 11]), tf.float32)
     labels = tf.constant(rng.integers(0, 11, shape), tf.int32)
@@ -28,6 +28,6 @@ def test_as_tensorflow_has_it(shape, scale):
     np.testing.assert_allclose(results[0][1], results[1][1], atol=1e-6)
 
 
-def test_correct():
+def test_correct_predictions():
     logits = tf.constant([[0.0, 2.0, 1.0], [5.0, -1.0, 4.0]])
-    np.testing.assert_array_equal(correct(logits, tf.constant([1, 2])), [1.0, 0.0])
+    np.testing.assert_array_equal(correct_predictions(logits, tf.constant([1, 2])), [1.0, 0.0])

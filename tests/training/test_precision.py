@@ -1,4 +1,4 @@
-"""A small BERT in float16 and bfloat16, and its whole step under XLA."""
+"""A small BERT in float16 and bfloat16, and a complete training step under XLA."""
 
 import keras
 import layout_runs
@@ -9,13 +9,13 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer
-from bert_tf.pretraining.objective import PretrainingObjective
-from bert_tf.training.optimizer import make_optimizer
-from bert_tf.training.step import Stepper
+from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.training.step.objective import loss_and_metrics
+from bert_tf.training.step.step_runner import StepRunner
 
 
 @pytest.fixture(autouse=True)
-def plain_precision():
+def restore_float32():
     yield
     keras.config.set_dtype_policy("float32")
 
@@ -31,43 +31,40 @@ def bert(precision="float32", dropout=0.1):
     )  # fmt: skip
     objective = PretrainingObjective(BertPretrainer(config))
     training = runs.training_config(learning_rate=0.01, num_train_steps=30, precision=precision)
-    optimizer = make_optimizer(objective.variables, training, {})
-    return objective, optimizer, training
+    return objective, StepRunner(objective, training)
 
 
 def test_float16_learns_as_float32_does():
     losses = {}
     for precision in ("float32", "bfloat16", "float16"):
-        objective, optimizer, training = bert(precision)
-        run = Stepper(objective, optimizer, training, tf.distribute.get_strategy())
+        objective, run = bert(precision)
         iterator = iter(layout_runs.batches())
         results = [run.train(iterator, step, 10) for step in (0, 10, 20)]
-        assert sum(result.skipped for result in results) == 0
-        losses[precision] = [objective.metrics(r.sums, r.counts)["loss"] for r in results]
+        assert sum(result.scalars["skipped_steps"] for result in results) == 0
+        losses[precision] = [loss_and_metrics(objective, r.sums, r.counts)["loss"] for r in results]
     assert losses["float32"][0] - losses["float32"][2] > 0.2
     np.testing.assert_allclose(losses["float16"], losses["float32"], rtol=0.02)
     np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=0.04)
 
 
-def test_too_high_a_loss_scale_is_no_bad_step():
-    objective, optimizer, training = bert("float16")
-    optimizer.slots["loss_scale"].assign(2.0**40)
-    run = Stepper(objective, optimizer, training, tf.distribute.get_strategy())
+def test_steps_skipped_by_a_high_loss_scale_are_not_bad_steps():
+    _, run = bert("float16")
+    run.optimizer.slots["loss_scale"].assign(2.0**40)
     result = run.train(iter(layout_runs.batches()), 0, 30)
-    assert 3 < result.skipped < 30 and result.steps == 30 and result.bad_in_a_row == 0
-    assert float(optimizer.loss_scale) == 2.0 ** (40 - result.skipped)
+    skipped = result.scalars["skipped_steps"]
+    assert 3 < skipped < 30 and result.steps == 30 and result.bad_in_a_row == 0
+    assert float(run.optimizer.loss_scale) == 2.0 ** (40 - skipped)
 
 
-def test_the_whole_step_compiles_with_xla():
-    """The nearest check to a TPU: forward, backward, clipping and update as one XLA program."""
+def test_a_complete_training_step_compiles_with_xla():
+    """Forward and backward pass, clipping and update are one XLA program, as on a TPU."""
     results = []
     for compiled in (False, True):
-        objective, optimizer, training = bert(dropout=0.0)  # XLA draws others
-        run = Stepper(objective, optimizer, training, tf.distribute.get_strategy())
+        objective, run = bert(dropout=0.0)  # XLA has other random numbers
         step = tf.function(run._step, jit_compile=compiled)
         for number, batch in enumerate(layout_runs.batches().take(5)):
-            sums, counts, _ = step(batch, tf.constant(number, tf.int64))
-        loss = objective.metrics(*({n: float(v) for n, v in d.items()} for d in (sums, counts)))
-        results.append((loss["loss"], np.asarray(objective.model.bert.pooler.kernel)))
+            sums, counts, *_ = step(batch, tf.constant(number, tf.int64))
+        loss = loss_and_metrics(objective, sums, counts)["loss"]
+        results.append((loss, np.asarray(objective.model.bert.pooler.kernel)))
     np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-4)
     np.testing.assert_allclose(results[1][1], results[0][1], atol=1e-4)

@@ -1,4 +1,4 @@
-"""Loss, weights and optimizer slots of whole runs against google-research/bert's own."""
+"""Losses, weights and optimizer slots of training runs, compared with google-research/bert."""
 
 import json
 
@@ -7,14 +7,14 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertClassifier, BertPretrainer
-from bert_tf.pretraining.objective import PretrainingObjective
-from bert_tf.tasks.glue.objective import ClassificationObjective
+from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.tasks.classification.classification_objective import ClassificationObjective
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.optimizer import AdamWeightDecay
-from bert_tf.training.step import Stepper
+from bert_tf.training.step.objective import loss_and_metrics
+from bert_tf.training.step.step_runner import StepRunner
 
 
-def stepper(objective, trajectory):
+def make_runner(objective, trajectory):
     config = TrainingConfig(
         seed=0,
         global_batch_size=len(trajectory["input_ids"][0]),
@@ -22,8 +22,7 @@ def stepper(objective, trajectory):
         num_warmup_steps=int(trajectory["num_warmup_steps"]),
         learning_rate=float(trajectory["learning_rate"]),
     )
-    optimizer = AdamWeightDecay(objective.variables)
-    return Stepper(objective, optimizer, config, tf.distribute.get_strategy()), optimizer
+    return StepRunner(objective, config)
 
 
 def load(variables, checkpoint):
@@ -58,15 +57,15 @@ def test_pretraining_follows_the_original(test_data):
     config = BertConfig.from_dict(json.loads((golden / "bert_config.json").read_text()))
     objective = PretrainingObjective(BertPretrainer(config))
     load(objective.variables, golden / "init/bert_model.ckpt")
-    run, optimizer = stepper(objective, trajectory)
+    run = make_runner(objective, trajectory)
     names = [name for name in trajectory if name.startswith(("input", "segment", "masked", "next"))]
     iterator = iter(batches(trajectory, names))
     for step in range(len(trajectory["losses"])):
-        values = objective.metrics(*train_one(run, iterator, step))
+        values = loss_and_metrics(objective, *train_one(run, iterator, step))
         found = [values["masked_lm_loss"], values["next_sentence_loss"], values["loss"]]
         np.testing.assert_allclose(found, trajectory["losses"][step], atol=1e-4, err_msg=str(step))
         if step + 1 in (1, 10, 30):
-            compare(golden / f"step{step + 1}/model.ckpt-{step + 1}", objective, optimizer)
+            compare(golden / f"step{step + 1}/model.ckpt-{step + 1}", objective, run.optimizer)
 
 
 def test_classifier_follows_the_original(test_data):
@@ -78,7 +77,7 @@ def test_classifier_follows_the_original(test_data):
         BertClassifier(config, num_labels=3, classifier_dropout=0.0)
     )
     load(objective.variables, golden / "init/model.ckpt")
-    run, optimizer = stepper(objective, trajectory)
+    run = make_runner(objective, trajectory)
     names = ["input_ids", "input_mask", "segment_ids", "label_ids"]
     outputs = objective.outputs(next(iter(batches(trajectory, names))))
     for name in ("logits", "probabilities"):
@@ -87,4 +86,4 @@ def test_classifier_follows_the_original(test_data):
     for step, expected in enumerate(trajectory["losses"]):
         loss = objective.loss(*train_one(run, iterator, step))
         np.testing.assert_allclose(loss, expected, atol=1e-4, err_msg=str(step))
-    compare(golden / "step20/model.ckpt-20", objective, optimizer)
+    compare(golden / "step20/model.ckpt-20", objective, run.optimizer)

@@ -1,5 +1,6 @@
-"""What a run reports: events as TensorBoard reads them, the block before the first step."""
+"""The reports of a run: TensorBoard events, and the cost of a step before the first one."""
 
+import dataclasses
 import json
 import os
 import time
@@ -11,21 +12,21 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from bert_tf.training import peak
 from bert_tf.training.config import RuntimeConfig
-from bert_tf.training.preflight import Cost, preflight
-from bert_tf.training.summaries import Summaries
+from bert_tf.training.reporting import devices
+from bert_tf.training.reporting.step_cost import Hardware, StepCost, describe_step_cost
+from bert_tf.training.reporting.summaries import Summaries
 
 MEMORY = {"weights": 440e6, "moments": 880e6, "gradients": 540e6, "activations": 9e9}
-COST = Cost(parameters=110_106_428, tokens=4096, flops=2_700_000_000_000, memory=MEMORY)
-FIRST = "110,106,428 parameters; 4,096 tokens and 2.7 TFLOP a step"
-SECOND = (
-    "memory on each device, estimated: 10.9 GB (weights 440 MB, moments 880 MB, gradients 540 MB, "
+COST = StepCost(parameters=110_106_428, tokens=4096, flops=2_700_000_000_000, memory=MEMORY)
+FIRST_LINE = "110,106,428 parameters; 4,096 tokens and 2.7 TFLOP per step"
+SECOND_LINE = (
+    "estimated memory on each device: 10.9 GB (weights 440 MB, moments 880 MB, gradients 540 MB, "
     "activations 9.0 GB)"
 )
 
 
-def test_texts_and_hyperparameters_are_where_tensorboard_looks(tmp_path):
+def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
     summaries = Summaries(str(tmp_path), 0)
     values = {"learning_rate": 1e-4, "init_checkpoint": None, "data": {"S": 64}, "jit": True}
     summaries.write_hyperparameters(values)
@@ -49,64 +50,68 @@ def test_texts_and_hyperparameters_are_where_tensorboard_looks(tmp_path):
     assert json.loads(line) == {"step": 10, "kind": "train", "loss": 2.5}
 
 
-def test_what_fits_is_said_in_three_lines():
-    assert preflight(COST, "CPU", 24_000_000_000, 8e11, precision="bfloat16").splitlines() == [
-        FIRST,
-        SECOND,
-        "CPU: 24.0 GB available; matrix products at 800 GFLOP/s in bfloat16: a step takes 3.4 s at "
-        "least",
+def test_a_step_that_fits_is_described_in_three_lines():
+    cpu = Hardware("CPU", available_bytes=24_000_000_000, peak_flops_per_sec=8e11)
+    assert describe_step_cost(
+        dataclasses.replace(COST, precision="bfloat16"), cpu
+    ).splitlines() == [
+        FIRST_LINE,
+        SECOND_LINE,
+        "CPU: 24.0 GB available; 800 GFLOP/s for matrix products in bfloat16: at least 3.4 s per "
+        "step",
     ]
 
 
 def test_replicas_share_a_step():
-    text = preflight(COST, "NVIDIA H200", None, 6.75e14, replicas=4, precision="bfloat16")
-    assert text.splitlines()[2:] == [
-        "4 x NVIDIA H200: matrix products at 675 TFLOP/s in bfloat16: a step takes 1 ms at least"
-    ]
-    assert preflight(COST, "CPU", None).splitlines()[2] == "CPU"
+    gpus = Hardware("NVIDIA H200", replicas=4, peak_flops_per_sec=6.75e14)
+    assert describe_step_cost(dataclasses.replace(COST, precision="bfloat16"), gpus).splitlines()[
+        2:
+    ] == ["4 x NVIDIA H200: 675 TFLOP/s for matrix products in bfloat16: at least 1 ms per step"]
+    assert describe_step_cost(COST, Hardware("CPU")).splitlines()[2] == "CPU"
 
 
 @pytest.mark.parametrize(
     ("available", "given", "last"),
     [
-        (12e9, {}, "What helps: --gradient_accumulation_steps=2 or more, --recompute, a smaller "
+        (12e9, {}, "Try --gradient_accumulation_steps=2 or more, --recompute, a smaller "
          "--train_batch_size, --precision=bfloat16."),
         (12e9, {"precision": "bfloat16", "recompute": True},
-         "What helps: --gradient_accumulation_steps=2 or more, a smaller --train_batch_size."),
-        (2e9, {}, "weights, moments and gradients alone take 1.9 GB. Take a smaller model or a "
+         "Try --gradient_accumulation_steps=2 or more, a smaller --train_batch_size."),
+        (2e9, {}, "weights, moments and gradients alone need 1.9 GB. Use a smaller model or a "
          "device with more memory."),
     ],
 )  # fmt: skip
-def test_what_would_not_fit_is_said_with_what_helps(available, given, last):
-    lines = preflight(COST, "CPU", int(available), **given).splitlines()
+def test_a_step_that_does_not_fit_is_reported_with_remedies(available, given, last):
+    cpu = Hardware("CPU", available_bytes=int(available))
+    lines = describe_step_cost(dataclasses.replace(COST, **given), cpu).splitlines()
     assert len(lines) == 4
     assert lines[3].startswith("This will probably not fit") and lines[3].endswith(last)
 
 
-def test_the_peak_is_that_of_products():
+def test_measured_peak_is_close_to_numpy():
     matrix = np.ones((2048, 2048), np.float32)
     start = time.perf_counter()
     matrix @ matrix
     plain = 2 * 2048**3 / (time.perf_counter() - start)
-    # The machine may be busy with other things meanwhile.
-    assert plain / 10 < peak.matmul_flops_per_sec("float32") < plain * 100
+    # Other processes may use the machine during the measurement.
+    assert plain / 10 < devices.matmul_flops_per_sec("float32") < plain * 100
 
 
-def test_memory_is_that_of_the_machine():
-    name, available = peak.device_memory()
+def test_device_memory_is_at_most_the_memory_of_the_machine():
+    name, available = devices.device_memory()
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert name == "CPU" or tf.config.list_physical_devices("GPU")
     assert 0 < available <= total
 
 
-def test_memory_of_gpus_is_what_their_tool_says(tmp_path, monkeypatch):
+def test_gpu_memory_is_read_from_nvidia_smi(tmp_path, monkeypatch):
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\nprintf '143771\\n81559\\n'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert peak._gpu_bytes() == 81559 * 2**20
+    assert devices._gpu_bytes() == 81559 * 2**20
 
 
 def test_a_profile_is_written(tmp_path):
-    runs.trainer(tmp_path, runtime=RuntimeConfig(profile_steps=(3, 5))).train(runs.data())
+    runs.train(runs.make_trainer(tmp_path, runtime=RuntimeConfig(profile_steps=(3, 5))))
     assert list(tmp_path.rglob("*.xplane.pb"))

@@ -1,4 +1,4 @@
-"""Runs: batches cut in any way give the same, continued runs end as undisturbed ones."""
+"""Training runs: resumed runs give the same weights as uninterrupted ones; damaged files."""
 
 import dataclasses
 import json
@@ -13,89 +13,89 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.training import state
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-from bert_tf.training.loop import Trainer
-from bert_tf.training.state import ModelDescription
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.trainer import Trainer
 
 
 @pytest.mark.parametrize(("stop_at", "place"), [(1, ""), (7, ""), (10, ""), (10, "ram://")])
-def test_a_stopped_run_ends_as_an_undisturbed_one(tmp_path, stop_at, place):
-    expected = runs.run(tmp_path / "whole")
+def test_a_resumed_run_gives_the_same_weights(tmp_path, stop_at, place):
+    expected = runs.run(tmp_path / "uninterrupted")
     parts = f"{place}{tmp_path}/parts"
     with pytest.raises(SystemExit) as stopped:
         runs.run(parts, stop_at=stop_at)
     assert stopped.value.code == 128 + signal.SIGTERM
-    assert state.latest(parts).endswith(f"step-{stop_at:08d}")
-    found = runs.run(parts)
+    assert RunFolder(parts).latest_checkpoint().endswith(f"step-{stop_at:08d}")
+    resumed = runs.run(parts)
     for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
+        np.testing.assert_array_equal(resumed[name], value)
 
 
-def test_a_run_ends_before_its_schedule_and_goes_on(tmp_path):
-    expected = runs.run(tmp_path / "whole")
-    model, config = ModelDescription(runs.CONFIG), runs.training_config()
+def test_a_run_stops_before_the_end_of_its_schedule_and_resumes(tmp_path):
+    expected = runs.run(tmp_path / "uninterrupted")
     for stop_at in (6, 11, 0):
         runtime = RuntimeConfig(stop_at_step=stop_at)
-        trainer = Trainer(runs.Regression, model, config, runtime, str(tmp_path / "parts"))
-        assert trainer.train(runs.data()) == (stop_at or 20)
+        trainer = runs.make_trainer(tmp_path / "parts", runtime=runtime)
+        assert runs.train(trainer) == (stop_at or 20)
     for name, value in expected.items():
         np.testing.assert_array_equal(trainer.objective.variables[name].numpy(), value)
 
 
-def test_a_damaged_checkpoint_is_passed_over(tmp_path, capsys):
+def test_a_damaged_checkpoint_is_ignored_with_a_warning(tmp_path, capsys):
     expected = runs.run(tmp_path)
-    newest = state.latest(str(tmp_path))
+    newest = RunFolder(str(tmp_path)).latest_checkpoint()
     with open(f"{newest}/optimizer.safetensors", "r+b") as file:
         file.truncate(20)
-    found = runs.run(tmp_path)
+    resumed = runs.run(tmp_path)
     assert "optimizer.safetensors is damaged" in capsys.readouterr().err
     for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
+        np.testing.assert_array_equal(resumed[name], value)
 
 
-def test_damaged_checkpoints_take_no_place(tmp_path):
-    """What is saved after going on from an earlier one stays, and they go."""
+def test_damaged_checkpoints_are_removed_before_valid_ones(tmp_path):
     runs.run(tmp_path)
-    for folder in state.checkpoints(str(tmp_path)):
+    for folder in RunFolder(str(tmp_path)).checkpoints():
         with open(f"{folder}/model.safetensors", "r+b") as file:
             file.truncate(20)
     with pytest.raises(SystemExit):
         runs.run(tmp_path, stop_at=10)
-    names = [folder[-8:] for folder in state.checkpoints(str(tmp_path))]
+    names = [folder[-8:] for folder in RunFolder(str(tmp_path)).checkpoints()]
     assert names == ["00000007", "00000010"]
-    assert state.latest(str(tmp_path)).endswith("step-00000010")
+    assert RunFolder(str(tmp_path)).latest_checkpoint().endswith("step-00000010")
 
 
-def test_another_config_is_refused_with_both_values(tmp_path):
+def test_a_different_setting_is_refused_with_both_values(tmp_path):
     runs.run(tmp_path)
-    with pytest.raises(InputError, match=r"learning_rate=0.1, but this one has learning_rate=0.2"):
+    with pytest.raises(InputError, match=r"learning_rate=0.1, but this run has learning_rate=0.2"):
         runs.run(tmp_path, learning_rate=0.2)
     runs.run(tmp_path, learning_rate=0.2, overwrite=True)
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == list(range(1, 21))
 
 
-def test_only_the_newest_checkpoints_stay(tmp_path):
+def test_only_the_newest_checkpoints_are_kept(tmp_path):
     runs.run(tmp_path)
     assert sorted(os.listdir(tmp_path / "checkpoints")) == ["step-00000014", "step-00000020"]
 
 
-def test_using_a_checkpoint_as_another_model_is_refused(tmp_path):
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     runs.run(tmp_path)
-    model, config = ModelDescription(runs.CONFIG), runs.training_config()
+    metadata = CheckpointMetadata(runs.CONFIG)
     for other, message in (
-        (ModelDescription({**runs.CONFIG, "hidden_size": 8}), "hidden_size=4, but hidden_size=8"),
-        (dataclasses.replace(model, extra={"labels": ["b"]}), r"labels=None, but labels=\['b'\]"),
+        (CheckpointMetadata({**runs.CONFIG, "hidden_size": 8}), "hidden_size=4, but hidden_size=8"),
+        (
+            dataclasses.replace(metadata, extra={"labels": ["b"]}),
+            r"labels=None, but labels=\['b'\]",
+        ),
     ):
-        trainer = Trainer(runs.Regression, other, config, RuntimeConfig(), str(tmp_path))
+        folder = RunFolder(str(tmp_path), other)
+        trainer = Trainer(runs.Regression, folder, runs.training_config(), RuntimeConfig())
         with pytest.raises(InputError, match=message):
             trainer.load_result()
-    trainer = Trainer(runs.Regression, model, config, RuntimeConfig(), str(tmp_path))
-    assert trainer.load_result() == 20
+    assert runs.make_trainer(tmp_path).load_result() == 20
 
 
-def test_a_damaged_record_is_said(tmp_path):
+def test_a_damaged_record_is_reported_with_the_step(tmp_path):
     path = str(tmp_path / "records")
     with tf.io.TFRecordWriter(path) as writer:
         for _ in range(100):
@@ -109,14 +109,11 @@ def test_a_damaged_record_is_said(tmp_path):
         return {"x": tf.reshape(x, [-1, 3]), "y": x[:, 0], "w": x[:, 0]}
 
     dataset = tf.data.TFRecordDataset(path).repeat().batch(8).map(parse)
-    model = ModelDescription(runs.CONFIG)
-    trainer = Trainer(
-        runs.Regression, model, runs.training_config(), RuntimeConfig(), str(tmp_path / "run")
-    )
+    trainer = runs.make_trainer(tmp_path / "run", runtime=RuntimeConfig())
     with pytest.raises(
         InputError, match=r"After step 2: .*: corrupted record at 2000\. The newest"
     ):
-        trainer.train(dataset)
+        runs.train(trainer, dataset)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +127,7 @@ def test_a_damaged_record_is_said(tmp_path):
         (RuntimeConfig, "log_steps", 0),
     ],
 )
-def test_configs_that_cannot_be_are_refused(kind, field, value):
+def test_values_out_of_range_are_refused(kind, field, value):
     make = runs.training_config if kind is TrainingConfig else RuntimeConfig
     with pytest.raises(InputError, match=f"{field} must be"):
         make(**{field: value})
@@ -143,14 +140,12 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 sys.path.insert(0, sys.argv[1])
 import linear_runs as t
 from bert_tf.training.config import RuntimeConfig
-from bert_tf.training.loop import Trainer
 
 def train(objective, kind):
     runtime = RuntimeConfig(distribution_strategy=kind, log_steps=1)
     folder = f"{sys.argv[2]}/{kind}"
-    model = t.ModelDescription(t.CONFIG)
-    trainer = Trainer(objective, model, t.training_config(), runtime, folder)
-    trainer.train(t.data())
+    trainer = t.make_trainer(folder, objective, runtime)
+    t.train(trainer)
     lines = [json.loads(line) for line in open(f"{folder}/metrics.jsonl")]
     return trainer.objective.variables["kernel"].numpy(), lines
 """
@@ -162,15 +157,15 @@ for a, b in zip(one_lines, two_lines, strict=True):
     np.testing.assert_allclose(a["loss"], b["loss"], rtol=1e-4)
     np.testing.assert_allclose(a["gradient_norm"], b["gradient_norm"], rtol=1e-4)
 """
-OTHER_SEEDS = """
+DIFFERENT_SEEDS = """
 class Noise(t.Regression):
     def sums(self, batch, training, seed=None):
         drawn = tf.random.stateless_normal([], seed)
         return {**super().sums(batch, training, seed), "sum": drawn, "squares": drawn**2}
 
     def metrics(self, sums, counts):
-        # The square of the difference of the two replicas' draws.
-        return {"loss": 0.0, "difference": 2 * sums["squares"] - sums["sum"] ** 2}
+        # The squared difference between the random numbers of the two replicas.
+        return {"difference": 2 * sums["squares"] - sums["sum"] ** 2}
 
 differences = [line["difference"] for line in train(Noise, "mirrored")[1]]
 assert len(differences) == 20 and min(differences) > 0, differences
@@ -178,7 +173,9 @@ assert len(set(differences)) == 20, differences
 """
 
 
-@pytest.mark.parametrize("script", [SAME_RESULT, OTHER_SEEDS], ids=["same_result", "other_seeds"])
+@pytest.mark.parametrize(
+    "script", [SAME_RESULT, DIFFERENT_SEEDS], ids=["same_result", "different_seeds"]
+)
 def test_two_replicas(tmp_path, script):
     here = os.path.dirname(os.path.dirname(__file__))
     command = [sys.executable, "-c", TWO_REPLICAS + script, here, str(tmp_path)]

@@ -1,4 +1,4 @@
-"""Schedules and updates against a plain transcription of the rules."""
+"""Schedules and updates, compared with a NumPy transcription of the rules."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from reference.optimization import adam_weight_decay, learning_rate
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, depths_by_name
-from bert_tf.training import schedule
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.optimizer import AdamWeightDecay, make_optimizer
+from bert_tf.training.step import schedule
+from bert_tf.training.step.optimizer import Optimizer, make_optimizer
 
 
 def config(**fields):
@@ -23,7 +23,7 @@ def rate(step, **fields):
 
 
 class Weight:
-    """What the optimizer needs of a Keras variable."""
+    """The parts of a Keras variable that the optimizer uses."""
 
     def __init__(self, value):
         self.value = tf.Variable(value)
@@ -31,7 +31,7 @@ class Weight:
 
 
 @pytest.mark.parametrize(("total", "warmup"), [(100, 10), (30, 6), (7, 0), (5, 5)])
-def test_schedule(total, warmup):
+def test_released_schedule(total, warmup):
     for step in range(total + 3):
         expected = learning_rate(step, 2e-5, total, warmup)
         found = rate(step, learning_rate=2e-5, num_train_steps=total, num_warmup_steps=warmup)
@@ -49,7 +49,7 @@ def test_continuous_schedules(kind, total, warmup):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-11)
 
 
-def test_the_drop_after_warmup_is_kept():
+def test_released_schedule_drops_after_the_warmup():
     rates = [
         rate(step, learning_rate=1.0, num_train_steps=100, num_warmup_steps=10)
         for step in (0, 9, 10, 100)
@@ -57,13 +57,13 @@ def test_the_drop_after_warmup_is_kept():
     np.testing.assert_allclose(rates, [0.0, 0.9, 0.9, 0.0], atol=1e-6)
 
 
-def test_update_follows_the_rules():
+def test_adam_weight_decay_equals_the_released_update():
     rng = np.random.default_rng(0)
     names = ["bert/encoder/layer_0/output/dense/kernel", "cls/predictions/output_bias",
              "bert/embeddings/LayerNorm/gamma", "bert/embeddings/word_embeddings"]  # fmt: skip
     expected = {name: rng.normal(size=(5, 3)) for name in names}
     weights = {name: Weight(value.astype(np.float32)) for name, value in expected.items()}
-    optimizer = AdamWeightDecay(weights)
+    optimizer = Optimizer(weights)
     slots = {name: (np.zeros((5, 3)), np.zeros((5, 3))) for name in names}
     for _ in range(5):
         gradients = {name: rng.normal(size=(5, 3)) for name in names}
@@ -81,7 +81,7 @@ def test_update_follows_the_rules():
 
 
 @pytest.mark.parametrize("kind", ["adamw", "lamb"])
-def test_other_optimizers_follow_their_papers(kind):
+def test_adamw_and_lamb_equal_their_papers(kind):
     rng = np.random.default_rng(0)
     decays = {"dense/kernel": 0.02, "dense/bias": 0.0}
     expected = {name: rng.normal(size=(5, 3)) for name in decays}
@@ -101,7 +101,7 @@ def test_other_optimizers_follow_their_papers(kind):
         np.testing.assert_allclose(weights[name].value, value, atol=1e-6)
 
 
-def test_lamb_moves_a_weight_of_zeros():
+def test_lamb_updates_a_weight_of_zeros():
     optimizer = make_optimizer(
         {"kernel": Weight(np.zeros(3, np.float32))}, config(optimizer="lamb"), {}
     )
@@ -109,7 +109,7 @@ def test_lamb_moves_a_weight_of_zeros():
     np.testing.assert_allclose(optimizer.variables["kernel"].value, [-0.1] * 3, rtol=1e-5)
 
 
-def test_each_layer_learns_slower_than_the_one_above():
+def test_layer_decay_reduces_the_rate_layer_by_layer():
     depths = {"embeddings": 0, "layer_0": 1, "layer_1": 2, "head": 3}
     weights = {name: Weight(np.ones(2, np.float32)) for name in depths}
     optimizer = make_optimizer(weights, config(layer_decay=0.5, weight_decay_rate=0.0), depths)
@@ -119,14 +119,14 @@ def test_each_layer_learns_slower_than_the_one_above():
         np.testing.assert_allclose(moved[name], moved["head"] * 0.5 ** (3 - depth), rtol=1e-4)
 
 
-def test_depths_of_a_model():
+def test_depths_count_the_layers_below_a_variable():
     depths = depths_by_name(BertPretrainer(BertConfig.named("tiny", vocab_size=9)))
     assert depths["bert/embeddings/word_embeddings"] == 0
     assert depths["bert/encoder/layer_1/attention/self/query/kernel"] == 2
     assert depths["bert/pooler/dense/kernel"] == depths["cls/predictions/output_bias"] == 3
 
 
-def test_the_average_is_handed_on():
+def test_the_average_of_the_weights_is_saved_and_restored():
     weights = {"w": Weight(np.array([1.0, 2.0], np.float32))}
     optimizer = make_optimizer(weights, config(ema_decay=0.75), {})
     optimizer.start_average()
@@ -138,15 +138,15 @@ def test_the_average_is_handed_on():
     with optimizer.averaged():
         np.testing.assert_allclose(weights["w"].value, average, rtol=1e-6)
     np.testing.assert_array_equal(weights["w"].value, trained)
-    handed_on, slots = optimizer.state()
-    np.testing.assert_allclose(handed_on["w"], average, rtol=1e-6)
+    saved, slots = optimizer.state()
+    np.testing.assert_allclose(saved["w"], average, rtol=1e-6)
     other = make_optimizer({"w": Weight(np.zeros(2, np.float32))}, config(ema_decay=0.75), {})
-    other.load(handed_on, slots)
+    other.load(saved, slots)
     np.testing.assert_array_equal(other.variables["w"].value, trained)
-    np.testing.assert_array_equal(other.state()[0]["w"], handed_on["w"])
+    np.testing.assert_array_equal(other.state()[0]["w"], saved["w"])
 
 
-def test_what_is_saved_does_not_change_when_training_goes_on():
+def test_later_steps_do_not_change_saved_arrays():
     optimizer = make_optimizer({"w": Weight(np.ones(1000, np.float32))}, config(), {})
     step = tf.function(lambda: optimizer.apply({"w": tf.ones(1000)}, tf.constant(0.1)))
     step()
@@ -158,11 +158,11 @@ def test_what_is_saved_does_not_change_when_training_goes_on():
     assert not np.array_equal(optimizer.state()[0]["w"], kept["w"])
 
 
-def test_the_loss_scale_falls_at_once_and_rises_slowly():
+def test_the_loss_scale_is_halved_by_a_skipped_step_and_doubled_after_2000_steps():
     optimizer = make_optimizer(
         {"w": Weight(np.ones(1, np.float32))}, config(precision="float16"), {}
     )
-    assert float(optimizer.loss_scale) == 2**15 and not optimizer.lowest_loss_scale
+    assert float(optimizer.loss_scale) == 2**15 and not optimizer.loss_scale_is_minimal
     optimizer.skip()
     assert float(optimizer.loss_scale) == 2**14
     for _ in range(2000):
@@ -170,10 +170,10 @@ def test_the_loss_scale_falls_at_once_and_rises_slowly():
     assert float(optimizer.loss_scale) == 2**15
     for _ in range(20):
         optimizer.skip()
-    assert float(optimizer.loss_scale) == 1 and optimizer.lowest_loss_scale
+    assert float(optimizer.loss_scale) == 1 and optimizer.loss_scale_is_minimal
 
 
-def test_no_gradient_leaves_everything():
-    optimizer = AdamWeightDecay({"w": Weight(np.ones(3, np.float32))})
+def test_a_variable_without_gradient_is_not_changed():
+    optimizer = Optimizer({"w": Weight(np.ones(3, np.float32))})
     optimizer.apply({"w": None}, tf.constant(0.1))
     np.testing.assert_array_equal(optimizer.variables["w"].value, [1, 1, 1])

@@ -1,4 +1,4 @@
-"""What a run reports: TensorBoard events and the same scalars as JSON lines."""
+"""TensorBoard events, and the same scalars as JSON lines."""
 
 import contextlib
 import json
@@ -14,28 +14,32 @@ from bert_tf import files
 
 
 class Summaries:
-    """Writes what a run reports; `train` and `eval` become two curves in one TensorBoard chart.
+    """Writes metrics, texts and hyperparameters of a run.
+
+    The kinds `train` and `eval` become two curves in each TensorBoard chart.
 
     Args:
-        output_dir: Events go to its folders `train` and `eval`, lines to its `metrics.jsonl`.
-        step: Steps done; lines of later steps, of a run that was cut off, are dropped.
+        output_dir: Events are written to its folders `train` and `eval`, JSON lines to
+            `metrics.jsonl`.
+        step: The number of steps done. Lines of later steps, from a run that was killed, are
+            removed.
     """
 
     def __init__(self, output_dir: str, step: int) -> None:
         self._dir = output_dir
         self._path = os.path.join(output_dir, "metrics.jsonl")
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        self._lines = _lines_until(self._path, step)
+        self._lines = _read_lines_until(self._path, step)
 
     def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
         """Adds one entry.
 
         Args:
-            kind: "train" or "eval".
-            step: Steps done.
+            kind: "train", or the name of a held-out data set such as "eval".
+            step: The number of steps done.
             values: Scalars by name.
         """
-        with self._written(kind):
+        with self._writer(kind):
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
@@ -45,26 +49,26 @@ class Summaries:
         """Adds a text to TensorBoard's Text tab.
 
         Args:
-            kind: "train" or "eval".
-            step: Steps done.
-            name: Texts of one name are versions of each other.
+            kind: "train", or the name of a held-out data set such as "eval".
+            step: The number of steps done.
+            name: Tag of the text; TensorBoard shows the texts of one tag by step.
             markdown: The text.
         """
-        with self._written(kind):
+        with self._writer(kind):
             tf.summary.text(name, markdown, step=step)
 
     def write_hyperparameters(self, values: Mapping[str, Any]) -> None:
-        """Adds a row to TensorBoard's HParams tab, beside the scalars of the run.
+        """Adds a row to TensorBoard's HParams tab.
 
         Args:
-            values: By name; of a mapping, each value by `name.key`. What is neither a number, a
-                truth value nor a text is written as text, None as "".
+            values: By name. The entries of a mapping are named `name.key`. Values that are not
+                numbers, booleans or strings are converted to strings, None to "".
         """
-        with self._written("train"):
-            hparams.hparams(dict(_flat(values)))
+        with self._writer("train"):
+            hparams.hparams(dict(_flatten(values)))
 
     @contextlib.contextmanager
-    def _written(self, kind: str) -> Iterator[None]:
+    def _writer(self, kind: str) -> Iterator[None]:
         path = os.path.join(self._dir, kind)
         with files.explain_write_errors(path):
             if kind not in self._writers:
@@ -73,10 +77,10 @@ class Summaries:
                 yield
 
     def flush(self) -> None:
-        """Brings all entries to the files.
+        """Writes all entries to disk.
 
         Raises:
-            InputError: There is no space for them.
+            InputError: The disk is full.
         """
         for kind, writer in self._writers.items():
             with files.explain_write_errors(os.path.join(self._dir, kind)):
@@ -84,40 +88,17 @@ class Summaries:
         files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         elif isinstance(value, (bool, int, float, str)):
             yield f"{prefix}{name}", value
         else:
             yield f"{prefix}{name}", "" if value is None else str(value)
 
 
-class Profile:
-    """Profiles the steps from one number to another for TensorBoard, as a context manager."""
-
-    def __init__(self, folder: str, steps: tuple[int, int] | None) -> None:
-        self._folder, self._steps, self._running = folder, steps, False
-
-    def at(self, step: int) -> None:
-        """Starts or ends the profile if it is time."""
-        if self._steps and not self._running and self._steps[0] <= step < self._steps[1]:
-            tf.profiler.experimental.start(self._folder)
-            self._running = True
-        elif self._steps and step >= self._steps[1]:
-            self.__exit__()
-
-    def __enter__(self) -> "Profile":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._running:
-            tf.profiler.experimental.stop()
-            self._running = False
-
-
-def _lines_until(path: str, step: int) -> list[str]:
+def _read_lines_until(path: str, step: int) -> list[str]:
     if not tf.io.gfile.exists(path):
         return []
     lines = files.read_text(path).splitlines()
@@ -125,5 +106,5 @@ def _lines_until(path: str, step: int) -> list[str]:
 
 
 def write_results(path: str, values: Mapping[str, float]) -> None:
-    """Writes `name = value` lines, sorted, as google-research/bert's `eval_results.txt`."""
+    """Writes sorted `name = value` lines, the format of google-research/bert's eval_results.txt."""
     files.write_text(path, "".join(f"{name} = {values[name]}\n" for name in sorted(values)))

@@ -1,13 +1,12 @@
-"""Loss of a classifier."""
+"""Loss and metrics of a classifier."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from bert_tf.modeling import BertClassifier, depths_by_name, variables_by_name
-from bert_tf.training.losses import correct, cross_entropy
+from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 
 class ClassificationObjective:
@@ -27,11 +26,11 @@ class ClassificationObjective:
         self.depths: Mapping[str, int] = depths_by_name(model)
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """The number of examples."""
+        """Returns the number of examples."""
         return {"examples": tf.cast(tf.shape(batch["label_ids"])[0], tf.float32)}
 
     def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
-        """Sum of the negative log likelihoods, and the number of right predictions."""
+        """Returns the sum of the losses and the number of correct predictions."""
         if training:
             with self.model.dropout_seeds.use(seed):
                 logits = self.model(batch, training=True)["logits"]
@@ -40,19 +39,18 @@ class ClassificationObjective:
         labels = batch["label_ids"]
         return {
             "loss": tf.reduce_sum(cross_entropy(logits, labels)),
-            "correct": tf.reduce_sum(correct(logits, labels)),
+            "correct": tf.reduce_sum(correct_predictions(logits, labels)),
         }
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
-        """The mean."""
+        """Returns the mean loss per example."""
         return sums["loss"] / counts["examples"]
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-        """Loss and accuracy."""
-        examples = counts["examples"] or math.nan
-        return {"loss": sums["loss"] / examples, "accuracy": sums["correct"] / examples}
+        """Returns the accuracy."""
+        return {"accuracy": sums["correct"] / counts["examples"]}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """`logits` and `probabilities`, float32 [B, labels]."""
+        """Returns `logits` and `probabilities`, float32 [B, labels]."""
         logits = self.model(batch, training=False)["logits"]
         return {"logits": logits, "probabilities": tf.nn.softmax(logits)}

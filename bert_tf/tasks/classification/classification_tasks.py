@@ -1,4 +1,4 @@
-"""The classification tasks: GLUE's, and one for data of one's own."""
+"""The classification tasks: GLUE tasks, and a task for the user's own files."""
 
 import dataclasses
 import os
@@ -12,11 +12,11 @@ from bert_tf import features, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier
-from bert_tf.tasks.glue.objective import ClassificationObjective
-from bert_tf.tasks.glue.reading import (
+from bert_tf.tasks.classification.classification_objective import ClassificationObjective
+from bert_tf.tasks.classification.text_files import (
     Columns,
     TextExample,
-    custom_file,
+    find_split_file,
     read_custom,
     read_glue,
 )
@@ -27,14 +27,14 @@ Metric = Callable[[np.ndarray, np.ndarray], float]
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationTask:
-    """A task of `tasks.task.Task` that gives each sentence or pair one of some labels.
+    """A `tasks.task.Task` that assigns one label to each sentence or sentence pair.
 
     Attributes:
-        name: As --task_name says it, in lower case.
+        name: The value of --task_name, in lower case.
         labels: The labels, in the order of the released code.
         pair: Whether an example is two texts.
-        read_split: (data_dir, split) -> examples.
-        further_metrics: What is reported besides accuracy and loss, by name.
+        read_split: Takes data_dir and split, and returns the examples.
+        further_metrics: The metrics besides accuracy and loss, by name.
     """
 
     name: str
@@ -47,17 +47,17 @@ class ClassificationTask:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Task, labels, and whether it takes pairs."""
+        """Returns the task, its labels, and whether an example is a pair."""
         return {"task": self.name, "labels": list(self.labels), "pair": self.pair}
 
     def read(self, data_dir: str, split: str) -> list[TextExample]:
-        """The examples of a split."""
+        """Reads the examples of a split."""
         return self.read_split(data_dir, split)
 
     def encode(
         self, examples: Sequence[TextExample], tokenizer: BertTokenizer, max_seq_length: int
     ) -> dict[str, np.ndarray]:
-        """The columns of `features.CLASSIFICATION`; an unknown label is written as 0."""
+        """Returns the columns of `features.CLASSIFICATION`; a missing label is written as 0."""
         ids_a = tokenizer.tokenize([example.text_a for example in examples])
         ids_b = tokenizer.tokenize([e.text_b or "" for e in examples]) if self.pair else None
         packed = tokenizer.pack(ids_a, ids_b, seq_length=max_seq_length)
@@ -72,14 +72,14 @@ class ClassificationTask:
     def make_objective(
         self, config: BertConfig, recompute: bool = False
     ) -> ClassificationObjective:
-        """A classifier of as many labels."""
-        made = BertClassifier(config, num_labels=len(self.labels), recompute=recompute)
-        return ClassificationObjective(made)
+        """Builds a classifier with `len(labels)` outputs."""
+        model = BertClassifier(config, num_labels=len(self.labels), recompute=recompute)
+        return ClassificationObjective(model)
 
     def metrics(
         self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
-        """`eval_accuracy`, `eval_loss` and `loss` as released, and the further ones."""
+        """Returns `eval_accuracy`, `eval_loss` and `loss` as released, and the further metrics."""
         labels, logits = columns["label_ids"], np.asarray(outputs["logits"], np.float64)
         predicted: np.ndarray = logits.argmax(axis=-1)
         true_logits = np.take_along_axis(logits, labels[:, None], axis=-1)[:, 0]
@@ -94,7 +94,7 @@ class ClassificationTask:
     def write_predictions(
         self, folder: str, examples: Sequence[TextExample], outputs: Mapping[str, np.ndarray]
     ) -> str:
-        """Writes `test_results.tsv`: an example a line, its probabilities between tabs.
+        """Writes `test_results.tsv`: one line per example, its probabilities separated by tabs.
 
         Source: google-research/bert `run_classifier.main`.
         """
@@ -111,38 +111,38 @@ def custom(
     label_column: str,
     labels: Sequence[str],
 ) -> ClassificationTask:
-    """A task on files of one's own: train, dev and test as `.tsv`, `.csv` or `.jsonl`.
+    """Makes a task for the user's own train, dev and test files: `.tsv`, `.csv` or `.jsonl`.
 
     Args:
-        text_a_column: Column of the sentence, or of the first of the pair.
-        text_b_column: Column of the second of the pair, or None.
-        label_column: Column of the label; a test file need not have it.
-        labels: The labels there are.
+        text_a_column: Column of the sentence, or of the first sentence of a pair.
+        text_b_column: Column of the second sentence of a pair, or None.
+        label_column: Column of the label; a test file does not need it.
+        labels: All labels.
 
     Raises:
-        InputError: There are fewer than two labels, or one twice.
+        InputError: There are fewer than two labels, or a label is repeated.
     """
     if len(set(labels)) < max(2, len(labels)):
         raise InputError(
-            f"A classifier needs at least two labels, each once. Received: {', '.join(labels)}."
+            f"A classifier needs at least two different labels. Received: {', '.join(labels)}."
         )
 
     def read_split(data_dir: str, split: str) -> list[TextExample]:
         label = None if split == "test" else label_column
         return read_custom(
-            custom_file(data_dir, split), text_a_column, text_b_column, label, labels
+            find_split_file(data_dir, split), text_a_column, text_b_column, label, labels
         )
 
     return ClassificationTask("custom", tuple(labels), text_b_column is not None, read_split)
 
 
 def labels_of(data_dir: str, text_a_column: str, label_column: str) -> list[str]:
-    """The labels that the train split of one's own data has, sorted.
+    """Returns the sorted labels of the train split of the user's own data.
 
     Raises:
         InputError: The file is missing or malformed.
     """
-    path = custom_file(data_dir, "train")
+    path = find_split_file(data_dir, "train")
     examples = read_custom(path, text_a_column, None, label_column, labels=None)
     return sorted({example.label for example in examples if example.label is not None})
 

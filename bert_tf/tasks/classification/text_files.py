@@ -1,4 +1,4 @@
-"""GLUE's files, and files of one's own, to examples."""
+"""Reads examples from GLUE files and from the user's own files."""
 
 import csv
 import dataclasses
@@ -12,7 +12,7 @@ from bert_tf.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class TextExample:
-    """A sentence or a pair, and its label where it is known."""
+    """A sentence or a sentence pair, and its label if it is known."""
 
     text_a: str
     text_b: str | None = None
@@ -21,11 +21,11 @@ class TextExample:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Where a tab-separated GLUE file keeps what, counted from 0.
+    """The column numbers of a tab-separated GLUE file, from 0.
 
     Attributes:
-        text_a: The sentence, or the first of the pair.
-        text_b: The second of the pair, or None.
+        text_a: The sentence, or the first sentence of a pair.
+        text_b: The second sentence of a pair, or None.
         label: The label, or None in a test file.
         header: Whether the first line names the columns.
     """
@@ -37,12 +37,12 @@ class Columns:
 
 
 def read_glue(path: str, columns: Columns, labels: Sequence[str]) -> list[TextExample]:
-    """Reads one of GLUE's files, in which a quote is an ordinary character.
+    """Reads a GLUE file; quotes in it have no special meaning.
 
     Args:
         path: A `.tsv` file.
-        columns: Where it keeps what.
-        labels: The labels there are.
+        columns: The column numbers.
+        labels: The allowed labels.
 
     Raises:
         InputError: The file is missing, a line is too short, or a label is not one of `labels`.
@@ -57,7 +57,7 @@ def read_glue(path: str, columns: Columns, labels: Sequence[str]) -> list[TextEx
         if max(used) >= len(fields):
             raise InputError(
                 f"{path}, line {number}: {len(fields)} columns, but column {max(used) + 1} is "
-                "needed. Is this the right file for the task?"
+                "required. Is this the right file for the task?"
             )
         label = None if columns.label is None else fields[columns.label]
         _check_label(label, labels, path, number)
@@ -69,14 +69,14 @@ def read_glue(path: str, columns: Columns, labels: Sequence[str]) -> list[TextEx
 def read_custom(
     path: str, text_a: str, text_b: str | None, label: str | None, labels: Sequence[str] | None
 ) -> list[TextExample]:
-    """Reads a file with named columns: `.tsv`, `.csv` (header line) or `.jsonl` (an object a line).
+    """Reads a file with named columns: `.tsv` or `.csv` with a header line, or `.jsonl`.
 
     Args:
         path: The file.
-        text_a: Column of the sentence, or of the first of the pair.
-        text_b: Column of the second of the pair, or None.
-        label: Column of the label, or None where labels are not known.
-        labels: The labels there are, or None to take any.
+        text_a: Column of the sentence, or of the first sentence of a pair.
+        text_b: Column of the second sentence of a pair, or None.
+        label: Column of the label, or None if the file has no labels.
+        labels: The allowed labels, or None to allow any.
 
     Raises:
         InputError: The file is missing or malformed, a column is missing, or a label is not one
@@ -87,23 +87,23 @@ def read_custom(
         for column in (text_a, text_b, label):
             if column is not None and row.get(column) is None:
                 raise InputError(
-                    f"{path}, line {number}: no column {column!r}. Columns there: "
-                    f"{', '.join(map(str, row))}. See --text_a_column, --text_b_column and "
-                    "--label_column."
+                    f"{path}, line {number}: no column {column!r}. Its columns are: "
+                    f"{', '.join(map(str, row))}. See text_a_column, text_b_column and "
+                    "label_column."
                 )
-        found = None if label is None else str(row[label])
+        label_value = None if label is None else str(row[label])
         if labels is not None:
-            _check_label(found, labels, path, number)
+            _check_label(label_value, labels, path, number)
         second = None if text_b is None else str(row[text_b])
-        examples.append(TextExample(str(row[text_a]), second, found))
+        examples.append(TextExample(str(row[text_a]), second, label_value))
     return examples
 
 
-def custom_file(data_dir: str, split: str) -> str:
-    """The file of a split: `<split>.tsv`, `.csv` or `.jsonl`.
+def find_split_file(data_dir: str, split: str) -> str:
+    """Returns the path of a split: `<split>.tsv`, `.csv` or `.jsonl`.
 
     Raises:
-        InputError: There is none.
+        InputError: None of these files exists.
     """
     import tensorflow as tf
 
@@ -128,7 +128,7 @@ def _rows(path: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    """As GLUE's files: a quote is an ordinary character, and so is a carriage return inside."""
+    """Yields rows; quotes and carriage returns inside a line have no special meaning."""
     for number, line in enumerate(_lines(path), start=1):
         line = line.removesuffix("\r")
         if line:
@@ -136,8 +136,8 @@ def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that may span lines, each with the number of its first."""
-    csv.field_size_limit(2**31 - 1)  # of the process; a field is as long as its text
+    """Yields each row with the number of its first line; a quoted field may span lines."""
+    csv.field_size_limit(2**31 - 1)  # A process-wide setting; the default is 131,072 characters.
     reader = csv.reader((f"{line}\n" for line in _lines(path)), strict=True)
     first = 1
     try:
@@ -147,13 +147,13 @@ def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
             first = reader.line_num + 1
     except csv.Error as error:
         raise InputError(
-            f"{path}, line {first} is not CSV: {str(error).split(' - ')[0]}. A field with a comma, "
-            "a quote or a line break stands in quotes, and a quote inside is doubled."
+            f"{path}, line {first} is not CSV: {str(error).split(' - ')[0]}. Quote a field that "
+            "contains a comma, a quote or a line break, and double the quotes in it."
         ) from error
 
 
 def _lines(path: str) -> list[str]:
-    """Lines end at a line feed only; a byte order mark, as in GLUE's MRPC, is no text."""
+    """Splits at line feeds only; removes a byte-order mark, which GLUE's MRPC has."""
     return files.read_text(path).removeprefix("\ufeff").split("\n")
 
 
@@ -163,7 +163,9 @@ def _json_object(line: str, path: str, number: int) -> dict[str, str]:
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {number} is not JSON: {error}.") from error
     if not isinstance(row, dict):
-        raise InputError(f"{path}, line {number}: a JSON object is needed. Received: {line[:60]}.")
+        raise InputError(
+            f"{path}, line {number}: a JSON object is required. Received: {line[:60]}."
+        )
     return row
 
 

@@ -1,0 +1,184 @@
+"""A pretraining run: from records to checkpoints and held-out results."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import check_at_least
+from bert_tf.modeling import BertPretrainer, sizes
+from bert_tf.pretraining import data
+from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.pretraining.samples import masked_sentences
+from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.lifecycle.failures import RecordLookup
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.reporting.step_cost import StepCost, print_step_cost
+from bert_tf.training.reporting.summaries import write_results
+from bert_tf.training.strategy import make_strategy
+from bert_tf.training.trainer import Trainer, TrainingData
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingRecords:
+    """The records for training and evaluation.
+
+    Attributes:
+        train_files: Record files for training.
+        eval_files: Record files for held-out evaluation.
+        max_seq_length: Length of the sequences in both, S.
+        max_predictions_per_seq: Number of masked positions per sequence in both, P.
+        eval_batch_size: Examples per batch in evaluations.
+        max_eval_steps: The maximum number of batches in an evaluation; 0 means all.
+        shuffle_buffer_size: Size of the shuffle buffer for training, in examples.
+    """
+
+    train_files: Sequence[str]
+    eval_files: Sequence[str]
+    max_seq_length: int
+    max_predictions_per_seq: int
+    eval_batch_size: int = 8
+    max_eval_steps: int = 100
+    shuffle_buffer_size: int = 10000
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "max_seq_length", "max_predictions_per_seq")
+        check_at_least(1, self, "eval_batch_size", "shuffle_buffer_size")
+        check_at_least(0, self, "max_eval_steps")
+
+    def shape_sizes(self, vocab_size: int) -> dict[str, int]:
+        """Returns the sizes that the records are checked against, by shape letter."""
+        return {"S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size}
+
+    def lookup(self, shape_sizes: Mapping[str, int]) -> RecordLookup:
+        """Returns functions that find the records behind an error or a batch."""
+        all_files = list(dict.fromkeys([*self.train_files, *self.eval_files]))
+        return RecordLookup(
+            functools.partial(data.explain_read_error, all_files, shape_sizes),
+            functools.partial(data.describe_origins, self.train_files),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingModel:
+    """The model to pretrain.
+
+    Attributes:
+        config: The architecture.
+        objective: One of `pretraining_objective.OBJECTIVES`.
+    """
+
+    config: BertConfig
+    objective: str = "mlm_nsp"
+
+
+def pretrain(
+    phases: RunPhases,
+    records: PretrainingRecords,
+    model: PretrainingModel,
+    folder: RunFolder,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    initialize: Callable[[Any], None] | None = None,
+) -> dict[str, float]:
+    """Trains, or resumes training, and evaluates.
+
+    Args:
+        phases: The phases to run.
+        records: The data.
+        model: The model.
+        folder: The folder of the run.
+        training: The settings that define the result.
+        runtime: The settings of the computation.
+        initialize: Assigns initial weights to the objective's model in a new run.
+
+    Returns:
+        The held-out results; empty without `phases.evaluate`.
+
+    Raises:
+        InputError: The records, or the run in the folder, do not match the settings.
+    """
+    if phases.train:
+        folder.check_same_run()
+    replicas = make_strategy(runtime).num_replicas_in_sync
+    cost = _step_cost(model, records, training, runtime, replicas)
+    shape_sizes = records.shape_sizes(model.config.vocab_size)
+    lookup = records.lookup(shape_sizes)
+    held_out = data.evaluation_batches(records.eval_files, shape_sizes, records.eval_batch_size)
+    held_out = held_out.take(records.max_eval_steps or -1)
+    batches = data.training_batches(
+        records.train_files, shape_sizes, training.global_batch_size, training.seed,
+        records.shuffle_buffer_size,
+    )  # fmt: skip
+    make_objective = functools.partial(_make_objective, model, runtime.recompute)
+    trainer = Trainer(make_objective, folder, training, runtime, initialize)
+    if phases.train:
+        samples = _make_samples(model, held_out, trainer.objective, folder.metadata.vocabulary)
+        evaluation = HeldOutData({"eval": lambda: held_out}, samples)
+        per_step = print_step_cost(cost, replicas) if trainer.is_chief else {}
+        per_step["examples_per_sec"] = training.global_batch_size
+        step = trainer.train(TrainingData(batches, lookup), evaluation, per_step)
+    else:
+        step = trainer.load_result(required=initialize is None)
+    if not phases.evaluate:
+        return {}
+    # Training ends with an evaluation, except if early stopping then selects earlier weights.
+    values = trainer.results.get("eval") or trainer.evaluate(held_out, records=lookup)
+    results = {**values, "global_step": step}
+    if trainer.is_chief:
+        write_results(os.path.join(folder.path, "eval_results.txt"), results)
+    return results
+
+
+def _make_objective(model: PretrainingModel, recompute: bool) -> PretrainingObjective:
+    next_sentence = model.objective == "mlm_nsp"
+    pretrainer = BertPretrainer(model.config, next_sentence=next_sentence, recompute=recompute)
+    return PretrainingObjective(pretrainer, model.objective)
+
+
+def _step_cost(
+    model: PretrainingModel,
+    records: PretrainingRecords,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    replicas: int,
+) -> StepCost:
+    batch, length = training.global_batch_size, records.max_seq_length
+    causal, next_sentence = model.objective == "causal", model.objective == "mlm_nsp"
+    predictions = length - 1 if causal else records.max_predictions_per_seq
+    examples_at_a_time = batch // (replicas * runtime.gradient_accumulation_steps)
+    memory = sizes.step_memory(
+        model.config, examples_at_a_time, length, predictions, training.precision,
+        runtime.recompute, averaged=training.ema_decay > 0,
+    )  # fmt: skip
+    parameters = sizes.parameters(model.config)
+    if not next_sentence:
+        del parameters["next_sentence_head"]
+    return StepCost(
+        parameters=sum(parameters.values()),
+        tokens=batch * length,
+        flops=sizes.step_flops(model.config, batch, length, predictions, next_sentence),
+        memory=memory,
+        precision=training.precision,
+        recompute=runtime.recompute,
+    )
+
+
+def _make_samples(
+    model: PretrainingModel,
+    held_out: tf.data.Dataset,
+    objective: Any,
+    vocabulary: Sequence[str] | None,
+) -> Callable[[], str] | None:
+    """Returns a function that shows predictions for masked tokens of a few held-out examples.
+
+    Returns None if there is no vocabulary or no masked token.
+    """
+    if vocabulary is None or model.objective == "causal":
+        return None
+    return lambda: masked_sentences(objective.model, next(iter(held_out)), vocabulary)

@@ -1,0 +1,232 @@
+"""A fine-tuning run: from a data set to checkpoints, results and predictions."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError, check_at_least
+from bert_tf.progress import Progress
+from bert_tf.tasks import task_records
+from bert_tf.tasks.task import Task
+from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.reporting.summaries import write_results
+from bert_tf.training.trainer import Trainer, TrainingData
+
+_RECORD_FILES = {"train": "train.tf_record", "dev": "eval.tf_record", "test": "predict.tf_record"}
+
+
+@dataclasses.dataclass(frozen=True)
+class FineTuningConfig:
+    """The settings of fine-tuning, besides `TrainingConfig` and `RuntimeConfig`.
+
+    Attributes:
+        max_seq_length: Longer sequences are truncated to this number of tokens.
+        num_train_epochs: Passes over the train split.
+        warmup_proportion: Share of the steps in which the learning rate rises.
+        eval_batch_size: Examples per batch in evaluations.
+        predict_batch_size: Examples per batch in predictions.
+
+    Raises:
+        InputError: A value is out of range.
+    """
+
+    max_seq_length: int = 128
+    num_train_epochs: float = 3.0
+    warmup_proportion: float = 0.1
+    eval_batch_size: int = 8
+    predict_batch_size: int = 8
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "max_seq_length", "eval_batch_size", "predict_batch_size")
+        if not 0 < self.num_train_epochs < math.inf:
+            raise InputError(
+                f"num_train_epochs must be above 0. Received: {self.num_train_epochs}."
+            )
+        if not 0 <= self.warmup_proportion <= 1:
+            raise InputError(
+                f"warmup_proportion must be in [0, 1]. Received: {self.warmup_proportion}."
+            )
+
+
+class TaskData:
+    """The examples of a task, read at once, and their record files, written when needed.
+
+    Args:
+        task: The task.
+        data_dir: The folder of its data set.
+        tokenizer: Converts text to ids.
+        config: The settings.
+        phases: Select the splits to read.
+
+    Raises:
+        InputError: A file is missing or malformed, or a split is empty.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        data_dir: str,
+        tokenizer: BertTokenizer,
+        config: FineTuningConfig,
+        phases: RunPhases,
+    ) -> None:
+        self.task, self.config, self._tokenizer = task, config, tokenizer
+        needed = {"train": phases.train, "dev": phases.evaluate, "test": phases.predict}
+        # All splits are read before anything is written, so a malformed file leaves no output.
+        self.examples = {
+            split: _check_not_empty(task.read(data_dir, split), split, data_dir)
+            for split in needed
+            if needed[split]
+        }
+        self._columns: dict[str, dict[str, np.ndarray]] = {}
+
+    def fingerprint(self) -> str:
+        """Returns a hash of the training examples."""
+        text = "\n".join(map(repr, self.examples.get("train", ())))
+        return f"SHA-256 {files.sha256(text.encode())[:16]}"
+
+    def num_steps(self, global_batch_size: int) -> tuple[int, int]:
+        """Returns the numbers of training and warm-up steps, rounded down as in the released code.
+
+        Raises:
+            InputError: The examples do not fill one batch.
+        """
+        if "train" not in self.examples:
+            return 1, 0
+        if global_batch_size < 1:
+            raise InputError(
+                f"global_batch_size must be at least 1. Received: {global_batch_size}."
+            )
+        count, epochs = len(self.examples["train"]), self.config.num_train_epochs
+        steps = int(count / global_batch_size * epochs)
+        if steps < 1:
+            raise InputError(
+                f"{count} training examples in {epochs} epochs do not fill one batch of "
+                f"{global_batch_size}. Give a smaller global_batch_size."
+            )
+        return steps, int(steps * self.config.warmup_proportion)
+
+    def write_records(self, split: str, folder: str) -> tuple[str, dict[str, np.ndarray]]:
+        """Returns the record file and the columns of a split; encodes and writes it only once."""
+        path = os.path.join(folder, _RECORD_FILES[split])
+        if split not in self._columns:
+            length = self.config.max_seq_length
+            columns = self.task.encode(self.examples[split], self._tokenizer, length)
+            task_records.write(path, columns, self.task.table)
+            self._columns[split] = columns
+        return path, self._columns[split]
+
+    def evaluation_batches(self, path: str, batch_size: int) -> tf.data.Dataset:
+        """Returns the batches of a record file, each example once."""
+        length = self.config.max_seq_length
+        return task_records.evaluation_batches(path, self.task.table, length, batch_size)
+
+
+def fine_tune(
+    phases: RunPhases,
+    data: TaskData,
+    config: BertConfig,
+    folder: RunFolder,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    initialize: Callable[[Any], None] | None = None,
+) -> dict[str, float]:
+    """Trains, or resumes training, evaluates and predicts.
+
+    Args:
+        phases: The phases to run.
+        data: The examples of the task.
+        config: The architecture.
+        folder: The folder of the run.
+        training: The settings that define the result.
+        runtime: The settings of the computation.
+        initialize: Assigns the pretrained weights to the objective's model in a new run.
+
+    Returns:
+        The results on the dev split; empty without `phases.evaluate`.
+
+    Raises:
+        InputError: The run in the folder has other settings, or there are no weights to evaluate.
+    """
+    if runtime.eval_steps and not phases.evaluate:
+        raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
+    if phases.train:
+        folder.check_same_run()
+    trainer = Trainer(
+        lambda: data.task.make_objective(config, runtime.recompute),
+        folder, training, runtime, initialize,
+    )  # fmt: skip
+    if phases.train:
+        step = _train(trainer, data, folder.path, training, runtime)
+    else:
+        step = trainer.load_result(required=initialize is None)
+    results = _evaluate(trainer, data, folder.path, step) if phases.evaluate else {}
+    if phases.predict:
+        outputs, _ = _predict(trainer, data, folder.path, "test")
+        if trainer.is_chief:
+            data.task.write_predictions(folder.path, data.examples["test"], outputs)
+    return results
+
+
+def _train(
+    trainer: Trainer, data: TaskData, folder: str, training: TrainingConfig, runtime: RuntimeConfig
+) -> int:
+    path, columns = data.write_records("train", folder)
+    datasets = {}
+    if runtime.eval_steps:
+        dev_path, _ = data.write_records("dev", folder)
+        size = data.config.eval_batch_size
+        datasets["eval"] = lambda: data.evaluation_batches(dev_path, size)
+    batches = task_records.training_batches(
+        path,
+        len(columns["input_ids"]),
+        data.task.table,
+        data.config.max_seq_length,
+        training.global_batch_size,
+        training.seed,
+        trim=not runtime.jit_compile and runtime.distribution_strategy != "tpu",
+    )
+    per_step = {"examples_per_sec": training.global_batch_size}
+    return trainer.train(TrainingData(batches), HeldOutData(datasets), per_step)
+
+
+def _evaluate(trainer: Trainer, data: TaskData, folder: str, step: int) -> dict[str, float]:
+    outputs, columns = _predict(trainer, data, folder, "dev")
+    results = {**data.task.metrics(columns, outputs), "global_step": step}
+    if trainer.is_chief:
+        write_results(os.path.join(folder, "eval_results.txt"), results)
+    return results
+
+
+def _predict(
+    trainer: Trainer, data: TaskData, folder: str, split: str
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Returns the outputs of the model for a split, and the columns of its records."""
+    path, columns = data.write_records(split, folder)
+    config = data.config
+    batch_size = config.eval_batch_size if split == "dev" else config.predict_batch_size
+    objective: Any = trainer.objective
+    forward = tf.function(objective.outputs, reduce_retracing=True)
+    parts: list[Mapping[str, Any]] = []
+    with Progress(f"predicting {split}", len(columns["input_ids"]), "examples") as progress:
+        for batch in data.evaluation_batches(path, batch_size):
+            parts.append({name: value.numpy() for name, value in forward(batch).items()})
+            progress.update(len(batch["input_ids"]))
+    outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return outputs, columns
+
+
+def _check_not_empty(examples: Sequence[Any], split: str, data_dir: str) -> Sequence[Any]:
+    if not examples:
+        raise InputError(f"The {split} split in {data_dir} has no examples.")
+    return examples

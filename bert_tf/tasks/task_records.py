@@ -1,0 +1,105 @@
+"""Record files of all tasks: columns to records, records to batches."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import features, files
+
+_RECORDS_PER_CALL = 4096
+_BATCHES_PER_WINDOW = 16
+
+
+def write(path: str, columns: Mapping[str, np.ndarray], table: features.Table) -> int:
+    """Writes the examples atomically.
+
+    Args:
+        path: The record file.
+        columns: Arrays [N, ...].
+        table: The features to write.
+
+    Returns:
+        N.
+    """
+    count = len(columns[table[0].name])
+    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
+        for start in range(0, count, _RECORDS_PER_CALL):
+            end = start + _RECORDS_PER_CALL
+            part = {name: values[start:end] for name, values in columns.items()}
+            for record in features.encode(part, table):
+                writer.write(record)
+    return count
+
+
+def training_batches(
+    path: str,
+    count: int,
+    table: features.Table,
+    max_seq_length: int,
+    batch_size: int,
+    seed: int,
+    trim: bool = True,
+) -> tf.data.Dataset:
+    """Returns an infinite dataset of batches; each epoch has all examples in a different order.
+
+    Args:
+        path: A record file.
+        count: The number of examples in it; all of them are shuffled.
+        table: The features of a record.
+        max_seq_length: Length of its sequences.
+        batch_size: Examples per batch.
+        seed: Seed of the order.
+        trim: Whether to put examples of similar length into a batch and trim it to its longest
+            sequence. If not, all batches have the length `max_seq_length`.
+    """
+    dataset = tf.data.TFRecordDataset(path).shuffle(count, seed, reshuffle_each_iteration=True)
+    dataset = dataset.repeat()
+    if not trim:
+        return _parse(dataset.batch(batch_size, drop_remainder=True), table, max_seq_length)
+    # Sorting a window of several batches finds enough examples of similar length.
+    windows = dataset.batch(_BATCHES_PER_WINDOW * batch_size, drop_remainder=True)
+    windows = _parse(windows, table, max_seq_length).enumerate()
+    batches = windows.flat_map(lambda number, window: _batch_by_length(window, (seed, number)))
+    return _trim_to_longest(batches, table)
+
+
+def evaluation_batches(
+    path: str, table: features.Table, max_seq_length: int, batch_size: int
+) -> tf.data.Dataset:
+    """Returns each example once, in file order; each batch is trimmed to its longest sequence."""
+    dataset = tf.data.TFRecordDataset(path).batch(batch_size)
+    return _trim_to_longest(_parse(dataset, table, max_seq_length), table)
+
+
+def _parse(dataset: tf.data.Dataset, table: features.Table, max_seq_length: int) -> tf.data.Dataset:
+    return dataset.map(features.parser(table, {"S": max_seq_length})).prefetch(2)
+
+
+def _batch_by_length(window: Mapping[str, Any], seed: tuple[Any, Any]) -> tf.data.Dataset:
+    """Splits a window into batches of similar length, in random order of the lengths."""
+    order = tf.argsort(tf.reduce_sum(window["input_mask"], axis=1), stable=True)
+    rows = tf.reshape(order, [_BATCHES_PER_WINDOW, -1])
+    order = tf.reshape(tf.random.experimental.stateless_shuffle(rows, seed), [-1])
+    batches = {
+        name: tf.reshape(
+            tf.gather(values, order),
+            tf.concat([[_BATCHES_PER_WINDOW, -1], tf.shape(values)[1:]], 0),
+        )
+        for name, values in window.items()
+    }
+    return tf.data.Dataset.from_tensor_slices(batches)
+
+
+def _trim_to_longest(dataset: tf.data.Dataset, table: features.Table) -> tf.data.Dataset:
+    per_token = {feature.name for feature in table if feature.shape[:1] == ("S",)}
+
+    def trim(batch: Mapping[str, Any]) -> dict[str, Any]:
+        longest = tf.reduce_max(tf.reduce_sum(batch["input_mask"], axis=1))
+        return {
+            name: values[:, :longest] if name in per_token else values
+            for name, values in batch.items()
+        }
+
+    return dataset.map(trim).prefetch(2)

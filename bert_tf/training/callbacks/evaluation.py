@@ -1,0 +1,84 @@
+"""Evaluates on held-out data during training, and saves the best weights."""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from bert_tf.training.callbacks.callback import Callback
+from bert_tf.training.callbacks.metric_logging import log
+from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
+from bert_tf.training.lifecycle.failures import FailureMessages
+from bert_tf.training.lifecycle.run_state import RunState
+from bert_tf.training.reporting.summaries import Summaries
+
+Evaluate = Callable[[tf.data.Dataset, str], dict[str, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldOutData:
+    """The data for evaluations during training.
+
+    Attributes:
+        datasets: For each name, a function that makes the batches. The first one selects the best
+            weights.
+        samples: Returns a Markdown text with predictions for a few examples, or None.
+    """
+
+    datasets: Mapping[str, Callable[[], tf.data.Dataset]]
+    samples: Callable[[], str] | None = None
+
+
+class HeldOutEvaluation(Callback):
+    """Evaluates every N steps and at the end of training.
+
+    Args:
+        data: The held-out data.
+        evaluate: Takes batches and a description, and returns metrics.
+        best_by: The metric that selects the best weights; 1 if higher is better, -1 if lower is.
+        summaries: Receives metrics and samples, or None in a process that writes no files.
+        writer: Saves the best weights, or None in a process that writes no files.
+        failures: Explains errors of the input pipeline.
+        every_steps: Steps between evaluations; 0 evaluates at the end only.
+
+    Attributes:
+        results: Metrics of the last evaluation, by the name of the data set.
+    """
+
+    def __init__(
+        self,
+        data: HeldOutData,
+        evaluate: Evaluate,
+        best_by: tuple[str, int],
+        summaries: Summaries | None,
+        writer: CheckpointWriter | None,
+        failures: FailureMessages,
+        every_steps: int,
+    ) -> None:
+        self._data, self._evaluate, self._best_by = data, evaluate, best_by
+        self._summaries, self._writer, self._failures = summaries, writer, failures
+        self.every_steps = every_steps
+        self.results: dict[str, dict[str, float]] = {}
+
+    def act(self, state: RunState) -> None:
+        """Evaluates on all data sets, and saves the weights if they are the best so far."""
+        if not self._data.datasets:
+            return
+        with self._failures.explain(state.step):
+            self._write_samples(state.step)
+            for name, make_dataset in self._data.datasets.items():
+                values = self._evaluate(make_dataset(), f"evaluating {name}")
+                text = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
+                print(f"step {state.step}, {name}: {text}", file=sys.stderr)
+                log(self._summaries, name, state.step, values)
+                self.results[name] = values
+        metric, sign = self._best_by
+        values = self.results[next(iter(self._data.datasets))]
+        if state.best.update(state.step, values[metric], sign) and self._writer is not None:
+            self._writer.save_best(state.step, values)
+
+    def _write_samples(self, step: int) -> None:
+        if self._data.samples is not None and self._summaries is not None:
+            name = next(iter(self._data.datasets))
+            self._summaries.write_text(name, step, "samples", self._data.samples())

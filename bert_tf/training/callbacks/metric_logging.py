@@ -1,0 +1,66 @@
+"""Shows the progress of training and logs its metrics."""
+
+from collections.abc import Mapping
+
+from bert_tf.progress import Progress
+from bert_tf.training.callbacks.callback import Callback
+from bert_tf.training.lifecycle.run_state import RunState
+from bert_tf.training.reporting.metrics import MetricAccumulator
+from bert_tf.training.reporting.summaries import Summaries
+from bert_tf.training.step.step_runner import StepResult
+
+
+class MetricLogging(Callback):
+    """Averages metrics over N steps and logs them.
+
+    Args:
+        metrics: Averages the metrics.
+        summaries: Receives the entries, or None in a process that writes no files.
+        every_steps: Steps between entries.
+        progress: Shows the number of steps and the loss.
+
+    Attributes:
+        summaries: As given.
+    """
+
+    def __init__(
+        self,
+        metrics: MetricAccumulator,
+        summaries: Summaries | None,
+        every_steps: int,
+        progress: Progress,
+    ) -> None:
+        self._metrics, self.summaries = metrics, summaries
+        self.every_steps, self._progress = every_steps, progress
+
+    def __enter__(self) -> None:
+        self._progress.__enter__()
+
+    def after_steps(self, result: StepResult, secs: float) -> None:
+        """Adds the steps to the averages."""
+        self._metrics.add(result, secs)
+        self._progress.update(result.steps, f"loss {self._metrics.values()['loss']:.4f}")
+
+    def act(self, state: RunState) -> None:
+        """Logs the averages since the previous entry."""
+        log(self.summaries, "train", state.step, self._metrics.values())
+        self._metrics.clear()
+
+    def finish(self, state: RunState, interrupted: bool) -> None:
+        """Logs the last steps of a run that stopped early.
+
+        After a stop signal they are not logged, because a resumed run logs the complete interval.
+        """
+        if self._metrics.steps and not interrupted:
+            self.act(state)
+
+    def __exit__(self, *error: object) -> None:
+        """Ends the progress display."""
+        self._progress.__exit__(*error)  # type: ignore[arg-type]
+
+
+def log(summaries: Summaries | None, kind: str, step: int, values: Mapping[str, float]) -> None:
+    """Writes an entry to disk at once, so that a run that fails later does not lose it."""
+    if summaries is not None:
+        summaries.write(kind, step, values)
+        summaries.flush()

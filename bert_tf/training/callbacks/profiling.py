@@ -1,0 +1,41 @@
+"""Profiles some steps for TensorBoard."""
+
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from bert_tf.training.callbacks.callback import Callback
+from bert_tf.training.lifecycle.run_state import RunState
+
+
+class Profiling(Callback):
+    """Profiles the steps from one number to another.
+
+    Args:
+        folder: The folder that TensorBoard reads.
+        steps: First and last step, or None for no profile.
+    """
+
+    def __init__(self, folder: str, steps: tuple[int, int] | None) -> None:
+        self._folder, self._steps, self._running = folder, steps, False
+
+    def boundaries(self, step: int) -> Iterator[int]:
+        """Yields the first and the last step of the profile."""
+        yield from (boundary for boundary in self._steps or () if boundary > step)
+
+    def before_steps(self, state: RunState) -> None:
+        """Starts or ends the profile."""
+        if self._steps and not self._running and self._steps[0] <= state.step < self._steps[1]:
+            tf.profiler.experimental.start(self._folder)
+            self._running = True
+        elif self._steps and state.step >= self._steps[1]:
+            self._stop()
+
+    def __exit__(self, *error: object) -> None:
+        """Ends a running profile."""
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._running:
+            tf.profiler.experimental.stop()
+            self._running = False

@@ -1,0 +1,38 @@
+"""Writes checkpoints during training."""
+
+from typing import Any
+
+from bert_tf.training.callbacks.callback import Callback
+from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
+from bert_tf.training.lifecycle.run_state import RunState
+
+
+class CheckpointSaving(Callback):
+    """Saves a checkpoint every N steps, at the end, and after a stop signal.
+
+    Args:
+        writer: Writes the checkpoints.
+        iterator: The input pipeline, whose position is saved.
+        every_steps: Steps between checkpoints.
+        saved_step: The step of the checkpoint that the run was resumed from, or 0.
+    """
+
+    def __init__(
+        self, writer: CheckpointWriter, iterator: Any, every_steps: int, saved_step: int
+    ) -> None:
+        self._writer, self._iterator = writer, iterator
+        self.every_steps, self._saved_step = every_steps, saved_step
+
+    def before_steps(self, state: RunState) -> None:
+        """Raises the error of a write that failed in the background."""
+        self._writer.check()
+
+    def act(self, state: RunState) -> None:
+        """Saves a checkpoint."""
+        self._writer.save(state, self._iterator)
+        self._saved_step = state.step
+
+    def finish(self, state: RunState, interrupted: bool) -> None:
+        """Saves a checkpoint if the last one is from an earlier step."""
+        if state.step != self._saved_step:
+            self.act(state)

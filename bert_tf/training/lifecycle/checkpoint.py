@@ -1,0 +1,102 @@
+"""Restores a checkpoint of a run: weights, optimizer state, data position and progress."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files, weights
+from bert_tf.errors import InputError
+from bert_tf.training.lifecycle.run_folder import RUNTIME_FILE, STATE_FILE
+from bert_tf.training.lifecycle.run_state import BestEvaluation, RunState
+from bert_tf.training.step.optimizer import Optimizer
+
+OPTIMIZER_FILE, POSITION_FILE = "optimizer.safetensors", "data_position"
+# Settings that may differ after a restart; the result then differs by rounding and dropout masks.
+_LAYOUT = ("replicas", "gradient_accumulation_steps")
+
+
+def restore_or_start(
+    folder: str | None, optimizer: Optimizer, iterator: Any, runtime_settings: Mapping[str, Any]
+) -> RunState:
+    """Restores weights, optimizer state and data position, or starts a new run.
+
+    Prints the step, and a warning if the number of replicas or accumulation steps has changed.
+
+    Args:
+        folder: A valid checkpoint, or None for a new run.
+        optimizer: Receives weights and slots.
+        iterator: Receives the position of the input pipeline.
+        runtime_settings: The settings of the computation now.
+
+    Returns:
+        The progress of the run.
+
+    Raises:
+        InputError: The checkpoint is of another model.
+    """
+    saved = _read_optimizer_state(folder, optimizer.variables) if folder else None
+    optimizer.load_or_start(saved)
+    if folder is None:
+        return RunState()
+    position = tf.train.Checkpoint(iterator=iterator)
+    position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
+    facts = files.read_json(os.path.join(folder, STATE_FILE))
+    state = RunState(facts["step"], facts["bad_steps"], BestEvaluation(**facts["best"]))
+    print(f"Continuing from step {state.step} ({folder}).", file=sys.stderr)
+    before = files.read_json(os.path.join(folder, RUNTIME_FILE))
+    for name in _LAYOUT:
+        if before.get(name) != runtime_settings[name]:
+            print(
+                f"warning: {name} was {before.get(name)} when the checkpoint was written and is "
+                f"{runtime_settings[name]} now. The result is the same except for rounding and "
+                "dropout masks.",
+                file=sys.stderr,
+            )
+    return state
+
+
+def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
+    """Restores weights only.
+
+    Args:
+        folder: A valid checkpoint or a folder of best weights.
+        variables: Keras variables by name.
+
+    Returns:
+        The step that the weights are from.
+
+    Raises:
+        InputError: The folder is of another model.
+    """
+    saved = _read_weights(folder, variables)
+    for name, variable in variables.items():
+        variable.assign(saved.arrays[name])
+    return int(saved.extra["step"])
+
+
+def _read_optimizer_state(
+    folder: str, variables: Mapping[str, Any]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Reads the arrays that `Optimizer.state` returned."""
+    path = os.path.join(folder, OPTIMIZER_FILE)
+    slots = weights.from_safetensors(files.read_bytes(path), path)
+    return _read_weights(folder, variables).arrays, slots
+
+
+def _read_weights(folder: str, variables: Mapping[str, Any]) -> weights.WeightsFolder:
+    """Reads the weights and checks that names and shapes are those of the variables."""
+    saved = weights.read_weights_folder(folder)
+    for name in sorted({*saved.arrays, *variables}):
+        if name not in saved.arrays or name not in variables:
+            place = "the checkpoint" if name in saved.arrays else "this model"
+            raise InputError(f"{folder} is of another model: only {place} has {name}.")
+        if saved.arrays[name].shape != tuple(variables[name].shape):
+            raise InputError(
+                f"{folder} is of another model: {name} has the shape {saved.arrays[name].shape} "
+                f"in the checkpoint and {tuple(variables[name].shape)} in this model."
+            )
+    return saved

@@ -1,0 +1,141 @@
+"""`CheckpointWriter`: writes checkpoints and the best weights while training continues."""
+
+import concurrent.futures
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files, weights
+from bert_tf.training.config import to_json_dict
+from bert_tf.training.lifecycle import checkpoint, run_folder
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_state import RunState
+from bert_tf.training.step.optimizer import Optimizer
+
+
+class CheckpointWriter:
+    """Writes the present weights in a background thread; a context manager that waits at its end.
+
+    Training waits only if the previous write is not finished. The error of a failed write is raised
+    by the next call.
+
+    Args:
+        folder: The folder of the run.
+        optimizer: Provides weights and slots.
+        runtime_settings: The settings of the computation, saved in each checkpoint.
+        keep_checkpoints: The number of newest checkpoints to keep.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        optimizer: Optimizer,
+        runtime_settings: Mapping[str, Any],
+        keep_checkpoints: int,
+    ) -> None:
+        self._folder, self._optimizer = folder, optimizer
+        self._configs = {
+            run_folder.TRAINING_FILE: folder.training_settings,
+            run_folder.RUNTIME_FILE: dict(runtime_settings),
+        }
+        self._keep = keep_checkpoints
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoint_writer")
+        self._pending: concurrent.futures.Future[None] | None = None
+
+    def save(self, state: RunState, iterator: Any) -> None:
+        """Writes the checkpoint of `state.step` and removes the oldest ones.
+
+        Args:
+            state: The progress of the run.
+            iterator: The input pipeline, whose position is saved.
+
+        Raises:
+            InputError: This write or the previous one failed.
+        """
+        self.wait()
+        arrays, slots = self._optimizer.state()
+        facts, step = to_json_dict(state), state.step
+        with contextlib.ExitStack() as stack:
+            folder = self._folder.checkpoint(step)
+            place = stack.enter_context(files.atomic_folder(folder, run_folder.STATE_FILE))
+            # Written before training continues, because the next step moves the iterator.
+            position = os.path.join(place, checkpoint.POSITION_FILE)
+            tf.train.Checkpoint(iterator=iterator).write(position)
+            unfinished = stack.pop_all()
+
+        def write() -> None:
+            with unfinished:
+                self._write_weights(place, arrays, {"step": step})
+                path = os.path.join(place, checkpoint.OPTIMIZER_FILE)
+                files.write_bytes(path, weights.to_safetensors(slots))
+                for name, config in self._configs.items():
+                    files.write_json(os.path.join(place, name), config)
+                facts["files"] = run_folder.checksums(place)
+                files.write_json(os.path.join(place, run_folder.STATE_FILE), facts)
+            self._remove_old_checkpoints(step)
+
+        self._pending = self._thread.submit(write)
+
+    def save_best(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes the weights of the best evaluation; replaces earlier ones.
+
+        Args:
+            step: The number of steps done.
+            values: The evaluation, saved with the weights.
+
+        Raises:
+            InputError: This write or the previous one failed.
+        """
+        self.wait()
+        arrays, _ = self._optimizer.state()
+        facts = {"step": step, "eval": dict(values)}
+
+        def write() -> None:
+            with files.atomic_folder(self._folder.best, weights.FACTS_FILE) as place:
+                self._write_weights(place, arrays, facts)
+
+        self._pending = self._thread.submit(write)
+
+    def check(self) -> None:
+        """Raises the error of a finished write, if it failed."""
+        if self._pending is not None and self._pending.done():
+            self.wait()
+
+    def wait(self) -> None:
+        """Waits until the pending write is finished.
+
+        Raises:
+            InputError: The write failed.
+        """
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def _remove_old_checkpoints(self, step: int) -> None:
+        folders = self._folder.checkpoints()
+        # A run resumes from its newest valid checkpoint, so checkpoints of later steps are damaged.
+        valid = [each for each in folders if run_folder.step_of_checkpoint(each) <= step]
+        for folder in folders:
+            if folder not in valid[-self._keep :]:
+                tf.io.gfile.rmtree(folder)
+
+    def _write_weights(
+        self, place: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+    ) -> None:
+        metadata = self._folder.metadata
+        weights.write_into(
+            place, arrays, metadata.config, metadata.vocabulary, metadata.do_lower_case,
+            {**metadata.extra, **facts},
+        )  # fmt: skip
+
+    def __enter__(self) -> "CheckpointWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._thread.shutdown()
+        if kind is None:
+            self.wait()

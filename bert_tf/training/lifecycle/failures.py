@@ -1,0 +1,106 @@
+"""Error messages of a run that name the record and the newest checkpoint."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.errors import InputError, plain_message
+from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
+
+# TensorFlow's message may contain bytes of a record that are not valid UTF-8; converting it to a
+# Python string then raises UnicodeDecodeError.
+READ_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
+_LOST_WORKER_ERRORS = (
+    tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
+)  # fmt: skip
+_MAX_MESSAGE_LENGTH = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordLookup:
+    """Finds the records behind an error or a batch.
+
+    Attributes:
+        explain_error: Takes an exception of the input pipeline and returns a message that names
+            the record, or None if all records can be read.
+        describe: Takes the `ORIGIN` of examples, int64 [B, 2], and returns file and record names.
+    """
+
+    explain_error: Callable[[Exception], str | None] = lambda error: None
+    describe: Callable[[Any], str] = lambda origin: ""
+
+
+NO_LOOKUP = RecordLookup()
+
+
+class FailureMessages:
+    """Turns failures of a run into an `InputError` with step, records and newest checkpoint.
+
+    Args:
+        records: Finds the records.
+        folder: The folder of the run.
+        writer: Writes its checkpoints.
+    """
+
+    def __init__(self, records: RecordLookup, folder: RunFolder, writer: CheckpointWriter) -> None:
+        self._records, self._folder, self._writer = records, folder, writer
+
+    @contextlib.contextmanager
+    def explain(self, step: int) -> Iterator[None]:
+        """Explains errors of the input pipeline and of lost workers.
+
+        Args:
+            step: The number of steps done.
+
+        Raises:
+            InputError: A record cannot be read, or another worker has ended.
+        """
+        try:
+            yield
+        except READ_ERRORS as error:
+            reason = self._records.explain_error(error)
+            if reason is None and not isinstance(error, tf.errors.DataLossError):
+                raise
+            reason = reason or f"A record cannot be read: {plain_message(error)}."
+            raise InputError(f"After step {step}: {reason} {self._newest_checkpoint()}") from error
+        except _LOST_WORKER_ERRORS as error:
+            message = plain_message(error)[:_MAX_MESSAGE_LENGTH]
+            raise InputError(
+                f"After step {step}: another worker has ended ({message}). Start all workers again "
+                f"to resume. {self._newest_checkpoint()}"
+            ) from error
+
+    def check_gradients(self, result: StepResult, step: int) -> None:
+        """Checks that the last steps had finite gradients.
+
+        Args:
+            result: The result of these steps.
+            step: The number of steps done.
+
+        Raises:
+            InputError: `MAX_BAD_STEPS` consecutive steps were bad, or `result` has a cause.
+        """
+        if not result.cause and result.bad_in_a_row < MAX_BAD_STEPS:
+            return
+        origin = self._records.describe(result.bad_origin) if len(result.bad_origin) else ""
+        place = f"step {step} ({origin})" if origin else f"step {step}"
+        if result.cause:
+            raise InputError(
+                f"The gradient of {place} is not finite: {result.cause}. "
+                f"{self._newest_checkpoint()}"
+            )
+        raise InputError(
+            f"The gradients of {MAX_BAD_STEPS} steps in a row are not finite, the last of them "
+            f"{place}. {self._newest_checkpoint()} Try debug_nans=True to find the layer, or a "
+            "lower learning_rate."
+        )
+
+    def _newest_checkpoint(self) -> str:
+        with contextlib.suppress(InputError):
+            self._writer.wait()
+        return f"The newest checkpoint is {self._folder.latest_checkpoint() or 'none'}."

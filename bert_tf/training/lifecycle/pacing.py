@@ -1,0 +1,28 @@
+"""The number of steps in one call of the graph."""
+
+from bert_tf.training.step.step_runner import StepResult
+
+_SECS_PER_CALL = 1.0
+
+
+class Pacing:
+    """Chooses the number of steps so that the loop returns to Python about once a second.
+
+    Args:
+        max_steps: The maximum number of steps in one call.
+    """
+
+    def __init__(self, max_steps: int) -> None:
+        self._max_steps = max_steps
+        self._steps_per_sec: float | None = None
+        self._calls = 0
+
+    @property
+    def steps(self) -> int:
+        """The number of steps for the next call."""
+        return max(1, min(self._max_steps, int((self._steps_per_sec or 0) * _SECS_PER_CALL)))
+
+    def observe(self, result: StepResult, secs: float) -> None:
+        """Measures a call. The first call is ignored, because it includes tracing."""
+        self._steps_per_sec = result.steps / secs if self._calls else None
+        self._calls += 1

@@ -1,0 +1,207 @@
+"""`RunFolder`: the files of a run, and the checks before a run is resumed or its weights are used.
+
+<output_dir>/training_config.json      settings of the run; a resumed run must have the same
+<output_dir>/bert_config.json
+<output_dir>/checkpoints/step-00001000/
+    model.safetensors, bert_config.json, vocab.txt, weights.json     see `bert_tf.weights`
+    optimizer.safetensors              optimizer slots and other optimizer state
+    data_position.*                    position of the input pipeline
+    training_config.json, runtime_config.json
+    state.json                         progress of the run, and the SHA-256 of each file
+<output_dir>/best/                     weights of the best held-out evaluation
+"""
+
+import dataclasses
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf import files, weights
+from bert_tf.errors import InputError
+from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
+
+TRAINING_FILE, RUNTIME_FILE, STATE_FILE = (
+    "training_config.json", "runtime_config.json", "state.json",
+)  # fmt: skip
+# Removed in this order: if the removal is interrupted, the run's config is still there.
+_FILES_OF_A_RUN = (
+    *("eval_results.txt", "test_results.tsv", "metrics.jsonl"),
+    *("train", "eval", "checkpoints", "best", TRAINING_FILE),
+)
+_CHECKPOINT_NAME = re.compile(r"step-(\d{8,})/?$")
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointMetadata:
+    """The facts that are saved with the weights; the training engine does not interpret them.
+
+    Attributes:
+        config: The architecture of the model, as a plain dict.
+        vocabulary: The entries in the order of their ids, or None if the run has no vocabulary.
+        do_lower_case: Whether the tokenizer lower-cases, or None if the run has no tokenizer.
+        extra: Further facts, such as the labels.
+    """
+
+    config: Mapping[str, Any]
+    vocabulary: Sequence[str] | None = None
+    do_lower_case: bool | None = None
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class RunFolder:
+    """The folder of a run.
+
+    Args:
+        path: The folder, local or gs://. Nothing is written before `start_run`.
+        metadata: The model of this run; needed by the methods that check or write.
+        training: The settings of this run; needed to train.
+        overwrite: Whether `start_run` removes an earlier run, which is then not resumed.
+
+    Attributes:
+        path: As given.
+        metadata: As given.
+        training_settings: The settings as JSON represents them.
+        overwrite: As given.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        metadata: CheckpointMetadata | None = None,
+        training: TrainingConfig | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        self.path, self.overwrite = path, overwrite
+        self.metadata = metadata or CheckpointMetadata({})
+        self.training_settings = to_json_dict(training) if training else {}
+
+    @property
+    def best(self) -> str:
+        """The folder for the weights of the best held-out evaluation."""
+        return os.path.join(self.path, "best")
+
+    def checkpoint(self, step: int) -> str:
+        """Returns the folder for the checkpoint of a step."""
+        return os.path.join(self.path, "checkpoints", f"step-{step:08d}")
+
+    def checkpoints(self) -> list[str]:
+        """Returns the checkpoint folders, oldest first; the files in them may be damaged."""
+        parent = os.path.join(self.path, "checkpoints")
+        if not tf.io.gfile.exists(parent):
+            return []
+        names = [name.rstrip("/") for name in tf.io.gfile.listdir(parent)]
+        names = [name for name in names if _CHECKPOINT_NAME.match(name)]
+        return [os.path.join(parent, name) for name in sorted(names, key=step_of_checkpoint)]
+
+    def latest_checkpoint(self) -> str | None:
+        """Returns the newest valid checkpoint, or None; prints a warning for each damaged one."""
+        for folder in reversed(self.checkpoints()):
+            damaged = _find_damaged_file(folder)
+            if damaged is None:
+                return folder
+            print(f"warning: ignoring {folder}: {damaged} is damaged.", file=sys.stderr)
+        return None
+
+    def checkpoint_to_resume(self) -> str | None:
+        """Returns the newest valid checkpoint; None if an earlier run is to be overwritten."""
+        return None if self.overwrite else self.latest_checkpoint()
+
+    def best_or_latest_checkpoint(self) -> str | None:
+        """Returns the folder whose weights are the result of the run, or None.
+
+        This is the folder of the best weights if the run used early stopping, else the newest
+        valid checkpoint.
+        """
+        latest = self.latest_checkpoint()
+        if latest is None:
+            return None
+        runtime = files.read_json(os.path.join(latest, RUNTIME_FILE))
+        use_best = runtime.get("early_stopping_evals") and weights.is_weights_folder(self.best)
+        return self.best if use_best else latest
+
+    def check_same_run(self) -> None:
+        """Checks that the run in the folder has the same model and settings, unless overwritten.
+
+        Raises:
+            InputError: A setting differs; the message names the first one with both values.
+        """
+        path = os.path.join(self.path, TRAINING_FILE)
+        if self.overwrite or not tf.io.gfile.exists(path):
+            return
+        config_path = os.path.join(self.path, weights.CONFIG_FILE)
+        for before, now in (
+            (files.read_json(config_path), dict(self.metadata.config)),
+            (files.read_json(path), self.training_settings),
+        ):
+            difference = first_difference(before, now)
+            if difference:
+                name, old, new = difference
+                raise InputError(
+                    f"{self.path} contains a run with {name}={old!r}, but this run has "
+                    f"{name}={new!r}. Give the same value to resume that run, another output_dir, "
+                    "or overwrite=True to start again."
+                )
+
+    def check_metadata(self, checkpoint: str) -> None:
+        """Checks that a checkpoint has the same model, tokenizer and labels as this run.
+
+        Raises:
+            InputError: A fact differs; the message names it with both values.
+        """
+        facts = files.read_json(os.path.join(checkpoint, weights.FACTS_FILE))
+        config = files.read_json(os.path.join(checkpoint, weights.CONFIG_FILE))
+        wanted = {"do_lower_case": self.metadata.do_lower_case, **self.metadata.extra}
+        if self.metadata.vocabulary is not None:
+            wanted["vocabulary_sha256"] = weights.vocabulary_sha256(self.metadata.vocabulary)
+        wanted = {key: value for key, value in wanted.items() if value is not None}
+        before = {
+            **{key: config.get(key) for key in self.metadata.config},
+            **{key: facts.get(key) for key in wanted},
+        }
+        difference = first_difference(before, {**self.metadata.config, **wanted})
+        if difference:
+            name, old, new = difference
+            raise InputError(
+                f"{checkpoint} was trained with {name}={old!r}, but {name}={new!r} was requested."
+            )
+
+    def start_run(self) -> None:
+        """Writes the settings of this run; with `overwrite`, removes an earlier run first."""
+        if self.overwrite:
+            for name in _FILES_OF_A_RUN:
+                files.remove(os.path.join(self.path, name))
+        for folder in (self.path, os.path.join(self.path, "checkpoints")):
+            # Temporary files of a run that was killed while it saved.
+            for leftover in tf.io.gfile.glob(os.path.join(folder, ".*.????????.tmp*")):
+                files.remove(leftover)
+        config = dict(self.metadata.config)
+        files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
+        files.write_json(os.path.join(self.path, TRAINING_FILE), self.training_settings)
+
+
+def step_of_checkpoint(folder: str) -> int:
+    """Returns the step that a checkpoint folder is named after."""
+    match = _CHECKPOINT_NAME.search(folder)
+    assert match, folder
+    return int(match[1])
+
+
+def checksums(folder: str) -> dict[str, str]:
+    """Returns the SHA-256 of each file in a folder."""
+    names = sorted(tf.io.gfile.listdir(folder))
+    return {name: files.sha256(files.read_bytes(os.path.join(folder, name))) for name in names}
+
+
+def _find_damaged_file(checkpoint: str) -> str | None:
+    try:
+        expected = files.read_json(os.path.join(checkpoint, STATE_FILE))["files"]
+        for name, checksum in expected.items():
+            if files.sha256(files.read_bytes(os.path.join(checkpoint, name))) != checksum:
+                return name
+    except (InputError, KeyError):
+        return STATE_FILE
+    return None

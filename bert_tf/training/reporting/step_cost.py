@@ -1,0 +1,131 @@
+"""The cost of a training step: computed before the first one, printed with advice if it is high."""
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+
+from bert_tf.training.reporting.devices import device_memory, matmul_flops_per_sec
+
+_USABLE_MEMORY = 0.9  # The estimate does not cover everything that TensorFlow allocates.
+
+
+@dataclasses.dataclass(frozen=True)
+class StepCost:
+    """The cost of a training step.
+
+    Attributes:
+        parameters: The number of trainable parameters.
+        tokens: Tokens per step, including padding, over all replicas and accumulation steps.
+        flops: Floating-point operations of the matrix products per step, over all replicas.
+        memory: Estimated bytes on each device, by purpose: weights, moments, gradients, ...
+        precision: Precision of the activations.
+        recompute: Whether activations are recomputed in the backward pass.
+    """
+
+    parameters: int
+    tokens: int
+    flops: int
+    memory: Mapping[str, int]
+    precision: str = "float32"
+    recompute: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Hardware:
+    """The devices of a run.
+
+    Attributes:
+        device: Name of a device.
+        replicas: The number of devices that share a step.
+        available_bytes: Memory that the run can use on each device, or None if unknown.
+        peak_flops_per_sec: Speed of matrix products on one device, or None if not measured.
+    """
+
+    device: str
+    replicas: int = 1
+    available_bytes: int | None = None
+    peak_flops_per_sec: float | None = None
+
+
+def print_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
+    """Prints the cost of a step to stderr, with the measured peak of the device.
+
+    Args:
+        cost: The cost of a step.
+        replicas: The number of devices that share a step.
+
+    Returns:
+        The quantities per step that training reports per second: tokens, and the share of the peak.
+    """
+    peak = matmul_flops_per_sec(cost.precision)
+    device, available_bytes = device_memory()
+    hardware = Hardware(device, replicas, available_bytes, peak)
+    print(describe_step_cost(cost, hardware), file=sys.stderr)
+    return {"tokens_per_sec": cost.tokens, "share_of_peak": cost.flops / (replicas * peak)}
+
+
+def describe_step_cost(cost: StepCost, hardware: Hardware) -> str:
+    """Describes the size of a step, whether it fits into memory, and if not which flags help.
+
+    Args:
+        cost: The cost of a step.
+        hardware: The devices.
+
+    Returns:
+        Three or four lines, without a line end after the last one.
+    """
+    parts = ", ".join(f"{name} {_format_bytes(value)}" for name, value in cost.memory.items())
+    total = sum(cost.memory.values())
+    lines = [
+        f"{cost.parameters:,} parameters; {cost.tokens:,} tokens and {_format_flops(cost.flops)} "
+        "per step",
+        f"estimated memory on each device: {_format_bytes(total)} ({parts})",
+        _describe_hardware(cost, hardware),
+    ]
+    available = hardware.available_bytes
+    if available and total > _USABLE_MEMORY * available:
+        lines.append(_advise_on_memory(cost, available))
+    return "\n".join(lines)
+
+
+def _describe_hardware(cost: StepCost, hardware: Hardware) -> str:
+    facts = []
+    if hardware.available_bytes is not None:
+        facts.append(f"{_format_bytes(hardware.available_bytes)} available")
+    peak, replicas = hardware.peak_flops_per_sec, hardware.replicas
+    if peak:
+        minimum_secs = cost.flops / replicas / peak
+        facts.append(
+            f"{_format_flops(peak)}/s for matrix products in {cost.precision}: at least "
+            f"{_format_secs(minimum_secs)} per step"
+        )
+    devices = f"{replicas} x {hardware.device}" if replicas > 1 else hardware.device
+    return f"{devices}: {'; '.join(facts)}" if facts else devices
+
+
+def _advise_on_memory(cost: StepCost, available_bytes: int) -> str:
+    fixed = sum(cost.memory.get(name, 0) for name in ("weights", "moments", "gradients"))
+    if fixed > _USABLE_MEMORY * available_bytes:
+        return (
+            f"This will probably not fit into memory: weights, moments and gradients alone need "
+            f"{_format_bytes(fixed)}. Use a smaller model or a device with more memory."
+        )
+    flags = ["--gradient_accumulation_steps=2 or more"]
+    flags += [] if cost.recompute else ["--recompute"]
+    flags += ["a smaller --train_batch_size"]
+    flags += ["--precision=bfloat16"] if cost.precision == "float32" else []
+    return f"This will probably not fit into memory. Try {', '.join(flags)}."
+
+
+def _format_bytes(value: float) -> str:
+    return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.0f} MB"
+
+
+def _format_flops(value: float) -> str:
+    units = ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"))
+    size, unit = next((pair for pair in units if value >= pair[0]), units[-1])
+    return f"{value / size:.3g} {unit}"
+
+
+def _format_secs(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1e3:.0f} ms"

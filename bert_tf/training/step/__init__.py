@@ -1,0 +1,7 @@
+"""The mathematics of one training step.
+
+Read in this order: `objective` (the contract for a loss), `losses` (cross entropy), `schedule`
+(learning rates), `update_rules` (how an optimizer changes one weight), `loss_scale` (float16),
+`optimizer` (all weights and their slots), `step_runner` (gradients and updates on any number of
+replicas), `non_finite` (finds the layer that produces NaN). Imports `training.config`.
+"""

@@ -1,0 +1,30 @@
+"""The loss scale of float16 training: large enough that small gradients do not become 0.
+
+It starts high, is halved by each step whose gradient is not finite, and is doubled after 2,000
+finite steps.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+INITIAL, MINIMUM, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
+
+
+def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
+    """Counts the step, and doubles the scale if enough steps were finite.
+
+    Args:
+        scale: float32 scalar variable.
+        steps_at_scale: float32 scalar variable: finite steps since the last change.
+    """
+    steps_at_scale.assign_add(1.0)
+    due = steps_at_scale >= STEPS_TO_DOUBLE
+    scale.assign(tf.where(due, scale * 2.0, scale))
+    steps_at_scale.assign(tf.where(due, 0.0, steps_at_scale))
+
+
+def after_skipped_step(scale: Any, steps_at_scale: Any) -> None:
+    """Halves the scale, but not below `MINIMUM`."""
+    scale.assign(tf.maximum(scale / 2.0, MINIMUM))
+    steps_at_scale.assign(0.0)

@@ -1,0 +1,56 @@
+"""Cross entropy and accuracy over many classes, with few passes over the logits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+def cross_entropy(logits: Any, labels: Any) -> Any:
+    """Returns the negative log likelihood of the labels under the softmax of the logits.
+
+    Equal to `tf.nn.sparse_softmax_cross_entropy_with_logits`. TensorFlow's kernel makes more passes
+    over the logits: with a vocabulary of 8,000 it takes several times as long on a CPU.
+
+    Args:
+        logits: float32 [..., V].
+        labels: int32 [...], in [0, V).
+
+    Returns:
+        float32 [...].
+    """
+    rows = tf.reshape(logits, [-1, logits.shape[-1]])
+    return tf.reshape(_cross_entropy_of_rows(rows, tf.reshape(labels, [-1])), tf.shape(labels))
+
+
+@tf.custom_gradient
+def _cross_entropy_of_rows(
+    logits: Any, labels: Any
+) -> tuple[Any, Callable[[Any], tuple[Any, None]]]:
+    """Computes `cross_entropy` for logits [N, V] and labels [N]."""
+    maxima = tf.reduce_max(logits, axis=-1)
+    powers = tf.exp(logits - maxima[:, None])
+    sums = tf.reduce_sum(powers, axis=-1)
+
+    def gradient(upstream: Any) -> tuple[Any, None]:
+        # The powers are kept, because the exponential is the most expensive pass.
+        softmax = powers * (upstream / sums)[:, None]
+        rows = tf.range(tf.shape(labels)[0])
+        indices = tf.stack([rows, tf.cast(labels, rows.dtype)], axis=1)
+        return tf.tensor_scatter_nd_sub(softmax, indices, upstream), None
+
+    return tf.math.log(sums) + maxima - tf.gather(logits, labels, batch_dims=1), gradient
+
+
+def correct_predictions(logits: Any, labels: Any) -> Any:
+    """Returns 1.0 where no logit is higher than the logit of the label, else 0.0.
+
+    Args:
+        logits: float32 [..., V].
+        labels: int32 [...], in [0, V).
+
+    Returns:
+        float32 [...].
+    """
+    label_logits = tf.gather(logits, labels, batch_dims=labels.shape.rank)
+    return tf.cast(label_logits >= tf.reduce_max(logits, axis=-1), tf.float32)

@@ -1,0 +1,68 @@
+"""Finds the layer in which a value stops being finite."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.training.step.objective import Objective, Tensors
+
+
+def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
+    """Recomputes a batch eagerly and describes the first value that is not finite.
+
+    Args:
+        objective: The objective of the run.
+        batch: The batch whose gradient is not finite.
+        seed: int32 [2], the seed of the step.
+    """
+    with _record_first_non_finite() as layers, tf.GradientTape() as tape:
+        sums = objective.sums(batch, training=True, seed=seed)
+        loss = objective.loss(sums, objective.counts(batch))
+    if layers:
+        return f"the first output that is not finite is the output of the layer {layers[0]}"
+    names = list(objective.variables)
+    gradients = tape.gradient(loss, [objective.variables[name].value for name in names])
+    bad = [
+        name
+        for name, gradient in zip(names, gradients, strict=True)
+        if gradient is not None and not _is_finite(tf.convert_to_tensor(gradient))
+    ]
+    if not bad:
+        return "recomputed eagerly, the batch gives finite values only"
+    return (
+        "all outputs are finite; of the gradients that are not, the gradient of "
+        f"{bad[-1]} is closest to the loss"
+    )
+
+
+@contextlib.contextmanager
+def _record_first_non_finite() -> Iterator[list[str]]:
+    """Yields a list that receives the path of the first layer whose output is not finite."""
+    found: list[str] = []
+    # The layers whose call is running. Keras sets a layer's path only if Keras built the layer.
+    stack: list[str] = []
+    call = keras.layers.Layer.__call__
+
+    def checked_call(layer: Any, *arguments: Any, **options: Any) -> Any:
+        stack.append(layer.name)
+        try:
+            outputs = call(layer, *arguments, **options)
+            if not found and not all(map(_is_finite, tf.nest.flatten(outputs))):
+                found.append("/".join(stack))
+        finally:
+            stack.pop()
+        return outputs
+
+    keras.layers.Layer.__call__ = checked_call
+    try:
+        yield found
+    finally:
+        keras.layers.Layer.__call__ = call
+
+
+def _is_finite(value: Any) -> bool:
+    return bool(np.isfinite(np.asarray(value, np.float32)).all())

@@ -1,0 +1,205 @@
+"""`Optimizer`: everything that a step changes: weights, slots, weight average, loss scale."""
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.training.config import TrainingConfig
+from bert_tf.training.step import loss_scale
+from bert_tf.training.step.update_rules import UPDATE_RULES, UpdateRule
+
+NO_DECAY = ("LayerNorm", "layer_norm", "bias")
+
+
+class Optimizer:
+    """Applies an update rule to all variables and keeps the state for it.
+
+    Built inside the strategy's scope. `apply` and `skip` are called in a cross-replica context,
+    with gradients that are already summed over the replicas.
+
+    Args:
+        variables: Trainable Keras variables by name.
+        rule: The update of one variable.
+        weight_decay_rate: Decoupled weight decay, per unit of learning rate.
+        rate_scales: Factor of the learning rate by variable name; 1 for names that are absent.
+        ema_decay: Decay of the average of the weights over steps; 0 keeps no average.
+        scales_loss: Whether the loss is scaled up so that float16 gradients do not become 0.
+        exclude_from_weight_decay: Regular expressions; a variable does not decay if one of them is
+            found in its name.
+
+    Attributes:
+        slots: State besides the weights, by name: `<variable>/adam_m` and so on.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[str, Any],
+        rule: UpdateRule = UPDATE_RULES["adam_weight_decay"],
+        weight_decay_rate: float = 0.01,
+        rate_scales: Mapping[str, float] | None = None,
+        ema_decay: float = 0.0,
+        scales_loss: bool = False,
+        exclude_from_weight_decay: Sequence[str] = NO_DECAY,
+    ) -> None:
+        self.variables, self._rule, self._ema_decay = dict(variables), rule, ema_decay
+        self._rate_scales = dict(rate_scales or {})
+        self._weight_decay = {
+            name: 0.0
+            if any(re.search(pattern, name) for pattern in exclude_from_weight_decay)
+            else weight_decay_rate
+            for name in self.variables
+        }
+        self.slots: dict[str, tf.Variable] = {"updates": _slot(0.0)} if rule.uses_count else {}
+        for name, variable in self.variables.items():
+            for slot in (*rule.slots, *(("ema",) if ema_decay else ())):
+                self.slots[f"{name}/{slot}"] = _slot(tf.zeros(variable.shape))
+        if scales_loss:
+            self.slots["loss_scale"] = _slot(loss_scale.INITIAL)
+            self.slots["steps_at_loss_scale"] = _slot(0.0)
+
+    def apply(self, gradients: Mapping[str, Any], learning_rate: Any) -> None:
+        """Updates weights, slots and the average in place.
+
+        Args:
+            gradients: By variable name, float32 of the variable's shape. A variable without a
+                gradient (None) keeps its value and slots and does not decay, as in the released
+                code.
+            learning_rate: float32 scalar.
+        """
+        count = self.slots.get("updates")
+        if count is not None:
+            _update(count, lambda updates: updates.assign_add(1.0))
+        for name, gradient in gradients.items():
+            if gradient is None:
+                continue
+            slots = {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots}
+            rate = learning_rate * self._rate_scales.get(name, 1.0)
+            decay = self._weight_decay[name]
+            weight = self.variables[name].value
+            _update(weight, self._rule.update, slots, gradient, rate, decay, count)
+        if self._ema_decay:
+            for name, variable in self.variables.items():
+                _update(self.slots[f"{name}/ema"], self._move_average, variable.value)
+        self._update_loss_scale(loss_scale.after_finite_step)
+
+    def skip(self) -> None:
+        """Leaves out a step whose gradient is not finite; only the loss scale changes."""
+        self._update_loss_scale(loss_scale.after_skipped_step)
+
+    def _update_loss_scale(self, rule: Any) -> None:
+        if "loss_scale" in self.slots:
+            _update(self.slots["loss_scale"], rule, self.slots["steps_at_loss_scale"])
+
+    @property
+    def loss_scale(self) -> Any:
+        """The factor of the loss, a float32 scalar; the gradients are divided by it."""
+        return self.slots["loss_scale"] + 0.0 if "loss_scale" in self.slots else tf.constant(1.0)
+
+    @property
+    def loss_scale_is_minimal(self) -> Any:
+        """Whether the loss scale cannot be reduced further; a scalar bool tensor."""
+        return self.loss_scale <= loss_scale.MINIMUM
+
+    def start_average(self) -> None:
+        """Initializes the average with the present weights."""
+        if self._ema_decay:
+            for name, variable in self.variables.items():
+                self.slots[f"{name}/ema"].assign(variable.value)
+
+    def replace_weights_by_average(self) -> None:
+        """Replaces the weights by their average permanently."""
+        self._assign(self.state()[0] if self._ema_decay else {})
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Replaces the weights by their average within a `with` block."""
+        if not self._ema_decay:
+            yield
+            return
+        trained = {name: _as_array(variable.value) for name, variable in self.variables.items()}
+        self.replace_weights_by_average()
+        try:
+            yield
+        finally:
+            self._assign(trained)
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Returns the arrays to save: the weights for later use, and the state to resume from.
+
+        With an average of the weights, the first dict holds the average and the second one the
+        trained weights as `<variable>/trained`. Later training steps do not change the arrays.
+        """
+        weights = {name: _as_array(variable.value) for name, variable in self.variables.items()}
+        slots = {name: _as_array(slot) for name, slot in self.slots.items()}
+        if not self._ema_decay:
+            return weights, slots
+        averages = {name: slots.pop(f"{name}/ema") for name in weights}
+        return averages, slots | {f"{name}/trained": value for name, value in weights.items()}
+
+    def load_or_start(
+        self, saved: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]] | None
+    ) -> None:
+        """Restores the result of `state`; without it, starts with the present weights."""
+        if saved is None:
+            self.start_average()
+        else:
+            self.load(*saved)
+
+    def load(self, weights: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]) -> None:
+        """Restores the arrays that `state` returned."""
+        if self._ema_decay:
+            slots = {**slots, **{f"{name}/ema": value for name, value in weights.items()}}
+            weights = {name: slots[f"{name}/trained"] for name in weights}
+        self._assign(weights)
+        for name, slot in self.slots.items():
+            slot.assign(np.reshape(slots[name], slot.shape))
+
+    def _assign(self, weights: Mapping[str, np.ndarray]) -> None:
+        for name, value in weights.items():
+            self.variables[name].assign(value)
+
+    def _move_average(self, average: Any, weight: Any) -> None:
+        average.assign_sub((1.0 - self._ema_decay) * (average - weight))
+
+
+def make_optimizer(
+    variables: Mapping[str, Any], config: TrainingConfig, depths: Mapping[str, int]
+) -> Optimizer:
+    """Builds the optimizer that a config describes.
+
+    Args:
+        variables: Trainable Keras variables by name.
+        config: Names the update rule and its settings.
+        depths: The number of layers below each variable; used only with `layer_decay`.
+    """
+    scales = {}
+    if config.layer_decay != 1.0:
+        top = max(depths.values())
+        scales = {name: config.layer_decay ** (top - depths[name]) for name in variables}
+    return Optimizer(
+        variables,
+        UPDATE_RULES[config.optimizer],
+        weight_decay_rate=config.weight_decay_rate,
+        rate_scales=scales,
+        ema_decay=config.ema_decay,
+        scales_loss=config.precision == "float16",
+    )
+
+
+def _slot(value: Any) -> tf.Variable:
+    return tf.Variable(tf.cast(value, tf.float32), trainable=False)
+
+
+def _as_array(variable: Any) -> np.ndarray:
+    """Returns the value without a copy on a CPU: the next update copies the buffer instead."""
+    return np.asarray(tf.convert_to_tensor(variable))
+
+
+def _update(variable: Any, rule: Any, *arguments: Any) -> None:
+    """Calls the rule with each device's copy of the variable and of the arguments."""
+    strategy = tf.distribute.get_strategy()
+    strategy.extended.update(variable, rule, args=arguments, group=False)

@@ -1,0 +1,308 @@
+"""`StepRunner`: training and evaluation steps that are correct on any number of replicas."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import InputError
+from bert_tf.training.config import RuntimeConfig, TrainingConfig
+from bert_tf.training.step import non_finite, schedule, step_scalars
+from bert_tf.training.step.objective import ORIGIN, Objective, Tensors
+from bert_tf.training.step.optimizer import make_optimizer
+from bert_tf.training.strategy import make_strategy
+
+MAX_BAD_STEPS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+    """The result of one or more steps, as totals over all replicas.
+
+    A bad step is a step that was skipped although the loss scale could not be reduced further.
+
+    Attributes:
+        steps: The number of steps, including skipped ones.
+        sums: Numerators of the objective.
+        counts: Denominators of the objective.
+        scalars: Further scalars, combined by `step_scalars.combine`.
+        bad_in_a_row: The number of consecutive bad steps at the end, including steps before these.
+        bad_origin: int64 [B, 2], the `ORIGIN` of the examples in the last bad step; B is 0 if the
+            batches do not have this feature.
+        cause: The place of the first value that is not finite; set by `train_one_checked` only.
+    """
+
+    steps: int
+    sums: dict[str, float]
+    counts: dict[str, float]
+    scalars: dict[str, float]
+    bad_in_a_row: int
+    bad_origin: np.ndarray
+    cause: str = ""
+
+
+class StepRunner:
+    """Runs training and evaluation steps of an objective.
+
+    Args:
+        objective: Built inside the scope of `make_strategy(runtime)`.
+        config: Optimizer, learning rates, gradient clipping and seed.
+        runtime: Strategy, gradient accumulation and compilation.
+
+    Attributes:
+        optimizer: Weights, slots and the average of the weights.
+
+    Raises:
+        InputError: The batch does not divide evenly among replicas and accumulation steps.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        config: TrainingConfig,
+        runtime: RuntimeConfig = RuntimeConfig(),  # noqa: B008 it is immutable
+    ) -> None:
+        self._objective, self._config = objective, config
+        self._strategy = make_strategy(runtime)
+        self._accumulation_steps = runtime.gradient_accumulation_steps
+        self._check_batch_size()
+        with self._strategy.scope():
+            depths = objective.depths if config.layer_decay != 1 else {}
+            self.optimizer = make_optimizer(objective.variables, config, depths)
+        # Only the forward and backward pass are compiled: one XLA program cannot update the
+        # variables of several replicas.
+        self._gradients = tf.function(self._compute_gradients, jit_compile=runtime.jit_compile)
+        self._train_steps = tf.function(self._loop_over_steps)
+        self._train_step = tf.function(self._step)
+        self._evaluate = tf.function(self._evaluate_on_replicas, reduce_retracing=True)
+
+    def _check_batch_size(self) -> None:
+        size, replicas = self._config.global_batch_size, self._strategy.num_replicas_in_sync
+        parts = replicas * self._accumulation_steps
+        if size % parts:
+            steps = self._accumulation_steps
+            each_in = f" in {steps} accumulation steps each" if steps > 1 else ""
+            raise InputError(
+                f"A batch of {size} examples does not divide evenly among {replicas} "
+                f"replicas{each_in}. Give a multiple of {parts}."
+            )
+
+    def train(self, iterator: Any, step: int, steps: int, bad_in_a_row: int = 0) -> StepResult:
+        """Runs steps in the graph until they are done or `MAX_BAD_STEPS` in a row are bad.
+
+        Args:
+            iterator: Yields global batches.
+            step: Index of the first step: the number of steps before it.
+            steps: The number of steps to run.
+            bad_in_a_row: The number of consecutive bad steps just before.
+        """
+        numbers = [tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)]
+        totals, done, bad, origin = self._train_steps(iterator, *numbers)
+        return _to_result(totals, int(done), int(bad), origin.numpy())
+
+    def train_one_checked(
+        self, iterator: Any, step: int, steps: int, bad_in_a_row: int = 0
+    ) -> StepResult:
+        """Runs one step like `train`; after a bad step, finds the layer that caused it."""
+        batch = next(iterator)
+        *totals, is_bad = self._train_step(batch, tf.constant(step, tf.int64))
+        bad, cause = int(is_bad), ""
+        if bad:
+            seed = self._seed(step, 0)
+            cause = non_finite.find_cause(self._objective, _without_origin(batch), seed)
+        return _to_result(totals, 1, bad * (bad_in_a_row + 1), _origin(batch).numpy(), cause)
+
+    def evaluate(self, batch: Tensors) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns sums and counts of one batch, without dropout.
+
+        The batch is split over the replicas if its size is a multiple of their number.
+        """
+        return self._evaluate(_without_origin(batch))
+
+    def _loop_over_steps(self, iterator: Any, step: Any, steps: Any, bad: Any) -> tuple[Any, ...]:
+        batch = next(iterator)
+        *first, is_bad = self._step(batch, step)
+        totals = tuple(first)
+        done = tf.constant(1, tf.int64)
+        bad = (bad + 1) * is_bad
+        origin = _origin(batch)
+        while tf.logical_and(done < steps, bad < MAX_BAD_STEPS):
+            batch = next(iterator)
+            *results, is_bad = self._step(batch, step + done)
+            done += 1
+            bad = (bad + 1) * is_bad
+            origin = tf.where(is_bad > 0, _origin(batch), origin)
+            totals = _combine(totals, results)
+        return totals, done, bad, origin
+
+    def _step(self, batch: Tensors, step: Any) -> tuple[Any, ...]:
+        """Runs one step.
+
+        Returns:
+            Sums, counts and scalars, each a total over the replicas, and int64 1 for a bad step.
+        """
+        results = self._strategy.run(self._replica_step, args=(_without_origin(batch), step))
+        return self._of_first_replica(results)
+
+    def _of_first_replica(self, results: Any) -> Any:
+        """Returns the values of the first replica: they are totals, so all replicas agree."""
+        first = self._strategy.experimental_local_results
+        return tf.nest.map_structure(lambda value: first(value)[0], results)
+
+    def _replica_step(self, batch: Tensors, step: Any) -> tuple[Any, ...]:
+        context = tf.distribute.get_replica_context()
+        replica = context.replica_id_in_sync_group
+        part = _part_of_batch(batch, context.num_replicas_in_sync, replica)
+        counts = _all_reduce(self._objective.counts(part), context)
+        loss_scale = self.optimizer.loss_scale
+        sums, gradients, squares = self._accumulate_gradients(
+            part, counts, self._seed(step, replica), loss_scale
+        )
+        sums = _all_reduce(sums, context)
+        names = list(gradients)
+        summed = context.all_reduce("SUM", [gradients[name] for name in names])
+        gradients = dict(zip(names, summed, strict=True))
+        norm = _global_norm(gradients, _all_reduce(squares, context)) / loss_scale
+        finite = tf.math.is_finite(norm)
+        factor = self._config.clip_norm / (tf.maximum(norm, self._config.clip_norm) * loss_scale)
+        clipped = {name: value * factor for name, value in gradients.items()}
+        rate = schedule.learning_rate(step, self._config)
+        is_bad = tf.logical_and(~finite, self.optimizer.loss_scale_is_minimal)
+        context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
+        # A skipped step does not count in the reported means.
+        sums = {name: tf.where(finite, value, 0.0) for name, value in sums.items()}
+        counts = {name: tf.where(finite, value, 0.0) for name, value in counts.items()}
+        scalars = {
+            "learning_rate": rate,
+            "gradient_norm": tf.where(finite, norm, 0.0),
+            "skipped_steps": tf.cast(~finite, tf.float32),
+        }
+        return sums, counts, scalars, tf.cast(is_bad, tf.int64)
+
+    def _seed(self, step: Any, replica: Any) -> Any:
+        fold_in = tf.random.experimental.stateless_fold_in
+        return fold_in(fold_in((self._config.seed, 0), step), replica)
+
+    def _accumulate_gradients(
+        self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
+    ) -> tuple[dict[str, Any], ...]:
+        """Returns the totals of `_compute_gradients` over the parts of a replica's batch."""
+        if self._accumulation_steps == 1:
+            return self._gradients(batch, counts, seed, loss_scale)
+
+        def of_part(index: Any) -> tuple[dict[str, Any], ...]:
+            part = _part_of_batch(batch, self._accumulation_steps, index)
+            part_seed = tf.random.experimental.stateless_fold_in(seed, index)
+            return self._gradients(part, counts, part_seed, loss_scale)
+
+        totals = of_part(tf.constant(0))
+        for index in tf.range(1, self._accumulation_steps):
+            totals = tf.nest.map_structure(tf.add, totals, of_part(index))
+        return totals
+
+    def _compute_gradients(
+        self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
+    ) -> tuple[dict[str, Any], ...]:
+        """Returns sums, gradients, and the sums of squares of the sparse gradients.
+
+        The gradient of an embedding table is sparse: a row for each lookup. The released code
+        clips by a norm that is computed from these rows before rows of the same word are added.
+        The gradient of a table with a second use, such as the output weights of the masked-LM
+        head, is dense and has no entry in the sums of squares.
+        """
+        variables = self._objective.variables
+        with tf.GradientTape() as tape:
+            sums = self._objective.sums(batch, training=True, seed=seed)
+            loss = self._objective.loss(sums, counts) * loss_scale
+        gradients = tape.gradient(
+            loss, {name: variable.value for name, variable in variables.items()}
+        )
+        gradients = {name: value for name, value in gradients.items() if value is not None}
+        squares = {
+            name: tf.reduce_sum(gradient.values**2)
+            for name, gradient in gradients.items()
+            if isinstance(gradient, tf.IndexedSlices)
+        }
+        dense = {name: tf.convert_to_tensor(gradient) for name, gradient in gradients.items()}
+        return sums, dense, squares
+
+    def _apply_or_skip(
+        self, strategy: tf.distribute.Strategy, gradients: Tensors, rate: Any, finite: Any
+    ) -> None:
+        """Applies the update, or skips the step if a gradient is not finite."""
+        first = strategy.experimental_local_results
+
+        def apply() -> Any:
+            self.optimizer.apply(gradients, first(rate)[0])
+            return tf.constant(True)
+
+        def skip() -> Any:
+            self.optimizer.skip()
+            return tf.constant(False)
+
+        tf.cond(first(finite)[0], apply, skip)
+
+    def _evaluate_on_replicas(self, batch: Tensors) -> tuple[dict[str, Any], ...]:
+        return self._of_first_replica(self._strategy.run(self._replica_evaluate, args=(batch,)))
+
+    def _replica_evaluate(self, batch: Tensors) -> tuple[dict[str, Any], ...]:
+        context = tf.distribute.get_replica_context()
+        replicas, replica = context.num_replicas_in_sync, context.replica_id_in_sync_group
+        size = next(iter(batch.values())).shape[0]
+        # All replicas compute a batch that does not divide evenly; only the first counts it.
+        weight = 1.0
+        if size is not None and size % replicas == 0:
+            batch = _part_of_batch(batch, replicas, replica)
+        elif replicas > 1:
+            weight = tf.cast(tf.equal(replica, 0), tf.float32)
+        return tuple(
+            _all_reduce({name: value * weight for name, value in values.items()}, context)
+            for values in (
+                self._objective.sums(batch, training=False),
+                self._objective.counts(batch),
+            )
+        )
+
+
+def _combine(totals: Any, results: Any) -> tuple[Tensors, ...]:
+    return tuple(map(step_scalars.combine, totals, results))
+
+
+def _to_result(
+    totals: Any, steps: int, bad_in_a_row: int, bad_origin: np.ndarray, cause: str = ""
+) -> StepResult:
+    sums, counts, scalars = (
+        {name: float(value) for name, value in values.items()} for values in totals
+    )
+    return StepResult(steps, sums, counts, scalars, bad_in_a_row, bad_origin, cause)
+
+
+def _without_origin(batch: Tensors) -> dict[str, Any]:
+    return {name: value for name, value in batch.items() if name != ORIGIN}
+
+
+def _origin(batch: Tensors) -> Any:
+    return batch.get(ORIGIN, tf.zeros([0, 2], tf.int64))
+
+
+def _global_norm(gradients: Tensors, squares: Tensors) -> Any:
+    """Returns the norm of all gradients; `squares` replaces the squared norms of its names."""
+    dense = [gradient for name, gradient in gradients.items() if name not in squares]
+    return tf.sqrt(tf.linalg.global_norm(dense) ** 2 + sum(squares.values()))
+
+
+def _all_reduce(values: Tensors, context: Any) -> dict[str, Any]:
+    """Sums scalars over the replicas in one reduction."""
+    if context.num_replicas_in_sync == 1 or not values:
+        return dict(values)
+    stacked = context.all_reduce("SUM", tf.stack(list(values.values())))
+    return dict(zip(values, tf.unstack(stacked, num=len(values)), strict=True))
+
+
+def _part_of_batch(batch: Tensors, parts: int, index: Any) -> dict[str, Any]:
+    """Returns one of `parts` equal parts of a batch."""
+    if parts == 1:
+        return dict(batch)
+    split = {name: tf.split(value, parts) for name, value in batch.items()}
+    return {name: tf.stack(pieces)[index] for name, pieces in split.items()}

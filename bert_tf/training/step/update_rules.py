@@ -1,0 +1,139 @@
+"""Update rules: the change of one weight and its slots in one optimizer step.
+
+A rule is a function without state: it assigns to the variables that it is given. The optimizer of
+the training engine calls it for each variable on each device.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateRule:
+    """A rule and the state that it keeps for each weight.
+
+    Attributes:
+        update: Called as `update(weight, slots, gradient, learning_rate, weight_decay, count)`:
+            `weight` is a float32 variable, `slots` maps each slot name to a variable of the same
+            shape, `gradient` is float32 of that shape; `learning_rate` and `count` are float32
+            scalars; `weight_decay` is a number. `count` is the number of updates including this
+            one.
+        slots: Names of the slots, which start at 0.
+        uses_count: Whether the rule reads `count`. If not, it is None.
+    """
+
+    update: Callable[[Any, Mapping[str, Any], Any, Any, float, Any], None]
+    slots: tuple[str, ...] = ("adam_m", "adam_v")
+    uses_count: bool = True
+
+
+def adam_weight_decay(
+    weight: Any,
+    slots: Mapping[str, Any],
+    gradient: Any,
+    learning_rate: Any,
+    weight_decay: float,
+    count: Any = None,
+) -> None:
+    """Applies the released update: Adam without bias correction, with decoupled weight decay.
+
+    `weight -= learning_rate * (m / (sqrt(v) + 1e-6) + weight_decay * weight)`
+
+    Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
+    """
+    # With both powers of beta at 0, TensorFlow's fused Adam kernel has no bias correction: it
+    # computes the released update in one pass over memory.
+    _decay_weight(weight, learning_rate, weight_decay)
+    _apply_fused_adam(weight, slots, gradient, learning_rate, (0.0, 0.0), EPSILON)
+
+
+def adamw(
+    weight: Any,
+    slots: Mapping[str, Any],
+    gradient: Any,
+    learning_rate: Any,
+    weight_decay: float,
+    count: Any,
+) -> None:
+    """Applies Adam with bias correction and decoupled weight decay.
+
+    `weight -= learning_rate * (m' / (sqrt(v') + 1e-6) + weight_decay * weight)`, where m' and v'
+    are the bias-corrected moments.
+
+    Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, algorithm 2.
+    """
+    powers = tf.pow(BETA_1, count), tf.pow(BETA_2, count)
+    _decay_weight(weight, learning_rate, weight_decay)
+    # The kernel adds epsilon before it corrects v; the scaled epsilon has the effect of one that
+    # is added afterwards.
+    epsilon = EPSILON * tf.sqrt(1.0 - powers[1])
+    _apply_fused_adam(weight, slots, gradient, learning_rate, powers, epsilon)
+
+
+def lamb(
+    weight: Any,
+    slots: Mapping[str, Any],
+    gradient: Any,
+    learning_rate: Any,
+    weight_decay: float,
+    count: Any,
+) -> None:
+    """Applies AdamW with the change of the weight scaled to the norm of the weight.
+
+    A weight without decay (LayerNorm, biases) is not scaled, as in the authors' code; a norm of 0
+    scales by 1.
+
+    Source: You et al., Large Batch Optimization for Deep Learning, algorithm 2, with phi the
+        identity.
+    """
+    m, v = slots["adam_m"], slots["adam_v"]
+    m.assign(BETA_1 * m + (1.0 - BETA_1) * gradient)
+    v.assign(BETA_2 * v + (1.0 - BETA_2) * tf.square(gradient))
+    corrected_m = m / (1.0 - tf.pow(BETA_1, count))
+    corrected_v = v / (1.0 - tf.pow(BETA_2, count))
+    change = corrected_m / (tf.sqrt(corrected_v) + EPSILON)
+    if weight_decay:
+        change += weight_decay * weight
+        norm, change_norm = tf.norm(weight), tf.norm(change)
+        both_positive = tf.logical_and(norm > 0, change_norm > 0)
+        change *= tf.where(both_positive, tf.math.divide_no_nan(norm, change_norm), 1.0)
+    weight.assign_sub(learning_rate * change)
+
+
+UPDATE_RULES = {
+    "adam_weight_decay": UpdateRule(adam_weight_decay, uses_count=False),
+    "adamw": UpdateRule(adamw),
+    "lamb": UpdateRule(lamb),
+}
+
+
+def _decay_weight(weight: Any, learning_rate: Any, weight_decay: float) -> None:
+    if weight_decay:
+        weight.assign(weight * (1.0 - learning_rate * weight_decay))
+
+
+def _apply_fused_adam(
+    weight: Any,
+    slots: Mapping[str, Any],
+    gradient: Any,
+    learning_rate: Any,
+    beta_powers: tuple[Any, Any],
+    epsilon: Any,
+) -> None:
+    tf.raw_ops.ResourceApplyAdam(
+        var=weight.handle,
+        m=slots["adam_m"].handle,
+        v=slots["adam_v"].handle,
+        beta1_power=beta_powers[0],
+        beta2_power=beta_powers[1],
+        lr=learning_rate,
+        beta1=BETA_1,
+        beta2=BETA_2,
+        epsilon=epsilon,
+        grad=gradient,
+    )

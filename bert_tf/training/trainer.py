@@ -1,0 +1,258 @@
+"""`Trainer`: trains and evaluates an objective in the folder of a run."""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.errors import InputError
+from bert_tf.progress import Progress
+from bert_tf.training.callbacks.callback import Callback
+from bert_tf.training.callbacks.early_stopping import EarlyStopping
+from bert_tf.training.callbacks.evaluation import HeldOutData, HeldOutEvaluation
+from bert_tf.training.callbacks.metric_logging import MetricLogging
+from bert_tf.training.callbacks.profiling import Profiling
+from bert_tf.training.callbacks.saving import CheckpointSaving
+from bert_tf.training.config import RuntimeConfig, TrainingConfig, to_json_dict
+from bert_tf.training.lifecycle import checkpoint
+from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
+from bert_tf.training.lifecycle.failures import (
+    NO_LOOKUP,
+    READ_ERRORS,
+    FailureMessages,
+    RecordLookup,
+)
+from bert_tf.training.lifecycle.pacing import Pacing
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_state import RunState
+from bert_tf.training.lifecycle.stop_signals import exit_after_signal
+from bert_tf.training.loop import run_loop
+from bert_tf.training.reporting.metrics import MetricAccumulator, add_to_totals
+from bert_tf.training.reporting.summaries import Summaries
+from bert_tf.training.step.objective import Objective, loss_and_metrics
+from bert_tf.training.step.step_runner import StepResult, StepRunner
+from bert_tf.training.strategy import WorkerSync, make_strategy
+
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingData:
+    """The input pipeline of training.
+
+    Attributes:
+        batches: Infinite dataset of global batches, in an order that depends on the seed. Each
+            process reads all of each batch.
+        records: Finds the records behind an error or a batch.
+    """
+
+    batches: tf.data.Dataset
+    records: RecordLookup = NO_LOOKUP
+
+
+class Trainer:
+    """Trains and evaluates an objective in the folder of a run.
+
+    Args:
+        make_objective: Builds model and objective. It is called inside the strategy's scope, after
+            the random seed and the precision of `training` are set.
+        folder: The folder of the run. Nothing is written before training begins.
+        training: The settings that define the result.
+        runtime: The settings of the computation.
+        initialize: Assigns initial weights to the objective's variables; called if the folder has
+            no checkpoint to resume. None keeps the random initial weights.
+
+    Attributes:
+        objective: The objective, with the present weights.
+        is_chief: Whether this process is the one that writes files.
+        replicas: The number of devices that share a step.
+        results: Metrics of the last held-out evaluation of the present weights in `train`, by the
+            name of the data set; empty if there was none.
+
+    Raises:
+        InputError: The devices do not exist, or the batch does not divide evenly among them.
+    """
+
+    def __init__(
+        self,
+        make_objective: Callable[[], Objective],
+        folder: RunFolder,
+        training: TrainingConfig,
+        runtime: RuntimeConfig,
+        initialize: Callable[[Objective], None] | None = None,
+    ) -> None:
+        strategy = make_strategy(runtime)
+        self._workers = WorkerSync(strategy)
+        self.is_chief, self.replicas = self._workers.is_chief, strategy.num_replicas_in_sync
+        keras.utils.set_random_seed(training.seed)
+        keras.config.set_dtype_policy(_POLICIES[training.precision])
+        with strategy.scope():
+            self.objective = make_objective()
+        self._folder = folder
+        self._runtime = runtime
+        self._runner = StepRunner(self.objective, training, runtime)
+        self._last_step = min(
+            training.num_train_steps, runtime.stop_at_step or training.num_train_steps
+        )
+        self.results: dict[str, dict[str, float]] = {}
+        self._checkpoint = folder.checkpoint_to_resume()
+        if self._checkpoint is None and initialize is not None:
+            initialize(self.objective)
+
+    def train(
+        self,
+        data: TrainingData,
+        held_out: HeldOutData | None = None,
+        per_step: Mapping[str, float] | None = None,
+    ) -> int:
+        """Trains to `num_train_steps`, from the newest valid checkpoint if there is one.
+
+        The first stop signal (Ctrl-C or SIGTERM) saves a checkpoint and exits the process with the
+        code 128 + the signal's number. At the end the objective has the best weights if
+        `early_stopping_evals` is set, or the average of the weights if `ema_decay` is set.
+
+        Args:
+            data: The training data.
+            held_out: The data for evaluations during training and at its end.
+            per_step: Quantities that each step processes, by the name under which they are logged
+                per second, such as `tokens_per_sec`.
+
+        Returns:
+            The step that the weights at the end are from.
+
+        Raises:
+            InputError: The folder contains a run with other settings, a record cannot be read, or
+                the gradients of several steps in a row are not finite.
+        """
+        self._folder.check_same_run()
+        iterator = iter(data.batches)
+        if self.is_chief:
+            self._folder.start_run()
+        settings = {**to_json_dict(self._runtime), "replicas": self.replicas}
+        optimizer, keep = self._runner.optimizer, self._runtime.keep_checkpoints
+        with CheckpointWriter(self._folder, optimizer, settings, keep) as writer:
+            state = checkpoint.restore_or_start(self._checkpoint, optimizer, iterator, settings)
+            self._workers.check_equal(state.step, self._folder.path)
+            failures = FailureMessages(data.records, self._folder, writer)
+            summaries = self._start_summaries(state.step) if self.is_chief else None
+            evaluation = HeldOutEvaluation(
+                held_out or HeldOutData({}), self._evaluate_average, self.objective.best_by,
+                summaries, writer if self.is_chief else None, failures, self._runtime.eval_steps,
+            )  # fmt: skip
+            progress = Progress("training", self._last_step, "steps", state.step)
+            metrics = MetricAccumulator(self.objective, per_step or {})
+            callbacks: list[Callback] = [
+                MetricLogging(metrics, summaries, self._runtime.log_steps, progress),
+                evaluation,
+                EarlyStopping(self._runtime.early_stopping_evals),
+            ]
+            if self.is_chief:
+                every_steps = self._runtime.save_checkpoints_steps
+                callbacks += [
+                    CheckpointSaving(writer, iterator, every_steps, state.step),
+                    Profiling(self._folder.path, self._runtime.profile_steps),
+                ]
+            run_steps = self._steps_with_messages(iterator, failures)
+            pacing = Pacing(self._runtime.iterations_per_loop)
+            number = run_loop(run_steps, state, self._last_step, callbacks, pacing, self._workers)
+        if number:
+            exit_after_signal(number, state.step, self._folder.overwrite)
+        self.results = evaluation.results
+        return self._select_final_weights(state)
+
+    def load_result(self, required: bool = False) -> int:
+        """Loads the weights that are the result of the run in the folder.
+
+        Args:
+            required: Whether to raise an error if there is no checkpoint.
+
+        Returns:
+            The step that the weights are from; 0 if there is no checkpoint, so that the objective
+            keeps its initial weights.
+
+        Raises:
+            InputError: The checkpoint has another model, tokenizer or set of labels, or a required
+                checkpoint does not exist.
+        """
+        folder = self._folder.best_or_latest_checkpoint()
+        if folder is None and required:
+            raise InputError(
+                f"There are no weights to use: {self._folder.path} has no checkpoint. Train first, "
+                "or give init_checkpoint."
+            )
+        if folder is None:
+            return 0
+        self._folder.check_metadata(folder)
+        return checkpoint.restore_weights(folder, self.objective.variables)
+
+    def evaluate(
+        self,
+        batches: tf.data.Dataset,
+        description: str = "evaluating",
+        records: RecordLookup = NO_LOOKUP,
+    ) -> dict[str, float]:
+        """Returns loss and metrics over all batches.
+
+        Args:
+            batches: The batches.
+            description: Text for the progress display.
+            records: Finds the record behind an error of the input pipeline.
+
+        Raises:
+            InputError: `records` explains an error.
+        """
+        sums: dict[str, float] = {}
+        counts: dict[str, float] = {}
+        try:
+            with Progress(description, None, "batches") as progress:
+                for batch in batches:
+                    batch_sums, batch_counts = self._runner.evaluate(batch)
+                    add_to_totals(sums, batch_sums)
+                    add_to_totals(counts, batch_counts)
+                    progress.update(1)
+        except READ_ERRORS as error:
+            reason = records.explain_error(error)
+            if reason is None:
+                raise
+            raise InputError(reason) from error
+        return loss_and_metrics(self.objective, sums, counts)
+
+    def _evaluate_average(self, batches: tf.data.Dataset, description: str) -> dict[str, float]:
+        """Evaluates the average of the weights if there is one, else the present weights."""
+        with self._runner.optimizer.averaged():
+            return self.evaluate(batches, description)
+
+    def _start_summaries(self, step: int) -> Summaries:
+        summaries = Summaries(self._folder.path, step)
+        model = {"model": dict(self._folder.metadata.config)}
+        summaries.write_hyperparameters({**self._folder.training_settings, **model})
+        return summaries
+
+    def _steps_with_messages(
+        self, iterator: Any, failures: FailureMessages
+    ) -> Callable[[RunState, int], StepResult]:
+        """Returns a function that runs steps, and raises `InputError` if they fail."""
+        debug = self._runtime.debug_nans
+        train = self._runner.train_one_checked if debug else self._runner.train
+
+        def run_steps(state: RunState, steps: int) -> StepResult:
+            with failures.explain(state.step):
+                result = train(iterator, state.step, steps, state.bad_steps)
+            failures.check_gradients(result, state.step + result.steps)
+            return result
+
+        return run_steps
+
+    def _select_final_weights(self, state: RunState) -> int:
+        """Assigns the best or the averaged weights if required; returns their step."""
+        if not self._runtime.early_stopping_evals or state.best.value is None:
+            self._runner.optimizer.replace_weights_by_average()
+            return state.step
+        self._workers.sum([0])  # Wait until the chief has written the best weights.
+        step = checkpoint.restore_weights(self._folder.best, self.objective.variables)
+        self.results = {}  # They belong to the last weights, not to the best ones.
+        print(f"The best weights are those of step {step}.", file=sys.stderr)
+        return step

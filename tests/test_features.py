@@ -1,4 +1,4 @@
-"""Records against TensorFlow's own protobuf classes, the outside oracle for the format."""
+"""Encoding and parsing of records, compared with TensorFlow's protobuf classes."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def columns(count: int) -> dict[str, np.ndarray]:
     }
 
 
-def test_encode_writes_what_protobuf_reads():
+def test_protobuf_reads_encoded_examples():
     data = columns(5)
     for row, record in enumerate(features.encode(data, features.PRETRAINING)):
         example = tf.train.Example.FromString(record).features.feature
@@ -30,7 +30,7 @@ def test_encode_writes_what_protobuf_reads():
             assert values == data[feature.name][row].tolist()
 
 
-def test_parser_reads_what_protobuf_wrote():
+def test_parser_reads_examples_of_protobuf():
     data = columns(4)
     records = []
     for row in range(4):
@@ -46,7 +46,7 @@ def test_parser_reads_what_protobuf_wrote():
         assert parsed[feature.name].dtype == (tf.int32 if feature.dtype == "int64" else tf.float32)
 
 
-def test_scalar_features_keep_no_axis():
+def test_scalar_features_have_rank_1():
     data = {name: np.zeros([2, 8], np.int64) for name in ("input_ids", "input_mask", "segment_ids")}
     data |= {"label_ids": np.array([1, 0]), "is_real_example": np.array([1, 1])}
     records = features.encode(data, features.CLASSIFICATION)
@@ -54,7 +54,7 @@ def test_scalar_features_keep_no_axis():
     assert parsed["label_ids"].shape == [2]
 
 
-def test_model_garden_names_are_found():
+def test_model_garden_feature_names_are_recognized():
     data = columns(1)
     renamed = tuple(
         features.Feature(f.aliases[0] if f.aliases else f.name, f.dtype, f.shape, f.meaning)
@@ -68,20 +68,20 @@ def test_model_garden_names_are_found():
     np.testing.assert_array_equal(parsed["input_ids"], data["input_ids"])
 
 
-def test_other_lengths_are_named():
+def test_a_feature_of_another_length_is_refused():
     record = features.encode(columns(1), features.PRETRAINING)[0]
     with pytest.raises(InputError, match=r"a\.tfrecord .* length 8, but 16"):
         features.names_in(record, features.PRETRAINING, {"S": 16, "P": 3}, "a.tfrecord")
 
 
-def test_missing_feature_is_named():
+def test_a_missing_feature_is_refused():
     data = columns(1)
     record = features.encode(data, features.INPUTS)[0]
     with pytest.raises(InputError, match="no feature masked_lm_positions"):
         features.names_in(record, features.PRETRAINING, SIZES, "a.tfrecord")
 
 
-def test_a_record_that_is_no_example_is_named():
+def test_a_record_that_is_not_an_example_is_refused():
     with pytest.raises(InputError, match=r"a\.tfrecord holds a record that is not"):
         features.names_in(b"\xff\xff\xff", features.PRETRAINING, SIZES, "a.tfrecord")
 
@@ -94,7 +94,7 @@ def test_columns_of_different_lengths_are_refused():
 
 
 @pytest.mark.parametrize("largest", [1, 127, 128, 16383, 16384, 30521, 2**31 - 1, 2**62, -1])
-def test_bytes_are_those_of_tensorflow(largest):
+def test_encoded_bytes_equal_tensorflow(largest):
     rng = np.random.default_rng(0)
     low, high = min(largest, 0), max(largest, 0)
     columns = {

@@ -24,7 +24,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_a_folder_is_replaced_whole(tmp_path):
+def test_a_folder_is_replaced_atomically(tmp_path):
     for names in (["a", "b"], ["c"]):
         with files.atomic_replace(str(tmp_path / "folder")) as temporary:
             os.mkdir(temporary)
@@ -34,13 +34,13 @@ def test_a_folder_is_replaced_whole(tmp_path):
     assert os.listdir(tmp_path) == ["folder"]
 
 
-def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
+def test_a_file_with_the_name_of_a_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be made"):
         files.write_text(str(tmp_path / "file/inside/a.txt"), "x")
 
 
-def test_expand(tmp_path):
+def test_expand_globs(tmp_path):
     for name in ("b.txt", "a.txt", "c[1].txt"):
         (tmp_path / name).write_text("")
     found = files.expand_globs(f"{tmp_path}/b.txt, {tmp_path}/?.txt,{tmp_path}/c[1].txt")
@@ -51,7 +51,7 @@ def test_expand(tmp_path):
         files.expand_globs(" ,")
 
 
-def test_text_that_is_not_utf8_names_byte_and_line(tmp_path):
+def test_invalid_utf8_is_reported_with_byte_and_line(tmp_path):
     (tmp_path / "a").write_bytes(b"one\ntwo\xff\n")
     with pytest.raises(InputError, match="byte 0xff in line 2"):
         files.read_text(str(tmp_path / "a"))

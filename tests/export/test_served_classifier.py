@@ -1,4 +1,4 @@
-"""An exported classifier answers in a process that knows nothing of this project."""
+"""An exported classifier gives the same outputs in a process without bert_tf."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ CONFIG = BertConfig(
     intermediate_size=16, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
 )  # fmt: skip
 
-STRANGER = """
+CLIENT = """
 import json, sys, numpy as np, tensorflow as tf, tensorflow_text
 folder, texts, pair = sys.argv[1], tf.constant(json.loads(sys.argv[2])), sys.argv[3] == "True"
 signatures = tf.saved_model.load(folder).signatures
@@ -46,14 +46,14 @@ def checkpoint(request, tmp_path):
     return folder
 
 
-def test_a_stranger_gets_what_the_live_model_gives(checkpoint, tmp_path):
+def test_a_process_without_bert_tf_gives_the_same_outputs(checkpoint, tmp_path):
     live = saved_model.load_classifier(checkpoint)
     second = TEXTS[::-1] if live.pair else None
     expected = live.classify(TEXTS, second)
     folder = saved_model.export(checkpoint, str(tmp_path / "served"))
     assert folder.endswith("/served/1")
     done = subprocess.run(
-        [sys.executable, "-I", "-c", STRANGER, folder, json.dumps(TEXTS), str(live.pair)],
+        [sys.executable, "-I", "-c", CLIENT, folder, json.dumps(TEXTS), str(live.pair)],
         capture_output=True, text=True, check=True, cwd="/",
     )  # fmt: skip
     probabilities, labels = json.loads(done.stdout)
@@ -65,7 +65,7 @@ def test_a_stranger_gets_what_the_live_model_gives(checkpoint, tmp_path):
     assert saved_model.export(checkpoint, str(tmp_path / "served")).endswith("/served/2")
 
 
-def test_padding_and_batching_do_not_change_an_answer(checkpoint):
+def test_padding_and_batching_do_not_change_the_outputs(checkpoint):
     live = saved_model.load_classifier(checkpoint)
     second = TEXTS[::-1] if live.pair else None
     together = live.classify(TEXTS, second)["probabilities"]
@@ -74,7 +74,7 @@ def test_padding_and_batching_do_not_change_an_answer(checkpoint):
         np.testing.assert_allclose(alone[0], together[index], atol=1e-5)
 
 
-def test_predict_prints_the_same(checkpoint, tmp_path):
+def test_predict_prints_the_outputs_of_the_model(checkpoint, tmp_path):
     live = saved_model.load_classifier(checkpoint)
     folder = saved_model.export(checkpoint, str(tmp_path / "served"))
     line, empty = ("a b ||| c", " ||| ") if live.pair else ("a b", "")
@@ -110,7 +110,7 @@ def test_predict_prints_the_same(checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("checkpoint", [False], indirect=True, ids=["text"])
-def test_predict_names_the_line_of_stdin_that_is_not_utf8(checkpoint, tmp_path):
+def test_predict_reports_the_line_of_stdin_with_invalid_utf8(checkpoint, tmp_path):
     folder = saved_model.export(checkpoint, str(tmp_path / "served"))
     done = subprocess.run(
         [sys.executable, "-m", "run_scripts.predict", f"--model={folder}"],

@@ -1,4 +1,4 @@
-"""Losses of the objectives against a plain transcription, and their way through the mains."""
+"""Losses of the objectives, compared with a NumPy transcription; the objectives in the mains."""
 
 import json
 
@@ -12,6 +12,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.training.step.objective import loss_and_metrics
 
 FIELDS = {
     "vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -34,7 +35,7 @@ def log_probabilities(logits):
 
 
 def predictions(model, where):
-    """Mean loss and accuracy of predicting (row, position, id), by the model's plain logits."""
+    """Returns mean loss and accuracy of predicting (row, position, id), from the logits."""
     inputs = {name: BATCH[name] for name in ("input_ids", "input_mask", "segment_ids")}
     scores = log_probabilities(np.asarray(model(inputs)["masked_lm_logits"]))
     losses = [-scores[row, position, token] for row, position, token in where]
@@ -45,40 +46,37 @@ def predictions(model, where):
 def metrics(objective):
     batch = {name: tf.constant(value) for name, value in BATCH.items()}
     sums, counts = objective.sums(batch, training=False), objective.counts(batch)
-    found = objective.metrics(
-        {name: float(value) for name, value in sums.items()},
-        {name: float(value) for name, value in counts.items()},
-    )
-    np.testing.assert_allclose(float(objective.loss(sums, counts)), found["loss"], rtol=1e-6)
-    return found
+    values = loss_and_metrics(objective, sums, counts)
+    np.testing.assert_allclose(float(objective.loss(sums, counts)), values["loss"], rtol=1e-6)
+    return values
 
 
-def test_without_next_sentence():
+def test_mlm_loss_without_next_sentence():
     model = BertPretrainer(BertConfig(**FIELDS), next_sentence=False, seed=1)
-    found = metrics(PretrainingObjective(model, "mlm"))
+    values = metrics(PretrainingObjective(model, "mlm"))
     loss, accuracy = predictions(model, [(0, 1, 10), (0, 4, 5), (1, 3, 4)])
-    np.testing.assert_allclose(found["masked_lm_loss"], loss, rtol=1e-5)
-    np.testing.assert_allclose(found["loss"], loss, rtol=1e-4)
-    assert found["masked_lm_accuracy"] == accuracy
-    assert set(found) == {"loss", "masked_lm_loss", "masked_lm_accuracy"}
+    np.testing.assert_allclose(values["masked_lm_loss"], loss, rtol=1e-5)
+    np.testing.assert_allclose(values["loss"], loss, rtol=1e-4)
+    assert values["masked_lm_accuracy"] == accuracy
+    assert set(values) == {"loss", "masked_lm_loss", "masked_lm_accuracy"}
 
 
-def test_left_to_right_predicts_every_next_token():
+def test_causal_loss_predicts_every_next_token():
     model = BertPretrainer(BertConfig(**FIELDS, attention="causal"), next_sentence=False, seed=1)
-    found = metrics(PretrainingObjective(model, "causal"))
+    values = metrics(PretrainingObjective(model, "causal"))
     following = [(0, 0, 5), (0, 1, 6), (0, 2, 3), (0, 3, 7), (0, 4, 3)]
     loss, accuracy = predictions(model, [*following, (1, 0, 8), (1, 1, 3), (1, 2, 9)])
-    np.testing.assert_allclose(found["masked_lm_loss"], loss, rtol=1e-5)
-    assert found["masked_lm_accuracy"] == accuracy
+    np.testing.assert_allclose(values["masked_lm_loss"], loss, rtol=1e-5)
+    assert values["masked_lm_accuracy"] == accuracy
 
 
-def test_left_to_right_needs_a_model_that_cannot_see_ahead():
-    with pytest.raises(InputError, match=r'whose attention is "causal"; .* "bidirectional"'):
+def test_causal_objective_refuses_bidirectional_attention():
+    with pytest.raises(InputError, match=r'with attention="causal"\. Received: attention="bidirectional"'):
         PretrainingObjective(BertPretrainer(BertConfig(**FIELDS)), "causal")
 
 
-def test_the_ablations_through_the_mains(tmp_path):
-    """Text -> records -> pretraining -> fine-tuning, without next sentence and left to right."""
+def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
+    """Text to records, pretraining and fine-tuning, without next sentence and left to right."""
     vocab = tiny_corpus.vocabulary_file(tmp_path)
     (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(20)))
     config = {**FIELDS, "vocab_size": len(tiny_corpus.VOCABULARY), "max_position_embeddings": 16}

@@ -1,4 +1,4 @@
-"""What a pretraining run says: before its first step, in metrics.jsonl, in TensorBoard's files."""
+"""The output of a pretraining run: cost of a step, metrics.jsonl, TensorBoard events."""
 
 import json
 
@@ -38,7 +38,7 @@ def run(tmp_path_factory):
     return folder / "run", result.said
 
 
-def test_a_damaged_record_of_an_evaluation_alone_is_named(run):
+def test_evaluation_reports_a_damaged_record(run):
     folder = run[0].parent
     (records,) = folder.glob("**/*.tfrecord")
     damaged = bytearray(records.read_bytes())
@@ -56,14 +56,14 @@ def test_a_damaged_record_of_an_evaluation_alone_is_named(run):
     assert result.said[-1].endswith("or give --skip_bad_records=true.")
 
 
-def test_the_size_of_a_step_is_said_first(run):
+def test_the_cost_of_a_step_is_printed_before_training(run):
     _, said = run
     weights = variables_by_name(BertPretrainer(BertConfig(**FIELDS))).values()
     count = sum(int(np.prod(weight.shape)) for weight in weights)
     at = said.index(next(line for line in said if "parameters" in line))
     assert said[at].startswith(f"{count:,} parameters; 64 tokens and ")
-    assert said[at + 1].startswith("memory on each device, estimated: ")
-    assert "available; matrix products at " in said[at + 2]
+    assert said[at + 1].startswith("estimated memory on each device: ")
+    assert "available; " in said[at + 2] and "/s for matrix products in float32" in said[at + 2]
     assert not any("training:" in line for line in said[:at])
 
 
@@ -77,7 +77,7 @@ def test_speeds_are_logged(run):
         assert 0 < line["share_of_peak"] < 1
 
 
-def test_samples_and_hyperparameters_are_in_the_events(run):
+def test_tensorboard_events_contain_samples_and_hyperparameters(run):
     folder, _ = run
     held_out = EventAccumulator(str(folder / "eval")).Reload()
     texts = held_out.Tensors("samples")

@@ -1,4 +1,4 @@
-"""Masked sentences for a reader: literal examples."""
+"""Predictions for masked sentences as Markdown: literal examples."""
 
 import numpy as np
 
@@ -23,12 +23,12 @@ BATCH = {name: np.array(value) for name, value in BATCH.items()}
 
 
 def logits(**shares):
-    """Logits of one place whose softmax gives these tokens these shares."""
+    """Returns logits whose softmax gives these probabilities."""
     rest = (1 - sum(shares.values())) / (len(VOCABULARY) - len(shares))
     return [np.log(shares.get(token, rest)) for token in VOCABULARY]
 
 
-def test_text_table_and_next_sentence():
+def test_markdown_has_text_table_and_next_sentence():
     masked = [[logits(sat=0.8, on=0.1, mat=0.05), logits(dog=0.5, cat=0.3, the=0.1), logits()]]
     following = [[np.log(0.25), np.log(0.75)]]
     outputs = {"masked_lm_logits": masked, "next_sentence_logits": following}
@@ -44,20 +44,20 @@ The second part is from elsewhere; predicted: **is from elsewhere (0.75)**.
     assert samples.as_markdown(BATCH, outputs, VOCABULARY) == expected
 
 
-def test_a_wrong_next_sentence_is_not_bold():
+def test_a_wrong_next_sentence_prediction_is_not_bold():
     outputs = {"masked_lm_logits": np.zeros((1, 3, 13)), "next_sentence_logits": [[0.0, -20.0]]}
     last = samples.as_markdown(BATCH, outputs, VOCABULARY).splitlines()[-1]
     assert last == "The second part is from elsewhere; predicted: follows (1.00)."
 
 
-def test_a_model_that_always_says_the_same():
+def test_predictions_of_a_model_with_constant_logits():
     config = BertConfig(
         vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=16, type_vocab_size=2,
     )  # fmt: skip
     model = BertPretrainer(config, next_sentence=False)
     weights = variables_by_name(model)
-    # Without what the transform gives, the logits are their bias.
+    # With gamma 0 the output of the transform is 0, so the logits equal their bias.
     weights["cls/predictions/transform/LayerNorm/gamma"].assign(np.zeros(8))
     weights["cls/predictions/output_bias"].assign(logits(sat=0.6, cat=0.2, dog=0.1))
     batch = {name: np.repeat(values, 5, axis=0) for name, values in BATCH.items()}

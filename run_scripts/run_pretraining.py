@@ -134,7 +134,7 @@ def _without_damage(paths: list[str]) -> list[str]:
     salvaged = damage.salvage(paths, os.path.join(FLAGS.output_dir, "salvaged"))
     print(
         f"--skip_bad_records: removed {salvaged.dropped_records} damaged records, and the end of "
-        f"{salvaged.dropped_rests} files.",
+        f"{salvaged.truncated_files} files.",
         file=sys.stderr,
     )
     return salvaged.paths

@@ -1,4 +1,4 @@
-"""Damaged record files: which record is named, and what a copy without it holds."""
+"""Damaged record files: which record is reported, and what the copy without it holds."""
 
 import gzip
 import json
@@ -49,11 +49,11 @@ def cut(path, length):
 
 
 LENGTH, LENGTH_CHECKSUM, DATA = 2, 9, 12 + 20
-CHECKSUM = -2  # from the next record
+CHECKSUM = -2  # counted from the start of the next record
 
 
 @pytest.mark.parametrize(
-    ("flipped", "first", "reason", "kept", "records", "rests"),
+    ("flipped", "first", "reason", "dropped", "damaged_records", "truncated_files"),
     [
         ([(4, DATA)], 4, "data", {4}, 1, 0),
         ([(5, CHECKSUM)], 4, "data", {4}, 1, 0),
@@ -64,56 +64,58 @@ CHECKSUM = -2  # from the next record
         ([(2, DATA), (7, LENGTH)], 2, "data", {2, 7, 8, 9}, 1, 1),
     ],
 )
-def test_flipped_bytes(tmp_path, flipped, first, reason, kept, records, rests):
-    whole, path = write(tmp_path / "whole"), write(tmp_path / "damaged")
+def test_flipped_bytes_are_found_and_their_records_dropped(
+    tmp_path, flipped, first, reason, dropped, damaged_records, truncated_files
+):
+    intact, path = write(tmp_path / "intact"), write(tmp_path / "damaged")
     flip(path, *(STARTS[record] + place for record, place in flipped))
-    found = damage.find_damage([whole, path])
+    found = damage.find_damage([intact, path])
     assert found[:2] == (path, first) and reason in found.reason
-    salvaged = damage.salvage([whole, path], str(tmp_path / "salvaged"))
-    assert salvaged.paths[0] == whole
-    assert salvaged[1:] == (records, rests)
-    assert read(salvaged.paths[1]) == [r for n, r in enumerate(RECORDS) if n not in kept]
+    salvaged = damage.salvage([intact, path], str(tmp_path / "salvaged"))
+    assert salvaged.paths[0] == intact
+    assert salvaged[1:] == (damaged_records, truncated_files)
+    assert read(salvaged.paths[1]) == [r for n, r in enumerate(RECORDS) if n not in dropped]
 
 
 @pytest.mark.parametrize("more", [0, 5, 11, 12, 30, 16 + 53])
-def test_a_file_that_is_cut_off(tmp_path, more):
+def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
     path = write(tmp_path / "damaged")
     cut(path, STARTS[4] + more)
     salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
     assert read(salvaged.paths[0]) == RECORDS[:4]
-    if not more:  # no reader can know; the manifest does
+    if not more:  # a file that ends between two records is valid; only the manifest has its length
         assert salvaged == ([path], 0, 0)
         assert damage.find_damage([path]) is None
     else:
         assert salvaged[1:] == (0, 1)
-        assert damage.find_damage([path]) == (path, 4, "the file is cut off within it")
+        assert damage.find_damage([path]) == (path, 4, "the file is truncated within this record")
 
 
 @pytest.fixture
 def noise():
-    """Records that do not compress, so that a place in the file is a place in the records."""
+    """Incompressible records: offsets in the compressed file are about those in the plain one."""
     return [np.random.default_rng(number).bytes(1000) for number in range(300)]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_compressed_files_keep_what_is_in_front_of_the_damage(tmp_path, noise, share):
+def test_a_compressed_file_keeps_the_records_before_the_damage(tmp_path, noise, share):
     original = compress(write(tmp_path / "a", noise))
     size = pathlib.Path(original).stat().st_size
-    for harm in (flip, cut):
+    for damage_file in (flip, cut):
         path = compress(tmp_path / "a")
-        harm(path, int(size * share))
+        damage_file(path, int(size * share))
         found = damage.find_damage([path])
         salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
         kept = read(salvaged.paths[0])
         assert salvaged.paths[0].endswith(".gz")
-        # A block of 128 KiB may be lost in front of it.
+        # Up to a block of 128 KiB before the damage may be lost.
         assert 300 * share - 140 < found.record <= 300 * share
         assert kept[: found.record] == noise[: found.record]
         assert all(record in noise for record in kept)
-        assert salvaged.dropped_records + salvaged.dropped_rests >= 1
+        assert salvaged.dropped_records + salvaged.truncated_files >= 1
 
 
-def test_a_compressed_file_without_its_end_is_kept_whole(tmp_path):
+def test_a_compressed_file_without_its_trailer_keeps_all_records(tmp_path):
     path = compress(write(tmp_path / "a"))
     cut(path, -8)
     salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
@@ -121,7 +123,7 @@ def test_a_compressed_file_without_its_end_is_kept_whole(tmp_path):
     assert salvaged[1:] == (0, 1)
 
 
-def test_whole_files_are_used_in_place(tmp_path, capsys):
+def test_files_without_damage_are_not_copied(tmp_path, capsys):
     plain = write(tmp_path / "a")
     paths = [plain, compress(plain), write(tmp_path / "b", [b"", b"x", bytes(100000)])]
     assert damage.salvage(paths, str(tmp_path / "salvaged")) == (paths, 0, 0)
@@ -130,7 +132,7 @@ def test_whole_files_are_used_in_place(tmp_path, capsys):
     assert "checking records: 3 of 3 files" in capsys.readouterr().err
 
 
-def test_a_copy_is_used_again_until_the_file_changes(tmp_path):
+def test_a_copy_is_reused_until_the_file_changes(tmp_path):
     path, folder = write(tmp_path / "a"), str(tmp_path / "salvaged")
     flip(path, STARTS[4] + DATA)
     (first,) = damage.salvage([path], folder).paths
@@ -142,13 +144,13 @@ def test_a_copy_is_used_again_until_the_file_changes(tmp_path):
     assert damage.salvage([path], folder).paths != [first]
 
 
-def test_a_file_of_which_nothing_can_be_read_is_refused(tmp_path):
+def test_a_file_without_readable_records_is_refused(tmp_path):
     (tmp_path / "text").write_text("This is a text and not a file of records.")
-    with pytest.raises(InputError, match="text: no record of it can be read"):
+    with pytest.raises(InputError, match="text holds no record that can be read"):
         damage.salvage([str(tmp_path / "text")], str(tmp_path / "salvaged"))
 
 
-def test_object_stores(tmp_path):
+def test_files_in_object_stores_are_salvaged(tmp_path):
     path = f"ram://{tmp_path}/a"
     local = write(tmp_path / "a")
     flip(local, STARTS[4] + DATA)
@@ -158,14 +160,12 @@ def test_object_stores(tmp_path):
 
 
 @pytest.mark.parametrize("record", [b"", b"a", b"123456789", bytes(32), bytes(range(70))])
-def test_checksums_are_those_of_tensorflow(tmp_path, record):
+def test_checksums_equal_those_that_tensorflow_writes(tmp_path, record):
     content = pathlib.Path(write(tmp_path / "a", [record])).read_bytes()
     length, length_checksum = struct.unpack("<QI", content[:12])
     assert (length, content[12:-4]) == (len(record), record)
-    assert damage._checksum(content[:8]) == length_checksum
-    assert damage._checksums([b"xyz", record]).tolist()[1:] == list(
-        struct.unpack("<I", content[-4:])
-    )
+    assert damage._masked_crc32c(content[:8]) == length_checksum
+    assert (damage._masked_crc32c(record),) == struct.unpack("<I", content[-4:])
 
 
 def examples(count, **changes):
@@ -177,7 +177,7 @@ def examples(count, **changes):
 
 
 def explain(paths, error=tf.errors.InvalidArgumentError):
-    return data.explain_read_error(paths, SIZES, error(None, None, "said by TensorFlow"))
+    return data.explain_read_error(paths, SIZES, error(None, None, "the message of TensorFlow"))
 
 
 def read_all(paths):
@@ -194,17 +194,17 @@ def read_all(paths):
         ("masked_lm_positions", 4, "holds 4 in masked_lm_positions, but max_seq_length is 4"),
     ],
 )
-def test_ids_out_of_bounds_stop_and_are_named(tmp_path, name, value, words):
+def test_ids_out_of_bounds_raise_and_their_record_is_reported(tmp_path, name, value, words):
     good = write(tmp_path / "good", examples(20))
     bad = write(tmp_path / "bad", examples(2000, **{name: (1500, value)}))
     with pytest.raises(tf.errors.InvalidArgumentError, match="out of bounds"):
         for _ in data.evaluation_batches([good, bad], SIZES, 8):
             pass
-    said = explain([good, bad])
-    assert said.startswith(f"Record 1500 of {bad} ") and words in said
+    message = explain([good, bad])
+    assert message.startswith(f"Record 1500 of {bad} ") and words in message
 
 
-def test_records_that_are_no_examples_or_lack_features_are_named(tmp_path):
+def test_records_that_are_not_examples_or_lack_features_are_reported(tmp_path):
     wrong = {
         "a record that is not a tf.train.Example": b"\xff\xff",
         "has no feature segment_ids": features.encode(
@@ -222,12 +222,12 @@ def test_records_that_are_no_examples_or_lack_features_are_named(tmp_path):
         path = write(tmp_path / "a", [*examples(5), record, *examples(5)])
         with pytest.raises((tf.errors.InvalidArgumentError, UnicodeDecodeError)) as raised:
             read_all([path])
-        said = data.explain_read_error([path], SIZES, raised.value)
-        assert said.startswith(f"Record 5 of {path} ")
-        assert words in said
+        message = data.explain_read_error([path], SIZES, raised.value)
+        assert message.startswith(f"Record 5 of {path} ")
+        assert words in message
 
 
-def test_an_error_that_is_not_of_the_records_is_not_explained(tmp_path):
+def test_an_error_unrelated_to_the_records_is_not_explained(tmp_path):
     path = write(tmp_path / "a", examples(5))
     assert explain([path]) is None
     assert explain([path], tf.errors.DataLossError) is None
@@ -235,7 +235,7 @@ def test_an_error_that_is_not_of_the_records_is_not_explained(tmp_path):
 
 
 @pytest.mark.parametrize("when", ["before", "after", "unknown"])
-def test_a_damaged_record_is_named_and_compared_with_the_manifest(tmp_path, when):
+def test_a_damaged_record_is_reported_and_its_file_compared_with_the_manifest(tmp_path, when):
     path = write(tmp_path / "a.tfrecord", examples(20))
     size = len(examples(1)[0]) + 16
     if when == "before":
@@ -248,18 +248,18 @@ def test_a_damaged_record_is_named_and_compared_with_the_manifest(tmp_path, when
         flip(path, 7 * size + DATA)
     with pytest.raises(tf.errors.DataLossError) as raised:
         read_all([path])
-    said = data.explain_read_error([path], SIZES, raised.value)
-    assert said.startswith(f"Record 7 of {path} cannot be read: its data are damaged. ")
+    message = data.explain_read_error([path], SIZES, raised.value)
+    assert message.startswith(f"Record 7 of {path} cannot be read: its data are damaged. ")
     words = {"before": "was written like that", "after": "copy it again", "unknown": "anew"}
-    assert words[when] in said and said.endswith("or give --skip_bad_records=true.")
+    assert words[when] in message and message.endswith("or give --skip_bad_records=true.")
 
 
-def test_a_file_shorter_than_its_manifest_says_is_refused(tmp_path):
+def test_a_file_shorter_than_in_its_manifest_is_refused(tmp_path):
     path = write(tmp_path / "a.tfrecord", examples(20))
     length = pathlib.Path(path).stat().st_size
     shard = {"name": "a.tfrecord", "bytes": length, "sha256": ""}
     (tmp_path / "a.manifest.json").write_text(json.dumps({"shards": [shard]}))
     read_all([path])
-    cut(path, length // 2)  # between two records, where TensorFlow's reader says nothing
+    cut(path, length // 2)  # between two records, where TensorFlow's reader raises no error
     with pytest.raises(InputError, match=rf"{length // 2:,} bytes, but {length:,} by .*a.manifest"):
         read_all([path])

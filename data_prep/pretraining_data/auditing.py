@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from data_prep.pretraining_data.masking import Vocabulary
+from data_prep.pretraining_data.pairing import Vocabulary
 from data_prep.pretraining_data.stats import unmasked
 
 _PLACES = 5

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from data_prep.pretraining_data import masking, stats
-from data_prep.pretraining_data.masking import Vocabulary
+from data_prep.pretraining_data.pairing import Vocabulary
 from data_prep.pretraining_data.settings import RecordsConfig
 
 _LOG_ODDS = math.log(2e6)
@@ -83,7 +83,7 @@ class Tally:
         lengths, found = columns["input_mask"].sum(axis=1), real.sum(axis=1)
         for name, half_up in zip(self.misfits, (False, True), strict=True):
             rule = dataclasses.replace(self.config, round_half_up=half_up)
-            wanted = masking.predictions(rule, lengths)
+            wanted = masking.prediction_counts(rule, lengths)
             misfit = found != wanted if self.exact else found > wanted
             self.misfits[name] += int(misfit.sum())
         now = np.take_along_axis(columns["input_ids"], at, 1)

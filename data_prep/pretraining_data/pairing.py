@@ -1,9 +1,9 @@
-"""From documents to rows: unmasked sequences, paired as released.
+"""Cuts documents into sequences and pairs them for next-sentence prediction.
 
-Every sentence could be the start of a chunk. What a chunk that starts there would be (its end,
-where A ends, whether B is random, where the next chunk starts) depends on that sentence alone, so
-all of it is computed for all sentences at once; the chunks that really occur are those on the way
-from the first sentence to the last.
+Any sentence could be the first sentence of a chunk. The chunk that starts at a sentence (its end,
+the end of A, whether B is random, the start of the next chunk) depends on that sentence alone, so
+all of these are computed for all sentences at once. The chunks in use are then found by following
+the starts of the next chunks from the first sentence to the last.
 
 Imports numpy only. Source: google-research/bert `create_instances_from_document`,
 `truncate_seq_pair`.
@@ -14,51 +14,50 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from data_prep.pretraining_data import randomness
+from data_prep.pretraining_data import counter_based_random as random
 from data_prep.pretraining_data.corpus import Documents
-from data_prep.pretraining_data.randomness import Draw
+from data_prep.pretraining_data.counter_based_random import Purpose
 from data_prep.pretraining_data.settings import RecordsConfig
 
 _OTHER_DOCUMENT_TRIES = 10
 _BATCH_ROWS = 8192
+# A truncated sequence as two ranges of a flat array of tokens.
+SPAN_DTYPE = np.dtype(
+    [
+        ("key", np.uint64),  # decides the random draws, and the place in the shuffled order
+        ("start_a", np.int64),  # first token of A
+        ("length_a", np.int64),  # tokens in A
+        ("start_b", np.int64),  # first token of B; 0 without B
+        ("length_b", np.int64),  # tokens in B; 0 without B
+        ("random_next", np.bool_),  # next-sentence label: True if B does not follow A
+        ("trimmed", np.int64),  # tokens that truncation removed
+    ]
+)
 
 
 @dataclasses.dataclass(frozen=True)
-class Spans:
-    """E sequences as places in a flat array of tokens, after truncation.
+class Vocabulary:
+    """The facts about a vocabulary that pairing and masking need.
 
     Attributes:
-        keys: uint64 [E], the name of the sequence in the random streams, and its place in the
-            shuffled order.
-        start_a: int64 [E], first token of A.
-        length_a: int64 [E].
-        start_b: int64 [E], first token of B; 0 where there is no B.
-        length_b: int64 [E].
-        random_next: bool [E], the label: B does not follow A.
-        trimmed: int64 [E], tokens that truncation took away.
+        size: Number of entries, V.
+        cls_id: Id of [CLS].
+        sep_id: Id of [SEP].
+        mask_id: Id of [MASK].
+        continues: bool [V], True for entries that start with "##".
+        sha256: Hexadecimal hash of the vocabulary, as the tokenizer computes it.
     """
 
-    keys: np.ndarray
-    start_a: np.ndarray
-    length_a: np.ndarray
-    start_b: np.ndarray
-    length_b: np.ndarray
-    random_next: np.ndarray
-    trimmed: np.ndarray
-
-    def take(self, index: np.ndarray) -> "Spans":
-        """The sequences at these indices."""
-        return Spans(*(getattr(self, f.name)[index] for f in dataclasses.fields(self)))
-
-    @staticmethod
-    def joined(parts: list["Spans"]) -> "Spans":
-        """All sequences of the parts."""
-        names = [field.name for field in dataclasses.fields(Spans)]
-        return Spans(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+    size: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    continues: np.ndarray
+    sha256: str
 
 
 def row_dtype(config: RecordsConfig, vocab_size: int) -> np.dtype:
-    """One unmasked sequence: key, lengths, label, and `ids` [S], padded with 0."""
+    """Returns the dtype of an unmasked sequence; `ids` has shape [S] and is padded with 0."""
     token = np.uint16 if vocab_size <= 1 << 16 else np.int32
     return np.dtype(
         [
@@ -73,131 +72,140 @@ def row_dtype(config: RecordsConfig, vocab_size: int) -> np.dtype:
 
 
 def held_out(config: RecordsConfig, ids: np.ndarray) -> np.ndarray:
-    """Which documents are held out, bool [D]; a draw of its own for each."""
-    keys = randomness.derive(randomness.seed_key(config.random_seed), Draw.DOCUMENT, ids)
-    return randomness.uniform(keys, Draw.HELD_OUT) < config.eval_fraction
+    """Draws for each document whether it is held out for evaluation: bool [D]."""
+    keys = random.derive_keys(random.seed_key(config.random_seed), Purpose.DOCUMENT, ids)
+    return random.uniform(keys, Purpose.HELD_OUT) < config.eval_fraction
 
 
-def pool_of(config: RecordsConfig, segment: int, sizes: Sequence[int]) -> list[int]:
-    """The segments that random next sentences of a segment come from, ascending.
+def pool_segments(config: RecordsConfig, segment: int, sizes: Sequence[int]) -> list[int]:
+    """Draws the segments from which the random next sentences of a segment are taken.
 
-    Segments are drawn, anew for each segment, until they hold `pool_bytes` or all are drawn: up to
-    that size the pool is the whole corpus, as released. Two are drawn at least.
+    Segments are drawn until they hold `pool_bytes` or all are drawn, but at least two. So the pool
+    of a corpus up to that size is the whole corpus, as in google-research/bert.
 
     Args:
         config: Seed and size of the pool.
-        segment: Which one they are drawn for, from 0.
+        segment: Index of the segment that needs the pool, from 0.
         sizes: Bytes of text in each segment.
+
+    Returns:
+        Indices of segments, ascending.
     """
-    key = randomness.derive(randomness.seed_key(config.random_seed), Draw.SEGMENT, segment)
-    order = np.argsort(randomness.derive(key, Draw.SEGMENT, np.arange(len(sizes))))
+    key = random.derive_keys(random.seed_key(config.random_seed), Purpose.SEGMENT, segment)
+    order = np.argsort(random.derive_keys(key, Purpose.SEGMENT, np.arange(len(sizes))))
     enough = np.searchsorted(np.cumsum(np.asarray(sizes)[order]), config.pool_bytes) + 1
     return sorted(order[: max(int(enough), 2)].tolist())
 
 
-def rows(
-    config: RecordsConfig,
-    documents: Documents,
-    own: int,
-    cls_id: int,
-    sep_id: int,
-    vocab_size: int,
+def paired_rows(
+    config: RecordsConfig, documents: Documents, pool_start: int, vocabulary: Vocabulary
 ) -> Iterator[np.ndarray]:
-    """All sequences of a segment in all passes, in batches, in ascending order of their keys.
+    """Cuts and pairs the documents of a segment in all passes.
 
     Args:
-        config: The procedure.
-        documents: First the documents to cut, then those that random next sentences come from.
-        own: How many of them are to be cut.
-        cls_id: Id of [CLS].
-        sep_id: Id of [SEP].
-        vocab_size: Size of the vocabulary, V.
+        config: Defines the procedure.
+        documents: The documents of the segment, then the documents of its pool.
+        pool_start: Index of the first document of the pool.
+        vocabulary: Size and special ids.
 
     Yields:
-        Arrays of `row_dtype`.
+        Batches of rows of `row_dtype`, in ascending order of their keys.
     """
-    if not own:
+    if not pool_start:
         return
-    spans = Spans.joined(
-        [pair(config, documents, own, number) for number in range(config.dupe_factor)]
-    )
-    spans = spans.take(np.argsort(spans.keys, kind="stable"))
-    dtype = row_dtype(config, vocab_size)
-    for start in range(0, len(spans.keys), _BATCH_ROWS):
-        batch = spans.take(np.arange(start, min(start + _BATCH_ROWS, len(spans.keys))))
-        yield _gather(config, batch, documents.tokens, dtype, cls_id, sep_id)
+    passes = range(config.dupe_factor)
+    spans = np.concatenate([pair_documents(config, documents, pool_start, n) for n in passes])
+    spans = spans[np.argsort(spans["key"], kind="stable")]
+    for start in range(0, len(spans), _BATCH_ROWS):
+        batch = spans[start : start + _BATCH_ROWS]
+        yield _copy_tokens(config, batch, documents.tokens, vocabulary)
 
 
-def pair(config: RecordsConfig, documents: Documents, own: int, number: int) -> Spans:
-    """One pass over a segment.
+def pair_documents(
+    config: RecordsConfig, documents: Documents, pool_start: int, number: int
+) -> np.ndarray:
+    """Cuts and pairs the documents of a segment in one pass.
 
     Args:
-        config: The procedure.
-        documents: First the `own` documents to cut, then the pool.
-        own: How many of them are to be cut.
-        number: Which pass it is, from 0.
+        config: Defines the procedure.
+        documents: As in `paired_rows`.
+        pool_start: As in `paired_rows`.
+        number: Index of the pass, from 0.
+
+    Returns:
+        Sequences of `SPAN_DTYPE`, in the order of the text.
     """
-    pass_key = randomness.derive(randomness.seed_key(config.random_seed), Draw.PASS, number)
-    document_keys = randomness.derive(pass_key, Draw.DOCUMENT, documents.ids[:own])
-    first, last = documents.documents[:own], documents.documents[1 : own + 1]
+    pass_key = random.derive_keys(random.seed_key(config.random_seed), Purpose.PASS, number)
+    document_keys = random.derive_keys(pass_key, Purpose.DOCUMENT, documents.ids[:pool_start])
+    first, last = documents.documents[:pool_start], documents.documents[1 : pool_start + 1]
     sentence = np.arange(last[-1])
-    document: np.ndarray = np.repeat(np.arange(own), last - first)
-    keys = randomness.derive(document_keys[document], Draw.SENTENCE, sentence - first[document])
-    target = _targets(config, document_keys)[document]
+    document: np.ndarray = np.repeat(np.arange(pool_start), last - first)
+    index_in_document = sentence - first[document]
+    keys = random.derive_keys(document_keys[document], Purpose.SENTENCE, index_in_document)
+    target = _target_lengths(config, document_keys)[document]
     if not config.paired:
-        return _single(config, documents, keys, sentence, target, last[document])
+        return _unpaired(config, documents, keys, target, last[document])
     end = np.searchsorted(documents.sentences, documents.sentences[sentence] + target)
     end = np.minimum(end, last[document])
-    several = end - sentence > 1
-    end_a = sentence + 1 + randomness.integers(keys, Draw.SPLIT, np.maximum(end - sentence - 1, 1))
-    is_random = ~several | (randomness.uniform(keys, Draw.NEXT) < 0.5)
-    chunk = _walk(np.where(is_random, end_a, end))
-    return _with_next(
-        config,
-        documents,
-        own,
-        keys[chunk],
-        document[chunk],
-        target[chunk],
-        np.stack([chunk, end_a[chunk], end[chunk]]),
-        is_random[chunk],
-    )
+    splits: np.ndarray = end - sentence - 1  # sentences after which A can end
+    end_a = sentence + 1 + random.integers(keys, Purpose.SPLIT, np.maximum(splits, 1))
+    is_random = (splits < 1) | (random.uniform(keys, Purpose.NEXT) < 0.5)
+    chunk = _chunk_starts(np.where(is_random, end_a, end))
+    bounds = np.stack([chunk, end_a[chunk], end[chunk]])
+    facts = (array[chunk] for array in (keys, document, target, is_random))
+    return _add_next(config, documents, pool_start, bounds, *facts)
 
 
-def _targets(config: RecordsConfig, document_keys: np.ndarray) -> np.ndarray:
-    """int64 [D]: the length each document is cut to in this pass, drawn once a document."""
+def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndarray:
+    """Draws the target length of the sequences of each document in this pass: int64 [D]."""
     longest = config.max_num_tokens
-    short = randomness.uniform(document_keys, Draw.IS_SHORT) < config.short_seq_prob
-    drawn: np.ndarray = 2 + randomness.integers(document_keys, Draw.SHORT_LENGTH, longest - 1)
-    return np.where(short, drawn, longest)
+    is_short = random.uniform(document_keys, Purpose.IS_SHORT) < config.short_seq_prob
+    short: np.ndarray = 2 + random.integers(document_keys, Purpose.SHORT_LENGTH, longest - 1)
+    return np.where(is_short, short, longest)
 
 
-def _walk(following: np.ndarray) -> np.ndarray:
-    """The sentences that start a chunk: 0, following[0], ... up to the end."""
-    steps, visited, at = following.tolist(), [], 0
-    while at < len(steps):
-        visited.append(at)
-        at = steps[at]
-    return np.array(visited, np.int64)
+def _chunk_starts(next_start: np.ndarray) -> np.ndarray:
+    """Returns 0, next_start[0], next_start[next_start[0]], ... up to the end of the array."""
+    following, starts, start = next_start.tolist(), [], 0
+    while start < len(following):
+        starts.append(start)
+        start = following[start]
+    return np.array(starts, np.int64)
 
 
-def _with_next(
+def _add_next(
     config: RecordsConfig,
     documents: Documents,
-    own: int,
+    pool_start: int,
+    bounds: np.ndarray,
     keys: np.ndarray,
     document: np.ndarray,
     target: np.ndarray,
-    chunk: np.ndarray,
     is_random: np.ndarray,
-) -> Spans:
-    """Gives each chunk its B and truncates; `chunk` is [3, E]: start of A, end of A, end."""
-    start_a, start_b, end_b = documents.sentences[chunk]
+) -> np.ndarray:
+    """Adds B to each chunk and truncates the pair.
+
+    Args:
+        config: Defines the procedure.
+        documents: As in `paired_rows`.
+        pool_start: As in `paired_rows`.
+        bounds: int64 [3, E], first sentence, end of A and end of each chunk, in sentences.
+        keys: uint64 [E].
+        document: int64 [E], index of the document of each chunk.
+        target: int64 [E], target length of A and B together, in tokens.
+        is_random: bool [E], whether B is a random next sentence.
+
+    Returns:
+        Sequences of `SPAN_DTYPE`.
+    """
+    start_a, start_b, end_b = documents.sentences[bounds]
     length_a, label = start_b - start_a, is_random.copy()
     rows = np.flatnonzero(is_random)
-    other = _other_documents(config, documents, own, keys[rows], document[rows])
+    other, pool = document[rows], documents.ids[pool_start:]
+    if len(pool):
+        other = pool_start + _draw_other(config, keys[rows], documents.ids[other], pool)
     size = documents.documents[other + 1] - documents.documents[other]
-    first = documents.documents[other] + randomness.integers(keys[rows], Draw.OTHER_START, size)
+    first = documents.documents[other] + random.integers(keys[rows], Purpose.OTHER_START, size)
     wanted = np.maximum(target[rows] - length_a[rows], 1)
     end = np.searchsorted(documents.sentences, documents.sentences[first] + wanted)
     end = np.minimum(end, documents.documents[other + 1])
@@ -207,28 +215,36 @@ def _with_next(
     return _truncate(config, keys, start_a, length_a, start_b, end_b - start_b, label)
 
 
-def _other_documents(
-    config: RecordsConfig, documents: Documents, own: int, keys: np.ndarray, document: np.ndarray
+def _draw_other(
+    config: RecordsConfig, keys: np.ndarray, self_id: np.ndarray, pool: np.ndarray
 ) -> np.ndarray:
-    """A document of the pool for each key, another than its own in up to ten tries."""
-    pool = documents.ids[own:]
-    if not len(pool):
-        return document
-    self_id = documents.ids[document]
+    """Draws another document for each chunk.
+
+    A draw that gives the document of the chunk itself is repeated, at most ten draws in all.
+
+    Args:
+        config: Its `same_document_label` decides whether the ten draws can fail.
+        keys: uint64 [E].
+        self_id: uint64 [E], the id of the document of each chunk.
+        pool: uint64 [N], the ids of the documents of the pool, ascending.
+
+    Returns:
+        int64 [E], indices of documents in the pool.
+    """
     if config.same_document_label == "never":
-        # Leave the own document out: draw from one less and step over it.
+        # Draw from the pool without the document itself: skip its index.
         place = np.searchsorted(pool, self_id)
         inside = (place < len(pool)) & (pool[np.minimum(place, len(pool) - 1)] == self_id)
         others = np.maximum(len(pool) - inside, 1)
-        index = randomness.integers(keys, Draw.OTHER_DOCUMENT, others)
-        return own + np.minimum(index + (inside & (index >= place)), len(pool) - 1)
+        index = random.integers(keys, Purpose.OTHER_DOCUMENT, others)
+        return np.minimum(index + (inside & (index >= place)), len(pool) - 1)
     drawn: np.ndarray = np.zeros(len(keys), np.int64)
     rows = np.arange(len(keys))
-    for number in range(_OTHER_DOCUMENT_TRIES):
-        again = randomness.derive(keys[rows], Draw.OTHER_DOCUMENT, number)
-        drawn[rows] = randomness.integers(again, Draw.OTHER_DOCUMENT, len(pool))
+    for attempt in range(_OTHER_DOCUMENT_TRIES):
+        attempt_keys = random.derive_keys(keys[rows], Purpose.OTHER_DOCUMENT, attempt)
+        drawn[rows] = random.integers(attempt_keys, Purpose.OTHER_DOCUMENT, len(pool))
         rows = rows[pool[drawn[rows]] == self_id[rows]]
-    return own + drawn
+    return drawn
 
 
 def _truncate(
@@ -239,71 +255,63 @@ def _truncate(
     start_b: np.ndarray,
     length_b: np.ndarray,
     random_next: np.ndarray,
-) -> Spans:
-    """Trims the longer of A and B, B on a tie, token by token, at a random end each time.
+) -> np.ndarray:
+    """Removes tokens one by one from the longer of A and B, B if equal, at a random end each time.
 
-    How many tokens each loses follows from the lengths; how many of them in front is the number of
-    heads in as many tosses.
+    The number of tokens that A and B lose follows from the lengths. How many of them are at the
+    front is the number of heads in that many tosses of a coin.
     """
     excess = np.maximum(length_a + length_b - config.max_num_tokens, 0)
     uneven = np.minimum(excess, np.abs(length_a - length_b))
     from_a = np.where(length_a > length_b, uneven, 0) + (excess - uneven) // 2
     from_b = excess - from_a
-    return Spans(
-        keys,
-        start_a + randomness.heads(keys, Draw.TRIM_A, from_a),
-        length_a - from_a,
-        start_b + randomness.heads(keys, Draw.TRIM_B, from_b),
-        length_b - from_b,
-        random_next,
-        excess,
-    )
+    start_a = start_a + random.count_heads(keys, Purpose.TRIM_A, from_a)
+    start_b = start_b + random.count_heads(keys, Purpose.TRIM_B, from_b)
+    length_a, length_b = length_a - from_a, length_b - from_b
+    columns = (keys, start_a, length_a, start_b, length_b, random_next, excess)
+    return np.rec.fromarrays(columns, dtype=SPAN_DTYPE)
 
 
-def _single(
+def _unpaired(
     config: RecordsConfig,
     documents: Documents,
     keys: np.ndarray,
-    sentence: np.ndarray,
     target: np.ndarray,
-    last: np.ndarray,
-) -> Spans:
-    """Sequences of one part: as many whole sentences of a document as fit, at least one."""
+    end: np.ndarray,
+) -> np.ndarray:
+    """Fills sequences without B with complete sentences of a document, at least one sentence."""
+    sentence = np.arange(len(keys))
     fits = np.searchsorted(documents.sentences, documents.sentences[sentence] + target, "right") - 1
-    end = np.minimum(np.maximum(fits, sentence + 1), last)
-    chunk = _walk(end)
+    end = np.minimum(np.maximum(fits, sentence + 1), end)
+    chunk = _chunk_starts(end)
     start = documents.sentences[chunk]
     length = documents.sentences[end[chunk]] - start
-    none: np.ndarray = np.zeros(len(chunk), np.int64)
-    return _truncate(config, keys[chunk], start, length, none, none, np.zeros(len(chunk), bool))
+    zeros = np.zeros_like(length)
+    return _truncate(config, keys[chunk], start, length, zeros, zeros, zeros)
 
 
-def _gather(
-    config: RecordsConfig,
-    spans: Spans,
-    tokens: np.ndarray,
-    dtype: np.dtype,
-    cls_id: int,
-    sep_id: int,
+def _copy_tokens(
+    config: RecordsConfig, spans: np.ndarray, tokens: np.ndarray, vocabulary: Vocabulary
 ) -> np.ndarray:
-    """Copies the tokens together: [CLS] A [SEP] B [SEP], then 0."""
-    out = np.zeros(len(spans.keys), dtype)
+    """Copies the tokens of each sequence into a row: [CLS] A [SEP] B [SEP], then 0."""
+    out = np.zeros(len(spans), row_dtype(config, vocabulary.size))
     for name in ("key", "trimmed", "length_a", "length_b", "random_next"):
-        out[name] = getattr(spans, "keys" if name == "key" else name)
+        out[name] = spans[name]
     column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int32)
-    first_sep: np.ndarray = (spans.length_a + 1).astype(np.int32)[:, None]
-    # Token of column c: start_a + c - 1 in A, start_b + c - (length_a + 2) in B.
-    jump = (spans.start_b - spans.length_a - 1 - spans.start_a).astype(np.int32)[:, None]
+    start_a, length_a = spans["start_a"], spans["length_a"]
+    first_sep: np.ndarray = (length_a + 1).astype(np.int32)[:, None]
+    # Column c holds token start_a + c - 1 in A, and start_b + c - (length_a + 2) in B.
+    jump = (spans["start_b"] - length_a - 1 - start_a).astype(np.int32)[:, None]
     source = (column > first_sep) * jump
-    source += column + (spans.start_a - 1).astype(np.int32)[:, None]
+    source += column + (start_a - 1).astype(np.int32)[:, None]
     ids: np.ndarray = tokens.take(source, mode="clip")
     rows = np.arange(len(ids))
-    ids[:, 0] = cls_id
-    ids[rows, spans.length_a + 1] = sep_id
-    end: np.ndarray = spans.length_a + 2
+    ids[:, 0] = vocabulary.cls_id
+    ids[rows, length_a + 1] = vocabulary.sep_id
+    end: np.ndarray = length_a + 2
     if config.paired:
-        end = end + spans.length_b + 1
-        ids[rows, end - 1] = sep_id
+        end = end + spans["length_b"] + 1
+        ids[rows, end - 1] = vocabulary.sep_id
     ids *= column < end[:, None].astype(np.int32)
     out["ids"] = ids
     return out

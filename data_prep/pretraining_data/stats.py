@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from data_prep.pretraining_data import randomness
+from data_prep.pretraining_data.counter_based_random import splitmix64
 from data_prep.pretraining_data.settings import RecordsConfig
 
 # About how many sequences are compared with each other to find the share of duplicates.
@@ -155,9 +155,9 @@ def unmasked(columns: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def hashes(rows: np.ndarray) -> np.ndarray:
     """uint64 [B]: equal for rows of equal integers, int [B, n]."""
-    weights = randomness.mix(np.arange(1, rows.shape[1] + 1, dtype=np.uint64))
+    weights = splitmix64(np.arange(1, rows.shape[1] + 1, dtype=np.uint64))
     with np.errstate(over="ignore"):
-        return randomness.mix(rows.astype(np.uint64) @ weights)
+        return splitmix64(rows.astype(np.uint64) @ weights)
 
 
 def _sample(ids: np.ndarray, sampled: float) -> np.ndarray:

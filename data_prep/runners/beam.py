@@ -134,7 +134,7 @@ def _users(config: RecordsConfig, sizes: Sequence[int]) -> dict[int, list[int]]:
     """For each segment, those that draw random next sentences from it, and itself."""
     users: dict[int, set[int]] = {number: {number} for number in range(len(sizes))}
     for user in range(len(sizes)):
-        for number in pairing.pool_of(config, user, sizes):
+        for number in pairing.pool_segments(config, user, sizes):
             users[number].add(user)
     return {number: sorted(those) for number, those in users.items()}
 
@@ -156,7 +156,7 @@ def _pair(
 ) -> Iterator[tuple[tuple[str, int, int], np.ndarray]]:
     (split, number), documents = grouped
     found = dict(documents)
-    own, pool = found[number], pairing.pool_of(config, number, sizes)
+    own, pool = found[number], pairing.pool_segments(config, number, sizes)
     joined = corpus.Documents.joined([own, *(found[each] for each in pool)])
     for batch, rows in enumerate(stages.paired(config, joined, len(own))):
         yield (split, number, batch), rows

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf.errors import InputError
 from data_prep.pretraining_data import auditing, expectations, stats
-from data_prep.pretraining_data.masking import Vocabulary
+from data_prep.pretraining_data.pairing import Vocabulary
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import checksums, records
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_tf import features, files
 from bert_tf.errors import InputError, plain_message
-from data_prep.pretraining_data.masking import Vocabulary
+from data_prep.pretraining_data.pairing import Vocabulary
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import stages
 

@@ -60,14 +60,14 @@ def tokenizer(vocab_file: str, do_lower_case: bool) -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def vocabulary(config: RecordsConfig) -> masking.Vocabulary:
+def vocabulary(config: RecordsConfig) -> pairing.Vocabulary:
     """What pairing and masking need to know of the vocabulary.
 
     Raises:
         InputError: The vocabulary cannot be used.
     """
     loaded = tokenizer(config.vocab_file, config.do_lower_case)
-    return masking.Vocabulary(
+    return pairing.Vocabulary(
         size=loaded.vocab_size,
         cls_id=loaded.cls_id,
         sep_id=loaded.sep_id,
@@ -94,8 +94,7 @@ def dealt(config: RecordsConfig, documents: corpus.Documents) -> dict[str, corpu
 
 def paired(config: RecordsConfig, documents: corpus.Documents, own: int) -> Iterator[np.ndarray]:
     """Documents, first the `own` of a segment, then its pool -> batches of rows, by key."""
-    words = vocabulary(config)
-    return pairing.rows(config, documents, own, words.cls_id, words.sep_id, words.size)
+    return pairing.paired_rows(config, documents, own, vocabulary(config))
 
 
 def encoded(
@@ -104,7 +103,7 @@ def encoded(
     """Rows -> batches of serialized examples; what they hold is added to `counts`."""
     for start in range(0, len(rows), _ENCODE_BATCH):
         batch = rows[start : start + _ENCODE_BATCH]
-        columns = masking.features(config, batch, vocabulary(config))
+        columns = masking.mask_rows(config, batch, vocabulary(config))
         counted = stats.measure(columns, vocabulary(config).mask_id, sampled)
         counted.truncated = int((batch["trimmed"] > 0).sum())
         counted.trimmed_tokens = int(batch["trimmed"].sum())
@@ -136,7 +135,7 @@ def pair_segment(work: Work, split: str, number: int) -> None:
     own = work.path("documents", split, number)
     pool = [
         work.path("documents", split, each)
-        for each in pairing.pool_of(work.config, number, work.sizes)
+        for each in pairing.pool_segments(work.config, number, work.sizes)
     ]
     documents = shuffling.load_documents([own, *pool])
     batches = paired(work.config, documents, shuffling.count_documents(own))

@@ -1,6 +1,6 @@
-"""What the records hold is distributed as the released procedure has it: chi-square tests.
+"""The records have the distributions of the released procedure, by chi-square tests.
 
-The peer is the plain transcription in reference/pretraining_data.py, on the same documents.
+They are compared with the transcription in reference/pretraining_data.py on the same documents.
 """
 
 import collections
@@ -11,18 +11,19 @@ import numpy as np
 import pytest
 from reference import pretraining_data as released
 
-from data_prep.pretraining_data import masking, pairing, randomness
+from data_prep.pretraining_data import counter_based_random, masking, pairing
 from data_prep.pretraining_data.corpus import Documents, offsets
+from data_prep.pretraining_data.counter_based_random import Purpose
 from data_prep.pretraining_data.settings import RecordsConfig
 
 CLS, SEP, MASK = 2, 3, 4
 V = 400
 CONTINUES = set(range(300, 400))
-VOCABULARY = masking.Vocabulary(V, CLS, SEP, MASK, np.array([i in CONTINUES for i in range(V)]), "")
+VOCABULARY = pairing.Vocabulary(V, CLS, SEP, MASK, np.array([i in CONTINUES for i in range(V)]), "")
 
 
 def corpus(documents=60, seed=3):
-    """Documents of few and of many sentences, short and very long, as lists of ids."""
+    """Documents with few or many sentences, short or very long, as lists of ids."""
     rng = random.Random(seed)
 
     def sentence():
@@ -46,30 +47,32 @@ def as_documents(documents):
     )
 
 
-def ours(config, documents):
+def created_examples(config, documents):
     arrays = as_documents(documents)
     rows = np.concatenate(
-        list(pairing.rows(config, Documents.joined([arrays, arrays]), len(arrays), CLS, SEP, V))
+        list(
+            pairing.paired_rows(config, Documents.joined([arrays, arrays]), len(arrays), VOCABULARY)
+        )
     )
-    columns = masking.features(config, rows, VOCABULARY)
+    columns = masking.mask_rows(config, rows, VOCABULARY)
     found = []
     for i in range(len(rows)):
         length = int(columns["input_mask"][i].sum())
-        real = int(columns["masked_lm_weights"][i].sum())
+        count = int(columns["masked_lm_weights"][i].sum())
         found.append(
             {
                 "tokens": columns["input_ids"][i][:length].tolist(),
                 "unmasked": rows["ids"][i][:length].tolist(),
                 "segment_ids": columns["segment_ids"][i][:length].tolist(),
-                "positions": columns["masked_lm_positions"][i][:real].tolist(),
-                "labels": columns["masked_lm_ids"][i][:real].tolist(),
+                "positions": columns["masked_lm_positions"][i][:count].tolist(),
+                "labels": columns["masked_lm_ids"][i][:count].tolist(),
                 "random": bool(columns["next_sentence_labels"][i, 0]),
             }
         )
     return found
 
 
-def theirs(config, documents):
+def released_examples(config, documents):
     return released.instances(
         documents,
         cls=CLS,
@@ -85,8 +88,8 @@ def theirs(config, documents):
 
 
 def kind(example, position, label):
-    now = example["tokens"][position]
-    return "mask" if now == MASK else "same" if now == label else "random"
+    shown = example["tokens"][position]
+    return "mask" if shown == MASK else "same" if shown == label else "random"
 
 
 FIGURES = {
@@ -108,8 +111,13 @@ FIGURES = {
 }
 
 
+def random_keys(seed, count):
+    seed_key = counter_based_random.seed_key(seed)
+    return counter_based_random.derive_keys(seed_key, Purpose.SENTENCE, np.arange(count))
+
+
 def chi_square(one, other):
-    """The statistic of two samples of categories over its mean, in its standard deviations."""
+    """The difference of the statistic from its mean, in standard deviations, of two samples."""
     a, b = collections.Counter(one), collections.Counter(other)
     total_a, total_b = sum(a.values()), sum(b.values())
     rare_a = rare_b = 0
@@ -134,20 +142,24 @@ def cell(a, b, total_a, total_b):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("whole", [False, True])
-def test_distributions_equal_the_released_ones(whole):
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_distributions_equal_the_released_ones(whole_words):
     config = RecordsConfig(
-        "", dupe_factor=60, do_whole_word_mask=whole, max_seq_length=64, max_predictions_per_seq=10
+        "",
+        dupe_factor=60,
+        do_whole_word_mask=whole_words,
+        max_seq_length=64,
+        max_predictions_per_seq=10,
     )
     documents = corpus()
-    one, other = ours(config, documents), theirs(config, documents)
+    one, other = created_examples(config, documents), released_examples(config, documents)
     for name, figure in FIGURES.items():
         off = chi_square(
             [value for example in one for value in figure(example)],
             [value for example in other for value in figure(example)],
         )
-        # Examples of a document in one pass share its target length, so counts are not quite
-        # independent; 6 standard deviations still find a probability that is off by 1 %.
+        # All examples of a document in one pass have the same target length, so the counts are not
+        # independent. A probability that is wrong by 1 % differs by more than 6 deviations.
         assert off < 6, f"{name}: {off:.1f} standard deviations"
 
 
@@ -157,8 +169,8 @@ def test_numbers_of_examples_equal_the_released_ones():
     for seed in range(40):
         config = RecordsConfig("", dupe_factor=1, random_seed=seed)
         arrays = as_documents(documents)
-        spans = pairing.pair(config, Documents.joined([arrays, arrays]), len(arrays), 0)
-        counts[True].append(len(spans.keys))
+        spans = pairing.pair_documents(config, Documents.joined([arrays, arrays]), len(arrays), 0)
+        counts[True].append(len(spans))
         rng = random.Random(seed)
         counts[False].append(
             sum(
@@ -171,95 +183,96 @@ def test_numbers_of_examples_equal_the_released_ones():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_truncation_takes_as_many_tokens_as_the_rule(seed):
+def test_truncation_removes_as_many_tokens_as_the_released_rule(seed):
     rng = random.Random(seed)
     config = RecordsConfig("", max_seq_length=32, max_predictions_per_seq=5)
     lengths = np.array([(rng.randint(1, 60), rng.randint(1, 60)) for _ in range(500)])
-    keys = randomness.derive(randomness.seed_key(seed), randomness.Draw.SENTENCE, np.arange(500))
+    keys = random_keys(seed, 500)
     zeros = np.zeros(500, np.int64)
     spans = pairing._truncate(config, keys, zeros, lengths[:, 0], zeros, lengths[:, 1], zeros > 0)
     for i, (a, b) in enumerate(lengths):
         tokens_a, tokens_b = list(range(a)), list(range(b))
         released.truncate(tokens_a, tokens_b, 29, rng)
-        assert spans.length_a[i] == len(tokens_a) and spans.length_b[i] == len(tokens_b)
-        assert 0 <= spans.start_a[i] <= a - len(tokens_a)
-        assert 0 <= spans.start_b[i] <= b - len(tokens_b)
+        assert spans["length_a"][i] == len(tokens_a) and spans["length_b"][i] == len(tokens_b)
+        assert 0 <= spans["start_a"][i] <= a - len(tokens_a)
+        assert 0 <= spans["start_b"][i] <= b - len(tokens_b)
 
 
-def test_truncation_is_even_between_front_and_back():
-    keys = randomness.derive(randomness.seed_key(1), randomness.Draw.SENTENCE, np.arange(20000))
+def test_truncation_removes_tokens_from_the_front_and_the_back_with_equal_probability():
+    keys = random_keys(1, 20000)
     for tosses in (1, 7, 64, 65, 200):
-        heads = randomness.heads(keys, randomness.Draw.TRIM_A, np.full(20000, tosses))
+        heads = counter_based_random.count_heads(keys, Purpose.TRIM_A, np.full(20000, tosses))
         rng = np.random.default_rng(tosses)
         expected = rng.binomial(tosses, 0.5, 20000)
         assert chi_square(heads.tolist(), expected.tolist()) < 6
 
 
-# Details that the released rules fix exactly --------------------------------------------------
+# Exact details of the released rules ----------------------------------------------------------
 
 
-def test_rounding_is_to_the_even_number_as_released():
+def test_prediction_counts_are_rounded_half_to_even_as_released():
     config = RecordsConfig("")
     lengths = np.arange(3, 129)
     expected = [min(20, max(1, round(int(length) * 0.15))) for length in lengths]
-    assert masking.predictions(config, lengths).tolist() == expected
-    assert masking.predictions(config, np.array([30])).tolist() == [4]
+    assert masking.prediction_counts(config, lengths).tolist() == expected
+    assert masking.prediction_counts(config, np.array([30])).tolist() == [4]
     half_up = RecordsConfig("", round_half_up=True)
-    assert masking.predictions(half_up, np.array([30])).tolist() == [5]
+    assert masking.prediction_counts(half_up, np.array([30])).tolist() == [5]
 
 
 def rows_of(config, parts, copies):
-    """The row [CLS] A [SEP] B [SEP], many times with other keys."""
+    """Copies of the row [CLS] A [SEP] B [SEP] with different keys."""
     a, b = parts
     rows = np.zeros(copies, pairing.row_dtype(config, V))
-    rows["key"] = randomness.derive(
-        randomness.seed_key(5), randomness.Draw.SENTENCE, np.arange(copies)
-    )
+    rows["key"] = random_keys(5, copies)
     rows["length_a"], rows["length_b"] = len(a), len(b)
     rows["ids"][:, : len(a) + len(b) + 3] = [CLS, *a, SEP, *b, SEP]
     return rows
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_a_word_goes_on_over_sep_as_released(apart):
+def test_a_word_continues_over_sep_as_released(apart):
     config = RecordsConfig("", do_whole_word_mask=True, keep_words_apart_at_sep=apart)
     rows = rows_of(config, ([10, 11, 12], [310, 13, 14, 15, 16, 17]), 400)
-    columns = masking.features(config, rows, VOCABULARY)
+    columns = masking.mask_rows(config, rows, VOCABULARY)
     positions = [set(p[w > 0]) for p, w in zip(
         columns["masked_lm_positions"], columns["masked_lm_weights"], strict=True)]  # fmt: skip
-    together = [{3, 5} <= p or not {3, 5} & p for p in positions]
-    assert all(together) != apart
+    masked_together = [{3, 5} <= p or not {3, 5} & p for p in positions]
+    assert all(masked_together) != apart
 
 
-@pytest.mark.parametrize("alike", [False, True])
-def test_replacement_is_drawn_for_each_token_as_released(alike):
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_replacement_is_drawn_for_each_token_as_released(whole_words):
     config = RecordsConfig(
-        "", do_whole_word_mask=True, replace_whole_words=alike, masked_lm_prob=0.5
+        "", do_whole_word_mask=True, replace_whole_words=whole_words, masked_lm_prob=0.5
     )
     rows = rows_of(config, ([10, 310, 311], [11, 312, 313]), 3000)
-    columns = masking.features(config, rows, VOCABULARY)
+    columns = masking.mask_rows(config, rows, VOCABULARY)
     ids = columns["input_ids"]
     masked = ids == MASK
-    whole = np.array([set(range(1, 4)) <= set(p) for p in columns["masked_lm_positions"].tolist()])
-    mixed = masked[whole, 1:4].any(axis=1) & ~masked[whole, 1:4].all(axis=1)
-    # One draw a token: 1 - 0.8**3 - 0.2**3 = 48 % of the words are mixed.
-    assert abs(mixed.mean() - (0 if alike else 0.48)) < 0.05
+    rows_with_a = np.array(
+        [set(range(1, 4)) <= set(p) for p in columns["masked_lm_positions"].tolist()]
+    )
+    masked_a = masked[rows_with_a, 1:4]
+    mixed = masked_a.any(axis=1) & ~masked_a.all(axis=1)
+    # With one draw per token 1 - 0.8**3 - 0.2**3 = 48 % of the words are partly [MASK].
+    assert abs(mixed.mean() - (0 if whole_words else 0.48)) < 0.05
 
 
-def test_a_word_too_long_is_left_out():
+def test_a_word_that_exceeds_the_budget_is_skipped():
     config = RecordsConfig("", do_whole_word_mask=True)
     rows = rows_of(config, ([10, 310, 311, 312], [11, 313, 314]), 50)
-    assert not masking.features(config, rows, VOCABULARY)["masked_lm_weights"].any()
+    assert not masking.mask_rows(config, rows, VOCABULARY)["masked_lm_weights"].any()
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_ngrams_are_drawn_by_the_model_gardens_rule(whole):
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_ngrams_are_drawn_by_the_rule_of_the_model_garden(whole_words):
     config = RecordsConfig(
-        "", do_whole_word_mask=whole, max_ngram_size=3, masked_lm_prob=0.3, max_seq_length=32
+        "", do_whole_word_mask=whole_words, max_ngram_size=3, masked_lm_prob=0.3, max_seq_length=32
     )
     a, b = [10, 310, 11, 12, 13, 14, 311, 312, 15, 16], [17, 18, 313, 19, 20, 21, 22, 23, 24]
     rows = rows_of(config, (a, b), 4000)
-    columns = masking.features(config, rows, VOCABULARY)
+    columns = masking.mask_rows(config, rows, VOCABULARY)
     one = [
         tuple(p[w > 0].tolist())
         for p, w in zip(columns["masked_lm_positions"], columns["masked_lm_weights"], strict=True)
@@ -276,7 +289,7 @@ def test_ngrams_are_drawn_by_the_model_gardens_rule(whole):
         [13, 14],
         *([i] for i in range(15, 21)),
     ]
-    if not whole:
+    if not whole_words:
         words = [[i] for i in range(1, 21) if i != 11]
     rng = random.Random(1)
     other = [

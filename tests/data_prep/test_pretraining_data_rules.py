@@ -1,4 +1,4 @@
-"""Every record is one that the released rules can make."""
+"""Every created record obeys the released rules."""
 
 import collections
 import itertools
@@ -26,8 +26,8 @@ def vocab_file(tmp_path):
     return vocabulary_file(tmp_path)
 
 
-def spans(documents):
-    """Every run of tokens of one document, as a look-up from its first two tokens."""
+def starts_by_token(documents):
+    """For each token the places where it occurs: document, index and the document's tokens."""
     starts = collections.defaultdict(list)
     for number, document in enumerate(documents):
         flat = [token for sentence in document for token in sentence]
@@ -36,61 +36,62 @@ def spans(documents):
     return starts
 
 
-def places(part, starts):
+def occurrences(part, starts):
+    """The document and the index of each occurrence of a list of tokens."""
     return [(n, i) for n, i, flat in starts[part[0]] if flat[i : i + len(part)] == part]
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole):
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole_words):
     documents = corpus(40)
     _, paths = make(
-        tmp_path, vocab_file, text_of(documents), do_whole_word_mask=whole, dupe_factor=3
+        tmp_path, vocab_file, text_of(documents), do_whole_word_mask=whole_words, dupe_factor=3
     )
     records = parsed(paths, 128, 20)
     from bert_tf.tokenization import BertTokenizer
 
-    starts = spans(ids_of(documents, BertTokenizer(VOCABULARY)))
+    starts = starts_by_token(ids_of(documents, BertTokenizer(VOCABULARY)))
     continues = {VOCABULARY.index(piece) for piece in PIECES}
     assert len(records["input_ids"]) > 500
     for i in range(len(records["input_ids"])):
         row = {name: value[i] for name, value in records.items()}
         length = row["input_mask"].sum()
         assert row["input_mask"].tolist() == [1] * length + [0] * (128 - length)
-        real = int(row["masked_lm_weights"].sum())
-        positions = row["masked_lm_positions"][:real].tolist()
-        assert row["masked_lm_weights"].tolist() == [1.0] * real + [0.0] * (20 - real)
+        count = int(row["masked_lm_weights"].sum())
+        positions = row["masked_lm_positions"][:count].tolist()
+        assert row["masked_lm_weights"].tolist() == [1.0] * count + [0.0] * (20 - count)
         assert positions == sorted(set(positions))
         unmasked = row["input_ids"].tolist()
         for position, token in zip(positions, row["masked_lm_ids"].tolist(), strict=False):
             unmasked[position] = token
         assert not any(unmasked[length:])
-        assert not row["masked_lm_positions"][real:].any()
-        assert not row["masked_lm_ids"][real:].any()
+        assert not row["masked_lm_positions"][count:].any()
+        assert not row["masked_lm_ids"][count:].any()
         separators = [j for j in range(length) if unmasked[j] == SEP]
         assert unmasked[0] == CLS and len(separators) == 2 and separators[1] == length - 1
         assert not {0, *separators} & set(positions)
         first = separators[0]
         expected = [0] * (first + 1) + [1] * (length - first - 1) + [0] * (128 - length)
         assert row["segment_ids"].tolist() == expected
-        wanted = min(20, max(1, round(int(length) * 0.15)))
-        assert real == wanted or (whole and real < wanted)
-        if whole:
+        expected_count = min(20, max(1, round(int(length) * 0.15)))
+        assert count == expected_count or (whole_words and count < expected_count)
+        if whole_words:
             ordinary = [j for j in range(length) if unmasked[j] not in (CLS, SEP)]
             for before, j in itertools.pairwise(ordinary):
                 if unmasked[j] in continues:
                     assert (j in positions) == (before in positions)
         a, b = unmasked[1:first], unmasked[first + 1 : length - 1]
-        of_a, of_b = places(a, starts), places(b, starts)
-        assert of_a and of_b
+        places_a, places_b = occurrences(a, starts), occurrences(b, starts)
+        assert places_a and places_b
         if not row["next_sentence_labels"][0] and length < 128:
-            # Nothing was truncated: B goes on where A ends.
-            assert {(n, i + len(a)) for n, i in of_a} & set(of_b)
+            # Without truncation B starts where A ends.
+            assert {(n, i + len(a)) for n, i in places_a} & set(places_b)
         elif not row["next_sentence_labels"][0]:
-            assert {n for n, _ in of_a} & {n for n, _ in of_b}
+            assert {n for n, _ in places_a} & {n for n, _ in places_b}
 
 
-def test_random_next_is_from_another_document(tmp_path, vocab_file):
-    # Each document has words of its own.
+def test_random_next_sentences_are_from_another_document(tmp_path, vocab_file):
+    # No two documents have a word in common.
     documents = [[[WORDS[d * 10 + s] for s in range(8)] for _ in range(12)] for d in range(20)]
     _, paths = make(tmp_path, vocab_file, text_of(documents), masked_lm_prob=0.0)
     records = parsed(paths, 128, 20)
@@ -108,7 +109,7 @@ def test_random_next_is_from_another_document(tmp_path, vocab_file):
 
 
 @pytest.mark.parametrize("objective", ["mlm", "causal"])
-def test_sequences_of_one_part(tmp_path, vocab_file, objective):
+def test_sequences_without_b_contain_each_token_once(tmp_path, vocab_file, objective):
     documents = corpus(20)
     _, paths = make(
         tmp_path, vocab_file, text_of(documents), objective=objective, dupe_factor=1,
@@ -121,7 +122,7 @@ def test_sequences_of_one_part(tmp_path, vocab_file, objective):
         len(s) for document in ids_of(documents, BertTokenizer(VOCABULARY)) for s in document
     )
     lengths = records["input_mask"].sum(axis=1)
-    # No token is lost but of sentences that are too long, of which there are none.
+    # Only sentences that are too long lose tokens, and this corpus has no such sentence.
     assert (lengths - 2).sum() == tokens
     assert (records["input_ids"][:, 0] == CLS).all()
     assert (records["input_ids"][np.arange(len(lengths)), lengths - 1] == SEP).all()
@@ -134,12 +135,12 @@ def test_sequences_of_one_part(tmp_path, vocab_file, objective):
         assert predicted.tolist() == [min(20, max(1, round(int(n) * 0.15))) for n in lengths]
 
 
-def test_one_document_is_enough_without_pairs(tmp_path, vocab_file):
+def test_one_document_is_sufficient_for_sequences_without_b(tmp_path, vocab_file):
     reports, _ = make(tmp_path, vocab_file, "wab wac\nwad\n", objective="mlm")
     assert reports["train"]["examples"] > 0
 
 
-def test_room_for_more_predictions_than_tokens_is_padded_as_released(tmp_path, vocab_file):
+def test_unused_predictions_of_short_sequences_are_padded_as_released(tmp_path, vocab_file):
     text = text_of(corpus(20))
     for flags in ({}, {"do_whole_word_mask": True}, {"max_ngram_size": 2}):
         name = f"{len(flags)}{flags.get('max_ngram_size', 1)}.tfrecord"

@@ -1,7 +1,8 @@
-"""The released rules for pretraining data, written out directly: slow, plain Python, no arrays.
+"""A transcription of the released rules for pretraining data in plain Python, without arrays.
 
-Written from the description of google-research/bert's create_pretraining_data.py; imports nothing
-of ours. Documents are lists of sentences, sentences lists of tokens (any hashable values).
+It follows the description of google-research/bert's create_pretraining_data.py and imports nothing
+from this project. Documents are lists of sentences; sentences are lists of tokens, which are any
+hashable values.
 """
 
 import itertools
@@ -18,7 +19,7 @@ def truncate(tokens_a, tokens_b, max_num_tokens, rng):
 
 
 def pairs_of_document(documents, number, max_seq_length, short_seq_prob, rng):
-    """(tokens_a, tokens_b, is_random_next) of one document in one pass."""
+    """Returns a list of (tokens_a, tokens_b, is_random_next) for one document in one pass."""
     document = documents[number]
     max_num_tokens = max_seq_length - 3
     target = max_num_tokens
@@ -55,7 +56,7 @@ def pairs_of_document(documents, number, max_seq_length, short_seq_prob, rng):
 
 
 def mask(tokens, specials, continues, vocabulary, mask_token, rng, max_predictions, prob, whole):
-    """The masked tokens, the positions in order, and the tokens that stood there."""
+    """Returns the masked tokens, the masked positions in order, and the tokens before masking."""
     words = []
     for i, token in enumerate(tokens):
         if token in specials:
@@ -84,11 +85,11 @@ def mask(tokens, specials, continues, vocabulary, mask_token, rng, max_predictio
 
 
 def ngram_positions(words, max_ngram_size, wanted, rng):
-    """Runs of words to mask, as lists of positions: the Model Garden's rule.
+    """Chooses n-grams of words to mask by the rule of the Model Garden, as lists of positions.
 
-    words: lists of positions, ascending.
+    Each word is a list of ascending positions.
     """
-    runs = {
+    ngrams = {
         n: [
             words[i : i + n]
             for i in range(len(words) - n + 1)
@@ -96,19 +97,19 @@ def ngram_positions(words, max_ngram_size, wanted, rng):
         ]
         for n in range(1, max_ngram_size + 1)
     }
-    for of_size in runs.values():
+    for of_size in ngrams.values():
         rng.shuffle(of_size)
     taken, found = set(), []
-    while len(taken) < wanted and any(runs.values()):
-        n = rng.choices(list(runs), [1 / n for n in runs])[0]
+    while len(taken) < wanted and any(ngrams.values()):
+        n = rng.choices(list(ngrams), [1 / n for n in ngrams])[0]
         if len(taken) + n > wanted:
-            runs[n].clear()
-        if not runs[n]:
+            ngrams[n].clear()
+        if not ngrams[n]:
             continue
-        run = [position for word in runs[n].pop() for position in word]
-        if len(taken) + len(run) <= wanted and not taken.intersection(run):
-            taken.update(run)
-            found.append(run)
+        ngram = [position for word in ngrams[n].pop() for position in word]
+        if len(taken) + len(ngram) <= wanted and not taken.intersection(ngram):
+            taken.update(ngram)
+            found.append(ngram)
     return found
 
 
@@ -128,7 +129,7 @@ def instances(
     do_whole_word_mask=False,
     random_seed=12345,
 ):
-    """All instances, shuffled: what they are before and after masking, and their labels."""
+    """Returns all instances, shuffled, with their tokens before and after masking."""
     rng = random.Random(random_seed)
     documents = [[s for s in document if s] for document in documents]
     documents = [document for document in documents if document]

@@ -1,0 +1,111 @@
+"""Counter-based random numbers: hashes of a key, the purpose of the draw, and an index.
+
+A random number is a hash of (seed, pass, document, ...), never the next number of a generator. So
+it does not depend on the process that computes it, on the order of the draws, or on the batch size.
+The hash is the output function of SplitMix64. All functions work on arrays.
+
+Imports numpy only. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators"
+(OOPSLA 2014), section 5.
+"""
+
+import enum
+
+import numpy as np
+
+_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIER_1, _MULTIPLIER_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class Purpose(enum.IntEnum):
+    """The use of a random number. Draws from one key for two purposes are independent."""
+
+    PASS = 1
+    DOCUMENT = 2
+    SENTENCE = 3
+    SEGMENT = 4
+    HELD_OUT = 5
+    IS_SHORT = 6
+    SHORT_LENGTH = 7
+    SPLIT = 8
+    NEXT = 9
+    OTHER_DOCUMENT = 10
+    OTHER_START = 11
+    TRIM_A = 12
+    TRIM_B = 13
+    MASK_ORDER = 14
+    REPLACEMENT = 15
+    RANDOM_TOKEN = 16
+    NGRAM_SIZE = 17
+    NGRAM_ORDER = 18
+
+
+def splitmix64(values: np.ndarray) -> np.ndarray:
+    """Hashes uint64 values of any shape; different values have different hashes."""
+    with np.errstate(over="ignore"):
+        values = values ^ (values >> np.uint64(30))
+        values *= _MULTIPLIER_1
+        values ^= values >> np.uint64(27)
+        values *= _MULTIPLIER_2
+        values ^= values >> np.uint64(31)
+    return values
+
+
+def seed_key(seed: int) -> np.ndarray:
+    """Returns the key of a seed, from which all other keys are derived: uint64 [1]."""
+    return splitmix64(np.asarray([seed % (1 << 64)], np.uint64))
+
+
+def derive_keys(
+    keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None = None
+) -> np.ndarray:
+    """Hashes each key with the purpose and the index.
+
+    Args:
+        keys: uint64, any shape.
+        purpose: What the new keys are for.
+        index: Which of several draws for this purpose; its shape is broadcast with `keys`.
+
+    Returns:
+        uint64 keys of the broadcast shape.
+    """
+    derived = _hash_with(keys, purpose)
+    return derived if index is None else _hash_with(derived, index)
+
+
+def _hash_with(keys: np.ndarray, counter: np.ndarray | int) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        increments = (np.asarray(counter).astype(np.uint64) + np.uint64(1)) * _INCREMENT
+        return splitmix64(np.asarray(keys + increments))
+
+
+def uniform(
+    keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None = None
+) -> np.ndarray:
+    """Draws a float64 in [0, 1) for each key that `derive_keys` gives for these arguments."""
+    return (derive_keys(keys, purpose, index) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def integers(keys: np.ndarray, purpose: Purpose, bound: np.ndarray | int) -> np.ndarray:
+    """Draws an int64 in [0, bound) for each key; `bound` is at least 1 and below 2**53."""
+    return (uniform(keys, purpose) * bound).astype(np.int64)
+
+
+def count_heads(keys: np.ndarray, purpose: Purpose, tosses: np.ndarray) -> np.ndarray:
+    """Draws the number of heads in `tosses` tosses of a fair coin for each key.
+
+    Args:
+        keys: uint64 [N].
+        purpose: The use of the number.
+        tosses: int64 [N], 0 or more.
+
+    Returns:
+        int64 [N].
+    """
+    heads: np.ndarray = np.zeros(len(keys), np.int64)
+    for word in range((int(tosses.max(initial=0)) + 63) // 64):
+        rows = np.flatnonzero(tosses > 64 * word)
+        unused_bits = np.maximum(64 * (word + 1) - tosses[rows], 0).astype(np.uint64)
+        bits = derive_keys(keys[rows], purpose, word) >> unused_bits
+        # numpy.bitwise_count exists from NumPy 2.0 on.
+        heads[rows] += np.unpackbits(bits[:, None].view(np.uint8), axis=1).sum(axis=1, dtype=int)
+    return heads

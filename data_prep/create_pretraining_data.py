@@ -122,7 +122,7 @@ def main() -> None:
     if not reports:
         print(f"{values.output_file} is complete and was made with the same flags: nothing to do.")
     for split, report in reports.items():
-        print(f"{split}\n{stats.text(report)}")
+        print(f"{split}\n{stats.format_report(report)}")
 
 
 def run() -> None:

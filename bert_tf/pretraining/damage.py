@@ -53,7 +53,8 @@ class Salvaged(NamedTuple):
     Attributes:
         paths: For each input file, the file itself if it has no damage, else the path of its copy.
         dropped_records: Number of damaged records that the copies lack.
-        truncated_files: Number of copies that end at a place after which nothing can be read.
+        truncated_files: Number of copies that lack the last part of their file, because it cannot
+            be read.
     """
 
     paths: list[str]
@@ -94,12 +95,12 @@ def find_damage(paths: Sequence[str]) -> Damage | None:
 def salvage(paths: Sequence[str], folder: str) -> Salvaged:
     """Copies the readable records of damaged files. Reads all files once.
 
-    A copy lacks the records whose data are damaged. It ends at the first record whose length is
-    damaged, within which the file is truncated, or at which the compression is damaged.
+    A copy lacks the records whose data are damaged. It ends before a record with a damaged length,
+    before a truncated record, and before damaged compressed data.
 
     Args:
         paths: Record files, `.gz` if compressed.
-        folder: Folder for the copies. A copy that an earlier call made of the same file is reused.
+        folder: Folder for the copies. Existing copies of the same files are reused.
 
     Raises:
         InputError: No record of a file can be read.
@@ -138,8 +139,8 @@ def _read_frame(file: Any) -> tuple[int, str]:
     """Reads a frame.
 
     Returns:
-        Its size in bytes, 0 at the end of the file or if the end of the frame is unknown; and why
-        the record cannot be read, empty if it can.
+        The size of the frame in bytes, or 0 at the end of the file and if the end of the frame is
+        unknown; and the reason why the record cannot be read, empty if it can.
     """
     try:
         header = file.read(_HEADER.size)

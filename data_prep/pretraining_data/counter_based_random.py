@@ -63,7 +63,8 @@ def derive_keys(
     Args:
         keys: uint64, any shape.
         purpose: What the new keys are for.
-        index: Which of several draws for this purpose; its shape is broadcast with `keys`.
+        index: Index of the draw if there are several for this purpose. Its shape and the shape of
+            `keys` are broadcast together.
 
     Returns:
         uint64 keys of the broadcast shape.
@@ -106,6 +107,6 @@ def count_heads(keys: np.ndarray, purpose: Purpose, tosses: np.ndarray) -> np.nd
         rows = np.flatnonzero(tosses > 64 * word)
         unused_bits = np.maximum(64 * (word + 1) - tosses[rows], 0).astype(np.uint64)
         bits = derive_keys(keys[rows], purpose, word) >> unused_bits
-        # numpy.bitwise_count exists from NumPy 2.0 on.
+        # numpy.bitwise_count would need NumPy 2.0.
         heads[rows] += np.unpackbits(bits[:, None].view(np.uint8), axis=1).sum(axis=1, dtype=int)
     return heads

@@ -51,7 +51,7 @@ def mask_rows(
         positions = np.where(chosen, column, config.max_seq_length)
         positions.sort(axis=1)
     positions = positions[:, : config.max_predictions_per_seq].astype(np.int64)
-    # A short sequence has fewer positions than max_predictions_per_seq.
+    # There are fewer positions than predictions if S < P.
     padding = config.max_predictions_per_seq - positions.shape[1]
     positions = np.pad(positions, [(0, 0), (0, padding)], constant_values=config.max_seq_length)
     is_prediction = positions < config.max_seq_length
@@ -76,8 +76,8 @@ def prediction_counts(config: RecordsConfig, lengths: np.ndarray) -> np.ndarray:
     """Computes the number of tokens to predict in each sequence, or the most for whole words.
 
     Args:
-        config: Its `round_half_up` chooses between rounding as Python 3 does (to the even number,
-            as google-research/bert does) and rounding half up.
+        config: With `round_half_up` 4.5 becomes 5. Otherwise halves are rounded to the even number,
+            as google-research/bert does in Python 3.
         lengths: int [B], lengths of the sequences with special tokens.
 
     Returns:
@@ -170,8 +170,9 @@ def _choose_ngrams(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Chooses n-grams of adjacent words, n from 1 to `largest`.
 
-    In each turn n is drawn with probability proportional to 1 / n, and then the next n-gram of this
-    size in random order. It is skipped if it exceeds the budget or overlaps a chosen n-gram.
+    The n-grams of each size are shuffled. In each turn n is drawn with a probability proportional
+    to 1 / n, and the next n-gram of this size is chosen, unless it exceeds the budget of tokens or
+    overlaps a chosen n-gram.
 
     Returns:
         int64 [B, S], `words` in which all words of an n-gram have the number of its first word; and
@@ -191,7 +192,7 @@ def _choose_ngrams(
         turn_keys = random.derive_keys(keys[rows], Purpose.NGRAM_SIZE, turn)
         point = random.uniform(turn_keys, Purpose.NGRAM_SIZE) * weights[-1]
         more = np.searchsorted(weights, point, "right")  # n - 1
-        # An n that no longer fits is not tried again.
+        # If n words no longer fit into the budget, all n-grams of this size are skipped.
         next_ngram[more, rows] = np.where(
             used[rows] + more < budget[rows], next_ngram[more, rows], columns
         )
@@ -261,11 +262,11 @@ def _replace(
     Args:
         config: Shares of [MASK] and of random tokens.
         keys: uint64 [B].
-        draws: int64 [B, P], indices of the draws between [MASK], a random token and the same token;
-            equal indices in a row share a draw.
+        draws: int64 [B, P], indices of the draws that decide between [MASK], a random token and the
+            same token. Equal indices in a row share a draw.
         positions: int64 [B, P], indices of the draws of the random tokens.
         labels: int64 [B, P], the tokens to predict.
-        vocabulary: Its size and the id of [MASK]; all its entries can be random tokens.
+        vocabulary: Size and id of [MASK]. Every entry can be a random token.
     """
     share = random.uniform(keys[:, None], Purpose.REPLACEMENT, draws)
     token_keys = random.derive_keys(keys[:, None], Purpose.RANDOM_TOKEN, positions)

@@ -81,7 +81,7 @@ def pool_segments(config: RecordsConfig, segment: int, sizes: Sequence[int]) -> 
     """Draws the segments from which the random next sentences of a segment are taken.
 
     Segments are drawn until they hold `pool_bytes` or all are drawn, but at least two. So the pool
-    of a corpus up to that size is the whole corpus, as in google-research/bert.
+    of a corpus up to that size is the complete corpus, as in google-research/bert.
 
     Args:
         config: Seed and size of the pool.
@@ -223,7 +223,7 @@ def _draw_other(
     A draw that gives the document of the chunk itself is repeated, at most ten draws in all.
 
     Args:
-        config: Its `same_document_label` decides whether the ten draws can fail.
+        config: If `same_document_label` is "never", the document of the chunk is not in the pool.
         keys: uint64 [E].
         self_id: uint64 [E], the id of the document of each chunk.
         pool: uint64 [N], the ids of the documents of the pool, ascending.

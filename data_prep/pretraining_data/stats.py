@@ -1,4 +1,4 @@
-"""What records hold, counted batch by batch, and the report of it.
+"""Statistics of records: counts that are added up over batches, and the report made of them.
 
 Imports numpy only. Letters: B batch, S sequence length, P predictions per sequence.
 """
@@ -13,8 +13,11 @@ import numpy as np
 from data_prep.pretraining_data.counter_based_random import splitmix64
 from data_prep.pretraining_data.settings import RecordsConfig
 
-# About how many sequences are compared with each other to find the share of duplicates.
+# The expected number of sequences in a sample drawn with `sampled_share`.
 SAMPLE_SIZE = 1 << 17
+# The largest number of hashes that are kept. The smallest hashes are kept, so equal hashes are all
+# kept or all dropped.
+MAX_HASHES = 1 << 18
 
 
 @dataclasses.dataclass
@@ -22,15 +25,16 @@ class Stats:
     """Counts over examples.
 
     Attributes:
-        lengths: int64 [S + 1], how many sequences have 0, 1, ... tokens.
-        predictions: int64 [P + 1], how many sequences have 0, 1, ... tokens to predict.
-        random_next: Sequences with next_sentence_labels 1.
-        masked: Predictions in whose place stands [MASK].
-        kept: Predictions in whose place stands the token itself.
-        replaced: Predictions in whose place stands another token.
-        truncated: Sequences that lost tokens to truncation.
-        trimmed_tokens: Tokens they lost.
-        sample: uint64 [...], hashes of the unmasked sequences, equal ones sampled together.
+        lengths: int64 [S + 1], the number of sequences that have 0, 1, ... tokens.
+        predictions: int64 [P + 1], the number of sequences that have 0, 1, ... predictions.
+        random_next: Number of sequences with next_sentence_labels 1.
+        masked: Number of predictions whose input token is [MASK].
+        kept: Number of predictions whose input token is the token to predict.
+        replaced: Number of predictions whose input token is another token.
+        truncated: Number of sequences that lost tokens to truncation.
+        trimmed_tokens: Number of tokens that truncation removed.
+        sample: uint64 [N], hashes of a sample of the unmasked sequences. The sample contains all or
+            none of the sequences that are equal.
     """
 
     lengths: np.ndarray
@@ -45,46 +49,42 @@ class Stats:
 
     @classmethod
     def empty(cls, config: RecordsConfig) -> "Stats":
-        """Counts of nothing."""
+        """Returns the counts of zero examples."""
         return cls(
             np.zeros(config.max_seq_length + 1, np.int64),
             np.zeros(config.max_predictions_per_seq + 1, np.int64),
         )
 
     def __add__(self, other: "Stats") -> "Stats":
-        sums: dict[str, Any] = {
-            field.name: getattr(self, field.name) + getattr(other, field.name)
-            for field in dataclasses.fields(self)
-            if field.name != "sample"
-        }
-        return Stats(**sums, sample=np.concatenate([self.sample, other.sample]))
+        names = [field.name for field in dataclasses.fields(self) if field.name != "sample"]
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Stats(**sums, sample=join_hashes(self.sample, other.sample))
 
     def to_bytes(self) -> bytes:
-        """The counts as the content of an .npz file."""
+        """Returns the counts as the content of an .npz file."""
         content = io.BytesIO()
         np.savez(content, **dataclasses.asdict(self))
         return content.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Stats":
-        """What `to_bytes` gave."""
+        """Reads what `to_bytes` returned."""
         with np.load(io.BytesIO(content)) as arrays:
-            values: dict[str, Any] = {name: arrays[name] for name in arrays.files}
-        values = {name: v if v.ndim else int(v) for name, v in values.items()}
-        return cls(**values)
+            values: dict[str, Any] = dict(arrays)
+        return cls(**{k: v if v.ndim else v.item() for k, v in values.items()})
 
     def report(self) -> dict[str, Any]:
-        """Figures to read: counts, and shares in [0, 1]."""
+        """Returns the content of stats.json: counts, and shares in [0, 1]."""
         examples = int(self.lengths.sum())
         tokens = int(self.lengths @ np.arange(len(self.lengths)))
         predictions = int(self.predictions @ np.arange(len(self.predictions)))
-        size = len(self.lengths) - 1
+        positions = examples * (len(self.lengths) - 1)
         distinct = len(np.unique(self.sample))
         return {
             "examples": examples,
             "tokens": tokens,
             "tokens_per_example": _share(tokens, examples),
-            "padding_share": 1 - _share(tokens, examples * size),
+            "padding_share": 1 - _share(tokens, positions),
             "truncated_share": _share(self.truncated, examples),
             "trimmed_tokens": self.trimmed_tokens,
             "random_next_share": _share(self.random_next, examples),
@@ -95,19 +95,19 @@ class Stats:
             "mask_token_share": _share(self.masked, predictions),
             "kept_token_share": _share(self.kept, predictions),
             "random_token_share": _share(self.replaced, predictions),
-            "duplicate_share": 1 - _share(distinct, len(self.sample)) if len(self.sample) else 0.0,
+            "duplicate_share": 1 - _share(distinct, len(self.sample)) if distinct else 0.0,
             "lengths": _histogram(self.lengths),
             "predictions_histogram": _histogram(self.predictions),
         }
 
 
 def sampled_share(examples: int) -> float:
-    """The share of so many sequences that makes a sample of about `SAMPLE_SIZE`, in [0, 1]."""
+    """Returns the share of the sequences, in [0, 1], that gives about `SAMPLE_SIZE` of them."""
     return min(SAMPLE_SIZE / max(examples, 1), 1.0)
 
 
 def total(counts: Iterable[Stats]) -> Stats:
-    """The sum of at least one."""
+    """Returns the sum of one or more counts."""
     first, *others = counts
     return sum(others, first)
 
@@ -126,64 +126,78 @@ def measure(columns: Mapping[str, np.ndarray], mask_id: int, sampled: float = 1.
     Args:
         columns: The columns of `bert_tf.features.PRETRAINING`.
         mask_id: Id of [MASK].
-        sampled: Share of the sequences to look for duplicates in, in [0, 1].
+        sampled: Share of the sequences that are searched for duplicates, in [0, 1].
     """
-    ids = columns["input_ids"]
-    real = np.asarray(columns["masked_lm_weights"]) > 0
-    now = np.take_along_axis(ids, columns["masked_lm_positions"], 1)
-    masked = real & (now == mask_id)
-    kept = real & ~masked & (now == columns["masked_lm_ids"])
+    ids, positions = columns["input_ids"], columns["masked_lm_positions"]
+    labels, is_prediction = columns["masked_lm_ids"], columns["masked_lm_weights"] > 0
+    shown = np.take_along_axis(ids, positions, 1)
+    masked = is_prediction & (shown == mask_id)
+    kept = is_prediction & ~masked & (shown == labels)
     lengths = columns["input_mask"].sum(axis=1)
+    hashes = row_hashes(unmasked_ids(ids, positions, labels, is_prediction))
     return Stats(
         lengths=np.bincount(lengths, minlength=ids.shape[1] + 1),
-        predictions=np.bincount(real.sum(axis=1), minlength=real.shape[1] + 1),
+        predictions=np.bincount(is_prediction.sum(axis=1), minlength=shown.shape[1] + 1),
         random_next=int(columns["next_sentence_labels"].sum()),
         masked=int(masked.sum()),
         kept=int(kept.sum()),
-        replaced=int(real.sum() - masked.sum() - kept.sum()),
-        sample=_sample(unmasked(columns), sampled),
+        replaced=int(is_prediction.sum() - masked.sum() - kept.sum()),
+        sample=hashes[hashes <= np.uint64(min(int(sampled * 2.0**64), 2**64 - 1))],
     )
 
 
-def unmasked(columns: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The sequences as they were before masking, int [B, S]."""
-    ids, at = columns["input_ids"].copy(), columns["masked_lm_positions"]
-    real = np.asarray(columns["masked_lm_weights"]) > 0
-    np.put_along_axis(ids, at, np.where(real, columns["masked_lm_ids"], ids[:, :1]), 1)
-    return ids
+def unmasked_ids(
+    ids: np.ndarray, positions: np.ndarray, labels: np.ndarray, is_prediction: np.ndarray
+) -> np.ndarray:
+    """Undoes the masking of a batch of records.
+
+    Args:
+        ids: int [B, S], the masked ids.
+        positions: int [B, P], the positions of the labels; 0 where `is_prediction` is False.
+        labels: int [B, P], the ids before masking at these positions.
+        is_prediction: bool [B, P].
+
+    Returns:
+        int [B, S], the ids before masking.
+    """
+    unmasked = ids.copy()
+    np.put_along_axis(unmasked, positions, np.where(is_prediction, labels, ids[:, :1]), 1)
+    return unmasked
 
 
-def hashes(rows: np.ndarray) -> np.ndarray:
-    """uint64 [B]: equal for rows of equal integers, int [B, n]."""
+def row_hashes(rows: np.ndarray) -> np.ndarray:
+    """Hashes each row of integers [B, N]: uint64 [B]."""
     weights = splitmix64(np.arange(1, rows.shape[1] + 1, dtype=np.uint64))
     with np.errstate(over="ignore"):
         return splitmix64(rows.astype(np.uint64) @ weights)
 
 
-def _sample(ids: np.ndarray, sampled: float) -> np.ndarray:
-    found = hashes(ids)
-    return found[found <= np.uint64(min(int(sampled * 2.0**64), 2**64 - 1))]
+def join_hashes(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Joins two arrays of hashes and keeps at most the `MAX_HASHES` smallest."""
+    joined = np.concatenate([first, second])
+    if len(joined) <= MAX_HASHES:
+        return joined
+    return np.partition(joined, MAX_HASHES)[:MAX_HASHES]
 
 
-def text(report: Mapping[str, Any]) -> str:
-    """The report as a few readable lines."""
+def format_report(report: Mapping[str, Any]) -> str:
+    """Returns the most important figures of a report as a few lines of text."""
     r = report
-    truncated: tuple[str, ...] = (
-        f"  truncated       {r['truncated_share']:.1%} of the examples, "
-        f"{r['trimmed_tokens']:,} tokens",
-    )
-    # Records themselves do not tell.
-    truncated = truncated if r["trimmed_tokens"] else ()
-    return "\n".join(
-        [
-            f"  examples        {r['examples']:,}",
-            f"  tokens          {r['tokens']:,}, {r['tokens_per_example']:.1f} an example, "
-            f"{r['padding_share']:.1%} of the places are padding",
-            *truncated,
-            f"  next sentence   {r['random_next_share']:.1%} random",
-            f"  predictions     {r['predictions_per_example']:.2f} an example, "
-            f"{r['predictions_per_token']:.1%} of the tokens: {r['mask_token_share']:.1%} [MASK], "
-            f"{r['random_token_share']:.1%} random, {r['kept_token_share']:.1%} kept",
-            f"  duplicates      {r['duplicate_share']:.1%} of the examples",
-        ]
-    )
+    lines = [
+        f"  examples        {r['examples']:,}",
+        f"  tokens          {r['tokens']:,}, {r['tokens_per_example']:.1f} per example, "
+        f"{r['padding_share']:.1%} of the positions are padding",
+        f"  next sentence   {r['random_next_share']:.1%} random",
+        f"  predictions     {r['predictions_per_example']:.2f} per example, "
+        f"{r['predictions_per_token']:.1%} of the tokens: {r['mask_token_share']:.1%} [MASK], "
+        f"{r['random_token_share']:.1%} random, {r['kept_token_share']:.1%} kept",
+        f"  duplicates      {r['duplicate_share']:.1%} of the examples",
+    ]
+    # Only the program that creates records knows what it truncated.
+    if r["trimmed_tokens"]:
+        lines.insert(
+            2,
+            f"  truncated       {r['truncated_share']:.1%} of the examples, "
+            f"{r['trimmed_tokens']:,} tokens",
+        )
+    return "\n".join(lines)

@@ -4,7 +4,7 @@ Read in this order: `stages` (the steps, from file to file), `shuffling` (the or
 through the disk), `shards` (names and files of the output), `outputs` (what is there already, the
 manifest), `work_folder` (what a run leaves for the next), `workers` (processes), `assembling`
 (shards out of parts), `local` (all of it on one machine), `beam` (the same on Apache Beam);
-`records` (records of any origin) and `inspecting` (what is to be said of them).
+`record_reading` (records of any program) and `inspection` (their rules and their distribution).
 
 May import: config, features, errors, files, progress, tokenization, `data_prep.pretraining_data`.
 """

@@ -1,6 +1,6 @@
-"""The records have the distributions of the released procedure, by chi-square tests.
+"""Chi-square tests: created records have the distributions of the released procedure.
 
-They are compared with the transcription in reference/pretraining_data.py on the same documents.
+The released procedure is transcribed in reference/pretraining_data.py. Both get the same documents.
 """
 
 import collections
@@ -116,9 +116,9 @@ def random_keys(seed, count):
     return counter_based_random.derive_keys(seed_key, Purpose.SENTENCE, np.arange(count))
 
 
-def chi_square(one, other):
-    """The difference of the statistic from its mean, in standard deviations, of two samples."""
-    a, b = collections.Counter(one), collections.Counter(other)
+def chi_square(sample, other_sample):
+    """Returns the chi-square statistic of two samples, in standard deviations from its mean."""
+    a, b = collections.Counter(sample), collections.Counter(other_sample)
     total_a, total_b = sum(a.values()), sum(b.values())
     rare_a = rare_b = 0
     statistic, cells = 0.0, 0
@@ -143,7 +143,7 @@ def cell(a, b, total_a, total_b):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("whole_words", [False, True])
-def test_distributions_equal_the_released_ones(whole_words):
+def test_distributions_equal_the_released_values(whole_words):
     config = RecordsConfig(
         "",
         dupe_factor=60,
@@ -152,11 +152,14 @@ def test_distributions_equal_the_released_ones(whole_words):
         max_predictions_per_seq=10,
     )
     documents = corpus()
-    one, other = created_examples(config, documents), released_examples(config, documents)
+    created, released_values = (
+        created_examples(config, documents),
+        released_examples(config, documents),
+    )
     for name, figure in FIGURES.items():
         off = chi_square(
-            [value for example in one for value in figure(example)],
-            [value for example in other for value in figure(example)],
+            [value for example in created for value in figure(example)],
+            [value for example in released_values for value in figure(example)],
         )
         # All examples of a document in one pass have the same target length, so the counts are not
         # independent. A probability that is wrong by 1 % differs by more than 6 deviations.
@@ -164,7 +167,7 @@ def test_distributions_equal_the_released_ones(whole_words):
 
 
 @pytest.mark.slow
-def test_numbers_of_examples_equal_the_released_ones():
+def test_numbers_of_examples_equal_the_released_values():
     documents, counts = corpus(), {True: [], False: []}
     for seed in range(40):
         config = RecordsConfig("", dupe_factor=1, random_seed=seed)
@@ -273,7 +276,7 @@ def test_ngrams_are_drawn_by_the_rule_of_the_model_garden(whole_words):
     a, b = [10, 310, 11, 12, 13, 14, 311, 312, 15, 16], [17, 18, 313, 19, 20, 21, 22, 23, 24]
     rows = rows_of(config, (a, b), 4000)
     columns = masking.mask_rows(config, rows, VOCABULARY)
-    one = [
+    created = [
         tuple(p[w > 0].tolist())
         for p, w in zip(columns["masked_lm_positions"], columns["masked_lm_weights"], strict=True)
     ]
@@ -292,15 +295,15 @@ def test_ngrams_are_drawn_by_the_rule_of_the_model_garden(whole_words):
     if not whole_words:
         words = [[i] for i in range(1, 21) if i != 11]
     rng = random.Random(1)
-    other = [
+    expected = [
         tuple(sorted(itertools.chain(*released.ngram_positions(words, 3, 7, rng))))
         for _ in range(4000)
     ]
-    assert chi_square(map(len, one), map(len, other)) < 6
+    assert chi_square(map(len, created), map(len, expected)) < 6
     for figure in (
         lambda p: p,
         lambda p: [y - x for x, y in itertools.pairwise(p)],
         lambda p: [sum(y - x == 1 for x, y in itertools.pairwise(p))],
     ):
-        sample = [[value for p in each for value in figure(p)] for each in (one, other)]
-        assert chi_square(*sample) < 6
+        samples = [[value for p in each for value in figure(p)] for each in (created, expected)]
+        assert chi_square(*samples) < 6

@@ -1,4 +1,4 @@
-"""Damaged record files: which record is reported, and what the copy without it holds."""
+"""Damaged records are reported, and copies of their files contain all other records."""
 
 import gzip
 import json
@@ -93,7 +93,7 @@ def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
 
 @pytest.fixture
 def noise():
-    """Incompressible records: offsets in the compressed file are about those in the plain one."""
+    """Incompressible records, so that compression hardly changes their offsets in the file."""
     return [np.random.default_rng(number).bytes(1000) for number in range(300)]
 
 

@@ -1,4 +1,4 @@
-"""inspect_records.py: records of any origin as text, and their audit."""
+"""inspect_records.py prints records of any program and checks their rules and distribution."""
 
 import dataclasses
 import math
@@ -12,10 +12,9 @@ from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_o
 
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
-from data_prep.pretraining_data import auditing, expectations
+from data_prep.pretraining_data import expected_distribution, record_rules, stats
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import inspecting
-from data_prep.runners import records as records_reading
+from data_prep.runners import inspection, record_reading, stages
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def vocab_file(tmp_path):
 
 
 def example(length, predictions, instance, v2=False):
-    """As google-research/bert writes an instance; by hand, from its list of features."""
+    """Serializes an instance with the feature names of google-research/bert or the Model Garden."""
     ids = [VOCABULARY.index(token) for token in instance["tokens"]]
     labels = [VOCABULARY.index(token) for token in instance["labels"]]
 
@@ -53,8 +52,8 @@ def write(path, examples, compression=""):
 
 
 @pytest.fixture(scope="module")
-def of_the_released_program():
-    """Instances of its rules, transcribed, with 64 tokens and 10 predictions."""
+def released_instances():
+    """Instances that the transcribed rules give for 64 tokens and 10 predictions."""
     tokenizer = BertTokenizer(VOCABULARY)
     documents = [
         [[VOCABULARY[i] for i in tokenizer.tokenize([" ".join(s)]).to_list()[0]] for s in document]
@@ -67,8 +66,8 @@ def of_the_released_program():
 
 
 @dataclasses.dataclass
-class Audit:
-    good: bool
+class Inspection:
+    passed: bool
     out: str
 
     @property
@@ -76,29 +75,31 @@ class Audit:
         """The figures that are not as expected, and the rules that are broken."""
         lines = [line.split(": ") for line in self.out.splitlines()]
         wrong = ("  NOT as expected", "  BROKEN")
-        return {line[1].split(", in ")[0] for line in lines if line[0] in wrong}
+        return {line[1] for line in lines if line[0] in wrong}
 
 
 @pytest.fixture
-def audit(vocab_file, capsys):
+def inspect(vocab_file, capsys):
     def run(path, num_examples=0, **flags):
         capsys.readouterr()
-        good = inspecting.inspect(RecordsConfig(vocab_file, **flags), str(path), num_examples)
-        result = Audit(good, capsys.readouterr().out)
-        assert result.good == (not result.unexpected), result.out
-        assert result.good == ("every figure is as expected" in result.out)
+        passed = inspection.inspect(RecordsConfig(vocab_file, **flags), str(path), num_examples)
+        result = Inspection(passed, capsys.readouterr().out)
+        assert result.passed == (not result.unexpected), result.out
+        assert result.passed == ("every figure is as expected" in result.out)
         return result
 
     return run
 
 
-def remade(instances, seed=0, prob=0.15, max_predictions=10, kinds=(0.8, 0.1), tokens=VOCABULARY):
-    """The same sequences, masked by other rules."""
+def mask_again(
+    instances, seed=0, prob=0.15, max_predictions=10, kinds=(0.8, 0.1), tokens=VOCABULARY
+):
+    """Masks the same sequences with other settings."""
     rng, found = random.Random(seed), []
     for each in instances:
-        places = [i for i, t in enumerate(each["unmasked"]) if t not in ("[CLS]", "[SEP]")]
-        wanted = min(max_predictions, max(1, round(len(each["unmasked"]) * prob)))
-        positions = sorted(rng.sample(places, min(wanted, len(places))))
+        maskable = [i for i, t in enumerate(each["unmasked"]) if t not in ("[CLS]", "[SEP]")]
+        count = min(max_predictions, max(1, round(len(each["unmasked"]) * prob)))
+        positions = sorted(rng.sample(maskable, min(count, len(maskable))))
         output = list(each["unmasked"])
         for i in positions:
             draw = rng.random()
@@ -112,10 +113,11 @@ def remade(instances, seed=0, prob=0.15, max_predictions=10, kinds=(0.8, 0.1), t
 
 
 KINDS = {"[MASK] at a prediction", "a random token"}
-EQUAL = "records of 32 tokens and more that equal another, masks too"
+EQUAL = "records of 32 tokens and more that equal another"
+NEXT = "random next sentences"
 
 
-def only(random_next, instances):
+def with_label(random_next, instances):
     return [each for each in instances if each["random"] == random_next]
 
 
@@ -124,70 +126,68 @@ def only(random_next, instances):
     [
         (lambda good: good, {}, set()),
         (lambda good: good[:3], {}, set()),
-        (lambda good: remade(good, kinds=(0.7, 0.2)), {}, KINDS),
+        (lambda good: mask_again(good, kinds=(0.7, 0.2)), {}, KINDS),
         (
-            lambda good: remade(good, kinds=(0.7, 0.2)),
+            lambda good: mask_again(good, kinds=(0.7, 0.2)),
             {"mask_token_prob": 0.7, "random_token_prob": 0.2},
             set(),
         ),
-        (lambda good: remade(good, prob=0.1), {}, {"predictions for each length"}),
-        (lambda good: remade(good, prob=0.1), {"masked_lm_prob": 0.1}, set()),
+        (lambda good: mask_again(good, prob=0.1), {}, {"predictions for each length"}),
+        (lambda good: mask_again(good, prob=0.1), {"masked_lm_prob": 0.1}, set()),
         (
-            lambda good: remade(good, tokens=VOCABULARY[200:]),
+            lambda good: mask_again(good, tokens=VOCABULARY[200:]),
             {},
             {"random tokens over the vocabulary"},
         ),
-        (lambda good: only(False, good) + only(True, good)[:600], {}, {"next sentences"}),
-        (lambda good: only(True, good), {}, set()),
+        (lambda good: with_label(False, good) + with_label(True, good)[:600], {}, {NEXT}),
+        (lambda good: with_label(True, good), {}, set()),
         (lambda good: good + good[:100], {}, {EQUAL}),
-        (lambda good: good, {"objective": "mlm"}, {"next sentences"}),
+        (lambda good: good, {"objective": "mlm"}, {NEXT}),
     ],
 )  # fmt: skip
-def test_records_of_the_released_rules_are_as_expected(
-    tmp_path, audit, of_the_released_program, change, flags, unexpected
+def test_unexpected_figures_of_records_are_reported(
+    tmp_path, inspect, released_instances, change, flags, unexpected
 ):
-    instances = change(of_the_released_program)
+    instances = change(released_instances)
     path = write(tmp_path / "a", [example(64, 10, each) for each in instances])
-    assert audit(path, **flags).unexpected == unexpected
+    assert inspect(path, **flags).unexpected == unexpected
 
 
-def test_too_few_short_sequences_are_not_as_expected(
-    tmp_path, audit, monkeypatch, of_the_released_program
-):
-    monkeypatch.setattr(expectations, "_SEQUENCES_A_DOCUMENT", 4)
-    full = [each for each in of_the_released_program if len(each["unmasked"]) == 64]
+def test_too_few_short_sequences_are_reported(tmp_path, inspect, monkeypatch, released_instances):
+    monkeypatch.setattr(expected_distribution, "_MAX_SEQUENCES_PER_DOCUMENT", 4)
+    full = [each for each in released_instances if len(each["unmasked"]) == 64]
     path = write(tmp_path / "a", [example(64, 10, each) for each in full])
-    assert audit(path).unexpected == {"sequences below 64 tokens"}
-    assert audit(path, short_seq_prob=0.0).good
+    assert inspect(path).unexpected == {"sequences below 64 tokens"}
+    assert inspect(path, short_seq_prob=0.0).passed
 
 
-def test_equal_records_are_found_in_a_sample_too(
-    tmp_path, audit, monkeypatch, of_the_released_program
-):
-    monkeypatch.setattr(expectations, "_SAMPLE_SIZE", 500)
-    good = of_the_released_program
+def test_equal_records_are_found_in_a_sample(tmp_path, inspect, monkeypatch, released_instances):
+    monkeypatch.setattr(stats, "MAX_HASHES", 500)
+    good = released_instances
     once = write(tmp_path / "a", [example(64, 10, each) for each in good])
-    assert audit(once).good
+    assert inspect(once).passed
     again = write(tmp_path / "b", [example(64, 10, each) for each in good + good[:200]])
-    assert audit(again).unexpected == {EQUAL}
+    assert inspect(again).unexpected == {EQUAL}
 
 
-def test_both_roundings_are_known(tmp_path, audit, of_the_released_program):
+def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
+    tmp_path, inspect, released_instances
+):
     up = []
-    for seed, each in enumerate(of_the_released_program):
+    for seed, each in enumerate(released_instances):
         length = len(each["unmasked"])
-        # 1.5, 4.5 and 7.5 masks are the cases in which the two differ.
+        # The two ways of rounding differ for 1.5, 4.5 and 7.5 predictions.
         prob = math.floor(length * 0.15 + 0.5) / length if length in (10, 30, 50) else 0.15
-        up += remade([each], seed, prob)
+        up += mask_again([each], seed, prob)
     assert sum(len(each["unmasked"]) == 30 for each in up)
-    even = audit(write(tmp_path / "e", [example(64, 10, e) for e in of_the_released_program]))
-    assert "half to even, as Python 3" in even.out and even.good
-    half_up = audit(write(tmp_path / "u", [example(64, 10, each) for each in up]))
-    assert "half up, as Python 2" in half_up.out and half_up.good
-    assert audit(f"{tmp_path}/e,{tmp_path}/u").unexpected == {"predictions for each length"}
+    even = inspect(write(tmp_path / "e", [example(64, 10, e) for e in released_instances]))
+    assert "half to even, as Python 3" in even.out and even.passed
+    half_up = inspect(write(tmp_path / "u", [example(64, 10, each) for each in up]))
+    assert "half up, as Python 2" in half_up.out and half_up.passed
+    assert inspect(f"{tmp_path}/e,{tmp_path}/u").unexpected == {"predictions for each length"}
 
 
-def test_predictions_at_the_front_are_not_as_expected(tmp_path, audit):
+def test_predictions_clustered_in_the_first_sentence_are_reported(tmp_path, inspect):
     rng, instances = random.Random(1), []
     for number in range(2000):
         words = [VOCABULARY[5 + (number * 7 + i) % 300] for i in range(57)]
@@ -205,15 +205,15 @@ def test_predictions_at_the_front_are_not_as_expected(tmp_path, audit):
             }
         )  # fmt: skip
     path = write(tmp_path / "front", [example(60, 10, each) for each in instances])
-    result = audit(path, random_token_prob=0.0, short_seq_prob=0.0)
+    result = inspect(path, random_token_prob=0.0, short_seq_prob=0.0)
     assert "predictions over positions" in result.unexpected
 
 
-def test_records_with_numbers_that_point_nowhere_are_named(
-    tmp_path, audit, of_the_released_program
+def test_records_with_invalid_ids_positions_or_lengths_are_reported(
+    tmp_path, inspect, released_instances
 ):
     examples = [
-        tf.train.Example.FromString(example(64, 10, each)) for each in of_the_released_program[:10]
+        tf.train.Example.FromString(example(64, 10, each)) for each in released_instances[:10]
     ]
 
     def ints(number, name):
@@ -227,41 +227,44 @@ def test_records_with_numbers_that_point_nowhere_are_named(
     ints(6, "next_sentence_labels")[0] = 9
     ints(7, "input_mask").append(1)
     path = write(tmp_path / "odd", [each.SerializeToString() for each in examples])
-    result = audit(path, num_examples=10)
+    result = inspect(path, num_examples=10)
     broken = [line for line in result.out.splitlines() if "BROKEN" in line]
     for number in range(10):
-        named = any(f"odd record {number}" in line for line in broken)
-        assert named == (1 <= number <= 7), (number, broken)
+        is_reported = any(f"odd record {number}" in line for line in broken)
+        assert is_reported == (1 <= number <= 7), (number, broken)
     assert f"<{len(VOCABULARY)}>" in result.out and "<-7>" in result.out
     assert "  examples        3\n" in result.out
 
 
-def test_files_that_cannot_be_audited(tmp_path, audit):
+def test_folders_and_missing_files_are_refused(tmp_path, inspect):
     for path, words in ((tmp_path, "folder"), (tmp_path / "missing*", "No record file matches")):
         with pytest.raises(InputError, match=words):
-            audit(path)
+            inspect(path)
 
 
 @pytest.mark.slow
-def test_the_main_says_by_its_exit_code(tmp_path, vocab_file, of_the_released_program):
-    path = write(tmp_path / "a", [example(64, 10, each) for each in of_the_released_program])
-    good = [f"--input_file={path}", f"--vocab_file={vocab_file}"]
-    fine, wrong, missing = run_main(
+def test_the_exit_code_shows_whether_the_records_are_as_expected(
+    tmp_path, vocab_file, released_instances
+):
+    path = write(tmp_path / "a", [example(64, 10, each) for each in released_instances])
+    flags = [f"--input_file={path}", f"--vocab_file={vocab_file}"]
+    good, wrong, missing = run_main(
         "data_prep.inspect_records",
-        good,
-        [*good, "--mask_token_prob=0.7", "--random_token_prob=0.2", "--masked_lm_prob=0.15"],
+        flags,
+        [*flags, "--mask_token_prob=0.7", "--random_token_prob=0.2", "--masked_lm_prob=0.15"],
         [f"--input_file={tmp_path}/none", f"--vocab_file={vocab_file}"],
     )
-    assert fine.code == 0 and "[MASK=" in fine.out, fine.err
+    assert good.code == 0 and "[MASK=" in good.out, good.err
     assert wrong.code == 1 and "NOT as expected: [MASK]" in wrong.out
     assert_refused(missing, "No record file matches")
 
 
-def test_an_audit_finds_what_is_wrong(tmp_path, vocab_file):
+def test_each_broken_rule_is_found(tmp_path, vocab_file):
     _, paths = make(tmp_path, vocab_file, text_of(corpus(5)), dupe_factor=1)
-    vocabulary, _ = records_reading.load_vocabulary(vocab_file, True)
+    vocabulary = stages.vocabulary(RecordsConfig(vocab_file))
     columns = parsed(paths, 128, 20)
-    assert not any(broken.any() for broken in auditing.violations(columns, vocabulary).values())
+    broken_rules = record_rules.broken_rules(columns, vocabulary)
+    assert not any(broken.any() for broken in broken_rules.values())
     for name, row, column, value, rule in (
         ("input_ids", 0, 5, len(VOCABULARY), "outside the vocabulary"),
         ("input_ids", 1, 0, 9, "not [CLS]"),
@@ -269,18 +272,19 @@ def test_an_audit_finds_what_is_wrong(tmp_path, vocab_file):
         ("segment_ids", 2, 1, 2, "segment_ids"),
         ("input_mask", 3, 1, 0, "input_mask"),
         ("input_mask", 3, 1, 2, "input_mask"),
-        ("masked_lm_positions", 4, 0, 127, "ascend"),
+        ("masked_lm_positions", 4, 0, 127, "not ascending"),
         ("masked_lm_positions", 4, 1, 0, "is to be predicted"),
-        ("masked_lm_positions", 4, 1, 500, "not at a token"),
-        ("masked_lm_ids", 4, 1, -1, "predict is outside"),
+        ("masked_lm_positions", 4, 1, 500, "outside the text"),
+        ("masked_lm_ids", 4, 1, -1, "in masked_lm_ids is outside"),
         ("masked_lm_ids", 4, 1, SEP, "inside A or B"),
         ("next_sentence_labels", 5, 0, 2, "next_sentence_labels"),
         ("masked_lm_weights", 6, 0, 0.0, "weights"),
-        ("masked_lm_weights", 6, 0, 0.5, "another number"),
+        ("masked_lm_weights", 6, 0, 0.5, "other than 0 and 1"),
     ):
         damaged = {key: array.copy() for key, array in columns.items()}
         damaged[name][row, column] = value
-        found = {r: n for r, n in auditing.violations(damaged, vocabulary).items() if n.any()}
+        broken_rules = record_rules.broken_rules(damaged, vocabulary)
+        found = {each: broken for each, broken in broken_rules.items() if broken.any()}
         assert any(rule in each for each in found), (name, found)
         assert all(broken.tolist().index(True) == row for broken in found.values())
 
@@ -291,23 +295,25 @@ def test_an_audit_finds_what_is_wrong(tmp_path, vocab_file):
         {}, {"do_whole_word_mask": True}, {"max_ngram_size": 3},
         {"do_whole_word_mask": True, "replace_whole_words": True}, {"objective": "mlm"},
         {"objective": "causal"}, {"round_half_up": True}, {"max_seq_length": 16},
+        {"max_seq_length": 8, "masked_lm_prob": 1.0}, {"short_seq_prob": 1.0},
     ],
 )  # fmt: skip
-def test_our_own_records_are_as_expected(tmp_path, vocab_file, audit, flags):
+def test_created_records_are_as_expected(tmp_path, vocab_file, inspect, flags):
     _, (path,) = make(tmp_path, vocab_file, text_of(corpus(30)), dupe_factor=3, **flags)
-    assert not audit(path, **flags).unexpected
+    assert not inspect(path, **flags).unexpected
 
 
-def test_records_of_the_model_garden_are_read(tmp_path, vocab_file):
+def test_compressed_records_of_the_model_garden_are_read(tmp_path, vocab_file):
     instance = {
         "tokens": ["[CLS]", "wae", "[MASK]", "[SEP]", "wad", "[SEP]"], "positions": [2],
         "labels": ["wac"], "segment_ids": [0, 0, 0, 0, 1, 1], "random": True,
     }  # fmt: skip
     path = write(tmp_path / "garden.tfrecord", [example(8, 2, instance, v2=True)], "GZIP")
-    (batch,) = records_reading.read(path)
-    vocabulary, tokens = records_reading.load_vocabulary(vocab_file, True)
-    found = auditing.violations(batch.columns, vocabulary)
-    assert not any(broken.any() for broken in found.values())
-    text = auditing.as_text(batch.columns, 0, tokens, MASK)
+    (batch,) = record_reading.read_records(path)
+    broken_rules = record_rules.broken_rules(
+        batch.columns, stages.vocabulary(RecordsConfig(vocab_file))
+    )
+    assert not any(broken.any() for broken in broken_rules.values())
+    text = record_rules.format_record(batch.columns, 0, VOCABULARY, MASK)
     assert text == "[CLS] wae [MASK=wac] [SEP] wad [SEP]\n  B is random; 6 tokens"
     assert batch.columns["input_ids"][0, 0] == CLS

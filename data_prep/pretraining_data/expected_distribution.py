@@ -1,0 +1,215 @@
+"""Compares the distribution of records with the distribution that their settings define.
+
+A figure is reported as unexpected if correct records have such a figure less than once in a million
+times. Shares are compared with an interval of the binomial distribution, histograms by a chi-square
+test.
+
+Imports numpy and scipy. Letters: B batch, S sequence length, P predictions per sequence, V
+vocabulary.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import scipy.stats  # type: ignore[import-untyped]
+
+from data_prep.pretraining_data import masking, stats
+from data_prep.pretraining_data.pairing import Vocabulary
+from data_prep.pretraining_data.settings import RecordsConfig
+
+_FALSE_ALARM_RATE = 1e-6
+_MIN_EXPECTED_COUNT = 20  # in a cell of a chi-square test
+# The values of `round_half_up`, by their names in the report.
+_ROUNDING = {"half to even, as Python 3": False, "half up, as Python 2": True}
+# One draw decides whether the sequences of a document are short. With `replace_whole_words` one
+# draw decides how the tokens of a word are replaced. The intervals are wide enough for documents
+# and words up to these sizes.
+_MAX_SEQUENCES_PER_DOCUMENT = 256
+_MAX_TOKENS_PER_WORD = 8
+# Shorter records may be equal by chance.
+_MIN_LENGTH_OF_EQUAL_RECORDS = 32
+_MAX_EQUAL_SHARE = 0.001
+
+
+class Comparison(NamedTuple):
+    """A measured figure and its expected values.
+
+    Attributes:
+        name: Name of the figure.
+        measured: The figure, as text.
+        expected: The expected values, as text.
+        as_expected: Whether the figure has one of these values.
+    """
+
+    name: str
+    measured: str
+    expected: str
+    as_expected: bool
+
+
+class DistributionCheck:
+    """Adds up counts of records batch by batch and compares them with their expected values.
+
+    Args:
+        config: The expected settings of the records, except the lengths.
+        vocabulary: Size and special ids.
+        columns: The columns of any of the records, from which the lengths S and P are taken.
+
+    Attributes:
+        stats: The statistics of the records.
+    """
+
+    def __init__(
+        self, config: RecordsConfig, vocabulary: Vocabulary, columns: Mapping[str, np.ndarray]
+    ) -> None:
+        length, most = columns["input_ids"].shape[1], columns["masked_lm_ids"].shape[1]
+        config = dataclasses.replace(config, max_seq_length=length, max_predictions_per_seq=most)
+        self._config, self._vocabulary = config, vocabulary
+        self.stats = stats.Stats.empty(config)
+        # If single tokens are masked, the number of predictions depends only on the length.
+        self._masks_tokens = not config.do_whole_word_mask and config.max_ngram_size == 1
+        # Number of records with a wrong number of predictions, for each way of rounding.
+        self._wrong_counts = dict.fromkeys(_ROUNDING, 0)
+        self._labels = np.zeros(vocabulary.size)
+        self._random_tokens = np.zeros(vocabulary.size)
+        self._positions, self._expected_positions = np.zeros(length), np.zeros(length)
+        self._record_hashes: np.ndarray = np.zeros(0, np.uint64)
+
+    def add(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Adds a batch of records that break no rule (`record_rules.broken_rules`)."""
+        ids, positions = columns["input_ids"], columns["masked_lm_positions"]
+        labels, is_prediction = columns["masked_lm_ids"], columns["masked_lm_weights"] > 0
+        lengths, counts = columns["input_mask"].sum(axis=1), is_prediction.sum(axis=1)
+        vocabulary = self._vocabulary
+        self.stats += stats.measure(columns, vocabulary.mask_id)
+        unmasked = stats.unmasked_ids(ids, positions, labels, is_prediction)
+        is_special = (unmasked == vocabulary.cls_id) | (unmasked == vocabulary.sep_id)
+        maskable = (columns["input_mask"] > 0) & ~is_special
+        maskable_count = maskable.sum(axis=1)
+        self._expected_positions += (counts / np.maximum(maskable_count, 1)) @ maskable
+        for rounding, half_up in _ROUNDING.items():
+            config = dataclasses.replace(self._config, round_half_up=half_up)
+            most = np.minimum(masking.prediction_counts(config, lengths), maskable_count)
+            is_wrong = counts != most if self._masks_tokens else counts > most
+            self._wrong_counts[rounding] += int(is_wrong.sum())
+        shown = np.take_along_axis(ids, positions, 1)
+        is_random = is_prediction & (shown != labels) & (shown != vocabulary.mask_id)
+        self._labels += np.bincount(labels[is_prediction], minlength=vocabulary.size)
+        self._random_tokens += np.bincount(shown[is_random], minlength=vocabulary.size)
+        self._positions += np.bincount(positions[is_prediction], minlength=ids.shape[1])
+        is_long = lengths >= _MIN_LENGTH_OF_EQUAL_RECORDS
+        hashes = stats.row_hashes(np.concatenate([ids, positions, labels], axis=1)[is_long])
+        self._record_hashes = stats.join_hashes(self._record_hashes, hashes)
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yields each figure with its expected values; there must be at least one record."""
+        yield self._compare_prediction_counts()
+        if self._config.objective != "causal":
+            yield from self._compare_predictions()
+        yield from self._compare_sequences()
+
+    def _compare_prediction_counts(self) -> Comparison:
+        total = int(self.stats.lengths.sum())
+        rounding, wrong = min(self._wrong_counts.items(), key=lambda item: item[1])
+        measured = f"{total - wrong:,} of {total:,} records have this number, rounded {rounding}"
+        most = "" if self._masks_tokens else "at most "
+        limits = f"1 to {self._config.max_predictions_per_seq}"
+        expected = f"{most}{self._config.masked_lm_prob} of the tokens, {limits}"
+        if self._config.objective == "causal":
+            expected = "none"
+        return Comparison("predictions for each length", measured, expected, wrong == 0)
+
+    def _compare_predictions(self) -> Iterator[Comparison]:
+        config, total = self._config, int(self._labels.sum())
+        group = _MAX_TOKENS_PER_WORD * config.max_ngram_size if config.replace_whole_words else 1
+        # A random token is [MASK] or the token to predict with a probability of 1/V each.
+        chance = config.random_token_prob / self._vocabulary.size
+        rest = 1 - config.mask_token_prob - config.random_token_prob
+        for name, count, probability in (
+            ("[MASK] at a prediction", self.stats.masked, config.mask_token_prob + chance),
+            ("a random token", self.stats.replaced, config.random_token_prob - 2 * chance),
+            ("the token itself", self.stats.kept, rest + chance),
+        ):
+            yield _compare_share(name, count, total, probability, group)
+        # All tokens are equally probable, except the token to predict and [MASK].
+        expected = 1 - self._labels / max(total, 1)
+        expected[self._vocabulary.mask_id] = 0
+        name = "random tokens over the vocabulary"
+        yield _compare_histograms(name, self._random_tokens, expected)
+        if self._masks_tokens:
+            name = "predictions over positions"
+            yield _compare_histograms(name, self._positions, self._expected_positions)
+
+    def _compare_sequences(self) -> Iterator[Comparison]:
+        total, random_next = int(self.stats.lengths.sum()), self.stats.random_next
+        name, note = "random next sentences", ""
+        if self._config.paired:
+            note = ", more where chunks are single sentences"
+            if random_next == total:
+                # Records do not contain the number of sentences of their chunk.
+                note += "; all are random, so each document should be a single sentence"
+        probability = 0.5 if self._config.paired else 0.0
+        yield _compare_share(name, random_next, total, probability, note=note)
+        short = total - int(self.stats.lengths[-1])
+        name = f"sequences below {self._config.max_seq_length} tokens"
+        note = ", more where documents end"
+        # The last sentence may exceed a short target length, so some sequences have the full
+        # length even if all documents have a short target length.
+        probability = min(self._config.short_seq_prob, 0.5)
+        yield _compare_share(name, short, total, probability, _MAX_SEQUENCES_PER_DOCUMENT, note)
+        if self._config.objective != "causal":
+            hashes = self._record_hashes
+            share = (len(hashes) - len(np.unique(hashes))) / max(len(hashes), 1)
+            name = f"records of {_MIN_LENGTH_OF_EQUAL_RECORDS} tokens and more that equal another"
+            expected = f"at most {_MAX_EQUAL_SHARE:.1%}"
+            yield Comparison(name, f"{share:.2%}", expected, share <= _MAX_EQUAL_SHARE)
+
+
+def _compare_share(
+    name: str, count: int, total: int, probability: float, group: int = 1, note: str = ""
+) -> Comparison:
+    """Compares a share with its expected interval.
+
+    Correct records have a share outside the interval once in a million times.
+
+    Args:
+        name: Name of the figure.
+        count: Number of elements with the named property.
+        total: Number of all elements.
+        probability: The expected share, in [0, 1] up to rounding errors.
+        group: Number of elements that share a random draw.
+        note: Why the share may be larger than expected. If empty, it may not be larger.
+    """
+    draws, share = max(math.ceil(total / group), 1), count / max(total, 1)
+    probability = min(max(probability, 0.0), 1.0)
+    least, most = scipy.stats.binom.interval(1 - _FALSE_ALARM_RATE, draws, probability)
+    least, most = least / draws, 1.0 if note else most / draws
+    as_expected = bool(not total or least <= share <= most)
+    expected = f"{probability:.2%} ({least:.2%} to {most:.2%}){note}"
+    return Comparison(name, f"{share:.2%}", expected, as_expected)
+
+
+def _compare_histograms(name: str, observed: np.ndarray, expected: np.ndarray) -> Comparison:
+    """Tests by chi-square whether counts [N] have the expected proportions [N].
+
+    Adjacent elements are joined into cells with an expected count of `_MIN_EXPECTED_COUNT` or more.
+    """
+    expected = expected * (observed.sum() / max(expected.sum(), 1e-9))
+    starts, cell_count = [0], 0.0
+    for index, count in enumerate(expected.tolist()):
+        if cell_count >= _MIN_EXPECTED_COUNT:
+            starts.append(index)
+            cell_count = 0.0
+        cell_count += count
+    if cell_count < _MIN_EXPECTED_COUNT:
+        starts.pop()
+    if len(starts) < 2:
+        return Comparison(name, "too few for a test", "-", True)
+    cells = (np.add.reduceat(counts, starts) for counts in (observed, expected))
+    statistic, p_value = scipy.stats.chisquare(*cells)
+    measured = f"chi-square {statistic:,.0f} over {len(starts):,} cells, p-value {p_value:.2g}"
+    expected_range = f"p-value of {_FALSE_ALARM_RATE} or more"
+    return Comparison(name, measured, expected_range, bool(p_value >= _FALSE_ALARM_RATE))

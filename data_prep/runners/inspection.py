@@ -1,0 +1,75 @@
+"""Prints records, their statistics, the rules that they break, and their unexpected figures.
+
+Imports `checksums`, `record_reading` and `stages`; `errors`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from bert_tf.errors import InputError
+from data_prep.pretraining_data import record_rules, stats
+from data_prep.pretraining_data.expected_distribution import DistributionCheck
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import checksums, record_reading, stages
+
+_CHANGED = "the SHA-256 of the file differs from the SHA-256 in its manifest"
+
+
+def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
+    """Prints the first records and checks all records.
+
+    Args:
+        config: The expected settings of the records, except the lengths, which are taken from the
+            records.
+        input_file: Comma-separated list of globs.
+        num_examples: Number of records to print.
+
+    Returns:
+        Whether all records obey all rules and all figures are as expected.
+
+    Raises:
+        InputError: The vocabulary cannot be read, or no record can be read.
+    """
+    vocabulary = stages.vocabulary(config)
+    tokens = stages.tokenizer(config.vocab_file, config.do_lower_case).vocabulary
+    manifests = checksums.Manifests()
+    broken, check = record_rules.BrokenRules(), None
+    for batch in record_reading.read_records(input_file):
+        if batch.is_first and manifests.differ(batch.path):
+            broken.add(_CHANGED, [batch.path])
+        if not batch.columns and not batch.faults:
+            print(f"{batch.path} holds no record")
+        for row, number in enumerate(batch.numbers[:num_examples]):
+            print(f"{batch.path}, record {number}")
+            text = record_rules.format_record(batch.columns, row, tokens, vocabulary.mask_id)
+            print(text, end="\n\n")
+            num_examples -= 1
+        faults: dict[str, Any] = dict(batch.faults)
+        if batch.columns:
+            breaks = record_rules.broken_rules(batch.columns, vocabulary)
+            faults.update({rule: batch.numbers[rows] for rule, rows in breaks.items()})
+            obeys = ~np.any(list(breaks.values()), axis=0)
+            check = check or DistributionCheck(config, vocabulary, batch.columns)
+            check.add({name: column[obeys] for name, column in batch.columns.items()})
+        for rule, numbers in faults.items():
+            broken.add(rule, [f"{batch.path} record {number}" for number in numbers])
+    if check is None:
+        reasons = "; ".join(broken.lines()) or "the files hold no record"
+        raise InputError(f"No record of {input_file} can be read: {reasons}.")
+    return _print_report(list(broken.lines()), check)
+
+
+def _print_report(broken: list[str], check: DistributionCheck) -> bool:
+    report = check.stats.report()
+    comparisons = list(check.comparisons()) if report["examples"] else []
+    print(stats.format_report(report))
+    for line in broken:
+        print(f"  BROKEN: {line}")
+    for name, measured, expected, as_expected in comparisons:
+        verdict = "as expected" if as_expected else "NOT as expected"
+        print(f"  {verdict}: {name}: {measured}; expected: {expected}")
+    if broken or not all(each.as_expected for each in comparisons):
+        return False
+    print("  every record obeys all rules, and every figure is as expected")
+    return True

@@ -1,0 +1,191 @@
+"""Reads pretraining records of any program in batches of columns.
+
+Imports `features`, `files`, `errors`; TensorFlow inside functions.
+"""
+
+import contextlib
+import dataclasses
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf import features, files
+from bert_tf.errors import InputError, plain_message
+
+_BATCH = 4096
+_READ_BYTES = 1 << 22
+_GZIP_MAGIC = b"\x1f\x8b"
+NOT_AN_EXAMPLE = "the record is not a tf.train.Example"
+OTHER_FEATURES = "the features or their lengths differ from those of the first valid record"
+Columns = dict[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Consecutive records of a file.
+
+    Attributes:
+        path: The file.
+        numbers: int64 [B], the index in the file, from 0, of each valid record.
+        columns: The columns of `bert_tf.features.PRETRAINING` of the valid records; empty if B
+            is 0.
+        faults: For each description of a fault, the indices of the records that have it.
+        is_first: Whether it is the first batch of the file.
+    """
+
+    path: str
+    numbers: np.ndarray
+    columns: Columns
+    faults: dict[str, list[int]]
+    is_first: bool
+
+
+def read_records(patterns: str) -> Iterator[Batch]:
+    """Reads all records in batches. The first valid record defines the lengths S and P.
+
+    A damaged file is read up to the damage. A file without records gives a batch
+    without columns and faults.
+
+    Args:
+        patterns: Comma-separated list of globs.
+
+    Raises:
+        InputError: No file matches, or a file cannot be opened.
+    """
+    sizes: dict[str, int] = {}
+    for path in files.expand_globs(patterns, "record"):
+        parse: Any = None
+        start = 0
+        for serialized, damage in _read_serialized(path):
+            parse = parse or _find_parser(serialized, path, sizes)
+            batch = _parse_batch(parse, serialized, path, start)
+            start += len(serialized)
+            if damage:
+                batch.faults[f"the file cannot be read from this record on ({damage})"] = [start]
+            yield batch
+
+
+def _compression(path: str) -> str:
+    """Detects the compression from the first bytes of a file; returns TensorFlow's name for it."""
+    import tensorflow as tf
+
+    if tf.io.gfile.isdir(path):
+        raise InputError(f"{path} is a folder. Give the record files in it, such as {path}/*.")
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return "GZIP" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else ""
+    except tf.errors.OpError as error:
+        reason = plain_message(error).split("; ")[-1]
+        raise InputError(f"{path} cannot be read: {reason}.") from error
+
+
+def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
+    """Yields batches of serialized records, at least one, each with a description of the damage.
+
+    The description is empty except in the last batch of a damaged file. There it describes why
+    the record after the batch cannot be read.
+    """
+    import tensorflow as tf
+
+    compression = _compression(path)
+    data = tf.data.TFRecordDataset(path, compression)
+    start, damage, rest = 0, "", []
+    try:
+        for batch in data.batch(_BATCH):
+            yield list(batch.numpy()), ""
+            start += len(batch)
+        # TensorFlow raises no error for a gzip file that is truncated between two records.
+        damage = _find_gzip_damage(path) if compression else ""
+    except tf.errors.OpError as error:
+        damage = plain_message(error)
+        # The failed batch also contained the valid records before the damaged record.
+        with contextlib.suppress(tf.errors.OpError):
+            for record in data.skip(start).take(_BATCH):
+                rest.append(record.numpy())
+    if damage or not start:
+        yield rest, damage
+
+
+def _find_gzip_damage(path: str) -> str:
+    """Describes the damage of a gzip file; empty if its end and its checksum are correct."""
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile(path, "rb") as file, gzip.GzipFile(fileobj=file) as content:
+        try:
+            while content.read(_READ_BYTES):
+                pass
+        except EOFError:
+            return "the end of the gzip file is missing"
+        except (OSError, zlib.error) as error:
+            return str(error)
+    return ""
+
+
+def _find_parser(records: Sequence[bytes], path: str, sizes: dict[str, int]) -> Any:
+    """Returns a parser for records like the first valid one, or None if no record is valid.
+
+    Args:
+        records: Serialized records of a file.
+        path: The file.
+        sizes: The lengths S and P. If empty, they are set to those of the first valid record.
+    """
+    for record in records:
+        found = sizes or _lengths(record)
+        with contextlib.suppress(InputError):
+            names = features.names_in(record, features.PRETRAINING, found, path)
+            parse = features.parser(features.PRETRAINING, found, names)
+            if _try_parse(parse, [record]):
+                sizes.update(found)
+                return parse
+    return None
+
+
+def _features(record: bytes) -> Any:
+    """Returns the features of a `tf.train.Example`, or None if the record is not an example."""
+    import tensorflow as tf
+
+    try:
+        return tf.train.Example.FromString(record).features.feature
+    except Exception:  # protobuf's DecodeError is in different modules in different versions
+        return None
+
+
+def _lengths(record: bytes) -> dict[str, int]:
+    """Returns the lengths S and P of a record, at least 1."""
+    found = _features(record) or {}
+    names = {"S": "input_mask", "P": "masked_lm_ids"}
+    return {
+        letter: max(len(found[name].int64_list.value), 1) if name in found else 1
+        for letter, name in names.items()
+    }
+
+
+def _try_parse(parse: Any, records: Sequence[bytes]) -> Columns:
+    """Parses records; returns no columns if there are no records or one of them is not valid."""
+    import tensorflow as tf
+
+    # TensorFlow raises UnicodeDecodeError for an error message with bytes that are not UTF-8.
+    with contextlib.suppress(tf.errors.InvalidArgumentError, UnicodeDecodeError):
+        if parse is not None and records:
+            return {name: value.numpy() for name, value in parse(records).items()}
+    return {}
+
+
+def _parse_batch(parse: Any, serialized: Sequence[bytes], path: str, start: int) -> Batch:
+    """Parses the records that start at index `start` of the file; if that fails, one by one."""
+    faults: dict[str, list[int]] = {}
+    valid = list(range(len(serialized)))
+    columns = _try_parse(parse, serialized)
+    if not columns:
+        valid = []
+        for index, record in enumerate(serialized):
+            if _try_parse(parse, [record]):
+                valid.append(index)
+            else:
+                fault = NOT_AN_EXAMPLE if _features(record) is None else OTHER_FEATURES
+                faults.setdefault(fault, []).append(start + index)
+        columns = _try_parse(parse, [serialized[index] for index in valid])
+    return Batch(path, start + np.array(valid, np.int64), columns, faults, start == 0)

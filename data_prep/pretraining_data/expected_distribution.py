@@ -181,7 +181,7 @@ def _compare_share(
         total: Number of all elements.
         probability: The expected share, in [0, 1] up to rounding errors.
         group: Number of elements that share a random draw.
-        note: Why the share may be larger than expected. If empty, it may not be larger.
+        note: Why the share may be larger than expected; "" if it may not be larger.
     """
     draws, share = max(math.ceil(total / group), 1), count / max(total, 1)
     probability = min(max(probability, 0.0), 1.0)

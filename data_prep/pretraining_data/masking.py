@@ -26,6 +26,7 @@ def mask_rows(
     Returns:
         The columns of `bert_tf.features.PRETRAINING`: [B, S], [B, P] or [B, 1].
     """
+    keys, largest_ngram = rows["key"], config.max_ngram_size
     ids: np.ndarray = rows["ids"].astype(np.int32)
     # int16 holds every position and is compared four times as fast as int64.
     column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int16)
@@ -36,17 +37,15 @@ def mask_rows(
     maskable = (column < end - 1) & (column != first_sep)
     maskable[:, 0] = False
     budget = prediction_counts(config, length)
-    if config.max_ngram_size == 1 and not config.do_whole_word_mask:
+    if largest_ngram == 1 and not config.do_whole_word_mask:
         words = np.broadcast_to(column, ids.shape)
-        positions = _choose_tokens(config, rows["key"], maskable, budget)
+        positions = _choose_tokens(config, keys, maskable, budget)
     else:
         words = _number_words(config, vocabulary.continues[ids], maskable, first_sep)
-        if config.max_ngram_size == 1:
-            chosen_words = _choose_words(rows["key"], words, maskable, budget)
+        if largest_ngram == 1:
+            chosen_words = _choose_words(keys, words, maskable, budget)
         else:
-            words, chosen_words = _choose_ngrams(
-                config.max_ngram_size, rows["key"], words, maskable, budget
-            )
+            words, chosen_words = _choose_ngrams(largest_ngram, keys, words, maskable, budget)
         chosen = maskable & np.take_along_axis(chosen_words, words, 1)
         positions = np.where(chosen, column, config.max_seq_length)
         positions.sort(axis=1)
@@ -58,7 +57,7 @@ def mask_rows(
     positions = np.where(is_prediction, positions, 0)
     labels = np.where(is_prediction, np.take_along_axis(ids, positions, 1), 0)
     draws = np.take_along_axis(words, positions, 1) if config.replace_whole_words else positions
-    shown = _replace(config, rows["key"], draws, positions, labels, vocabulary)
+    shown = _replace(config, keys, draws, positions, labels, vocabulary)
     # Unused predictions have position 0: they write the [CLS] that is already there.
     np.put_along_axis(ids, positions, np.where(is_prediction, shown, ids[:, :1]), 1)
     return {
@@ -127,7 +126,7 @@ def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarra
 def _number_words(
     config: RecordsConfig, continues: np.ndarray, maskable: np.ndarray, first_sep: np.ndarray
 ) -> np.ndarray:
-    """Numbers the words of each row from 0: int64 [B, S], meaningless where not maskable.
+    """Numbers the words of each row from 0: int64 [B, S], undefined where not maskable.
 
     As in google-research/bert, a "##" token joins the maskable token before it, even over [SEP]:
     B starts with a "##" token if truncation cut a word.

@@ -276,12 +276,23 @@ def _unpaired(
     config: RecordsConfig,
     documents: Documents,
     keys: np.ndarray,
-    target: np.ndarray,
+    limit: np.ndarray,
     end: np.ndarray,
 ) -> np.ndarray:
-    """Fills sequences without B with complete sentences of a document, at least one sentence."""
+    """Fills sequences without B with complete sentences of a document, at least one sentence.
+
+    Args:
+        config: Defines the procedure.
+        documents: As in `paired_rows`.
+        keys: uint64 [N], a key for each sentence.
+        limit: int64 [N], the most tokens of a sequence that starts at each sentence.
+        end: int64 [N], the end of the document of each sentence, in sentences.
+
+    Returns:
+        Sequences of `SPAN_DTYPE`.
+    """
     sentence = np.arange(len(keys))
-    fits = np.searchsorted(documents.sentences, documents.sentences[sentence] + target, "right") - 1
+    fits = np.searchsorted(documents.sentences, documents.sentences[sentence] + limit, "right") - 1
     end = np.minimum(np.maximum(fits, sentence + 1), end)
     chunk = _chunk_starts(end)
     start = documents.sentences[chunk]

@@ -1,6 +1,6 @@
 """Prints records, their statistics, the rules that they break, and their unexpected figures.
 
-Imports `checksums`, `record_reading` and `stages`; `errors`.
+Imports `checksums`, `record_reading`, `stages`, `data_prep.pretraining_data` and `errors`.
 """
 
 from typing import Any

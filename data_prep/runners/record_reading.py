@@ -1,6 +1,6 @@
 """Reads pretraining records of any program in batches of columns.
 
-Imports `features`, `files`, `errors`; TensorFlow inside functions.
+Imports `features`, `files` and `errors`, and TensorFlow inside functions.
 """
 
 import contextlib

@@ -71,7 +71,8 @@ def test_causal_loss_predicts_every_next_token():
 
 
 def test_causal_objective_refuses_bidirectional_attention():
-    with pytest.raises(InputError, match=r'with attention="causal"\. Received: attention="bidirectional"'):
+    message = r'with attention="causal"\. Received: attention="bidirectional"'
+    with pytest.raises(InputError, match=message):
         PretrainingObjective(BertPretrainer(BertConfig(**FIELDS)), "causal")
 
 

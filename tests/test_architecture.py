@@ -9,7 +9,8 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("bert_tf", "data_prep", "run_scripts")
 FOUNDATION = (
-    "command_line", "config", "errors", "features", "files", "progress", "weights", "wire_format",
+    "command_line", "config", "errors", "features", "files", "manifest", "progress", "weights",
+    "wire_format",
 )  # fmt: skip
 
 # For each room, what it may import of ours besides itself and the foundation, and what it must not

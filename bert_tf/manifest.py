@@ -1,0 +1,169 @@
+"""The manifest of pretraining records: how they were created, and the checksum of each shard.
+
+Imports `errors` and `files`; TensorFlow inside functions.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from bert_tf import files
+from bert_tf.errors import InputError, plain_message
+
+SUFFIX = ".manifest.json"
+_FORMAT = {"format": "bert_tf pretraining records", "version": 1}
+_BLOCK_BYTES = 1 << 22
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A record file that a manifest lists.
+
+    Attributes:
+        path: The file: an absolute local path or a URL such as gs://bucket/train.tfrecord.
+        bytes: Size of the file.
+        sha256: Hexadecimal SHA-256 of the file.
+        split: "train" or "eval".
+        examples: Number of records.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    split: str = ""
+    examples: int = 0
+
+    def has_recorded_size(self) -> bool:
+        """Whether the file exists and has the size that the manifest records."""
+        from tensorflow.io import gfile
+
+        return gfile.exists(self.path) and gfile.stat(self.path).length == self.bytes
+
+    def has_recorded_checksum(self) -> bool:
+        """Whether the file has the SHA-256 that the manifest records; reads the whole file.
+
+        Raises:
+            InputError: The file cannot be read.
+        """
+        return size_and_sha256(self.path)[1] == self.sha256
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """A `<stem>.manifest.json`.
+
+    Attributes:
+        path: The manifest.
+        shards: The record files of all splits.
+        facts: All other entries. `create_pretraining_data` writes fingerprint (a hash of everything
+            that determines the bytes of the records), flags, vocabulary_sha256, vocab_size,
+            do_lower_case, max_seq_length, max_predictions_per_seq, examples (their number in each
+            split), and inputs (path, bytes and SHA-256 of each).
+    """
+
+    path: str
+    shards: tuple[Shard, ...]
+    facts: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: str) -> "Manifest":
+        """Reads a manifest.
+
+        Raises:
+            InputError: There is no such file, or it is damaged.
+        """
+        facts, folder = files.read_json(path), os.path.dirname(path)
+        try:
+            shards = [
+                Shard(absolute_path(each.pop("name"), folder), **each)
+                for each in facts.pop("shards", [])
+            ]
+        except (AttributeError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path} is damaged: it is not a JSON object that lists shards with name, bytes "
+                "and sha256. Copy it again, or create the records again."
+            ) from error
+        return cls(path, tuple(shards), facts)
+
+    def write(self) -> None:
+        """Writes the manifest to its path, atomically."""
+        folder = os.path.dirname(self.path)
+        shards = [dataclasses.asdict(shard) for shard in self.shards]
+        for shard in shards:
+            shard["name"] = relative_path(shard.pop("path"), folder)
+        files.write_json(self.path, {**_FORMAT, **self.facts, "shards": shards})
+
+    def find_shard(self, path: str) -> Shard | None:
+        """Returns the entry of a record file, or None if the manifest does not list it."""
+        wanted = absolute_path(path)
+        return next((shard for shard in self.shards if shard.path == wanted), None)
+
+
+def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[Manifest]:
+    """Reads all manifests in the folders of some record files, sorted by path.
+
+    Args:
+        paths: Record files.
+        skip_damaged: Whether to leave out damaged manifests instead of raising.
+
+    Raises:
+        InputError: A manifest is damaged.
+    """
+    from tensorflow.io import gfile
+
+    manifests = []
+    for folder in sorted({os.path.dirname(path) for path in paths}):
+        for name in sorted(gfile.listdir(folder or ".")):
+            if name.endswith(SUFFIX):
+                with contextlib.suppress(*[InputError] if skip_damaged else []):
+                    manifests.append(Manifest.read(os.path.join(folder, name)))
+    return manifests
+
+
+def list_shards(manifests: Iterable[Manifest], path: str) -> list[tuple[Manifest, Shard]]:
+    """Returns all entries of a record file.
+
+    There are several if one output was replaced by another that shares some of its files: then the
+    file matches only one of the entries.
+    """
+    entries = [(manifest, manifest.find_shard(path)) for manifest in manifests]
+    return [(manifest, shard) for manifest, shard in entries if shard is not None]
+
+
+def size_and_sha256(path: str) -> tuple[int, str]:
+    """Reads a file and returns its size in bytes and its hexadecimal SHA-256.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    import tensorflow as tf
+
+    digest, size = hashlib.sha256(), 0
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                digest.update(block)
+                size += len(block)
+    except tf.errors.OpError as error:
+        reason = plain_message(error).split("; ")[-1]
+        raise InputError(f"{path} cannot be read: {reason}.") from error
+    return size, digest.hexdigest()
+
+
+def absolute_path(path: str, folder: str = "") -> str:
+    """Returns a path in a folder in a form that can be compared: URL or absolute local path."""
+    joined = path if "://" in path else os.path.join(folder, path)
+    return joined if "://" in joined else os.path.abspath(joined)
+
+
+def relative_path(path: str, folder: str) -> str:
+    """Returns a path relative to a folder, so that both can be moved together.
+
+    A path on another file system stays absolute.
+    """
+    if "://" in path:
+        return path.removeprefix(f"{folder}/")
+    return os.path.abspath(path) if "://" in folder else os.path.relpath(path, folder or ".")

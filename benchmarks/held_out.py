@@ -71,14 +71,15 @@ def ours():
 
 def keep_batches(path):
     """Saves the batches of training, in order, and those of the evaluation, for PyTorch."""
-    from bert_tf.pretraining import data
+    from bert_tf.pretraining.batches import evaluation_batches, training_batches
+    from bert_tf.pretraining.record_checks import record_files
 
     config = BertConfig.from_json(pathlib.Path(FLAGS.bert_config_file).read_text())
     sizes = {"S": 128, "P": 20, "V": config.vocab_size}
-    train = data.training_batches(
-        data.record_files(FLAGS.input_file), sizes, FLAGS.train_batch_size, FLAGS.seed, 10000
+    train = training_batches(
+        record_files(FLAGS.input_file), sizes, FLAGS.train_batch_size, FLAGS.seed, 10000
     )
-    held_out = data.evaluation_batches(data.record_files(FLAGS.eval_input_file), sizes, 32)
+    held_out = evaluation_batches(record_files(FLAGS.eval_input_file), sizes, 32)
     arrays = {}
     for kind, batches in (
         ("train", train.take(FLAGS.num_train_steps)),

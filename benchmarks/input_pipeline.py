@@ -19,7 +19,7 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 from bert_tf import features
-from bert_tf.pretraining import damage, data
+from bert_tf.pretraining import batches, damage, record_checks
 
 flags.DEFINE_string("input_file", None, "Records, a comma list of globs.", required=True)
 flags.DEFINE_integer("max_seq_length", 128, "Their length.")
@@ -73,14 +73,14 @@ def print_position(iterator: tf.data.Iterator) -> None:
 def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     values = flags.FLAGS
-    paths = data.record_files(values.input_file)
+    paths = record_checks.record_files(values.input_file)
     sizes = {"S": values.max_seq_length, "P": values.max_predictions_per_seq}
     limits = {**sizes, "V": values.vocab_size} if values.vocab_size else sizes
     batch, buffer = values.batch_size, values.shuffle_buffer_size
     iterators = {
         "reader alone": (iter(read_only(paths)), 1024),
         "plain pipeline": (iter(plain(paths, sizes)), batch),
-        "ours": (iter(data.training_batches(paths, limits, batch, SEED, buffer)), batch),
+        "ours": (iter(batches.training_batches(paths, limits, batch, SEED, buffer)), batch),
     }
     rates = {name: [] for name in iterators}
     for _ in range(values.rounds):

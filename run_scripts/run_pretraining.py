@@ -21,7 +21,7 @@ from absl import flags
 
 from bert_tf import command_line
 from bert_tf.errors import InputError
-from bert_tf.pretraining import damage, data
+from bert_tf.pretraining import damage, record_checks
 from bert_tf.pretraining.pretrain import PretrainingModel, PretrainingRecords, pretrain
 from bert_tf.pretraining.pretraining_objective import OBJECTIVES
 from bert_tf.training.config import RunPhases
@@ -90,8 +90,8 @@ def main() -> None:
         config = dataclasses.replace(config, attention="causal")
     shared.check_length(FLAGS.max_seq_length, config)
     tokenizer = shared.tokenizer(config) if shared.vocab_file() else None
-    train_files = data.record_files(FLAGS.input_file)
-    eval_files = data.record_files(FLAGS.eval_input_file or FLAGS.input_file)
+    train_files = record_checks.record_files(FLAGS.input_file)
+    eval_files = record_checks.record_files(FLAGS.eval_input_file or FLAGS.input_file)
     records = PretrainingRecords(
         train_files=_without_damage(train_files),
         eval_files=_without_damage(eval_files),
@@ -99,7 +99,7 @@ def main() -> None:
     )
     metadata = shared.checkpoint_metadata(config, tokenizer)
     fingerprint = {
-        "records": data.fingerprint(train_files),
+        "records": record_checks.fingerprint(train_files),
         "init_checkpoint": FLAGS.init_checkpoint,
         "objective": FLAGS.objective,
         "max_seq_length": FLAGS.max_seq_length,
@@ -109,7 +109,7 @@ def main() -> None:
         "do_lower_case": metadata.do_lower_case,
     }
     training = shared.training_config(FLAGS.num_train_steps, FLAGS.num_warmup_steps, fingerprint)
-    data.check_manifests(
+    record_checks.check_manifests(
         [*train_files, *eval_files], config.vocab_size, fingerprint["vocabulary_sha256"],
         metadata.do_lower_case, FLAGS.objective,
     )  # fmt: skip

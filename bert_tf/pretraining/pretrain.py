@@ -11,8 +11,9 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.errors import check_at_least
 from bert_tf.modeling import BertPretrainer, sizes
-from bert_tf.pretraining import data
+from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.pretraining.read_errors import explain_read_error
 from bert_tf.pretraining.samples import masked_sentences
 from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -59,8 +60,8 @@ class PretrainingRecords:
         """Returns functions that find the records behind an error or a batch."""
         all_files = list(dict.fromkeys([*self.train_files, *self.eval_files]))
         return RecordLookup(
-            functools.partial(data.explain_read_error, all_files, shape_sizes),
-            functools.partial(data.describe_origins, self.train_files),
+            functools.partial(explain_read_error, all_files, shape_sizes),
+            functools.partial(describe_origins, self.train_files),
         )
 
 
@@ -109,9 +110,9 @@ def pretrain(
     cost = _step_cost(model, records, training, runtime, replicas)
     shape_sizes = records.shape_sizes(model.config.vocab_size)
     lookup = records.lookup(shape_sizes)
-    held_out = data.evaluation_batches(records.eval_files, shape_sizes, records.eval_batch_size)
+    held_out = evaluation_batches(records.eval_files, shape_sizes, records.eval_batch_size)
     held_out = held_out.take(records.max_eval_steps or -1)
-    batches = data.training_batches(
+    batches = training_batches(
         records.train_files, shape_sizes, training.global_batch_size, training.seed,
         records.shuffle_buffer_size,
     )  # fmt: skip

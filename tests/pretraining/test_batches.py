@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.errors import InputError
-from bert_tf.pretraining import damage, data
+from bert_tf.pretraining import damage, record_checks
+from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
 
 SIZES = {"S": 4, "P": 2}
 
@@ -38,7 +39,7 @@ def ids(batch):
 
 def test_evaluation_gives_each_example_once_in_order(tmp_path):
     paths = [write(tmp_path / "a", 0, 5), write(tmp_path / "b", 5, 2)]
-    batches = [ids(batch) for batch in data.evaluation_batches(paths, SIZES, 3)]
+    batches = [ids(batch) for batch in evaluation_batches(paths, SIZES, 3)]
     assert batches == [[0, 1, 2], [3, 4, 5], [6]]
 
 
@@ -46,7 +47,7 @@ def test_training_gives_each_example_once_a_pass_in_an_order_of_the_seed(tmp_pat
     paths = [write(tmp_path / "a", 0, 7), write(tmp_path / "b", 7, 5)]
 
     def order(seed):
-        dataset = data.training_batches(paths, SIZES, 4, seed, shuffle_buffer_size=100)
+        dataset = training_batches(paths, SIZES, 4, seed, shuffle_buffer_size=100)
         return [i for batch in dataset.take(6) for i in ids(batch)]
 
     first = order(1)
@@ -60,49 +61,49 @@ def test_gzip_is_read(tmp_path):
     plain = write(tmp_path / "a", 0, 3)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(pathlib.Path(plain).read_bytes()))
-    assert [ids(b) for b in data.evaluation_batches([str(path)], SIZES, 3)] == [[0, 1, 2]]
+    assert [ids(b) for b in evaluation_batches([str(path)], SIZES, 3)] == [[0, 1, 2]]
 
 
 def test_another_vocabulary_is_refused_with_both_values(tmp_path):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     manifest = {"vocab_size": 100, "vocabulary_sha256": "a" * 64}
     (tmp_path / "a.manifest.json").write_text(json.dumps(manifest))
-    data.check_manifests([path], 100, "a" * 64)
-    data.check_manifests([path], 100, None)
+    record_checks.check_manifests([path], 100, "a" * 64)
+    record_checks.check_manifests([path], 100, None)
     with pytest.raises(InputError, match=r"100 entries, but the model's vocab_size is 99"):
-        data.check_manifests([path], 99, None)
-    with pytest.raises(InputError, match=r"SHA-256 aaaaaaaaaaaa, but --vocab_file has bbbb"):
-        data.check_manifests([path], 100, "b" * 64)
+        record_checks.check_manifests([path], 99, None)
+    with pytest.raises(InputError, match=r"SHA-256 aaaaaaaaaaaa, but vocab_file has bbbb"):
+        record_checks.check_manifests([path], 100, "b" * 64)
 
 
 @pytest.mark.parametrize("made_for", ["mlm_nsp", "mlm"])
 def test_masked_records_are_refused_left_to_right(tmp_path, made_for):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     (tmp_path / "a.manifest.json").write_text(json.dumps({"flags": {"objective": made_for}}))
-    data.check_manifests([path], 100, objective=made_for)
-    with pytest.raises(InputError, match=f"={made_for}: their text is masked, but --objective=c"):
-        data.check_manifests([path], 100, objective="causal")
+    record_checks.check_manifests([path], 100, objective=made_for)
+    with pytest.raises(InputError, match=f"={made_for}: their text is masked, but objective=c"):
+        record_checks.check_manifests([path], 100, objective="causal")
 
 
 def test_another_casing_is_refused(tmp_path):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     (tmp_path / "a.manifest.json").write_text(json.dumps({"do_lower_case": False}))
-    data.check_manifests([path], 100, None, False)
-    with pytest.raises(InputError, match=r"made with do_lower_case=False"):
-        data.check_manifests([path], 100, None, True)
+    record_checks.check_manifests([path], 100, None, False)
+    with pytest.raises(InputError, match=r"created with do_lower_case=False"):
+        record_checks.check_manifests([path], 100, None, True)
 
 
 def test_ids_beyond_the_vocabulary_are_refused(tmp_path):
     path = write(tmp_path / "a", 8, 1)
-    data.training_batches([path], {**SIZES, "V": 9}, 1, 1, 1)
+    training_batches([path], {**SIZES, "V": 9}, 1, 1, 1)
     with pytest.raises(InputError, match=r"holds 8 in input_ids, but the model's vocab_size is 8"):
-        data.training_batches([path], {**SIZES, "V": 8}, 1, 1, 1)
+        training_batches([path], {**SIZES, "V": 8}, 1, 1, 1)
 
 
 def test_each_example_says_where_it_came_from(tmp_path):
     paths = [write(tmp_path / "a", 0, 7), zipped(write(tmp_path / "b", 7, 5))]
     written = {number: (0, number) if number < 7 else (1, number - 7) for number in range(12)}
-    for batch in data.training_batches(paths, SIZES, 4, 1, 5).take(9):
+    for batch in training_batches(paths, SIZES, 4, 1, 5).take(9):
         assert batch["origin"].dtype == tf.int64
         found = [tuple(origin) for origin in batch["origin"].numpy().tolist()]
         assert found == [written[number] for number in ids(batch)]
@@ -111,8 +112,8 @@ def test_each_example_says_where_it_came_from(tmp_path):
 def test_origins_are_described():
     origins = np.array([[1, 3], [0, 17], [0, 1042], [1, 3]])
     paths = ["x/a", "x/b"]
-    assert data.describe_origins(paths, origins) == "x/a: records 17, 1042; x/b: records 3"
-    assert data.describe_origins(paths, origins, 1) == "x/a: records 17, and 2 more"
+    assert describe_origins(paths, origins) == "x/a: records 17, 1042; x/b: records 3"
+    assert describe_origins(paths, origins, 1) == "x/a: records 17, and 2 more"
 
 
 def positions(dataset, at, folder):
@@ -134,10 +135,10 @@ def test_the_position_is_restored_exactly_also_with_files_that_moved(tmp_path, a
     for number in (0, 1):  # the same lengths, other ids: they say which files were read
         write(tmp_path / "after" / "ab"[number], 100 + 7 * number, [7, 5][number])
     zipped(moved[1].removesuffix(".gz"))
-    dataset = data.training_batches(paths, SIZES, 4, 1, 5)
+    dataset = training_batches(paths, SIZES, 4, 1, 5)
     expected, saved = positions(dataset, at, tmp_path)
     tf.io.gfile.rmtree(str(tmp_path / "before"))
-    iterator = iter(data.training_batches(moved, SIZES, 4, 1, 5))
+    iterator = iter(training_batches(moved, SIZES, 4, 1, 5))
     tf.train.Checkpoint(iterator=iterator).read(saved).assert_consumed()
     assert [next(iterator)["origin"].numpy().tolist() for _ in range(10)] == expected
 
@@ -148,14 +149,14 @@ def test_a_run_goes_on_past_a_damaged_record_with_a_copy(tmp_path):
     size = len(content) // 200 + 1
     content[100 * size] ^= 1
     (tmp_path / "a").write_bytes(content)
-    iterator = iter(data.training_batches([path], SIZES, 4, 1, 5))
+    iterator = iter(training_batches([path], SIZES, 4, 1, 5))
     seen = [i for _ in range(10) for i in ids(next(iterator))]
     saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
     with pytest.raises(tf.errors.DataLossError):
         for _ in range(50):
             next(iterator)
     copies, dropped, _ = damage.salvage([path], str(tmp_path))
-    iterator = iter(data.training_batches(copies, SIZES, 4, 1, 5))
+    iterator = iter(training_batches(copies, SIZES, 4, 1, 5))
     tf.train.Checkpoint(iterator=iterator).read(saved).assert_consumed()
     seen += [i for _ in range(39) for i in ids(next(iterator))]
     assert dropped == 1 and len(set(seen)) == len(seen) == 196
@@ -163,13 +164,13 @@ def test_a_run_goes_on_past_a_damaged_record_with_a_copy(tmp_path):
 
 def test_other_records_have_another_fingerprint(tmp_path):
     paths = [write(tmp_path / "a", 0, 7), write(tmp_path / "b", 7, 5)]
-    before = data.fingerprint(paths)
-    assert data.fingerprint(paths[:1]) != before
+    before = record_checks.fingerprint(paths)
+    assert record_checks.fingerprint(paths[:1]) != before
     write(tmp_path / "b", 7, 6)
-    assert data.fingerprint(paths) != before
+    assert record_checks.fingerprint(paths) != before
 
 
 def test_no_record_is_refused(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(b""))
     with pytest.raises(InputError, match=r"a\.gz holds no record"):
-        data.evaluation_batches([str(tmp_path / "a.gz")], SIZES, 3)
+        evaluation_batches([str(tmp_path / "a.gz")], SIZES, 3)

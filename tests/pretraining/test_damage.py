@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf import features
 from bert_tf.errors import InputError
 from bert_tf.files import sha256
-from bert_tf.pretraining import damage, data
+from bert_tf.pretraining import batches, damage, read_errors
 
 RECORDS = [bytes([number]) * (50 + number) for number in range(10)]
 STARTS = [sum(16 + len(record) for record in RECORDS[:number]) for number in range(11)]
@@ -177,11 +177,11 @@ def examples(count, **changes):
 
 
 def explain(paths, error=tf.errors.InvalidArgumentError):
-    return data.explain_read_error(paths, SIZES, error(None, None, "the message of TensorFlow"))
+    return read_errors.explain_read_error(paths, SIZES, error(None, None, "the message of TensorFlow"))
 
 
 def read_all(paths):
-    for _ in data.training_batches(paths, SIZES, 8, 1, 100).take(10 * len(paths)):
+    for _ in batches.training_batches(paths, SIZES, 8, 1, 100).take(10 * len(paths)):
         pass
 
 
@@ -198,7 +198,7 @@ def test_ids_out_of_bounds_raise_and_their_record_is_reported(tmp_path, name, va
     good = write(tmp_path / "good", examples(20))
     bad = write(tmp_path / "bad", examples(2000, **{name: (1500, value)}))
     with pytest.raises(tf.errors.InvalidArgumentError, match="out of bounds"):
-        for _ in data.evaluation_batches([good, bad], SIZES, 8):
+        for _ in batches.evaluation_batches([good, bad], SIZES, 8):
             pass
     message = explain([good, bad])
     assert message.startswith(f"Record 1500 of {bad} ") and words in message
@@ -222,7 +222,7 @@ def test_records_that_are_not_examples_or_lack_features_are_reported(tmp_path):
         path = write(tmp_path / "a", [*examples(5), record, *examples(5)])
         with pytest.raises((tf.errors.InvalidArgumentError, UnicodeDecodeError)) as raised:
             read_all([path])
-        message = data.explain_read_error([path], SIZES, raised.value)
+        message = read_errors.explain_read_error([path], SIZES, raised.value)
         assert message.startswith(f"Record 5 of {path} ")
         assert words in message
 
@@ -248,7 +248,7 @@ def test_a_damaged_record_is_reported_and_its_file_compared_with_the_manifest(tm
         flip(path, 7 * size + DATA)
     with pytest.raises(tf.errors.DataLossError) as raised:
         read_all([path])
-    message = data.explain_read_error([path], SIZES, raised.value)
+    message = read_errors.explain_read_error([path], SIZES, raised.value)
     assert message.startswith(f"Record 7 of {path} cannot be read: its data are damaged. ")
     words = {"before": "was written like that", "after": "copy it again", "unknown": "anew"}
     assert words[when] in message and message.endswith("or give --skip_bad_records=true.")

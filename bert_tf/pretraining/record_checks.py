@@ -1,0 +1,220 @@
+"""Checks of pretraining records: against the model, the vocabulary and the manifests.
+
+Imports `damage`; `features`, `files`, `manifest`, `errors`.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf import features, files
+from bert_tf.errors import InputError, plain_message
+from bert_tf.manifest import list_shards, manifests_next_to
+from bert_tf.pretraining import damage
+
+# For each objective, the objectives that cannot be trained on its records: the records lack
+# sentence pairs or predictions, or their text is masked.
+_INCOMPATIBLE = {
+    "mlm": ("mlm_nsp", "causal"),
+    "causal": ("mlm", "mlm_nsp"),
+    "mlm_nsp": ("causal",),
+}
+# The features with an upper bound: the letter of the bound in `sizes`, and its name in messages.
+_BOUNDS = {
+    "input_ids": ("V", "the model's vocab_size"),
+    "masked_lm_ids": ("V", "the model's vocab_size"),
+    "masked_lm_positions": ("S", "max_seq_length"),
+}
+
+
+def record_files(patterns: str) -> list[str]:
+    """Returns the record files that match a comma list of globs.
+
+    Raises:
+        InputError: A pattern matches no file, or a file is empty.
+    """
+    paths = files.expand_globs(patterns, "record")
+    for path in paths:
+        if tf.io.gfile.stat(path).length == 0:
+            raise InputError(f"{path} is empty. Create the records again.")
+    return paths
+
+
+def fingerprint(paths: Sequence[str]) -> str:
+    """Returns a text that differs for other files: their number and a hash of names and sizes."""
+    sizes = [[os.path.basename(path), tf.io.gfile.stat(path).length] for path in paths]
+    return f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
+
+
+def check_manifests(
+    paths: Sequence[str],
+    vocab_size: int,
+    vocabulary_sha256: str | None = None,
+    do_lower_case: bool | None = None,
+    objective: str | None = None,
+) -> None:
+    """Compares the manifests next to the records with the settings of a run.
+
+    Args:
+        paths: Record files; files without a manifest (of other programs) are accepted.
+        vocab_size: Of the model.
+        vocabulary_sha256: Of the vocabulary of the run; None if the run has no vocabulary.
+        do_lower_case: Casing of the run; None if the run has no vocabulary.
+        objective: The objective of the run, one of `objective.OBJECTIVES`; None for any.
+
+    Raises:
+        InputError: The records were created with another vocabulary, a larger vocabulary, another
+            casing, or for an objective that needs other records.
+    """
+    for manifest in manifests_next_to(paths):
+        if manifest.shards and not any(map(manifest.find_shard, paths)):
+            continue
+        facts, path = manifest.facts, manifest.path
+        size, sha256 = facts.get("vocab_size"), facts.get("vocabulary_sha256")
+        if size is not None and size > vocab_size:
+            raise InputError(
+                f"The records of {path} use a vocabulary of {size} entries, but the model's "
+                f"vocab_size is {vocab_size}. Set vocab_size in bert_config_file to {size}."
+            )
+        if sha256 and vocabulary_sha256 and sha256 != vocabulary_sha256:
+            raise InputError(
+                f"The records of {path} were created with a vocabulary of SHA-256 {sha256[:12]}, "
+                f"but vocab_file has {vocabulary_sha256[:12]}. Give the vocabulary of the records."
+            )
+        casing = facts.get("do_lower_case")
+        if None not in (casing, do_lower_case) and casing != do_lower_case:
+            raise InputError(
+                f"The records of {path} were created with do_lower_case={casing}, but this run has "
+                f"do_lower_case={do_lower_case}. Give do_lower_case={casing}."
+            )
+        _check_objective(path, facts.get("flags", {}).get("objective"), objective)
+
+
+def _check_objective(path: str, created_for: str | None, objective: str | None) -> None:
+    if created_for is None or objective not in _INCOMPATIBLE.get(created_for, ()):
+        return
+    reason = (
+        "their text is masked, but objective=causal reads unmasked text"
+        if objective == "causal"
+        else f"they lack the labels of objective={objective}"
+    )
+    raise InputError(
+        f"The records of {path} were created with objective={created_for}: {reason}. Create "
+        f"records with objective={objective}, or train with objective={created_for}."
+    )
+
+
+def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str]:
+    """Checks the length of each file against its manifest, and the first record of each file.
+
+    Args:
+        paths: Record files, `.gz` if compressed.
+        sizes: As in `batches.training_batches`.
+
+    Returns:
+        The key of each feature in the records.
+
+    Raises:
+        InputError: A file is shorter or longer than in its manifest, or its first record cannot be
+            used.
+    """
+    _check_lengths(paths)
+    names: dict[str, str] = {}
+    for path in paths:
+        found = check_record(_first_record(path), sizes, path)
+        if names and found != names:
+            raise InputError(
+                f"{path} and {paths[0]} use different names for the features of a record. Use "
+                "records of one program."
+            )
+        names = found
+    return names
+
+
+def _check_lengths(paths: Sequence[str]) -> None:
+    """Checks file sizes: TensorFlow's reader accepts a file that is cut off between two records."""
+    manifests = manifests_next_to(paths)
+    for path in paths:
+        listed = list_shards(manifests, path)
+        if listed and not any(shard.has_recorded_size() for _, shard in listed):
+            manifest, shard = listed[-1]
+            raise InputError(
+                f"{path} has {tf.io.gfile.stat(path).length:,} bytes, but {shard.bytes:,} by "
+                f"{manifest.path}. Copy it again, create it again, or give skip_bad_records=true."
+            )
+
+
+def _first_record(path: str) -> bytes:
+    dataset = tf.data.TFRecordDataset(path, damage.compression(path))
+    try:
+        first = next(iter(dataset.as_numpy_iterator()), None)
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"{path} is not a TFRecord file, or is damaged at its start, in record 0: "
+            f"{plain_message(error)}. Give skip_bad_records=true to leave damaged records out."
+        ) from error
+    if first is None:
+        raise InputError(f"{path} holds no record. Create the records again.")
+    return first
+
+
+def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[str, str]:
+    """Checks a record.
+
+    Args:
+        record: A serialized `tf.train.Example`.
+        sizes: As in `batches.training_batches`.
+        where: The file, or file and record, for messages.
+
+    Returns:
+        The key of each feature in the record.
+
+    Raises:
+        InputError: A feature is missing, has another length or type, or is out of bounds.
+    """
+    names = features.names_in(record, features.PRETRAINING, sizes, where)
+    try:
+        values = features.parser(features.PRETRAINING, sizes, names)(tf.constant([record]))
+    except tf.errors.InvalidArgumentError as error:
+        raise InputError(f"{where} cannot be parsed: {plain_message(error)}.") from error
+    for name, (letter, setting) in _BOUNDS.items():
+        found = values[name].numpy()
+        outside = found[(found < 0) | (found >= sizes[letter])] if letter in sizes else []
+        if len(outside):
+            raise InputError(
+                f"{where} holds {outside[0]} in {names[name]}, but {setting} is {sizes[letter]}. "
+                "Give the value that the records were created with."
+            )
+    return names
+
+
+def checking_parser(
+    sizes: Mapping[str, int], names: Mapping[str, str]
+) -> Callable[[Any], dict[str, Any]]:
+    """Returns `features.parser` with a check of ids and positions.
+
+    Without the check, a lookup out of bounds returns 0 on a GPU instead of an error.
+
+    Args:
+        sizes: As in `batches.training_batches`.
+        names: The key of each feature in the records.
+    """
+    parse = features.parser(features.PRETRAINING, sizes, names)
+
+    def parse_and_check(records: Any) -> dict[str, Any]:
+        values = parse(records)
+        fits = [
+            tf.reduce_all((values[name] >= 0) & (values[name] < sizes[letter]))
+            for name, (letter, _) in _BOUNDS.items()
+            if letter in sizes
+        ]
+        message = "a record holds an id or a position that is out of bounds"
+        assertion = tf.debugging.Assert(tf.reduce_all(fits), [message])
+        # In a graph, an assertion runs before a tensor only if the tensor depends on it.
+        with tf.control_dependencies([assertion]):
+            return {name: tf.identity(value) for name, value in values.items()}
+
+    return parse_and_check

@@ -1,4 +1,4 @@
-"""Records -> batches: order, ends, compression, and what is refused."""
+"""Batches of records: order, the last batch, compression, and records that are refused."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ SIZES = {"S": 4, "P": 2}
 
 
 def write(path, start, count):
-    """Records whose first id says which they are."""
+    """Writes records whose first id is their number."""
     shapes = {f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING}
     columns = {name: np.zeros([count, *shape]) for name, shape in shapes.items()}
     columns["input_ids"][:, 0] = np.arange(start, start + count)
@@ -28,7 +28,7 @@ def write(path, start, count):
     return str(path)
 
 
-def zipped(path):
+def compressed(path):
     pathlib.Path(f"{path}.gz").write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
     return f"{path}.gz"
 
@@ -37,13 +37,13 @@ def ids(batch):
     return batch["input_ids"].numpy()[:, 0].tolist()
 
 
-def test_evaluation_gives_each_example_once_in_order(tmp_path):
+def test_evaluation_batches_contain_each_example_once_in_order(tmp_path):
     paths = [write(tmp_path / "a", 0, 5), write(tmp_path / "b", 5, 2)]
     batches = [ids(batch) for batch in evaluation_batches(paths, SIZES, 3)]
     assert batches == [[0, 1, 2], [3, 4, 5], [6]]
 
 
-def test_training_gives_each_example_once_a_pass_in_an_order_of_the_seed(tmp_path):
+def test_training_batches_contain_each_example_once_per_epoch_in_an_order_from_the_seed(tmp_path):
     paths = [write(tmp_path / "a", 0, 7), write(tmp_path / "b", 7, 5)]
 
     def order(seed):
@@ -57,14 +57,14 @@ def test_training_gives_each_example_once_a_pass_in_an_order_of_the_seed(tmp_pat
     assert order(2) != first
 
 
-def test_gzip_is_read(tmp_path):
+def test_compressed_files_are_read(tmp_path):
     plain = write(tmp_path / "a", 0, 3)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(pathlib.Path(plain).read_bytes()))
     assert [ids(b) for b in evaluation_batches([str(path)], SIZES, 3)] == [[0, 1, 2]]
 
 
-def test_another_vocabulary_is_refused_with_both_values(tmp_path):
+def test_another_vocabulary_is_refused_with_both_hashes(tmp_path):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     manifest = {"vocab_size": 100, "vocabulary_sha256": "a" * 64}
     (tmp_path / "a.manifest.json").write_text(json.dumps(manifest))
@@ -72,12 +72,14 @@ def test_another_vocabulary_is_refused_with_both_values(tmp_path):
     record_checks.check_manifests([path], 100, None)
     with pytest.raises(InputError, match=r"100 entries, but the model's vocab_size is 99"):
         record_checks.check_manifests([path], 99, None)
-    with pytest.raises(InputError, match=r"SHA-256 aaaaaaaaaaaa, but vocab_file has bbbb"):
+    with pytest.raises(
+        InputError, match=r"vocabulary_sha256=a{64}, but .*=b{64}\. Give the vocab_file"
+    ):
         record_checks.check_manifests([path], 100, "b" * 64)
 
 
 @pytest.mark.parametrize("made_for", ["mlm_nsp", "mlm"])
-def test_masked_records_are_refused_left_to_right(tmp_path, made_for):
+def test_masked_records_are_refused_for_causal_training(tmp_path, made_for):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     (tmp_path / "a.manifest.json").write_text(json.dumps({"flags": {"objective": made_for}}))
     record_checks.check_manifests([path], 100, objective=made_for)
@@ -100,16 +102,16 @@ def test_ids_beyond_the_vocabulary_are_refused(tmp_path):
         training_batches([path], {**SIZES, "V": 8}, 1, 1, 1)
 
 
-def test_each_example_says_where_it_came_from(tmp_path):
-    paths = [write(tmp_path / "a", 0, 7), zipped(write(tmp_path / "b", 7, 5))]
-    written = {number: (0, number) if number < 7 else (1, number - 7) for number in range(12)}
+def test_each_example_has_the_index_of_its_file_and_record(tmp_path):
+    paths = [write(tmp_path / "a", 0, 7), compressed(write(tmp_path / "b", 7, 5))]
+    places = {number: (0, number) if number < 7 else (1, number - 7) for number in range(12)}
     for batch in training_batches(paths, SIZES, 4, 1, 5).take(9):
         assert batch["origin"].dtype == tf.int64
         found = [tuple(origin) for origin in batch["origin"].numpy().tolist()]
-        assert found == [written[number] for number in ids(batch)]
+        assert found == [places[number] for number in ids(batch)]
 
 
-def test_origins_are_described():
+def test_origins_are_described_by_file_and_record():
     origins = np.array([[1, 3], [0, 17], [0, 1042], [1, 3]])
     paths = ["x/a", "x/b"]
     assert describe_origins(paths, origins) == "x/a: records 17, 1042; x/b: records 3"
@@ -117,7 +119,7 @@ def test_origins_are_described():
 
 
 def positions(dataset, at, folder):
-    """The origins from batch `at` on: going on, and by an iterator restored there."""
+    """Returns the origins of 10 batches from batch `at` on, and a checkpoint saved before them."""
     iterator = iter(dataset)
     for _ in range(at):
         next(iterator)
@@ -125,16 +127,16 @@ def positions(dataset, at, folder):
     return [next(iterator)["origin"].numpy().tolist() for _ in range(10)], saved
 
 
-@pytest.mark.parametrize("at", [0, 1, 3, 4, 7])  # three batches are a pass
-def test_the_position_is_restored_exactly_also_with_files_that_moved(tmp_path, at):
+@pytest.mark.parametrize("at", [0, 1, 3, 4, 7])  # an epoch has three batches
+def test_the_position_is_restored_exactly_with_files_that_were_moved(tmp_path, at):
     def make(folder):
         folder.mkdir()
-        return [write(folder / "a", 0, 7), zipped(write(folder / "b", 7, 5))]
+        return [write(folder / "a", 0, 7), compressed(write(folder / "b", 7, 5))]
 
     paths, moved = make(tmp_path / "before"), make(tmp_path / "after")
-    for number in (0, 1):  # the same lengths, other ids: they say which files were read
+    for number in (0, 1):  # same lengths, other ids, which show the files that were read
         write(tmp_path / "after" / "ab"[number], 100 + 7 * number, [7, 5][number])
-    zipped(moved[1].removesuffix(".gz"))
+    compressed(moved[1].removesuffix(".gz"))
     dataset = training_batches(paths, SIZES, 4, 1, 5)
     expected, saved = positions(dataset, at, tmp_path)
     tf.io.gfile.rmtree(str(tmp_path / "before"))
@@ -143,7 +145,7 @@ def test_the_position_is_restored_exactly_also_with_files_that_moved(tmp_path, a
     assert [next(iterator)["origin"].numpy().tolist() for _ in range(10)] == expected
 
 
-def test_a_run_goes_on_past_a_damaged_record_with_a_copy(tmp_path):
+def test_a_run_resumes_after_a_damaged_record_with_a_salvaged_copy(tmp_path):
     path = write(tmp_path / "a", 0, 200)
     content = bytearray((tmp_path / "a").read_bytes())
     size = len(content) // 200 + 1
@@ -162,7 +164,7 @@ def test_a_run_goes_on_past_a_damaged_record_with_a_copy(tmp_path):
     assert dropped == 1 and len(set(seen)) == len(seen) == 196
 
 
-def test_other_records_have_another_fingerprint(tmp_path):
+def test_the_fingerprint_depends_on_the_files_and_their_sizes(tmp_path):
     paths = [write(tmp_path / "a", 0, 7), write(tmp_path / "b", 7, 5)]
     before = record_checks.fingerprint(paths)
     assert record_checks.fingerprint(paths[:1]) != before
@@ -170,7 +172,19 @@ def test_other_records_have_another_fingerprint(tmp_path):
     assert record_checks.fingerprint(paths) != before
 
 
-def test_no_record_is_refused(tmp_path):
+def test_a_file_without_records_is_refused(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(b""))
     with pytest.raises(InputError, match=r"a\.gz holds no record"):
         evaluation_batches([str(tmp_path / "a.gz")], SIZES, 3)
+
+
+def test_a_file_in_two_manifests_must_match_one_of_them(tmp_path):
+    path = write(tmp_path / "b.tfrecord", 0, 3)
+    length = pathlib.Path(path).stat().st_size
+    for name, size in (("a", length + 1), ("b", length)):
+        shard = {"name": "b.tfrecord", "bytes": size, "sha256": ""}
+        (tmp_path / f"{name}.manifest.json").write_text(json.dumps({"shards": [shard]}))
+    assert len(list(evaluation_batches([path], SIZES, 3))) == 1
+    (tmp_path / "b.manifest.json").unlink()
+    with pytest.raises(InputError, match=rf"has {length} bytes, but {length + 1} by .*a\.manifest"):
+        evaluation_batches([path], SIZES, 3)

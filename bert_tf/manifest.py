@@ -126,8 +126,8 @@ def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[
 def list_shards(manifests: Iterable[Manifest], path: str) -> list[tuple[Manifest, Shard]]:
     """Returns all entries of a record file.
 
-    There are several if one output was replaced by another that shares some of its files: then the
-    file matches only one of the entries.
+    A file has several entries if two outputs share it. Then it matches only the entry of the newer
+    output.
     """
     entries = [(manifest, manifest.find_shard(path)) for manifest in manifests]
     return [(manifest, shard) for manifest, shard in entries if shard is not None]
@@ -154,7 +154,7 @@ def size_and_sha256(path: str) -> tuple[int, str]:
 
 
 def absolute_path(path: str, folder: str = "") -> str:
-    """Returns a path in a folder in a form that can be compared: URL or absolute local path."""
+    """Returns a path, which may be relative to a folder, as a URL or an absolute local path."""
     joined = path if "://" in path else os.path.join(folder, path)
     return joined if "://" in joined else os.path.abspath(joined)
 

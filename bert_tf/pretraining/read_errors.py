@@ -84,7 +84,7 @@ def _explain_batch(
 
     Args:
         records: The records.
-        start: Index of the first one in the file.
+        start: Index of the first record in the file.
         sizes: As in `batches.training_batches`.
         path: The file.
     """

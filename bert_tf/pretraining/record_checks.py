@@ -44,7 +44,7 @@ def record_files(patterns: str) -> list[str]:
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """Returns a text that differs for other files: their number and a hash of names and sizes."""
+    """Identifies record files by their number and a hash of their names and sizes."""
     sizes = [[os.path.basename(path), tf.io.gfile.stat(path).length] for path in paths]
     return f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
 
@@ -60,8 +60,8 @@ def check_manifests(
 
     Args:
         paths: Record files; files without a manifest (of other programs) are accepted.
-        vocab_size: Of the model.
-        vocabulary_sha256: Of the vocabulary of the run; None if the run has no vocabulary.
+        vocab_size: Vocabulary size of the model.
+        vocabulary_sha256: SHA-256 of the vocabulary of the run; None if the run has no vocabulary.
         do_lower_case: Casing of the run; None if the run has no vocabulary.
         objective: The objective of the run, one of `objective.OBJECTIVES`; None for any.
 
@@ -73,23 +73,22 @@ def check_manifests(
         if manifest.shards and not any(map(manifest.find_shard, paths)):
             continue
         facts, path = manifest.facts, manifest.path
-        size, sha256 = facts.get("vocab_size"), facts.get("vocabulary_sha256")
+        size = facts.get("vocab_size")
         if size is not None and size > vocab_size:
             raise InputError(
                 f"The records of {path} use a vocabulary of {size} entries, but the model's "
                 f"vocab_size is {vocab_size}. Set vocab_size in bert_config_file to {size}."
             )
-        if sha256 and vocabulary_sha256 and sha256 != vocabulary_sha256:
-            raise InputError(
-                f"The records of {path} were created with a vocabulary of SHA-256 {sha256[:12]}, "
-                f"but vocab_file has {vocabulary_sha256[:12]}. Give the vocabulary of the records."
-            )
-        casing = facts.get("do_lower_case")
-        if None not in (casing, do_lower_case) and casing != do_lower_case:
-            raise InputError(
-                f"The records of {path} were created with do_lower_case={casing}, but this run has "
-                f"do_lower_case={do_lower_case}. Give do_lower_case={casing}."
-            )
+        for name, setting, parameter in (
+            ("vocabulary_sha256", vocabulary_sha256, "vocab_file"),
+            ("do_lower_case", do_lower_case, "do_lower_case"),
+        ):
+            recorded = facts.get(name)
+            if None not in (recorded, setting) and recorded != setting:
+                raise InputError(
+                    f"The records of {path} were created with {name}={recorded}, but this run has "
+                    f"{name}={setting}. Give the {parameter} that the records were created with."
+                )
         _check_objective(path, facts.get("flags", {}).get("objective"), objective)
 
 

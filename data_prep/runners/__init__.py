@@ -1,10 +1,12 @@
-"""How the procedure of `pretraining_data` is run, on one machine or on many.
+"""Runs the procedure of `pretraining_data` on one machine or on several.
 
-Read in this order: `stages` (the steps, from file to file), `shuffling` (the order of the records,
-through the disk), `shards` (names and files of the output), `outputs` (what is there already, the
-manifest), `work_folder` (what a run leaves for the next), `workers` (processes), `assembling`
-(shards out of parts), `local` (all of it on one machine), `beam` (the same on Apache Beam);
-`record_reading` (records of any program) and `inspection` (their rules and their distribution).
+Read in this order: `job` (one set of records to create, and its file names), `stages` (read, pair,
+mask and assemble, from files to files), `shuffling` (the order of the records, sorted on disk),
+`storage` (atomic writes), `outputs` (checks before a run, and the manifest after it), `work_folder`
+(the intermediate files and their lock), `workers` (processes), `local` (a run on one machine),
+`beam` (a run on Apache Beam); `record_reading` (reads records of any program), `checksums`
+(compares record files with manifests) and `inspection` (prints and audits records).
 
-May import: config, features, errors, files, progress, tokenization, `data_prep.pretraining_data`.
+May import: config, features, errors, files, manifest, progress, tokenization and
+`data_prep.pretraining_data`.
 """

@@ -1,18 +1,18 @@
-"""The same records on Apache Beam, for corpora beyond one machine; needs the [beam] extra.
+"""Creates the same records on Apache Beam, for corpora that need several machines.
 
-The steps are those of `stages`, and so are the bytes: a segment's documents go to all segments
-that draw random next sentences from them, rows go to the part of the shuffled order they fall in,
-parts to their shard. Between machines travel documents and rows; parts are files beside the
-output, which all workers must be able to write. A run that failed goes on: text is read and paired
-again, but shards that are made are not made again.
+Needs the [beam] extra. The functions of `stages` run here, too, so the bytes are equal. The
+documents of a segment go to all segments that draw random next sentences from it, rows go to the
+part of the shuffled order that contains their key, and parts go to their shard. Documents and rows
+are sent between machines; parts are files next to the output, where every worker must be able to
+write. A run after a failure reads and pairs the text again, but keeps the shards that are complete.
 
 Imports `files`, `errors`; Apache Beam and TensorFlow inside functions.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,15 @@ from bert_tf import files
 from bert_tf.errors import InputError
 from data_prep.pretraining_data import corpus, pairing, reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import outputs, shards, shuffling, stages, work_folder
-from data_prep.runners.outputs import Job
+from data_prep.runners import outputs, shuffling, stages, storage
+from data_prep.runners.job import RecordsJob
+from data_prep.runners.stages import IntermediateFiles
+from data_prep.runners.work_folder import locked_work_folder
 
-Key = tuple[str, int]
+Key = tuple[str, int]  # a split, and the index of a segment, a part or a shard
+NumberedDocuments = tuple[int, corpus.Documents]  # index of the segment, and its documents
+NumberedRows = tuple[int, int, np.ndarray]  # index of the segment and of the batch, and rows
 Plans = dict[str, list[shuffling.Part]]
-Made = dict[Key, tuple[dict[str, Any], stats.Stats]]
 
 
 def create(
@@ -35,226 +38,182 @@ def create(
     beam_options: Sequence[str],
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Makes records, as `local.create`.
+    """Creates the same records as `local.create`.
 
     Args:
-        config: What decides the bytes.
+        config: The settings that determine the bytes.
         input_file: Comma list of globs.
-        output_files: The shards, or one name that is numbered.
+        output_files: The shards, or one name to which the numbers of the shards are added.
         beam_options: Options of Beam, such as "--runner=FlinkRunner".
-        overwrite: Whether records made with other flags may be replaced.
+        overwrite: Whether records that were created with other settings may be replaced.
 
     Returns:
-        The report for each split; empty if the records were there already.
+        The report for each split; empty if the records were already complete.
 
     Raises:
-        InputError: Beam is not installed, or as `local.create`.
+        InputError: Beam is not installed, or input or output cannot be used.
     """
     try:
         import apache_beam as beam
     except ImportError as error:
         raise InputError('runner=beam needs Apache Beam: pip install "bert-tf[beam]".') from error
-    job, complete = outputs.prepare(config, input_file, tuple(output_files), overwrite)
-    if complete:
+    job, is_complete = outputs.plan_job(config, input_file, tuple(output_files), overwrite)
+    if is_complete:
         return {}
     options = beam.options.pipeline_options.PipelineOptions(list(beam_options))
-    with work_folder.opened(job):
+    sizes = reading.sizes(job.config, job.segments)
+    parts = IntermediateFiles(job.config, job.parts_folder, sizes)
+    pools = [pairing.pool_segments(job.config, number, sizes) for number in range(len(sizes))]
+    with locked_work_folder(job):
         outputs.make_folders(job)
+        _remove_parts(job)
+        if not outputs.belongs_to_job(job.parts_folder, job):
+            files.remove(job.parts_folder)
+            files.make_folder(job.parts_folder)
+            storage.write_bytes(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
         try:
-            made = _made(job)
+            missing = set(job.shard_keys) - outputs.completed_shards(job, parts).keys()
             with beam.Pipeline(options=options) as pipeline:
-                build(pipeline, job, made)
+                _Pipeline(job, parts, pools, missing).build(pipeline)
         except Exception as error:
             _remove_parts(job)
-            if message := _input_error(error):
+            if message := _input_error_message(error):
                 raise InputError(message) from error
             raise
+        reports = outputs.write_manifest(job, parts)
         files.remove(job.parts_folder)
-    return dict(outputs.read_reports(job))
+    return reports
 
 
-def _input_error(error: Exception) -> str | None:
-    """What an `InputError` of a step says; runners wrap it, each in its own way."""
+def _input_error_message(error: Exception) -> str | None:
+    """Returns the message of an `InputError` of a stage, which each Beam runner wraps differently.
+
+    Returns None for any other error.
+    """
     kind = r"\A" if isinstance(error, InputError) else "InputError: "
     found = re.search(kind + r"(.*?)(?: \[while running|$)", str(error), re.M)
     return found[1] if found else None
 
 
-def build(pipeline: Any, job: Job, made: Made) -> None:
-    """Adds all steps to a Beam pipeline, but for shards that are made."""
-    import apache_beam as beam
+class _Pipeline(NamedTuple):
+    """The stages as transforms of a Beam pipeline.
 
-    sizes = reading.sizes(job.config, job.segments)
-    documents = (
-        pipeline
-        | "segments" >> beam.Create(list(enumerate(job.segments)))
-        | "spread" >> beam.Reshuffle()
-        | "read" >> beam.FlatMap(_read, job.config, _users(job.config, sizes))
-    )
-    checked = (
-        documents
-        | "own" >> beam.Filter(lambda keyed: keyed[0][1] == keyed[1][0])
-        | "sizes" >> beam.MapTuple(lambda key, numbered: (key[0], len(numbered[1])))
-        | "sum" >> beam.CombinePerKey(sum)
-        | "check" >> beam.MapTuple(lambda split, count: outputs.check_enough(job, split, count))
-        | "both" >> beam.combiners.Count.Globally()
-        | "remove old" >> beam.Map(lambda _: outputs.remove_old(job))
-    )
-    rows = (
-        documents
-        | "to users" >> beam.GroupByKey()
-        | "pair" >> beam.FlatMap(_pair, job.config, sizes)
-    )
-    plans = beam.pvalue.AsDict(
-        rows
-        | "bins" >> beam.MapTuple(lambda key, rows: (key[0], shuffling.count_bins(rows["key"])))
-        | "count" >> beam.CombinePerKey(lambda counts: np.sum(list(counts), axis=0))
-        | "plan" >> beam.Map(_plan, job)
-    )
-    fresh = (
-        rows
-        | "route" >> beam.FlatMap(_route, plans, frozenset(made))
-        | "to parts" >> beam.GroupByKey()
-        # No file of the output is touched before the input is found good.
-        | "mask" >> beam.Map(_mask, job, plans, beam.pvalue.AsList(checked))
-        | "to shards" >> beam.GroupByKey()
-        | "assemble" >> beam.Map(_assemble, job)
-    )
-    earlier = pipeline | "made" >> beam.Create([(key, *facts) for key, facts in made.items()])
-    _ = (
-        (fresh, earlier)
-        | "shards" >> beam.Flatten()
-        | "all" >> beam.Map(lambda shard: (None, shard))
-        | "together" >> beam.GroupByKey()
-        | "finish" >> beam.Map(_finish, job, beam.pvalue.AsList(checked))
-    )
+    Attributes:
+        job: The job.
+        parts: The names of the parts and of the files that mark complete shards.
+        pools: For each segment, the segments that its random next sentences come from.
+        missing: The shards to create.
+    """
 
+    job: RecordsJob
+    parts: IntermediateFiles
+    pools: list[list[int]]
+    missing: Collection[Key]
 
-def _users(config: RecordsConfig, sizes: Sequence[int]) -> dict[int, list[int]]:
-    """For each segment, those that draw random next sentences from it, and itself."""
-    users: dict[int, set[int]] = {number: {number} for number in range(len(sizes))}
-    for user in range(len(sizes)):
-        for number in pairing.pool_segments(config, user, sizes):
-            users[number].add(user)
-    return {number: sorted(those) for number, those in users.items()}
+    def build(self, pipeline: Any) -> None:
+        """Adds all stages to a `beam.Pipeline`."""
+        import apache_beam as beam
 
+        documents = (
+            pipeline
+            | "segments" >> beam.Create(list(enumerate(self.job.segments)))
+            | "spread" >> beam.Reshuffle()
+            | "read" >> beam.FlatMapTuple(self.read)
+        )
+        checked = (
+            documents
+            | "own" >> beam.Filter(lambda keyed: keyed[0][1] == keyed[1][0])
+            | "sizes" >> beam.MapTuple(lambda key, numbered: (key[0], len(numbered[1])))
+            | "sum" >> beam.CombinePerKey(sum)
+            | "check" >> beam.MapTuple(partial(outputs.check_document_count, self.job))
+            | "all splits" >> beam.combiners.Count.Globally()
+            | "remove old" >> beam.Map(lambda _: outputs.remove_old_records(self.job))
+        )
+        rows = (
+            documents
+            | "to pool users" >> beam.GroupByKey()
+            | "pair" >> beam.FlatMapTuple(self.pair)
+        )
+        plans = beam.pvalue.AsDict(
+            rows
+            | "bins"
+            >> beam.MapTuple(lambda split, rows: (split, shuffling.count_bins(rows[2]["key"])))
+            | "count" >> beam.CombinePerKey(lambda counts: np.sum(list(counts), axis=0))
+            | "plan" >> beam.MapTuple(self.plan)
+        )
+        _ = (
+            rows
+            | "route" >> beam.FlatMap(self.route, plans)
+            | "to parts" >> beam.GroupByKey()
+            # With `checked` as an input, no output file changes before the input is checked.
+            | "mask" >> beam.Map(self.mask, plans, beam.pvalue.AsList(checked))
+            | "to shards" >> beam.GroupByKey()
+            | "assemble" >> beam.MapTuple(self.assemble)
+        )
 
-def _read(
-    numbered: tuple[int, reading.Segment], config: RecordsConfig, users: dict[int, list[int]]
-) -> Iterator[tuple[Key, tuple[int, corpus.Documents]]]:
-    number, segment = numbered
-    dealt = stages.dealt(config, stages.tokenized(config, number, segment))
-    for split, documents in dealt.items():
-        for user in users[number]:
-            yield (split, user), (number, documents)
+    def read(
+        self, number: int, segment: reading.Segment
+    ) -> Iterator[tuple[Key, NumberedDocuments]]:
+        """Tokenizes a segment, and yields its documents once for each segment that needs them."""
+        users = [user for user, pool in enumerate(self.pools) if number in (user, *pool)]
+        for split, documents in stages.tokenize_segment(self.job.config, number, segment).items():
+            for user in users:
+                yield (split, user), (number, documents)
 
+    def pair(
+        self, key: Key, documents: Iterable[NumberedDocuments]
+    ) -> Iterator[tuple[str, NumberedRows]]:
+        """Pairs the documents of a segment, and yields its rows in batches."""
+        (split, number), by_segment = key, dict(documents)
+        joined = corpus.Documents.joined([by_segment[n] for n in (number, *self.pools[number])])
+        batches = stages.pair_documents(self.job.config, joined, len(by_segment[number]))
+        for batch, rows in enumerate(batches):
+            yield split, (number, batch, rows)
 
-def _pair(
-    grouped: tuple[Key, Iterable[tuple[int, corpus.Documents]]],
-    config: RecordsConfig,
-    sizes: Sequence[int],
-) -> Iterator[tuple[tuple[str, int, int], np.ndarray]]:
-    (split, number), documents = grouped
-    found = dict(documents)
-    own, pool = found[number], pairing.pool_segments(config, number, sizes)
-    joined = corpus.Documents.joined([own, *(found[each] for each in pool)])
-    for batch, rows in enumerate(stages.paired(config, joined, len(own))):
-        yield (split, number, batch), rows
+    def plan(self, split: str, bins: np.ndarray) -> tuple[str, list[shuffling.Part]]:
+        """Divides a split into parts."""
+        return split, stages.plan_parts(self.job.config, bins, len(self.job.shards[split]))
 
+    def route(
+        self, keyed: tuple[str, NumberedRows], plans: Plans
+    ) -> Iterator[tuple[Key, NumberedRows]]:
+        """Yields the slices of a batch of rows for the parts that contain their bins.
 
-def _plan(counted: tuple[str, np.ndarray], job: Job) -> tuple[str, list[shuffling.Part]]:
-    split, bins = counted
-    size = stages.row_bytes(job.config)
-    return split, shuffling.plan(bins, len(job.shards[split]), size)
+        A bin at the border between two parts goes to both.
+        """
+        split, (number, batch, rows) = keyed
+        for index, part in enumerate(plans[split]):
+            mine = shuffling.slice_of_part(rows["key"], part)
+            is_used = mine.stop > mine.start or (part.rows == 0 and number == 0)
+            if is_used and (split, part.shard) in self.missing:
+                yield (split, index), (number, batch, rows[mine])
 
+    def mask(
+        self, keyed: tuple[Key, Iterable[NumberedRows]], plans: Plans, checked: Sequence[None]
+    ) -> tuple[Key, tuple[int, int]]:
+        """Writes a part; returns its shard, its index and its number of rows."""
+        del checked
+        (split, index), batches = keyed
+        part = plans[split][index]
+        ordered = [rows for _, _, rows in sorted(batches, key=lambda batch: batch[:2])]
+        rows = shuffling.sort_part(np.concatenate(ordered), part)
+        total = sum(each.rows for parts in plans.values() for each in parts)
+        stages.write_part(self.parts, split, index, rows, stats.sampled_share(total))
+        return (split, part.shard), (index, part.rows)
 
-def _route(
-    keyed: tuple[tuple[str, int, int], np.ndarray], plans: Plans, made: Collection[Key]
-) -> Iterator[tuple[Key, tuple[int, int, np.ndarray]]]:
-    """Rows to the parts whose bins they are in; a bin at a border is in two."""
-    (split, number, batch), rows = keyed
-    for index, part in enumerate(plans[split]):
-        if (split, part.shard) in made:
-            continue
-        mine = shuffling.slice_of(rows["key"], part)
-        if mine.stop > mine.start or (part.rows == 0 and number == 0):
-            yield (split, index), (number, batch, rows[mine])
-
-
-def _mask(
-    grouped: tuple[Key, Iterable[tuple[int, int, np.ndarray]]],
-    job: Job,
-    plans: Plans,
-    checked: Sequence[None],
-) -> tuple[Key, tuple[int, int, stats.Stats]]:
-    del checked  # Beam makes it before.
-    (split, index), slices = grouped
-    part = plans[split][index]
-    ordered = [rows for _, _, rows in sorted(slices, key=lambda piece: piece[:2])]
-    total = sum(each.rows for parts in plans.values() for each in parts)
-    rows = shuffling.in_order(np.concatenate(ordered), part)
-    counts = [stats.Stats.empty(job.config)]
-    with files.atomic_replace(_path(job, "part", split, index)) as temporary:
-        sampled = stats.sampled_share(total)
-        shards.write_records(temporary, stages.encoded(job.config, rows, sampled, counts))
-    return (split, part.shard), (index, part.rows, stats.total(counts))
+    def assemble(self, key: Key, parts: Iterable[tuple[int, int]]) -> None:
+        """Joins the parts of a shard."""
+        (split, number), ordered = key, sorted(parts)
+        paths = [self.parts.path("part", split, index) for index, _ in ordered]
+        rows = sum(rows for _, rows in ordered)
+        stages.assemble_shard(self.parts, key, paths, self.job.shards[split][number], rows)
 
 
-def _assemble(
-    grouped: tuple[Key, Iterable[tuple[int, int, stats.Stats]]], job: Job
-) -> tuple[Key, dict[str, Any], stats.Stats]:
-    (split, shard), parts = grouped
-    ordered = sorted(parts, key=lambda part: part[0])
-    paths = [_path(job, "part", split, index) for index, _, _ in ordered]
-    made = shards.assemble(paths, job.shards[split][shard], job.config.compression)
-    facts = {"examples": sum(rows for _, rows, _ in ordered), **made}
-    counts = stats.total(counted for _, _, counted in ordered)
-    files.write_bytes(_path(job, "stats", split, shard), counts.to_bytes())
-    files.write_json(_path(job, "shard", split, shard), facts)
-    return (split, shard), facts, counts
-
-
-def _finish(
-    grouped: tuple[None, Iterable[tuple[Key, dict[str, Any], stats.Stats]]],
-    job: Job,
-    checked: Sequence[None],
-) -> None:
-    del checked
-    made: dict[str, list[dict[str, Any]]] = {split: [] for split in job.shards}
-    counts: dict[str, list[stats.Stats]] = {split: [] for split in job.shards}
-    for (split, _), facts, counted in sorted(grouped[1], key=lambda shard: shard[0]):
-        made[split].append(facts)
-        counts[split].append(counted)
-    outputs.finish(job, made, {split: stats.total(each) for split, each in counts.items()})
-
-
-def _path(job: Job, kind: str, split: str, number: int) -> str:
-    """Name of an intermediate file; kind is part, or of a shard that is made stats or shard."""
-    return f"{job.parts_folder}/{kind}-{split}-{number:06d}"
-
-
-def _made(job: Job) -> Made:
-    """The shards that an earlier run of the same job made; what others left is removed."""
-    _remove_parts(job)
-    if not outputs.is_ours(job, job.parts_folder):
-        files.remove(job.parts_folder)
-        files.write_text(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
-    found = {}
-    for split, names in job.shards.items():
-        for number, name in enumerate(names):
-            marker = _path(job, "shard", split, number)
-            facts = json.loads(files.read_text(marker)) if shards.size(marker) else {}
-            if facts and facts["bytes"] == shards.size(name):
-                counts = files.read_bytes(_path(job, "stats", split, number))
-                found[split, number] = facts, stats.Stats.from_bytes(counts)
-    return found
-
-
-def _remove_parts(job: Job) -> None:
-    """Removes the parts; and the folder, if it does not say of a shard that it is made."""
+def _remove_parts(job: RecordsJob) -> None:
+    """Removes all parts; also the folder, if no shard is complete."""
     from tensorflow.io import gfile
 
     for path in gfile.glob(f"{job.parts_folder}/part-*"):
         gfile.remove(path)
-    if gfile.exists(job.parts_folder) and not gfile.glob(f"{job.parts_folder}/shard-*"):
-        gfile.rmtree(job.parts_folder)
+    if not gfile.glob(f"{job.parts_folder}/shard-*"):
+        files.remove(job.parts_folder)

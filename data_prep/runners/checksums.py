@@ -1,39 +1,23 @@
-"""Whether records are still the bytes that the manifest beside them lists.
+"""Compares record files with the checksums in the manifests next to them.
 
-Imports `outputs`; TensorFlow inside functions.
+Imports `manifest`.
 """
 
-import contextlib
 import os
 
-from bert_tf.errors import InputError
-from data_prep.runners import outputs
+from bert_tf.manifest import Manifest, list_shards, manifests_next_to
 
 
 class Manifests:
-    """The manifests of `create_pretraining_data`, each folder's read once."""
+    """The manifests next to record files; each folder is read once."""
 
     def __init__(self) -> None:
-        self._folders: dict[str, dict[str, str]] = {}
+        self._by_folder: dict[str, list[Manifest]] = {}
 
     def differ(self, path: str) -> bool:
-        """Whether a manifest in the file's folder lists it with another SHA-256."""
+        """Whether manifests in the folder of a file list it, but not with its SHA-256."""
         folder = os.path.dirname(path)
-        if folder not in self._folders:
-            self._folders[folder] = _listed(folder)
-        expected = self._folders[folder].get(outputs.place(path))
-        return expected is not None and expected != outputs.identity(path)["sha256"]
-
-
-def _listed(folder: str) -> dict[str, str]:
-    """SHA-256 of all shards that the manifests of a folder list."""
-    from tensorflow.io import gfile
-
-    found: dict[str, str] = {}
-    for path in gfile.glob(os.path.join(folder, "*.manifest.json")):
-        with contextlib.suppress(InputError):
-            manifest = outputs.read_manifest(path)
-            if manifest.get("format") == outputs.FORMAT:
-                shards = outputs.listed(folder, manifest)
-                found.update({place: shard["sha256"] for place, shard in shards.items()})
-    return found
+        if folder not in self._by_folder:
+            self._by_folder[folder] = manifests_next_to([path], skip_damaged=True)
+        listed = list_shards(self._by_folder[folder], path)
+        return bool(listed) and not any(shard.has_recorded_checksum() for _, shard in listed)

@@ -1,37 +1,34 @@
-"""Makes the records on one machine: which step is to be done, and by how many processes.
+"""Creates records on one machine, with several worker processes.
 
-The results of the steps are files in a work folder beside the output, so that a run that was
-killed goes on with what is missing. This process itself does not import TensorFlow if others work
-for it: that takes seconds.
+The results of all stages are files in a work folder next to the output, so that a killed run
+can be resumed. With several workers, this process does not import TensorFlow, which takes seconds.
 
-Imports `errors`, `progress`; numpy.
+Imports `progress`; numpy.
 """
 
-import collections
+import concurrent.futures
 import contextlib
-import errno
 import glob
-import json
 import os
-import pathlib
 import shutil
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from data_prep.pretraining_data import reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import outputs, shards, shuffling, stages, work_folder
-from data_prep.runners.assembling import Assembly
-from data_prep.runners.outputs import Job
-from data_prep.runners.stages import Work
-from data_prep.runners.workers import Task, Workers
+from data_prep.runners import outputs, shuffling, stages
+from data_prep.runners.job import RecordsJob
+from data_prep.runners.stages import IntermediateFiles
+from data_prep.runners.work_folder import locked_work_folder
+from data_prep.runners.workers import Workers
 
-# A worker pays for its start (some 3 s) from about this much text, all passes counted.
+# Starting a worker takes about 3 s, which pays off from about this much text (in all passes).
 _BYTES_PER_WORKER = 16 << 20
+
+Plans = dict[str, list[shuffling.Part]]
 
 
 def create(
@@ -41,179 +38,146 @@ def create(
     num_workers: int,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Makes records, or goes on making them.
+    """Creates records, or resumes a run that was interrupted.
 
     Args:
-        config: What decides the bytes.
+        config: The settings that determine the bytes.
         input_file: Comma list of globs; not used for "tfds".
-        output_files: The shards, or one name that is numbered `num_output_shards` times.
-        num_workers: Most processes, at least 1.
-        overwrite: Whether records made with other flags may be replaced.
+        output_files: The shards, or one name to which the numbers of the shards are added.
+        num_workers: Largest number of processes, at least 1.
+        overwrite: Whether records that were created with other settings may be replaced.
 
     Returns:
-        The report for each split; empty if the records were there already.
+        The report for each split; empty if the records were already complete.
 
     Raises:
-        InputError: Input or output that cannot be used; the message says what to change.
+        InputError: Input or output cannot be used; the message says what to change.
     """
-    size = _input_bytes(input_file) * config.dupe_factor
-    with Workers(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as workers, _readable_errors():
-        job, complete = workers.call(
-            outputs.prepare, config, input_file, tuple(output_files), overwrite
+    size = _local_input_bytes(input_file) * config.dupe_factor
+    with Workers(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as workers:
+        job, is_complete = workers.call(
+            outputs.plan_job, config, input_file, tuple(output_files), overwrite
         )
-        if complete:
-            if outputs.is_ours(job, job.work_folder):
+        if is_complete:
+            if workers.call(outputs.belongs_to_job, job.work_folder, job):
                 shutil.rmtree(job.work_folder, ignore_errors=True)
             return {}
-        work = Work(job.config, job.work_folder, reading.sizes(job.config, job.segments))
-        with work_folder.opened(job):
+        sizes = reading.sizes(job.config, job.segments)
+        files = IntermediateFiles(job.config, job.work_folder, sizes)
+        with locked_work_folder(job):
             workers.call(outputs.make_folders, job)
-            _read(job, work, workers)
-            plans = _pair(job, work, workers)
-            workers.call(outputs.remove_old, job)
-            _mask(job, work, plans, workers)
-            return dict(workers.call(outputs.finish, job, *_summary(job, work, plans)))
+            _read(job, files, workers)
+            plans = _pair(job, files, workers)
+            workers.call(outputs.remove_old_records, job)
+            _mask(job, files, plans, workers)
+            return dict(workers.call(outputs.write_manifest, job, files))
 
 
-def _input_bytes(patterns: str) -> int:
-    """Size of local input, found without TensorFlow, which loads slowly; else taken as large."""
+def _local_input_bytes(patterns: str) -> int:
+    """Returns the size of local input; a large number for other input.
+
+    Does not import TensorFlow, which takes seconds.
+    """
     if not patterns or "://" in patterns:
         return 1 << 40
     size = 0
     for path in (path for pattern in patterns.split(",") for path in glob.glob(pattern.strip())):
-        # What cannot be read is named when it is read.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # an unreadable file is reported when it is read
             size += os.path.getsize(path)
     return size
 
 
-@contextlib.contextmanager
-def _readable_errors() -> Iterator[None]:
-    """A full disk or a folder that may not be written is for the user to mend."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _full_disk() from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR):
-            raise InputError(f"{error.filename} cannot be written: {error.strerror}.") from error
-        raise
-    except Exception as error:
-        # TensorFlow's own error; its class would have to be imported to be named.
-        if type(error).__name__ == "ResourceExhaustedError" and "space" in str(error):
-            raise _full_disk() from error
-        raise
+class PendingFile(NamedTuple):
+    """A file that a worker process writes.
+
+    Attributes:
+        path: The file.
+        size: The amount of work, in the units of the progress.
+        wait: Waits until the file exists.
+    """
+
+    path: str
+    size: int
+    wait: Callable[[], Any]
 
 
-def _full_disk() -> InputError:
-    return InputError(
-        "The disk is full. Make room beside the output; the same command goes on where this run "
-        "stopped."
-    )
+def _start(
+    workers: Workers, path: str, size: int, function: Callable[..., Any], *arguments: Any
+) -> PendingFile:
+    """Starts the stage that writes a file, unless an earlier run has written it."""
+    if os.path.exists(path):
+        return PendingFile(path, size, lambda: None)
+    return PendingFile(path, size, workers.submit(function, *arguments))
 
 
-def _missing(steps: dict[str, Task]) -> "collections.deque[Task]":
-    return collections.deque(task for path, task in steps.items() if not os.path.exists(path))
+def _finished(pending: Iterable[PendingFile], progress: Progress) -> Iterator[str]:
+    """Waits for each file, and yields its path."""
+    for file in pending:
+        file.wait()
+        progress.update(file.size)
+        yield file.path
 
 
-def _read(job: Job, work: Work, workers: Workers) -> None:
+def _read(job: RecordsJob, files: IntermediateFiles, workers: Workers) -> None:
     """Reads and tokenizes all segments, and checks that there is enough text."""
-    sizes = [sum(piece.end - piece.start for piece in segment) for segment in job.segments]
-    tasks = _missing(
-        {
-            work.path("documents", work.splits[-1], number): (
-                stages.read_segment,
-                (work, number, segment),
-            )
-            for number, segment in enumerate(job.segments)
-        }
-    )
+    last_split = list(job.shards)[-1]
+    pending = []
+    for number, segment in enumerate(job.segments):
+        path = files.path("documents", last_split, number)
+        size = sum(piece.end - piece.start for piece in segment)
+        pending.append(_start(workers, path, size, stages.read_segment, files, number, segment))
     unit = "examples" if job.config.input_format == "tfds" else "bytes"
-    todo = sum(sizes[task[1][1]] for task in tasks)
-    with Progress("reading", sum(sizes), unit, sum(sizes) - todo) as progress:
-        for task, _ in workers.run(tasks):
-            progress.update(sizes[task[1][1]])
-    for split in work.splits:
-        paths = work.paths("documents", split)
-        outputs.check_enough(job, split, sum(map(shuffling.count_documents, paths)))
+    with Progress("reading", sum(file.size for file in pending), unit) as progress:
+        list(_finished(pending, progress))
+    for split in job.shards:
+        paths = files.segment_paths("documents", split)
+        outputs.check_document_count(job, split, sum(map(shuffling.count_documents, paths)))
 
 
-def _pair(job: Job, work: Work, workers: Workers) -> dict[str, list[shuffling.Part]]:
-    """Pairs all segments; then the shards can be planned."""
-    tasks = _missing(
-        {
-            work.path("rows", split, number) + ".keys": (stages.pair_segment, (work, split, number))
-            for split in work.splits
-            for number in range(len(work.sizes))
-        }
-    )
-    total = len(work.sizes) * len(work.splits)
-    with Progress("pairing", total, "segments", total - len(tasks)) as progress:
-        for _ in workers.run(tasks):
-            progress.update(1)
+def _pair(job: RecordsJob, files: IntermediateFiles, workers: Workers) -> Plans:
+    """Pairs the documents of all segments; returns the parts of each split."""
+    pending = [
+        _start(workers, f"{path}.keys", 1, stages.pair_segment, files, split, number)
+        for split in job.shards
+        for number, path in enumerate(files.segment_paths("rows", split))
+    ]
+    with Progress("pairing", len(pending), "segments") as progress:
+        list(_finished(pending, progress))
     plans = {}
-    for split in work.splits:
-        bins = sum(map(shuffling.count_bins, map(shuffling.load_keys, work.paths("rows", split))))
-        row_bytes = workers.call(stages.row_bytes, job.config)
-        plans[split] = shuffling.plan(np.asarray(bins), len(job.shards[split]), row_bytes)
+    for split, names in job.shards.items():
+        keys = map(shuffling.load_keys, files.segment_paths("rows", split))
+        bins = np.asarray(sum(map(shuffling.count_bins, keys)))
+        plans[split] = workers.call(stages.plan_parts, job.config, bins, len(names))
     return plans
 
 
-def _mask(job: Job, work: Work, plans: dict[str, list[shuffling.Part]], workers: Workers) -> None:
-    """Makes all parts, and of them the shards."""
-    total = done = sum(part.rows for parts in plans.values() for part in parts)
-    sampled = stats.sampled_share(total)
-    tasks: collections.deque[Task] = collections.deque()
-    with Assembly(workers.count, job.config.compression) as assembly:
-        for split, shard in _shards_to_make(job, work):
-            numbers = [n for n, part in enumerate(plans[split]) if part.shard == shard]
-            paths = [work.path("part", split, number) for number in numbers]
-            assembly.start(paths, job.shards[split][shard], work.path("shard", split, shard))
-            for number, path in zip(numbers, paths, strict=True):
-                if os.path.exists(path):
-                    assembly.arrivals.add(path)
-                else:
-                    part = plans[split][number]
-                    done -= part.rows
-                    tasks.append((stages.mask_part, (work, split, number, part, sampled)))
-        with Progress("masking", total, "examples", done) as progress:
-            for (_, (_, split, number, part, _)), _ in workers.run(tasks):
-                progress.update(part.rows)
-                assembly.arrivals.add(work.path("part", split, number))
-                assembly.check()
+def _mask(job: RecordsJob, files: IntermediateFiles, plans: Plans, workers: Workers) -> None:
+    """Masks all parts, and assembles each shard while its later parts are still being masked."""
+    sampled = stats.sampled_share(sum(part.rows for plan in plans.values() for part in plan))
+    completed = workers.call(outputs.completed_shards, job, files)
+    parts: dict[tuple[str, int], list[PendingFile]] = {}
+    for split, shard in [key for key in job.shard_keys if key not in completed]:
+        parts[split, shard] = []
+        for number, part in enumerate(plans[split]):
+            if part.shard == shard:
+                path, arguments = files.path("part", split, number), (split, number, part, sampled)
+                file = _start(workers, path, part.rows, stages.mask_part, files, *arguments)
+                parts[split, shard].append(file)
+    total = sum(file.size for files_ in parts.values() for file in files_)
+    with (
+        Progress("masking", total, "examples") as progress,
+        concurrent.futures.ThreadPoolExecutor(workers.count) as threads,
+    ):
 
+        def assemble(key: tuple[str, int]) -> None:
+            path, rows = job.shards[key[0]][key[1]], sum(part.size for part in parts[key])
+            stages.assemble_shard(files, key, _finished(parts[key], progress), path, rows)
+            for part in parts[key]:
+                os.remove(part.path)
 
-def _shards_to_make(job: Job, work: Work) -> Iterator[tuple[str, int]]:
-    """Split and number of each shard that is not there yet."""
-    for split, names in job.shards.items():
-        for number, name in enumerate(names):
-            if not _is_made(name, work.path("shard", split, number)):
-                yield split, number
-
-
-def _is_made(shard: str, marker: str) -> bool:
-    """Whether a shard is what its marker says; a marker without it is removed."""
-    if not os.path.exists(marker):
-        return False
-    with open(marker, encoding="utf-8") as file:
-        if json.load(file)["bytes"] == shards.size(shard):
-            return True
-    os.remove(marker)
-    return False
-
-
-def _summary(
-    job: Job, work: Work, plans: dict[str, list[shuffling.Part]]
-) -> tuple[dict[str, list[dict[str, Any]]], dict[str, stats.Stats]]:
-    """What the manifest says of each shard, and what the records of each split hold."""
-    made: dict[str, list[dict[str, Any]]] = {}
-    counted = {}
-    for split, parts in plans.items():
-        examples = np.bincount([p.shard for p in parts], [p.rows for p in parts]).astype(int)
-        made[split] = []
-        for shard in range(len(job.shards[split])):
-            with open(work.path("shard", split, shard), encoding="utf-8") as file:
-                made[split].append({"examples": int(examples[shard]), **json.load(file)})
-        paths = [pathlib.Path(work.path("stats", split, number)) for number in range(len(parts))]
-        counted[split] = stats.total(stats.Stats.from_bytes(path.read_bytes()) for path in paths)
-    return made, counted
+        try:
+            # With one worker, the parts are masked in this thread, so that Ctrl-C ends it.
+            list((threads.map if workers.count > 1 else map)(assemble, parts))
+        except BaseException:
+            workers.stop()  # so that the threads, which wait for parts, end too
+            raise

@@ -1,344 +1,244 @@
-"""The output: what is there before a run, and what says afterwards what was made.
+"""The output of a job: checks before the run, and the files that complete it.
 
-Imports `files`, `errors`; TensorFlow inside functions.
+Imports `job`, `stages`; `files`, `manifest`, `errors`; TensorFlow inside functions.
 """
 
 import contextlib
 import dataclasses
-import hashlib
-import json
 import os
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf import files
-from bert_tf.errors import InputError, plain_message
+from bert_tf.errors import InputError
+from bert_tf.manifest import Manifest, Shard, absolute_path, size_and_sha256
 from data_prep.pretraining_data import reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import shards, stages
+from data_prep.runners import stages
+from data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
+from data_prep.runners.stages import IntermediateFiles
 
-IDENTITY = "identity"
-FORMAT = "bert_tf pretraining records"
-
-
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """What is to be made of what.
-
-    Attributes:
-        config: What decides the bytes.
-        base: The names' common part, `shards.stem` of the output.
-        fingerprint: Of config, vocabulary and input.
-        inputs: Path, bytes and SHA-256 of each input.
-        segments: The input, cut.
-        shards: The names of the shards of each split.
-    """
-
-    config: RecordsConfig
-    base: str
-    fingerprint: str
-    inputs: tuple[dict[str, Any], ...]
-    segments: tuple[reading.Segment, ...]
-    shards: dict[str, list[str]]
-
-    @property
-    def work_folder(self) -> str:
-        """Local folder for the intermediate files: hidden, beside the output if that is local."""
-        folder, name = os.path.split(self.base)
-        if "://" in self.base:
-            digest = hashlib.sha256(self.base.encode()).hexdigest()[:16]
-            return os.path.join(tempfile.gettempdir(), f"bert_tf_{name}_{digest}.work")
-        return os.path.join(folder, f".{name}.work")
-
-    @property
-    def parts_folder(self) -> str:
-        """Folder for the intermediate files of many machines: hidden, beside the output."""
-        folder, name = os.path.split(self.base)
-        return os.path.join(folder, f".{name}.parts")
-
-    @property
-    def names(self) -> list[str]:
-        """All shards."""
-        return [name for split in self.shards.values() for name in split]
-
-    @property
-    def identity(self) -> str:
-        """Of the content and the names of what is to be made; for the work folder."""
-        return "\n".join([self.fingerprint, *(_name_in_manifest(self, n) for n in self.names)])
-
-    @property
-    def input_names(self) -> str:
-        """The inputs, for a message."""
-        names = [str(each["path"]) for each in self.inputs]
-        return ", ".join(names if len(names) < 4 else [*names[:3], "..."])
+IDENTITY = "identity"  # names the file that identifies the job of the intermediate files
 
 
-def prepare(
+def plan_job(
     config: RecordsConfig, input_file: str, output_files: tuple[str, ...], overwrite: bool
-) -> tuple[Job, bool]:
-    """Looks at input, vocabulary and output; writes nothing.
+) -> tuple[RecordsJob, bool]:
+    """Checks input, vocabulary and output; writes nothing.
 
     Args:
-        config: What decides the bytes.
+        config: The settings that determine the bytes.
         input_file: Comma list of globs; not used for "tfds".
-        output_files: As the flag says.
-        overwrite: Whether records made with other flags may be replaced.
+        output_files: The shards, or one name to which the numbers of the shards are added.
+        overwrite: Whether records that were created with other settings may be replaced.
 
     Returns:
-        What there is to do, and whether all of it is done.
+        The job, and whether its records are already complete.
 
     Raises:
         InputError: Input, vocabulary or output cannot be used; the message says what to change.
     """
-    config = shards.settled(output_files, config)
+    config = set_shard_count(output_files, config)
     vocabulary = stages.vocabulary(config)
     if config.input_format == "tfds":
         paths, inputs = [], [reading.dataset_identity(config)]
     else:
         paths = files.expand_globs(input_file)
-        inputs = [identity(path) for path in paths]
-    names = {"train": shards.train_names(output_files, config)}
-    if config.eval_fraction:
-        names["eval"] = shards.eval_names(output_files, config)
-    fingerprint = config.fingerprint(vocabulary.sha256, inputs)
-    base = shards.stem(output_files[0])
-    job = Job(config, base, fingerprint, tuple(inputs), (), names)
-    _check_places(job, paths)
+        inputs = [input_identity(path) for path in paths]
+    stem, fingerprint = output_stem(output_files[0]), config.fingerprint(vocabulary.sha256, inputs)
+    shards = shard_paths(output_files, config)
+    job = RecordsJob(config, stem, fingerprint, tuple(inputs), (), shards)
+    _check_output_paths(job, paths)
     if _is_complete(job):
         return job, True
     if not overwrite:
-        _check_nothing_in_the_way(job)
+        _check_no_other_records(job)
     segments = reading.cut(config, paths)
     if not segments:
         raise InputError(f"There is no text in {job.input_names}.")
     return dataclasses.replace(job, segments=tuple(segments)), False
 
 
-def _check_places(job: Job, paths: Sequence[str]) -> None:
-    """Checks that each shard can be a file, and none is an input."""
-    from tensorflow.io import gfile
-
-    inputs = set(map(place, paths))
-    for name in job.names:
-        if not os.path.basename(name) or gfile.isdir(name):
-            raise InputError(
-                f"output_file {name} is a folder; give a file in it, such as "
-                f"{name.rstrip('/')}/train.tfrecord."
-            )
-        if place(name) in inputs:
-            raise InputError(f"output_file {name} is an input too; give another name.")
-
-
-def check_enough(job: Job, split: str, count: int) -> None:
-    """Checks that there are documents to make records of, and to draw next sentences from.
-
-    Args:
-        job: What is to be made.
-        split: "train" or "eval".
-        count: Its number of documents.
+def input_identity(path: str) -> dict[str, Any]:
+    """Returns path, bytes and SHA-256 of an input file.
 
     Raises:
-        InputError: There are too few.
+        InputError: The file cannot be read.
     """
-    least = 2 if job.config.paired else 1
-    if count >= least:
+    from tensorflow.io import gfile
+
+    if gfile.isdir(path):
+        raise InputError(f"{path} is a folder; name its files, such as {path.rstrip('/')}/*.txt.")
+    size, sha256 = size_and_sha256(path)
+    return {"path": path, "bytes": size, "sha256": sha256}
+
+
+def _check_output_paths(job: RecordsJob, input_paths: Sequence[str]) -> None:
+    """Checks that no shard is a folder or an input."""
+    from tensorflow.io import gfile
+
+    inputs = set(map(absolute_path, input_paths))
+    for path in job.shard_paths:
+        if not os.path.basename(path) or gfile.isdir(path):
+            raise InputError(
+                f"output_file {path} is a folder; give a file in it, such as "
+                f"{path.rstrip('/')}/train.tfrecord."
+            )
+        if absolute_path(path) in inputs:
+            raise InputError(f"output_file {path} is also an input; give another output_file.")
+
+
+def check_document_count(job: RecordsJob, split: str, count: int) -> None:
+    """Checks that a split has enough documents: one, or two if random next sentences are drawn.
+
+    Args:
+        job: The job.
+        split: "train" or "eval".
+        count: The number of documents in the split.
+
+    Raises:
+        InputError: There are too few documents.
+    """
+    required = 2 if job.config.paired else 1
+    if count >= required:
         return
     if split == "eval" or (count and job.config.eval_fraction):
         raise InputError(
-            f"With eval_fraction={job.config.eval_fraction} only {count} documents of "
-            f"{job.input_names} fall to the {split} records; {least} are needed. Give more "
-            "documents or another fraction."
+            f"With eval_fraction={job.config.eval_fraction}, the {split} records get {count} "
+            f"documents of {job.input_names}, but they need at least {required}. Give more "
+            "documents or another eval_fraction."
         )
     if count == 0:
         raise InputError(f"There is no text in {job.input_names}.")
     raise InputError(
-        f"{job.input_names} is one document, but random next sentences come from another one. "
-        "Separate documents by blank lines, or give --objective=mlm, which pairs no sentences."
+        f"{job.input_names} is one document, but a random next sentence comes from another "
+        "document. Separate documents by blank lines, or give objective=mlm, which creates records "
+        "without sentence pairs."
     )
 
 
-def identity(path: str) -> dict[str, Any]:
-    """Path, bytes and SHA-256 of a file.
-
-    Raises:
-        InputError: It cannot be read.
-    """
-    import tensorflow as tf
-
-    digest, size = hashlib.sha256(), 0
-    if tf.io.gfile.isdir(path):
-        raise InputError(f"{path} is a folder; name its files, such as {path.rstrip('/')}/*.txt.")
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            while block := file.read(1 << 22):
-                digest.update(block)
-                size += len(block)
-    except tf.errors.OpError as error:
-        reason = plain_message(error).split("; ")[-1]
-        raise InputError(f"{path} cannot be read: {reason}.") from error
-    return {"path": path, "bytes": size, "sha256": digest.hexdigest()}
+def _existing_manifest(job: RecordsJob) -> Manifest:
+    """Returns the manifest of the output; an empty one if it is missing or damaged."""
+    with contextlib.suppress(InputError):
+        return Manifest.read(job.manifest_path)
+    return Manifest(job.manifest_path, (), {})
 
 
-def read_manifest(path: str) -> dict[str, Any]:
-    """What a manifest says; nothing if it is not there or cannot be understood."""
+def _is_complete(job: RecordsJob) -> bool:
+    """Whether all records of this job exist under the same names."""
     from tensorflow.io import gfile
 
-    if gfile.exists(path):
-        with contextlib.suppress(ValueError):
-            found = json.loads(files.read_text(path))
-            return found if isinstance(found, dict) else {}
-    return {}
-
-
-def _is_complete(job: Job) -> bool:
-    """Whether the same records are all there, under the same names."""
-    from tensorflow.io import gfile
-
-    manifest = read_manifest(job.base + ".manifest.json")
-    if manifest.get("fingerprint") != job.fingerprint or not gfile.exists(job.base + ".COMPLETED"):
+    manifest = _existing_manifest(job)
+    if manifest.facts.get("fingerprint") != job.fingerprint or not gfile.exists(job.completed_path):
         return False
-    sizes = _sizes(job, manifest)
-    return all(
-        place(name) in sizes and shards.size(name) == sizes[place(name)] for name in job.names
-    )
+    listed = map(manifest.find_shard, job.shard_paths)
+    return all(shard is not None and shard.has_recorded_size() for shard in listed)
 
 
-def _sizes(job: Job, manifest: Mapping[str, Any]) -> dict[str, int]:
-    """The shards of the job's manifest: where they are, and their bytes."""
-    found = listed(os.path.dirname(job.base), manifest)
-    return {path: shard["bytes"] for path, shard in found.items()}
+def _shards_to_remove(job: RecordsJob) -> list[str]:
+    """Returns the shards of the existing manifest that this job does not replace.
 
-
-def _old(job: Job) -> list[str]:
-    """What an earlier run left, that this one will not replace.
-
-    A file that is no longer what the manifest says is somebody else's by now.
+    A file whose size differs from the manifest is not removed: another program has replaced it.
     """
-    kept = {place(name) for name in job.names}
-    sizes = _sizes(job, read_manifest(job.base + ".manifest.json"))
-    return [path for path in sizes if path not in kept and shards.size(path) == sizes[path]]
+    replaced = set(map(absolute_path, job.shard_paths))
+    listed = _existing_manifest(job).shards
+    return [each.path for each in listed if each.path not in replaced and each.has_recorded_size()]
 
 
-def listed(folder: str, manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The shards that a manifest in a folder lists, by the places where they are."""
-    found = {shard["name"]: shard for shard in manifest.get("shards", [])}
-    return {
-        place(name if "://" in name else os.path.join(folder, name)): shard
-        for name, shard in found.items()
-    }
-
-
-def place(path: str) -> str:
-    """A path, to be compared with others."""
-    return path if "://" in path else os.path.abspath(path)
-
-
-def _name_in_manifest(job: Job, path: str) -> str:
-    """A shard's path from the folder of the manifest, so that all can be moved together."""
-    folder = os.path.dirname(job.base)
-    if "://" in path:
-        return path.removeprefix(f"{folder}/")
-    return os.path.abspath(path) if "://" in folder else os.path.relpath(path, folder or ".")
-
-
-def _check_nothing_in_the_way(job: Job) -> None:
+def _check_no_other_records(job: RecordsJob) -> None:
+    """Checks that no output file exists, except if it belongs to a run of this job."""
     from tensorflow.io import gfile
 
-    found = [name for name in [*job.names, job.base + ".manifest.json"] if gfile.exists(name)]
-    manifest = read_manifest(job.base + ".manifest.json")
-    ours = manifest.get("fingerprint") == job.fingerprint or any(
-        is_ours(job, folder) for folder in (job.work_folder, job.parts_folder)
+    existing = [path for path in [*job.shard_paths, job.manifest_path] if gfile.exists(path)]
+    manifest = _existing_manifest(job)
+    is_same_job = manifest.facts.get("fingerprint") == job.fingerprint or any(
+        belongs_to_job(folder, job) for folder in (job.work_folder, job.parts_folder)
     )
-    if found and not ours:
-        old = _old(job)
-        more = f" and {len(old) - 3} more" if len(old) > 3 else ""
-        also = f"; that removes {', '.join(old[:3])}{more} too" if old else ""
+    if existing and not is_same_job:
+        removed = _shards_to_remove(job)
+        more = f" and {len(removed) - 3} more" if len(removed) > 3 else ""
+        warning = f"; that also removes {', '.join(removed[:3])}{more}" if removed else ""
         raise InputError(
-            f"{found[0]} exists and was made with {_difference(job, manifest)}. Give another "
-            f"output_file, or --overwrite to replace it{also}."
+            f"{existing[0]} exists and was created with {_difference(job, manifest)}. Give another "
+            f"output_file, or overwrite=True to replace it{warning}."
         )
 
 
-def _difference(job: Job, manifest: Mapping[str, Any]) -> str:
-    """In words, the first thing in which a manifest is not this job."""
-    if not manifest:
-        return "flags that are not known"
-    was, now = manifest.get("flags", {}), job.config.to_dict()
-    for name in now:
-        if name != "vocab_file" and name in was and was[name] != now[name]:
-            return f"--{name}={was[name]}, not {now[name]}"
-    content = [
-        [{k: v for k, v in each.items() if k != "path"} for each in inputs]
-        for inputs in (manifest.get("inputs", []), job.inputs)
-    ]
-    return "another input" if content[0] != content[1] else "another vocabulary or version"
+def _difference(job: RecordsJob, manifest: Manifest) -> str:
+    """Describes the first difference between a manifest and this job."""
+    if not manifest.facts:
+        return "unknown settings"
+    flags = manifest.facts.get("flags", {})
+    for name, value in job.config.to_dict().items():
+        if name != "vocab_file" and flags.get(name, value) != value:
+            return f"{name}={flags[name]}, not {value}"
+    if manifest.facts.get("vocabulary_sha256") != stages.vocabulary(job.config).sha256:
+        return "another vocabulary"
+    return "another input, or by another version of this program"
 
 
-def is_ours(job: Job, folder: str) -> bool:
-    """Whether a run that was to make the same left its intermediate files in this folder."""
+def belongs_to_job(folder: str, job: RecordsJob) -> bool:
+    """Whether the intermediate files in a folder are those of this job."""
+    from tensorflow.io import gfile
+
     path = f"{folder}/{IDENTITY}"
-    if not shards.size(path):
-        return False
-    with shards.opened(path, "rb") as file:
-        return bool(file.read() == job.identity.encode())
+    return gfile.exists(path) and files.read_bytes(path) == job.identity
 
 
-def make_folders(job: Job) -> None:
-    """Makes the folders of the output.
+def make_folders(job: RecordsJob) -> None:
+    """Creates the folders of the output.
 
     Raises:
-        InputError: One cannot be made.
+        InputError: A folder cannot be created.
     """
-    for folder in {os.path.dirname(name) or "." for name in job.names}:
+    for folder in {os.path.dirname(path) or "." for path in job.shard_paths}:
         files.make_folder(folder)
 
 
-def read_reports(job: Job) -> dict[str, Any]:
-    """The statistics that `finish` wrote."""
-    return dict(json.loads(files.read_text(job.base + ".stats.json")))
-
-
-def remove_old(job: Job) -> None:
-    """Removes what an earlier run left and will not be replaced by this one, and says so."""
-    from tensorflow.io import gfile
-
-    old = _old(job)
-    if old:
+def remove_old_records(job: RecordsJob) -> None:
+    """Removes the records that this job replaces; reports removed shards on stderr."""
+    removed = _shards_to_remove(job)
+    if removed:
         print(
-            f"Removing what {job.base}.manifest.json lists of the run that is replaced: "
-            f"{', '.join(old)}",
+            f"Removing the shards of the replaced records, which {job.manifest_path} lists: "
+            f"{', '.join(removed)}",
             file=sys.stderr,
         )
-    for name in [job.base + ".COMPLETED", *old, job.base + ".manifest.json"]:
-        if gfile.exists(name):
-            gfile.remove(name)
+    for path in [job.completed_path, *removed, job.manifest_path]:
+        files.remove(path)
 
 
-def finish(
-    job: Job, made: Mapping[str, list[dict[str, Any]]], counted: Mapping[str, stats.Stats]
-) -> dict[str, Any]:
+def completed_shards(
+    job: RecordsJob, intermediate: IntermediateFiles
+) -> dict[tuple[str, int], Shard]:
+    """Finds the shards that `stages.assemble_shard` wrote in this run or in an earlier one.
+
+    Returns:
+        The entries for the manifest, by split and index. A shard whose size has changed is left
+        out.
+    """
+    from tensorflow.io import gfile
+
+    completed = {}
+    for (split, number), path in zip(job.shard_keys, job.shard_paths, strict=True):
+        marker = intermediate.path("shard", split, number)
+        if gfile.exists(marker):
+            shard = Shard(absolute_path(path), split=split, **files.read_json(marker))
+            if shard.has_recorded_size():
+                completed[split, number] = shard
+    return completed
+
+
+def write_manifest(job: RecordsJob, intermediate: IntermediateFiles) -> dict[str, Any]:
     """Writes the statistics, the manifest and, last, `<stem>.COMPLETED`.
-
-    Args:
-        job: What was made.
-        made: For each split and shard: examples, bytes and SHA-256.
-        counted: For each split, what the records hold.
 
     Returns:
         The report for each split.
     """
     config, vocabulary = job.config, stages.vocabulary(job.config)
-    reports = {split: counts.report() for split, counts in counted.items()}
-    listed = [
-        {"name": _name_in_manifest(job, name), "split": split, **facts}
-        for split in made
-        for name, facts in zip(job.shards[split], made[split], strict=True)
-    ]
-    manifest = {
-        "format": FORMAT,
-        "version": 1,
+    reports = {split: _total_stats(intermediate, split).report() for split in job.shards}
+    facts = {
         "fingerprint": job.fingerprint,
         "flags": config.to_dict(),
         "vocabulary_sha256": vocabulary.sha256,
@@ -348,9 +248,18 @@ def finish(
         "max_predictions_per_seq": config.max_predictions_per_seq,
         "examples": {split: report["examples"] for split, report in reports.items()},
         "inputs": list(job.inputs),
-        "shards": listed,
     }
-    files.write_json(job.base + ".stats.json", reports)
-    files.write_json(job.base + ".manifest.json", manifest)
-    files.write_text(job.base + ".COMPLETED", job.fingerprint + "\n")
+    shards = tuple(completed_shards(job, intermediate).values())
+    files.write_json(job.stem + ".stats.json", reports)
+    Manifest(job.manifest_path, shards, facts).write()
+    files.write_text(job.completed_path, job.fingerprint + "\n")
     return reports
+
+
+def _total_stats(intermediate: IntermediateFiles, split: str) -> stats.Stats:
+    """Returns the sum of the statistics of all parts of a split."""
+    from tensorflow.io import gfile
+
+    names = [n for n in gfile.listdir(intermediate.folder) if n.startswith(f"part_stats-{split}-")]
+    contents = (files.read_bytes(f"{intermediate.folder}/{name}") for name in names)
+    return stats.total(map(stats.Stats.from_bytes, contents))

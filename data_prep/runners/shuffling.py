@@ -1,38 +1,38 @@
-"""The shuffle through the disk: any run of the whole order, without ever holding the whole.
+"""The shuffle on disk: reads any range of the shuffled order without loading all rows.
 
-Rows carry a random 64-bit key; their order by key is the shuffled order. Each segment's rows are
-stored sorted, so any run of the whole order can be put together from a slice of each file. The
-order is cut into shards of equal size, each shard into parts that are made independently.
+Each row has a random 64-bit key; the rows sorted by key are the shuffled order. The rows of each
+segment are stored sorted by key, so a range of the shuffled order consists of one slice of each of
+these files. The shuffled order is divided into shards of equal size, and each shard into parts,
+which are masked independently of each other.
 
-Imports `files`; numpy.
+Imports `storage`; numpy.
 """
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bert_tf import files
 from data_prep.pretraining_data.corpus import Documents, offsets
+from data_prep.runners import storage
 
 _BIN_BITS = 20
-_SHIFT = np.uint64(64 - _BIN_BITS)
+_BIN_SHIFT = 64 - _BIN_BITS
 _PARTS = 2048
 _MIN_PART, _MAX_PART_BYTES = 1 << 14, 1 << 25
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A run of the shuffled order.
+    """A range of the shuffled order.
 
     Attributes:
-        shard: Which shard it is in.
-        first_bin: Bin of its first row; a bin is the leading bits of a key.
+        shard: Index of its shard in the split.
+        first_bin: Bin of its first row; the bin of a row is the leading 20 bits of its key.
         last_bin: Bin of its last row.
-        skip: Rows of the first bin that belong to the part before.
-        rows: Its number of rows.
+        skip: Number of rows in the first bin that belong to the previous part.
+        rows: Number of rows.
     """
 
     shard: int
@@ -43,17 +43,18 @@ class Part:
 
 
 def count_bins(keys: np.ndarray) -> np.ndarray:
-    """int64 [2**20]: how many keys are in each bin."""
-    return np.bincount((keys >> _SHIFT).astype(np.int64), minlength=1 << _BIN_BITS)
+    """Returns the number of keys in each bin, int64 [2**20]."""
+    return np.bincount((keys >> np.uint64(_BIN_SHIFT)).astype(np.int64), minlength=1 << _BIN_BITS)
 
 
-def plan(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
-    """Cuts the shuffled order into shards whose sizes differ by at most one, and those into parts.
+def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
+    """Divides the shuffled order into shards whose sizes differ by at most one, and into parts.
 
     Args:
-        bins: int64 [2**20], how many rows of the whole corpus are in each bin.
+        bins: int64 [2**20], the number of rows of the whole corpus in each bin.
         shards: Number of shards.
-        row_bytes: Size of a row; a part is held in memory.
+        row_bytes: Size of a row in bytes; it limits the number of rows of a part, because a part is
+            held in memory.
     """
     before = np.concatenate([[0], np.cumsum(bins)])
     total = int(before[-1])
@@ -69,135 +70,100 @@ def plan(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
     return parts
 
 
-@contextlib.contextmanager
-def appearing(path: str) -> Iterator[str]:
-    """Gives a temporary name; what stands there at the end becomes the local file `path`.
-
-    Unlike `files.atomic_replace` it does not list the folder, because other processes write into
-    the same folder. The file is on disk before it has its name.
-    """
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f"{files.temporary_prefix(name)}{os.getpid()}.tmp")
-    try:
-        yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(temporary)
-        raise
-
-
-def write_small(path: str, content: bytes) -> None:
-    """Writes a short file."""
-    with appearing(path) as temporary, open(temporary, "wb") as file:
-        file.write(content)
-
-
 def save_documents(path: str, documents: Documents) -> None:
-    """Writes documents as one file."""
-    with appearing(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, **dataclasses.asdict(documents))
+    """Writes documents to a file."""
+    with storage.atomic_replace(path) as temporary, open(temporary, "wb") as file:
+        np.savez(
+            file,
+            tokens=documents.tokens,
+            sentence_lengths=np.diff(documents.sentences).astype(np.int32),
+            document_lengths=np.diff(documents.documents).astype(np.int32),
+            ids=documents.ids,
+        )
 
 
 def load_documents(paths: Sequence[str]) -> Documents:
-    """Reads what `save_documents` wrote in several files, end to end.
+    """Reads the documents of several files of `save_documents` and concatenates them."""
 
-    Tokens and sentences, which are nearly all of it, are never held twice.
-    """
-    documents = list(_arrays(paths, "documents"))
-    sentences: np.ndarray = np.zeros(sum(int(each[-1]) for each in documents) + 1, np.int64)
-    at = 0
-    for array in _arrays(paths, "sentences"):
-        end = at + len(array) - 1
-        np.add(array[1:], sentences[at], out=sentences[at + 1 : end + 1])
-        at = end
-    tokens: np.ndarray = np.zeros(0, np.uint16)
-    at = 0
-    for array in _arrays(paths, "tokens"):
-        if not at:
-            tokens = np.empty(sentences[-1], array.dtype)
-        tokens[at : at + len(array)] = array
-        at += len(array)
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([_load_array(path, name) for path in paths])
+
     return Documents(
-        tokens,
-        sentences,
-        offsets(np.concatenate([np.diff(each) for each in documents])),
-        np.concatenate(list(_arrays(paths, "ids"))),
+        joined("tokens"),
+        offsets(joined("sentence_lengths")),
+        offsets(joined("document_lengths")),
+        joined("ids"),
     )
 
 
-def _arrays(paths: Sequence[str], name: str) -> Iterator[np.ndarray]:
-    for path in paths:
-        with np.load(path) as arrays:
-            yield arrays[name]
+def _load_array(path: str, name: str) -> np.ndarray:
+    with np.load(path) as arrays:
+        return arrays[name]
 
 
 def count_documents(path: str) -> int:
-    """How many documents `save_documents` wrote."""
-    with np.load(path) as arrays:
-        return len(arrays["ids"])
+    """Returns the number of documents in a file of `save_documents`."""
+    return len(_load_array(path, "ids"))
 
 
-def save_rows(path: str, batches: Iterator[np.ndarray], dtype: np.dtype) -> int:
-    """Writes rows, ascending by key, and beside them their keys alone.
+def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
+    """Writes rows to `<path>.rows` and their keys to `<path>.keys`.
 
     Args:
         path: Name without extension.
-        batches: Arrays of rows.
-        dtype: Of the rows.
-
-    Returns:
-        The number of rows.
+        batches: Arrays of rows, in ascending order of their keys.
     """
-    keys: list[np.ndarray] = [np.zeros(0, np.uint64)]
-    with appearing(path + ".rows") as temporary, open(temporary, "wb") as file:
+    keys: list[np.ndarray] = []
+    with storage.atomic_replace(path + ".rows") as temporary, open(temporary, "wb") as file:
         for batch in batches:
             file.write(batch.tobytes())
             keys.append(batch["key"].copy())
-    with appearing(path + ".keys") as temporary, open(temporary, "wb") as file:
-        file.write(np.concatenate(keys).tobytes())
-    return sum(map(len, keys))
+    storage.write_bytes(path + ".keys", b"".join(each.tobytes() for each in keys))
 
 
 def load_keys(path: str) -> np.ndarray:
-    """uint64 [...], ascending: the keys that `save_rows` wrote."""
+    """Returns the keys that `save_rows` wrote: uint64 [N], ascending."""
     return np.fromfile(path + ".keys", np.uint64)
 
 
 def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
-    """The rows of a part, from the files of all segments, in shuffled order.
+    """Reads the rows of a part from the files of all segments.
 
     Args:
         paths: Names without extension, in the order of the segments.
-        part: Which rows.
+        part: The part to read.
         dtype: Of the rows.
+
+    Returns:
+        The rows in shuffled order.
     """
-    slices = []
+    slices = [np.zeros(0, dtype)]
     for path in paths if part.rows else ():
         if not os.path.getsize(path + ".keys"):
-            continue
-        mine = slice_of(np.memmap(path + ".keys", np.uint64, "r"), part)
+            continue  # np.memmap does not accept an empty file
+        mine = slice_of_part(np.memmap(path + ".keys", np.uint64, "r"), part)
         if mine.stop > mine.start:
             count, offset = mine.stop - mine.start, mine.start * dtype.itemsize
             slices.append(np.fromfile(path + ".rows", dtype, count, offset=offset))
-    if not slices:
-        return np.zeros(0, dtype)
-    return in_order(np.concatenate(slices), part)
+    return sort_part(np.concatenate(slices), part)
 
 
-def slice_of(keys: np.ndarray, part: Part) -> slice:
-    """Where in ascending keys the bins of a part are."""
-    low, top = (
-        np.uint64(b % (1 << _BIN_BITS)) << _SHIFT for b in (part.first_bin, part.last_bin + 1)
-    )
-    stop = np.searchsorted(keys, top) if part.last_bin + 1 < 1 << _BIN_BITS else len(keys)
-    start = int(np.searchsorted(keys, low))
-    return slice(start, int(stop) if part.rows else start)
+def slice_of_part(keys: np.ndarray, part: Part) -> slice:
+    """Returns the slice of ascending keys whose bins are in a part."""
+    if not part.rows:
+        return slice(0, 0)
+    first = part.first_bin << _BIN_SHIFT
+    last = ((part.last_bin + 1) << _BIN_SHIFT) - 1
+    start = np.searchsorted(keys, np.uint64(first))
+    return slice(int(start), int(np.searchsorted(keys, np.uint64(last), "right")))
 
 
-def in_order(rows: np.ndarray, part: Part) -> np.ndarray:
-    """The rows of a part out of all rows of its bins, which come in the order of the segments."""
+def sort_part(rows: np.ndarray, part: Part) -> np.ndarray:
+    """Sorts the rows of a part's bins by key, and removes the rows of the neighboring parts.
+
+    Args:
+        rows: All rows of these bins, in the order of the segments.
+        part: The part.
+    """
     order = np.argsort(rows["key"], kind="stable")[part.skip : part.skip + part.rows]
     return rows[order]

@@ -1,16 +1,21 @@
-"""The steps from text to records, each from files to files.
+"""The stages of record creation: read, pair, mask and assemble, each from files to files.
 
-read: a segment -> its documents as token ids; pair: a segment -> rows sorted by key; mask: a run
-of the shuffled order -> a part of a shard. Each file appears whole or not at all, and what it holds
-does not depend on who made it or when.
+read: a segment of text -> its documents as token ids; pair: the documents of a segment -> rows,
+sorted by key; mask: a range of the shuffled order -> a part of a shard; assemble: parts -> a shard.
+All files are written atomically, and their content does not depend on the process that writes them.
 
-Imports `features`, `tokenization`.
+Imports `shuffling`, `storage`; `features`, `tokenization`.
 """
 
+import contextlib
 import dataclasses
 import functools
+import gzip
+import hashlib
+import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,42 +23,44 @@ import numpy as np
 from bert_tf import features
 from data_prep.pretraining_data import corpus, masking, pairing, reading, stats
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import shards, shuffling
+from data_prep.runners import shuffling, storage
 
 _ENCODE_BATCH = 2048
+_COPY_BYTES = 1 << 22
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
-    """What every step knows.
+class IntermediateFiles:
+    """The names of the intermediate files of a job; an argument of every stage.
 
     Attributes:
-        config: What decides the bytes.
-        folder: Local folder of the intermediate files.
-        sizes: Bytes of text in each segment of the input.
+        config: The settings that determine the bytes.
+        folder: The folder of the files; local, except on Beam.
+        segment_sizes: Bytes of text in each segment of the input.
     """
 
     config: RecordsConfig
     folder: str
-    sizes: tuple[int, ...]
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The parts that documents are dealt to."""
-        return ("train", "eval") if self.config.eval_fraction else ("train",)
+    segment_sizes: tuple[int, ...]
 
     def path(self, kind: str, split: str, number: int) -> str:
-        """Name of an intermediate file; kind is documents, rows, part, stats or shard."""
+        """Returns the name of a file.
+
+        Args:
+            kind: documents, rows, part, part_stats, or shard, which marks a complete shard.
+            split: "train" or "eval".
+            number: Index of the segment, the part or the shard.
+        """
         return os.path.join(self.folder, f"{kind}-{split}-{number:06d}")
 
-    def paths(self, kind: str, split: str) -> list[str]:
-        """The names of documents or rows of all segments."""
-        return [self.path(kind, split, number) for number in range(len(self.sizes))]
+    def segment_paths(self, kind: str, split: str) -> list[str]:
+        """Returns the names of the documents or the rows of all segments."""
+        return [self.path(kind, split, number) for number in range(len(self.segment_sizes))]
 
 
 @functools.lru_cache(maxsize=1)
 def tokenizer(vocab_file: str, do_lower_case: bool) -> Any:
-    """The tokenizer, loaded once a process."""
+    """Returns the tokenizer, which is loaded once per process."""
     from bert_tf.tokenization import BertTokenizer
 
     return BertTokenizer(vocab_file, do_lower_case)
@@ -61,7 +68,7 @@ def tokenizer(vocab_file: str, do_lower_case: bool) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def vocabulary(config: RecordsConfig) -> pairing.Vocabulary:
-    """What pairing and masking need to know of the vocabulary.
+    """Returns the facts about the vocabulary that pairing and masking need.
 
     Raises:
         InputError: The vocabulary cannot be used.
@@ -77,75 +84,149 @@ def vocabulary(config: RecordsConfig) -> pairing.Vocabulary:
     )
 
 
-def tokenized(config: RecordsConfig, number: int, segment: reading.Segment) -> corpus.Documents:
-    """Text -> token ids, for one segment."""
+def tokenize_segment(
+    config: RecordsConfig, number: int, segment: reading.Segment
+) -> dict[str, corpus.Documents]:
+    """Reads and tokenizes a segment.
+
+    Returns:
+        The documents of each split.
+    """
     tokenize = tokenizer(config.vocab_file, config.do_lower_case).tokenize
     blocks = reading.read(config, segment)
-    return corpus.tokenize(number, blocks, tokenize, vocabulary(config).size)
-
-
-def dealt(config: RecordsConfig, documents: corpus.Documents) -> dict[str, corpus.Documents]:
-    """The documents of each split."""
+    documents = corpus.tokenize(number, blocks, tokenize, vocabulary(config).size)
     if not config.eval_fraction:
         return {"train": documents}
     held_out = pairing.held_out(config, documents.ids)
     return {"train": documents.where(~held_out), "eval": documents.where(held_out)}
 
 
-def paired(config: RecordsConfig, documents: corpus.Documents, own: int) -> Iterator[np.ndarray]:
-    """Documents, first the `own` of a segment, then its pool -> batches of rows, by key."""
+def pair_documents(
+    config: RecordsConfig, documents: corpus.Documents, own: int
+) -> Iterator[np.ndarray]:
+    """Yields batches of the rows of a segment, in ascending order of their keys.
+
+    Args:
+        config: The settings.
+        documents: The documents of the segment, then those of its pool.
+        own: The number of documents of the segment.
+    """
+    words = vocabulary(config)
     return pairing.paired_rows(config, documents, own, vocabulary(config))
 
 
-def encoded(
-    config: RecordsConfig, rows: np.ndarray, sampled: float, counts: list[stats.Stats]
-) -> Iterator[list[bytes]]:
-    """Rows -> batches of serialized examples; what they hold is added to `counts`."""
-    for start in range(0, len(rows), _ENCODE_BATCH):
-        batch = rows[start : start + _ENCODE_BATCH]
-        columns = masking.mask_rows(config, batch, vocabulary(config))
-        counted = stats.measure(columns, vocabulary(config).mask_id, sampled)
-        counted.truncated = int((batch["trimmed"] > 0).sum())
-        counted.trimmed_tokens = int(batch["trimmed"].sum())
-        counts.append(counted)
-        yield features.encode(columns, features.PRETRAINING)
-
-
 def row_dtype(config: RecordsConfig) -> np.dtype:
-    """Of the rows of this vocabulary and length."""
+    """Returns the dtype of a row, which depends on the vocabulary and `max_seq_length`."""
     return pairing.row_dtype(config, vocabulary(config).size)
 
 
-def row_bytes(config: RecordsConfig) -> int:
-    """Size of a row in memory and on disk."""
-    return int(row_dtype(config).itemsize)
+def plan_parts(config: RecordsConfig, bins: np.ndarray, shard_count: int) -> list[shuffling.Part]:
+    """Divides a split into parts; `bins` is the sum of `shuffling.count_bins` of all segments."""
+    return shuffling.plan_parts(bins, shard_count, row_dtype(config).itemsize)
 
 
-# As tasks of a worker -------------------------------------------------------------------------
+# The stages that worker processes run ---------------------------------------------------------
 
 
-def read_segment(work: Work, number: int, segment: reading.Segment) -> None:
-    """Text -> `documents-<split>-<number>`."""
-    for split, documents in dealt(work.config, tokenized(work.config, number, segment)).items():
-        shuffling.save_documents(work.path("documents", split, number), documents)
+def read_segment(files: IntermediateFiles, number: int, segment: reading.Segment) -> None:
+    """Tokenizes a segment of text and writes `documents-<split>-<number>`."""
+    for split, documents in tokenize_segment(files.config, number, segment).items():
+        shuffling.save_documents(files.path("documents", split, number), documents)
 
 
-def pair_segment(work: Work, split: str, number: int) -> None:
-    """Documents of a segment and of its pool -> `rows-<split>-<number>`."""
-    own = work.path("documents", split, number)
+def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
+    """Pairs the documents of a segment and writes `rows-<split>-<number>`."""
+    own = files.path("documents", split, number)
     pool = [
-        work.path("documents", split, each)
-        for each in pairing.pool_segments(work.config, number, work.sizes)
+        files.path("documents", split, each)
+        for each in pairing.pool_segments(files.config, number, files.segment_sizes)
     ]
     documents = shuffling.load_documents([own, *pool])
-    batches = paired(work.config, documents, shuffling.count_documents(own))
-    shuffling.save_rows(work.path("rows", split, number), batches, row_dtype(work.config))
+    batches = pair_documents(files.config, documents, shuffling.count_documents(own))
+    shuffling.save_rows(files.path("rows", split, number), batches)
 
 
-def mask_part(work: Work, split: str, number: int, part: shuffling.Part, sampled: float) -> None:
-    """Rows of all segments -> `part-<split>-<number>`, and its counts as `stats-...`."""
-    rows = shuffling.load_part(work.paths("rows", split), part, row_dtype(work.config))
-    counts = [stats.Stats.empty(work.config)]
-    with shuffling.appearing(work.path("part", split, number)) as temporary:
-        shards.write_records(temporary, encoded(work.config, rows, sampled, counts))
-        shuffling.write_small(work.path("stats", split, number), stats.total(counts).to_bytes())
+def mask_part(
+    files: IntermediateFiles, split: str, number: int, part: shuffling.Part, sampled: float
+) -> None:
+    """Reads the rows of a part from all segments, and masks and writes them."""
+    dtype = row_dtype(files.config)
+    rows = shuffling.load_part(files.segment_paths("rows", split), part, dtype)
+    write_part(files, split, number, rows, sampled)
+
+
+def write_part(
+    files: IntermediateFiles, split: str, number: int, rows: np.ndarray, sampled: float
+) -> None:
+    """Masks rows and writes `part-<split>-<number>` and its statistics, `part_stats-...`.
+
+    Args:
+        files: The names of the files.
+        split: "train" or "eval".
+        number: Index of the part.
+        rows: The rows in shuffled order.
+        sampled: Share of the sequences to compare for duplicates, in [0, 1].
+    """
+    import tensorflow as tf
+
+    words = vocabulary(files.config)
+    counts = [stats.Stats.empty(files.config)]
+    with storage.atomic_replace(files.path("part", split, number)) as temporary:
+        with tf.io.TFRecordWriter(temporary) as writer:
+            for start in range(0, len(rows), _ENCODE_BATCH):
+                batch = rows[start : start + _ENCODE_BATCH]
+                columns = masking.mask_rows(files.config, batch, words)
+                counts.append(stats.measure(columns, words.mask_id, sampled))
+                counts[-1].truncated = int((batch["trimmed"] > 0).sum())
+                counts[-1].trimmed_tokens = int(batch["trimmed"].sum())
+                for example in features.encode(columns, features.PRETRAINING):
+                    writer.write(example)
+        # Written before the part is renamed, so that each existing part has statistics.
+        path = files.path("part_stats", split, number)
+        storage.write_bytes(path, stats.total(counts).to_bytes())
+
+
+def assemble_shard(
+    files: IntermediateFiles, key: tuple[str, int], parts: Iterable[str], path: str, rows: int
+) -> None:
+    """Joins the parts of a shard, and writes `shard-<split>-<number>` with size and checksum.
+
+    Concatenated TFRecord files are a valid TFRecord file. Does not import TensorFlow for local
+    paths.
+
+    Args:
+        files: The names of the files.
+        key: Split and index of the shard.
+        parts: The paths of the parts, in order; each is opened only when the iterator returns it.
+        path: The shard.
+        rows: Number of rows in all parts.
+    """
+    with storage.atomic_replace(path) as temporary, storage.open_file(temporary, "wb") as file:
+        output = _HashedFile(file)
+        target: Any = output
+        with contextlib.ExitStack() as stack:
+            if files.config.compression:
+                # Without a file name and a time in the header, equal content gives equal bytes.
+                target = stack.enter_context(gzip.GzipFile("", "wb", 6, output, 0))
+            for part in parts:
+                with storage.open_file(part, "rb") as source:
+                    shutil.copyfileobj(source, target, _COPY_BYTES)
+    marker = {"examples": rows, "bytes": output.size, "sha256": output.digest.hexdigest()}
+    storage.write_bytes(files.path("shard", *key), json.dumps(marker).encode())
+
+
+class _HashedFile:
+    """Writes to a file, and computes the size and the SHA-256 of the written bytes."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.digest, self.size = hashlib.sha256(), 0
+
+    def write(self, content: bytes) -> int:
+        self.digest.update(content)
+        self.size += len(content)
+        self._file.write(bytes(content))
+        return len(content)
+
+    def flush(self) -> None:
+        self._file.flush()

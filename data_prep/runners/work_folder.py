@@ -1,95 +1,94 @@
-"""The work folder: what a run leaves for the next one, and the lock that keeps runs apart.
+"""The local work folder of a job: its lock, and which files remain after an error.
 
-Imports `outputs`, `shuffling`; `files`, `errors`.
+Imports `job`, `outputs`, `storage`, `workers`; `files`, `errors`.
 """
 
 import contextlib
+import errno
 import fcntl
 import glob
 import os
+import pathlib
 import shutil
 from collections.abc import Iterator
+from typing import IO
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from data_prep.runners import outputs, shuffling
-from data_prep.runners.outputs import Job
+from data_prep.runners import outputs, storage
+from data_prep.runners.job import RecordsJob
 from data_prep.runners.workers import WorkerKilledError
 
-_OWN_FILES = {"lock", outputs.IDENTITY}
+_LOCK = "lock"
 
 
 @contextlib.contextmanager
-def opened(job: Job) -> Iterator[None]:
-    """Opens the work folder for this run alone; removes it when the records are done.
+def locked_work_folder(job: RecordsJob) -> Iterator[None]:
+    """Creates and locks the work folder; removes it when the records are complete.
 
-    After an error what can be gone on with stays; of input that is refused, nothing.
+    After an error the folder remains, so that the next run can resume. After an error in the input
+    it is removed, and so are the output folders that this run created.
 
     Raises:
-        InputError: It cannot be made, or another process has it.
+        InputError: The folder cannot be written, another process has locked it, or the disk is
+            full.
     """
-    folder = job.work_folder
-    made = _missing_folders(job)
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {folder} cannot be made: {error.strerror}.") from error
-    with open(os.path.join(folder, "lock"), "w") as lock:
+    folder, new_folders = job.work_folder, _missing_output_folders(job)
+    with _open_lock(folder) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InputError(
-                f"Another process is writing {job.base}. Wait for it, or give another output_file."
+                f"Another process is writing {job.stem}. Wait until it ends, or give another "
+                "output_file."
             ) from error
         try:
-            _prepare(job)
+            _remove_unusable_files(job)
             yield
         except BaseException as error:
-            refused = isinstance(error, InputError) and not isinstance(error, WorkerKilledError)
-            if _is_empty(folder) or (refused and not glob.glob(f"{glob.escape(folder)}/rows-*")):
+            if any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
+                raise InputError(
+                    "The disk is full. Free space in the folder of the output and run the same "
+                    "command again: it resumes where this run stopped."
+                ) from error
+            is_bad_input = isinstance(error, InputError) and type(error) is not WorkerKilledError
+            # Once rows exist, the input has been checked.
+            if is_bad_input and not glob.glob(f"{glob.escape(folder)}/rows-*"):
                 shutil.rmtree(folder)
-                for path in made:
-                    # One that holds anything stays.
-                    with contextlib.suppress(OSError):
-                        os.rmdir(path)
+                for new_folder in new_folders:
+                    with contextlib.suppress(OSError):  # a folder that is not empty stays
+                        new_folder.rmdir()
             raise
         shutil.rmtree(folder)
 
 
-def _missing_folders(job: Job) -> list[str]:
-    """The local folders that are to be made for the output, inner ones first."""
-    missing = set()
-    for name in job.names:
-        folder = os.path.dirname(os.path.abspath(name))
-        while "://" not in name and not os.path.exists(folder):
-            missing.add(folder)
-            folder = os.path.dirname(folder)
-    return sorted(missing, key=len, reverse=True)
+def _open_lock(folder: str) -> IO[str]:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        return open(os.path.join(folder, _LOCK), "w")
+    except OSError as error:
+        raise InputError(f"The folder {folder} cannot be written: {error.strerror}.") from error
 
 
-def _prepare(job: Job) -> None:
-    """Empties the folder, if it is not for this job, of all but the lock."""
-    _remove_leftovers(job)
-    if not outputs.is_ours(job, job.work_folder):
-        for entry in os.scandir(job.work_folder):
-            if entry.name != "lock":
-                os.remove(entry.path)
-        shuffling.write_small(
-            os.path.join(job.work_folder, outputs.IDENTITY), job.identity.encode()
-        )
+def _missing_output_folders(job: RecordsJob) -> list[pathlib.Path]:
+    """Returns the local folders of the output that do not exist, inner folders first."""
+    paths = [pathlib.Path(path).absolute() for path in job.shard_paths if "://" not in path]
+    missing = {folder for path in paths for folder in path.parents if not folder.exists()}
+    return sorted(missing, key=lambda folder: len(folder.parts), reverse=True)
 
 
-def _is_empty(folder: str) -> bool:
-    return set(os.listdir(folder)) <= _OWN_FILES
-
-
-def _remove_leftovers(job: Job) -> None:
-    """Removes temporary files of a killed run, here and beside the output."""
-    for path in glob.glob(f"{glob.escape(job.work_folder)}/.*.tmp"):
-        os.remove(path)
-    for name in [*job.names, *(job.base + end for end in (".stats.json", ".manifest.json"))]:
-        folder, base = os.path.split(name)
-        for path in glob.glob(
-            glob.escape(os.path.join(folder, files.temporary_prefix(base))) + "*.tmp"
-        ):
+def _remove_unusable_files(job: RecordsJob) -> None:
+    """Removes temporary files of killed runs, and the intermediate files of another job."""
+    prefixes = [os.path.join(job.work_folder, ".")]
+    for path in [*job.shard_paths, job.stem + ".stats.json", job.manifest_path, job.completed_path]:
+        folder, name = os.path.split(path)
+        prefixes.append(os.path.join(folder, files.temporary_prefix(name)))
+    for prefix in prefixes:
+        for path in glob.glob(f"{glob.escape(prefix)}*.tmp"):
             os.remove(path)
+    identity = pathlib.Path(job.work_folder, outputs.IDENTITY)
+    if not identity.exists() or identity.read_bytes() != job.identity:
+        for entry in os.scandir(job.work_folder):
+            if entry.name != _LOCK:
+                os.remove(entry.path)
+        storage.write_bytes(str(identity), job.identity)

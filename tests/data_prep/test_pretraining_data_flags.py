@@ -1,4 +1,4 @@
-"""The flags of create_pretraining_data.py, and what the main says."""
+"""The flags of create_pretraining_data.py, and the output of the main."""
 
 import re
 
@@ -27,12 +27,12 @@ def vocab_file(tmp_path):
         {"objective": "nsp"},
     ],
 )
-def test_flags_that_cannot_be(flags):
+def test_invalid_settings_are_refused(flags):
     with pytest.raises(InputError, match=next(iter(flags))):
         RecordsConfig("vocab.txt", **flags)
 
 
-# google-research/bert's create_pretraining_data.py: its flags and their defaults.
+# The flags of google-research/bert's create_pretraining_data.py and their defaults.
 RELEASED = {
     "input_file": None, "output_file": None, "vocab_file": None, "do_lower_case": True,
     "do_whole_word_mask": False, "max_seq_length": 128, "max_predictions_per_seq": 20,
@@ -40,7 +40,7 @@ RELEASED = {
 }  # fmt: skip
 
 
-def test_the_main(tmp_path, vocab_file):
+def test_the_main_creates_records_once_and_refuses_bad_flags(tmp_path, vocab_file):
     source, output = tmp_path / "corpus.txt", tmp_path / "out" / "data.tfrecord"
     source.write_text(text_of(corpus(10)))
     arguments = [f"--output_file={output}", f"--vocab_file={vocab_file}"]

@@ -1,4 +1,4 @@
-"""A disk that is full in any step: one line, nothing half made, and the same command goes on."""
+"""A disk that becomes full in any stage: one message, no partial file, and a run that resumes."""
 
 import errno
 import json
@@ -13,14 +13,14 @@ from tiny_corpus import corpus, text_of, vocabulary_file
 
 from bert_tf.errors import InputError
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local, outputs, shards, shuffling
+from data_prep.runners import local, outputs, shuffling, stages, storage
 
 ROOT = pathlib.Path(__file__).parents[2]
 FLAGS = {
     "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
     "num_output_shards": 3,
 }  # fmt: skip
-# On a file system of its own, small at first and larger each time.
+# Runs on a small file system of its own, which grows after each failure.
 ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
 from bert_tf.errors import InputError
@@ -67,16 +67,16 @@ def contents(folder):
 
 
 @pytest.fixture
-def undisturbed(tmp_path, config, source):
-    local.create(config, source, [str(tmp_path / "undisturbed/a.tfrecord")], 1)
-    return contents(tmp_path / "undisturbed")
+def expected(tmp_path, config, source):
+    local.create(config, source, [str(tmp_path / "expected/a.tfrecord")], 1)
+    return contents(tmp_path / "expected")
 
 
 def full(*_, **__):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def full_as_tensorflow_says(*_, **__):
+def full_in_tensorflow(*_, **__):
     raise tf.errors.ResourceExhaustedError(None, None, "/x/y; No space left on device")
 
 
@@ -85,15 +85,15 @@ def full_as_tensorflow_says(*_, **__):
     [
         (np, "savez", full),
         (shuffling, "save_rows", full),
-        (shards, "write_records", full_as_tensorflow_says),
-        (shards, "assemble", full),
-        (shuffling, "write_small", full),
+        (tf.io.TFRecordWriter, "write", full_in_tensorflow),
+        (stages, "assemble_shard", full),
+        (storage, "write_bytes", full),
         (outputs.files, "write_json", full),
     ],
 )
 @pytest.mark.parametrize("successes", [0, 2])
-def test_a_step_that_fills_the_disk(
-    tmp_path, monkeypatch, config, source, undisturbed, module, name, error, successes
+def test_a_full_disk_in_a_stage_is_reported_and_the_run_resumes(
+    tmp_path, monkeypatch, config, source, expected, module, name, error, successes
 ):
     real, calls = getattr(module, name), []
 
@@ -107,12 +107,12 @@ def test_a_step_that_fills_the_disk(
         if name == "write_json" and successes == 2:
             local.create(config, source, [str(output)], 1)
         else:
-            with pytest.raises(InputError, match=r"^The disk is full.*goes on where"):
+            with pytest.raises(InputError, match=r"^The disk is full.*resumes where"):
                 local.create(config, source, [str(output)], 1)
     for path, content in contents_of_files(output.parent).items():
-        assert content == undisturbed[path], f"{path} is half made"
+        assert content == expected[path], f"{path} is incomplete"
     local.create(config, source, [str(output)], 1)
-    assert contents(output.parent) == undisturbed
+    assert contents(output.parent) == expected
 
 
 def contents_of_files(folder):
@@ -120,7 +120,7 @@ def contents_of_files(folder):
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_again_and_again(tmp_path, config, source, undisturbed):
+def test_a_run_resumes_each_time_after_the_disk_was_full(tmp_path, config, source, expected):
     namespace = ["unshare", "--mount", "--map-root-user"]
     (tmp_path / "small").mkdir()
     probe = ["mount", "-t", "tmpfs", "none", str(tmp_path / "small")]
@@ -137,10 +137,10 @@ def test_a_disk_that_is_full_again_and_again(tmp_path, config, source, undisturb
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     steps, made = json.loads(done.stdout.splitlines()[-1])
-    assert {name: bytes.fromhex(content) for name, content in made.items()} == undisturbed
+    assert {name: bytes.fromhex(content) for name, content in made.items()} == expected
     reached = {name for _, names, _ in steps for name in names}
-    assert {"save_documents", "save_rows", "write_records", "assemble"} <= reached
+    assert {"save_documents", "save_rows", "write_part", "assemble_shard"} <= reached
     for message, _, visible in steps:
         assert "\n" not in message
         assert "disk is full" in message or "No space left" in message, message
-        assert "a.COMPLETED" not in visible and set(visible) <= set(undisturbed)
+        assert "a.COMPLETED" not in visible and set(visible) <= set(expected)

@@ -1,4 +1,4 @@
-"""The files that appear: names, manifest, bytes; and what is there already."""
+"""The files of the output: names, manifest, bytes; and files that already exist."""
 
 import collections
 import hashlib
@@ -55,7 +55,7 @@ def test_names_manifest_and_checksums(tmp_path, vocab_file):
     assert manifest["flags"]["random_seed"] == 12345
 
 
-def test_the_seed_decides(tmp_path, vocab_file):
+def test_the_seed_determines_the_records(tmp_path, vocab_file):
     text, contents = text_of(corpus(30)), []
     for number, seed in enumerate((1, 1, 2)):
         _, paths = make(tmp_path, vocab_file, text, f"{number}/a.tfrecord", random_seed=seed)
@@ -63,7 +63,7 @@ def test_the_seed_decides(tmp_path, vocab_file):
     assert contents[0] == contents[1] != contents[2]
 
 
-def test_gzip_holds_the_same_records(tmp_path, vocab_file):
+def test_gzip_files_contain_the_same_records(tmp_path, vocab_file):
     text = text_of(corpus(10))
     _, plain = make(tmp_path, vocab_file, text, "plain.tfrecord")
     _, small = make(tmp_path, vocab_file, text, "small.tfrecord", compression="gzip")
@@ -74,7 +74,7 @@ def test_gzip_holds_the_same_records(tmp_path, vocab_file):
     assert os.path.getsize(small[0]) < os.path.getsize(plain[0]) / 3
 
 
-def test_held_out_documents_are_apart(tmp_path, vocab_file):
+def test_train_and_eval_records_come_from_different_documents(tmp_path, vocab_file):
     documents = [[[WORDS[d]] * 6 for _ in range(9)] for d in range(200)]
     make(tmp_path, vocab_file, text_of(documents), eval_fraction=0.25, dupe_factor=2)
     words = {}
@@ -92,12 +92,12 @@ def test_records_are_shuffled_over_all_shards(tmp_path, vocab_file):
     paths = sorted(str(p) for p in (tmp_path / "out").glob("*.tfrecord"))
     for path in paths:
         first = parsed([path], 128, 20)["masked_lm_ids"][:, 0]
-        # Neighbours are from the same document about as often as chance has it: 1 in 20.
+        # In a random order, 1 in 20 records follows a record of the same document.
         assert np.mean(first[1:] == first[:-1]) < 0.12
         assert len(set(first)) == 20
 
 
-def test_a_complete_run_is_not_done_again(tmp_path, vocab_file):
+def test_complete_records_are_not_created_again(tmp_path, vocab_file):
     text = text_of(corpus(10))
     assert make(tmp_path, vocab_file, text)[0]
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
@@ -108,11 +108,11 @@ def test_a_complete_run_is_not_done_again(tmp_path, vocab_file):
 @pytest.mark.parametrize(
     ("flags", "text", "words"),
     [
-        ({"dupe_factor": 4}, None, "--dupe_factor=10, not 4"),
+        ({"dupe_factor": 4}, None, " dupe_factor=10, not 4"),
         ({}, "wab wac\n\nwad wae\n", "another input"),
     ],
 )
-def test_records_of_other_flags_are_left_alone(tmp_path, vocab_file, flags, text, words):
+def test_records_of_other_settings_are_not_changed(tmp_path, vocab_file, flags, text, words):
     first = text_of(corpus(10))
     make(tmp_path, vocab_file, first)
     before = {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
@@ -121,16 +121,16 @@ def test_records_of_other_flags_are_left_alone(tmp_path, vocab_file, flags, text
     assert before == {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
 
 
-def test_a_foreign_file_is_left_alone(tmp_path, vocab_file):
+def test_a_file_of_another_program_is_not_changed(tmp_path, vocab_file):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out/data.tfrecord").write_bytes(b"mine")
-    with pytest.raises(InputError, match="overwrite"):
+    (tmp_path / "out/data.tfrecord").write_bytes(b"other")
+    with pytest.raises(InputError, match="overwrite=True"):
         make(tmp_path, vocab_file, text_of(corpus(10)))
-    assert (tmp_path / "out/data.tfrecord").read_bytes() == b"mine"
+    assert (tmp_path / "out/data.tfrecord").read_bytes() == b"other"
     assert os.listdir(tmp_path / "out") == ["data.tfrecord"]
 
 
-def test_overwrite_replaces_all_that_was_there(tmp_path, vocab_file):
+def test_overwrite_replaces_all_old_files(tmp_path, vocab_file):
     make(tmp_path, vocab_file, text_of(corpus(10)), num_output_shards=3)
     config = RecordsConfig(vocab_file, dupe_factor=2)
     output = str(tmp_path / "out/data.tfrecord")
@@ -140,13 +140,13 @@ def test_overwrite_replaces_all_that_was_there(tmp_path, vocab_file):
     (tmp_path / "one.txt").write_text("wab\n")
     with pytest.raises(InputError, match="one document"):
         local.create(config, str(tmp_path / "one.txt"), [output], 1, overwrite=True)
-    assert len(os.listdir(tmp_path / "out")) == 6, "input that is refused costs no records"
+    assert len(os.listdir(tmp_path / "out")) == 6, "refused input must not remove records"
     local.create(config, source, [output], 1, overwrite=True)
     names = ["data.COMPLETED", "data.manifest.json", "data.stats.json", "data.tfrecord"]
     assert sorted(os.listdir(tmp_path / "out")) == names
 
 
-def test_a_damaged_shard_is_made_again(tmp_path, vocab_file):
+def test_a_damaged_shard_is_created_again(tmp_path, vocab_file):
     text = text_of(corpus(10))
     _, paths = make(tmp_path, vocab_file, text)
     content = pathlib.Path(paths[0]).read_bytes()
@@ -167,22 +167,22 @@ def test_outputs_in_several_folders_are_found_and_replaced(tmp_path, vocab_file,
     source = str(tmp_path / "corpus.txt")
     relative = ["x/a.tfrecord", "./y/b.tfrecord", str(tmp_path / "z/a.tfrecord")]
     assert local.create(RecordsConfig(vocab_file), source, relative, 1) == {}, "complete"
-    # Somebody else's, of the name that the manifest would give in the first folder.
-    (tmp_path / "x/b.tfrecord").write_bytes(b"mine")
+    # A file of another program, with the base name of a listed shard in another folder.
+    (tmp_path / "x/b.tfrecord").write_bytes(b"other")
     config = RecordsConfig(vocab_file, dupe_factor=2)
     local.create(config, source, ["x/a.tfrecord"], 1, overwrite=True)
-    assert (tmp_path / "x/b.tfrecord").read_bytes() == b"mine"
+    assert (tmp_path / "x/b.tfrecord").read_bytes() == b"other"
     assert not os.path.exists("y/b.tfrecord") and not os.path.exists("z/a.tfrecord")
     assert os.path.exists("x/a.tfrecord")
 
 
-def test_a_file_that_is_somebody_elses_by_now_is_not_removed(tmp_path, vocab_file):
+def test_overwrite_keeps_a_listed_file_whose_size_has_changed(tmp_path, vocab_file):
     make(tmp_path, vocab_file, text_of(corpus(10)), num_output_shards=2)
     other = tmp_path / "out/data-00000-of-00002.tfrecord"
-    other.write_bytes(b"mine")
+    other.write_bytes(b"other")
     output = [str(tmp_path / "out/data.tfrecord")]
     local.create(RecordsConfig(vocab_file), str(tmp_path / "corpus.txt"), output, 1, overwrite=True)
-    assert other.read_bytes() == b"mine"
+    assert other.read_bytes() == b"other"
     assert not (tmp_path / "out/data-00001-of-00002.tfrecord").exists()
 
 
@@ -194,7 +194,7 @@ def test_an_output_that_is_a_folder_or_an_input_is_refused(tmp_path, vocab_file)
     for output, words in (
         (f"{tmp_path}", "is a folder.*train.tfrecord"),
         (f"{tmp_path}/new/", "is a folder"),
-        (f"{tmp_path}/../{tmp_path.name}/corpus.txt", "is an input too"),
+        (f"{tmp_path}/../{tmp_path.name}/corpus.txt", "is also an input"),
     ):
         with pytest.raises(InputError, match=words):
             local.create(config, str(source), [output], 1, overwrite=True)
@@ -202,7 +202,7 @@ def test_an_output_that_is_a_folder_or_an_input_is_refused(tmp_path, vocab_file)
     assert sorted(os.listdir(tmp_path)) == ["corpus.txt", "vocab.txt"]
 
 
-def test_outputs_that_differ_behind_tfrecord_only_stand_side_by_side(tmp_path, vocab_file):
+def test_outputs_that_differ_only_after_tfrecord_have_separate_files(tmp_path, vocab_file):
     text = text_of(corpus(10))
     for number in (0, 1):
         assert make(tmp_path, vocab_file, text, f"out/part.tfrecord-{number}", random_seed=number)[
@@ -227,12 +227,12 @@ def test_outputs_that_differ_behind_tfrecord_only_stand_side_by_side(tmp_path, v
     }
 
 
-def test_what_overwrite_removes_is_said_before_and_after(tmp_path, vocab_file, capfd):
+def test_files_that_overwrite_removes_are_listed_before_and_after(tmp_path, vocab_file, capfd):
     text = text_of(corpus(10))
     make(tmp_path, vocab_file, text, "out/part.0")
     source, other = str(tmp_path / "corpus.txt"), [str(tmp_path / "out/part.1")]
     config = RecordsConfig(vocab_file, random_seed=1)
-    with pytest.raises(InputError, match=r"--overwrite .*; that removes .*/out/part\.0 too"):
+    with pytest.raises(InputError, match=r"overwrite=True .*; that also removes .*/out/part\.0\."):
         local.create(config, source, other, 1)
     assert (tmp_path / "out/part.0").exists()
     capfd.readouterr()
@@ -243,7 +243,7 @@ def test_what_overwrite_removes_is_said_before_and_after(tmp_path, vocab_file, c
 
 @pytest.mark.parametrize("pattern", ["broken.txt", "brok*"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_link_to_nothing_is_refused(tmp_path, vocab_file, pattern, workers):
+def test_a_dangling_link_is_refused(tmp_path, vocab_file, pattern, workers):
     (tmp_path / "broken.txt").symlink_to("/nonexistent")
     config, output = RecordsConfig(vocab_file), [str(tmp_path / "out/a.tfrecord")]
     with pytest.raises(InputError, match=r"cannot be read: No such file|No input file matches"):
@@ -251,26 +251,26 @@ def test_a_link_to_nothing_is_refused(tmp_path, vocab_file, pattern, workers):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_that_goes_while_it_is_looked_at_is_refused(tmp_path, vocab_file, monkeypatch):
+def test_an_input_that_is_deleted_during_the_checks_is_refused(tmp_path, vocab_file, monkeypatch):
     source = tmp_path / "corpus.txt"
     source.write_text(text_of(corpus(10)))
     config, output = RecordsConfig(vocab_file), [str(tmp_path / "out/a.tfrecord")]
-    # Behind the first look at sizes, and behind the hash.
-    for module, name in ((local, "_input_bytes"), (outputs, "identity")):
-        look = getattr(module, name)
+    # After its size was read, and after it was hashed.
+    for module, name in ((local, "_local_input_bytes"), (outputs, "input_identity")):
+        real = getattr(module, name)
 
-        def and_goes(path, look=look):
-            found = look(path)
+        def delete_after(path, real=real):
+            result = real(path)
             source.unlink()
-            return found
+            return result
 
         with monkeypatch.context() as patched, pytest.raises(InputError, match=r"No such|No input"):
-            patched.setattr(module, name, and_goes)
+            patched.setattr(module, name, delete_after)
             local.create(config, str(source), output, 1)
         source.write_text(text_of(corpus(10)))
 
 
-def test_input_that_is_refused_leaves_no_new_folder(tmp_path, vocab_file):
+def test_refused_input_leaves_no_new_folder(tmp_path, vocab_file):
     for name in ("new/deep/a.tfrecord,new/other/b.tfrecord", "there/a.tfrecord"):
         (tmp_path / "there").mkdir(exist_ok=True)
         with pytest.raises(InputError, match="one document"):

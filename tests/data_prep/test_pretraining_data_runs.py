@@ -1,10 +1,8 @@
-"""Any number of workers, any runner, killed or not: the same bytes."""
+"""Runs with any number of workers, on any runner, killed or not, write the same bytes."""
 
-import collections
 import contextlib
 import dataclasses
 import fcntl
-import json
 import os
 import pathlib
 import random
@@ -18,12 +16,12 @@ import pytest
 
 from bert_tf.errors import InputError
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local, shards, stages
+from data_prep.runners import local, stages
 from data_prep.runners.workers import WorkerKilledError, Workers
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
-# Many segments of little text, so that every step has several tasks.
+# Many small segments, so that every stage has several tasks.
 MANY_SEGMENTS = {
     "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
     "num_output_shards": 3,
@@ -70,21 +68,23 @@ def contents(folder):
 
 
 @pytest.fixture
-def undisturbed(files, tmp_path):
+def expected(files, tmp_path):
     vocabulary, source = files
-    output = tmp_path / "undisturbed" / "a.tfrecord"
+    output = tmp_path / "expected" / "a.tfrecord"
     local.create(RecordsConfig(vocabulary, **MANY_SEGMENTS), source, [str(output)], 1)
     return contents(output.parent)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 4])
-def test_any_number_of_workers(files, undisturbed, tmp_path, monkeypatch, workers):
+def test_any_number_of_workers_writes_the_same_bytes(
+    files, expected, tmp_path, monkeypatch, workers
+):
     monkeypatch.setattr(local, "_BYTES_PER_WORKER", 1)
     vocabulary, source = files
     output = tmp_path / "workers" / "a.tfrecord"
     local.create(RecordsConfig(vocabulary, **MANY_SEGMENTS), source, [str(output)], workers)
-    assert contents(output.parent) == undisturbed
+    assert contents(output.parent) == expected
 
 
 @pytest.fixture
@@ -95,29 +95,29 @@ def beam():
     return beam
 
 
-def test_beam(files, undisturbed, tmp_path, beam):
+def test_beam_writes_the_same_bytes(files, expected, tmp_path, beam):
     vocabulary, source = files
     output = tmp_path / "beam" / "a.tfrecord"
     config = RecordsConfig(vocabulary, **MANY_SEGMENTS)
     reports = beam.create(config, source, [str(output)], ["--runner=DirectRunner"])
     assert reports["train"]["examples"] > 1000
-    assert contents(output.parent) == undisturbed
+    assert contents(output.parent) == expected
     assert beam.create(config, source, [str(output)], []) == {}
 
 
-def test_beam_goes_on_after_a_failure(files, undisturbed, tmp_path, monkeypatch, beam):
+def test_beam_keeps_complete_shards_after_a_failure(files, expected, tmp_path, monkeypatch, beam):
     vocabulary, source = files
     output = tmp_path / "beam" / "a.tfrecord"
     arguments = RecordsConfig(vocabulary, **MANY_SEGMENTS), source, [str(output)], []
-    assemble, assembled = shards.assemble, []
+    assemble, assembled = stages.assemble_shard, []
 
-    def fails_in_the_third(parts, path, compression):
+    def fail_in_the_third_shard(*each):
         if len(assembled) == 2:
             raise RuntimeError("a machine is lost")
-        assembled.append(path)
-        return assemble(parts, path, compression)
+        assembled.append(each[3])
+        assemble(*each)
 
-    monkeypatch.setattr(shards, "assemble", fails_in_the_third)
+    monkeypatch.setattr(stages, "assemble_shard", fail_in_the_third_shard)
     with pytest.raises(RuntimeError, match="a machine is lost"):
         beam.create(*arguments)
     left = {path.name for path in (output.parent / ".a.parts").iterdir()}
@@ -127,14 +127,14 @@ def test_beam_goes_on_after_a_failure(files, undisturbed, tmp_path, monkeypatch,
     first = list(assembled)
     assembled.clear()
     monkeypatch.setattr(
-        shards, "assemble", lambda *each: (assembled.append(each[1]), assemble(*each))[1]
+        stages, "assemble_shard", lambda *each: (assembled.append(each[3]), assemble(*each))
     )
     assert beam.create(*arguments)
     assert len(assembled) == 2 and not set(assembled) & set(first)
-    assert contents(output.parent) == undisturbed
+    assert contents(output.parent) == expected
 
 
-def test_beam_touches_nothing_before_the_input_is_found_good(files, tmp_path, beam):
+def test_beam_changes_no_file_before_the_input_is_checked(files, tmp_path, beam):
     vocabulary, source = files
     output = tmp_path / "beam" / "a.tfrecord"
     config = RecordsConfig(vocabulary, dupe_factor=1)
@@ -142,7 +142,7 @@ def test_beam_touches_nothing_before_the_input_is_found_good(files, tmp_path, be
     before = contents(output.parent)
     (tmp_path / "one.txt").write_text("waa wab\n")
     arguments = config, str(tmp_path / "one.txt"), [str(output)], []
-    with pytest.raises(InputError, match="made with another input"):
+    with pytest.raises(InputError, match="created with another input"):
         beam.create(*arguments)
     with pytest.raises(InputError, match="is one document"):
         beam.create(*arguments, overwrite=True)
@@ -152,7 +152,7 @@ def test_beam_touches_nothing_before_the_input_is_found_good(files, tmp_path, be
     assert not (tmp_path / "new").exists()
 
 
-def test_beam_says_of_bad_input_what_the_local_runner_says(files, tmp_path, beam):
+def test_beam_reports_bad_input_like_the_local_runner(files, tmp_path, beam):
     vocabulary, _ = files
     (tmp_path / "latin.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
     (tmp_path / "broken.txt").symlink_to("/nonexistent")
@@ -161,16 +161,16 @@ def test_beam_says_of_bad_input_what_the_local_runner_says(files, tmp_path, beam
         ("latin.txt", "is not UTF-8: byte 0xe9 in line 4. Convert it first."),
         ("brok*", "broken.txt cannot be read: No such file or directory."),
     ):
-        said = []
+        messages = []
         for create, last in ((local.create, 1), (beam.create, [])):
             with pytest.raises(InputError) as caught:
                 create(config, str(tmp_path / name), output, last)
-            said.append(str(caught.value))
-        assert said[0] == said[1] and said[0].endswith(words), said
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1] and messages[0].endswith(words), messages
     assert not (tmp_path / "new").exists()
 
 
-def test_what_another_job_left_is_not_taken_for_ones_own(files, undisturbed, tmp_path, monkeypatch):
+def test_intermediate_files_of_another_job_are_not_used(files, expected, tmp_path, monkeypatch):
     vocabulary, source = files
     output = tmp_path / "out" / "a.tfrecord"
     config = RecordsConfig(vocabulary, **MANY_SEGMENTS)
@@ -183,17 +183,17 @@ def test_what_another_job_left_is_not_taken_for_ones_own(files, undisturbed, tmp
         for each in (config, dataclasses.replace(config, random_seed=1)):
             with pytest.raises(InputError, match="killed"):
                 local.create(each, source, [str(output)], 1)
-            # As Beam leaves it.
+            # The folder that an interrupted run on Beam leaves.
             (output.parent / ".a.parts").mkdir(exist_ok=True)
             if each is config:
                 identity = (output.parent / ".a.work/identity").read_bytes()
                 (output.parent / ".a.parts/identity").write_bytes(identity)
     local.create(config, source, [str(output)], 1)
-    assert contents_of_files(output.parent) == undisturbed
+    assert contents_of_files(output.parent) == expected
 
 
 @pytest.mark.parametrize("runner", ["local", "beam"])
-def test_one_run_at_a_time(files, tmp_path, request, runner):
+def test_a_second_run_of_the_same_output_is_refused(files, tmp_path, request, runner):
     vocabulary, source = files
     create, last = local.create, 1
     if runner == "beam":
@@ -207,7 +207,7 @@ def test_one_run_at_a_time(files, tmp_path, request, runner):
 
 
 def workers_of(process):
-    """Ids of the worker processes, by what they were started with."""
+    """Process ids of the workers, which are recognized by their command line."""
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     return [
         int(child)
@@ -217,7 +217,7 @@ def workers_of(process):
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment(files, undisturbed, tmp_path):
+def test_a_run_that_is_killed_at_any_moment_resumes(files, expected, tmp_path):
     vocabulary, source = files
     output = tmp_path / "killed" / "a.tfrecord"
     script = tmp_path / "run.py"
@@ -239,29 +239,29 @@ def test_killed_at_any_moment(files, undisturbed, tmp_path):
             [sys.executable, str(script), str(workers)], cwd=ROOT, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=environment,
         )  # fmt: skip
-        # Imports take seconds, the work less than one: wait for the work to begin.
+        # The imports take seconds and the work less than one second: wait until it begins.
         assert process.stdout.readline() == b"ready\n"
         time.sleep(rng.random() * 0.6)
         with contextlib.suppress(OSError, IndexError):
             chosen = process.pid if victim == "parent" else rng.choice(workers_of(process))
             os.kill(chosen, signal.SIGKILL)
-        _, said = process.communicate()
+        _, stderr = process.communicate()
         if process.returncode:
             plan.pop()
-            assert process.returncode == (-signal.SIGKILL if victim == "parent" else 1), said
-            assert victim == "parent" or b"A worker process was killed" in said.splitlines()[-1]
+            assert process.returncode == (-signal.SIGKILL if victim == "parent" else 1), stderr
+            assert victim == "parent" or b"A worker process was killed" in stderr.splitlines()[-1]
         if (output.parent / "a.COMPLETED").exists():
-            made = contents_of_files(output.parent)
-            assert {name: made[name] for name in undisturbed} == undisturbed
+            written = contents_of_files(output.parent)
+            assert {name: written[name] for name in expected} == expected
             shutil.rmtree(output.parent)
     subprocess.run(
         [sys.executable, str(script), "1"], cwd=ROOT, check=True, capture_output=True,
         env=environment,
     )  # fmt: skip
-    assert contents(output.parent) == undisturbed
+    assert contents(output.parent) == expected
 
 
-def test_a_killed_worker_costs_no_tokenized_text(files, undisturbed, tmp_path, monkeypatch):
+def test_tokenized_text_is_kept_after_a_killed_worker(files, expected, tmp_path, monkeypatch):
     vocabulary, source = files
     output = tmp_path / "killed" / "a.tfrecord"
     arguments = RecordsConfig(vocabulary, **MANY_SEGMENTS), source, [str(output)], 1
@@ -279,34 +279,60 @@ def test_a_killed_worker_costs_no_tokenized_text(files, undisturbed, tmp_path, m
     with monkeypatch.context() as patched:
         patched.setattr(stages, "read_segment", killed)
         local.create(*arguments)
-    assert contents(output.parent) == undisturbed
+    assert contents(output.parent) == expected
 
 
-def end_at_once():
+def kill_own_process():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_named():
+def test_a_killed_worker_is_explained():
     with Workers(2) as workers, pytest.raises(WorkerKilledError, match=r"memory ran out .`dmesg`"):
-        list(workers.run(collections.deque([(end_at_once, ())] * 9)))
+        for wait in [workers.submit(kill_own_process) for _ in range(9)]:
+            wait()
 
 
 def contents_of_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_a_shard_that_is_gone_is_not_taken_for_made(tmp_path):
-    shard, marker = tmp_path / "a.tfrecord", tmp_path / "shard-train-0"
-    shard.write_bytes(b"12345")
-    marker.write_text(json.dumps({"bytes": 5}))
-    assert local._is_made(str(shard), str(marker))
-    shard.write_bytes(b"1234")
-    assert not local._is_made(str(shard), str(marker))
-    assert not marker.exists()
+@pytest.mark.parametrize("change", [None, "truncate", "remove"])
+def test_a_shard_that_changed_since_an_interrupted_run_is_created_again(
+    files, expected, tmp_path, monkeypatch, change
+):
+    vocabulary, source = files
+    output = tmp_path / "out" / "a.tfrecord"
+    arguments = RecordsConfig(vocabulary, **MANY_SEGMENTS), source, [str(output)], 1
+    assemble, assembled = stages.assemble_shard, []
+
+    def fail_in_the_last_shard(*each):
+        if len(assembled) == 3:
+            raise WorkerKilledError("killed")
+        assembled.append(pathlib.Path(each[3]))
+        assemble(*each)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "assemble_shard", fail_in_the_last_shard)
+        with pytest.raises(InputError, match="killed"):
+            local.create(*arguments)
+    if change == "truncate":
+        assembled[1].write_bytes(assembled[1].read_bytes()[:-1])
+    elif change == "remove":
+        assembled[1].unlink()
+    again = []
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            stages, "assemble_shard",
+            lambda *each: (again.append(pathlib.Path(each[3])), assemble(*each)),
+        )  # fmt: skip
+        local.create(*arguments)
+    assert (assembled[1] in again) == (change is not None)
+    assert not {assembled[0], assembled[2]} & set(again) and len(again) == 1 + bool(change)
+    assert contents(output.parent) == expected
 
 
-def test_a_second_output_gets_its_folder_too(tmp_path):
+def test_the_folder_of_every_output_is_created(tmp_path):
     vocab = tmp_path / "vocab.txt"
     vocab.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]) + "\n")
     (tmp_path / "text").write_text("a b a\nb a b\n\nb b a\na a b\n")

@@ -1,0 +1,150 @@
+"""`RecordsJob`: one set of records to create, and the names of its files.
+
+Imports `manifest`, `errors`; `settings`, `reading`.
+"""
+
+import dataclasses
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from bert_tf import manifest
+from bert_tf.errors import InputError
+from data_prep.pretraining_data import reading
+from data_prep.pretraining_data.settings import RecordsConfig
+
+# Increase this number when names or formats of intermediate files change: then files of the
+# previous version are not reused.
+_INTERMEDIATE_FILES_VERSION = 2
+_RECORDS = re.compile(r"\.tf_?records?")
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordsJob:
+    """A set of records to create.
+
+    Attributes:
+        config: The settings that determine the bytes.
+        stem: `output_stem` of the first output file.
+        fingerprint: Hash of config, vocabulary and input.
+        inputs: Path, bytes and SHA-256 of each input.
+        segments: The segments of the input; empty if the records are already complete.
+        shards: The paths of the shards of each split.
+    """
+
+    config: RecordsConfig
+    stem: str
+    fingerprint: str
+    inputs: tuple[dict[str, Any], ...]
+    segments: tuple[reading.Segment, ...]
+    shards: dict[str, list[str]]
+
+    @property
+    def manifest_path(self) -> str:
+        """The manifest of the records."""
+        return self.stem + manifest.SUFFIX
+
+    @property
+    def completed_path(self) -> str:
+        """The file that is written last, when all records are complete."""
+        return self.stem + ".COMPLETED"
+
+    @property
+    def work_folder(self) -> str:
+        """Local folder of the intermediate files: hidden, next to the output if that is local."""
+        folder, name = os.path.split(self.stem)
+        if "://" in self.stem:
+            digest = hashlib.sha256(self.stem.encode()).hexdigest()[:16]
+            return os.path.join(tempfile.gettempdir(), f"bert_tf_{name}_{digest}.work")
+        return os.path.join(folder, f".{name}.work")
+
+    @property
+    def parts_folder(self) -> str:
+        """Folder of the intermediate files of Beam: hidden, next to the output."""
+        folder, name = os.path.split(self.stem)
+        return os.path.join(folder, f".{name}.parts")
+
+    @property
+    def shard_keys(self) -> list[tuple[str, int]]:
+        """Split and index of all shards."""
+        return [(split, n) for split, paths in self.shards.items() for n in range(len(paths))]
+
+    @property
+    def shard_paths(self) -> list[str]:
+        """The shards of all splits."""
+        return [path for paths in self.shards.values() for path in paths]
+
+    @property
+    def identity(self) -> bytes:
+        """Identifies the content and the names of the records."""
+        folder = os.path.dirname(self.stem)
+        names = (manifest.relative_path(path, folder) for path in self.shard_paths)
+        return "\n".join([str(_INTERMEDIATE_FILES_VERSION), self.fingerprint, *names]).encode()
+
+    @property
+    def input_names(self) -> str:
+        """The first inputs, for a message."""
+        names = [str(each["path"]) for each in self.inputs]
+        return ", ".join(names if len(names) < 4 else [*names[:3], "..."])
+
+
+def output_stem(output_file: str) -> str:
+    """Returns the name of the output without ".tfrecord": "a/b.tfrecord" -> "a/b".
+
+    Text after ".tfrecord" is kept, so that each output has its own stem:
+    "a/b.tfrecord-1" -> "a/b-1".
+    """
+    base, extension = _split_extension(output_file)
+    return base + _RECORDS.sub("", extension, count=1) if _RECORDS.match(extension) else base
+
+
+def _split_extension(output_file: str) -> tuple[str, str]:
+    """Splits a name before ".tfrecord", or before the last extension if it has no ".tfrecord"."""
+    folder, name = os.path.split(output_file)
+    match = _RECORDS.search(name, 1)
+    base = name[: match.start()] if match else os.path.splitext(name)[0]
+    return os.path.join(folder, base), name[len(base) :]
+
+
+def set_shard_count(output_files: Sequence[str], config: RecordsConfig) -> RecordsConfig:
+    """Returns the config with one shard for each output file, if there are several output files.
+
+    Raises:
+        InputError: `num_output_shards` differs from their number, or a file is given twice.
+    """
+    if len(set(output_files)) < len(output_files):
+        raise InputError(
+            f"output_file names a file twice: {', '.join(output_files)}. Give each file once."
+        )
+    if len(output_files) == 1:
+        return config
+    if config.num_output_shards not in (1, len(output_files)):
+        raise InputError(
+            f"output_file names {len(output_files)} files, but num_output_shards is "
+            f"{config.num_output_shards}. Give a single output_file, or no num_output_shards."
+        )
+    return dataclasses.replace(config, num_output_shards=len(output_files))
+
+
+def shard_paths(output_files: Sequence[str], config: RecordsConfig) -> dict[str, list[str]]:
+    """Returns the paths of the shards of each split.
+
+    The training shards are the output files; a single output file gives `num_output_shards`
+    numbered names. The evaluation shards are named `<name>.eval-00000-of-00001.tfrecord`, so that a
+    glob for the training shards, such as `<name>-*`, does not match them.
+    """
+    paths = list(output_files)
+    if len(paths) == 1 and config.num_output_shards > 1:
+        paths = _numbered(paths[0], "", config.num_output_shards)
+    if not config.eval_fraction:
+        return {"train": paths}
+    eval_count = max(round(config.num_output_shards * config.eval_fraction), 1)
+    return {"train": paths, "eval": _numbered(output_files[0], ".eval", eval_count)}
+
+
+def _numbered(output_file: str, suffix: str, count: int) -> list[str]:
+    base, extension = _split_extension(output_file)
+    return [f"{base}{suffix}-{number:05d}-of-{count:05d}{extension}" for number in range(count)]

@@ -1,0 +1,58 @@
+"""Writes local and remote files; local files without TensorFlow.
+
+With several workers, the main process does not import TensorFlow: the import takes seconds and
+hundreds of megabytes. `bert_tf.files` imports TensorFlow for every path.
+
+Imports `files`, `errors`; TensorFlow inside functions.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from bert_tf import files
+from bert_tf.errors import InputError
+
+
+def open_file(path: str, mode: str) -> Any:
+    """Opens a file in a binary mode."""
+    if "://" not in path:
+        return open(path, mode)
+    from tensorflow.io import gfile
+
+    return gfile.GFile(path, mode)
+
+
+@contextlib.contextmanager
+def atomic_replace(path: str) -> Iterator[str]:
+    """Yields a temporary name in the same folder; on success that file is renamed to `path`.
+
+    The file is flushed to disk before it is renamed. After an error it is removed.
+
+    Raises:
+        InputError: `path` cannot be written: no permission, no such folder, no space.
+    """
+    if "://" in path:
+        with files.atomic_replace(path) as temporary:
+            yield temporary
+        return
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f"{files.temporary_prefix(name)}{os.getpid()}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        if isinstance(error, OSError):
+            raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+        raise
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """Writes a file atomically."""
+    with atomic_replace(path) as temporary, open_file(temporary, "wb") as file:
+        file.write(content)

@@ -66,7 +66,6 @@ def create(
     pools = [pairing.pool_segments(job.config, number, sizes) for number in range(len(sizes))]
     with locked_work_folder(job):
         outputs.make_folders(job)
-        _remove_parts(job)
         if not outputs.belongs_to_job(job.parts_folder, job):
             files.remove(job.parts_folder)
             files.make_folder(job.parts_folder)

@@ -51,7 +51,7 @@ def create(
         The report for each split; empty if the records were already complete.
 
     Raises:
-        InputError: Input or output cannot be used; the message says what to change.
+        InputError: Input or output cannot be used; the message names the remedy.
     """
     size = _local_input_bytes(input_file) * config.dupe_factor
     with Workers(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as workers:

@@ -37,7 +37,7 @@ def plan_job(
         The job, and whether its records are already complete.
 
     Raises:
-        InputError: Input, vocabulary or output cannot be used; the message says what to change.
+        InputError: Input, vocabulary or output cannot be used; the message names the remedy.
     """
     config = set_shard_count(output_files, config)
     vocabulary = stages.vocabulary(config)

@@ -136,8 +136,8 @@ def test_a_run_resumes_each_time_after_the_disk_was_full(tmp_path, config, sourc
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    steps, made = json.loads(done.stdout.splitlines()[-1])
-    assert {name: bytes.fromhex(content) for name, content in made.items()} == expected
+    steps, final = json.loads(done.stdout.splitlines()[-1])
+    assert {name: bytes.fromhex(content) for name, content in final.items()} == expected
     reached = {name for _, names, _ in steps for name in names}
     assert {"save_documents", "save_rows", "write_part", "assemble_shard"} <= reached
     for message, _, visible in steps:

@@ -21,7 +21,7 @@ def vocab_file(tmp_path):
     return vocabulary_file(tmp_path)
 
 
-def test_names_manifest_and_checksums(tmp_path, vocab_file):
+def test_the_manifest_lists_the_shards_with_sizes_and_checksums(tmp_path, vocab_file):
     reports, _ = make(
         tmp_path, vocab_file, text_of(corpus(60)), num_output_shards=3, eval_fraction=0.3
     )

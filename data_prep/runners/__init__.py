@@ -4,8 +4,8 @@ Read in this order: `job` (one set of records to create, and its file names), `s
 mask and assemble, from files to files), `shuffling` (the order of the records, sorted on disk),
 `storage` (atomic writes), `outputs` (checks before a run, and the manifest after it), `work_folder`
 (the intermediate files and their lock), `workers` (processes), `local` (a run on one machine),
-`beam` (a run on Apache Beam); `record_reading` (reads records of any program), `checksums`
-(compares record files with manifests) and `inspection` (prints and audits records).
+`beam` (a run on Apache Beam); `record_reading` (reads records of any program) and `inspection`
+(prints and audits records).
 
 May import: config, features, errors, files, manifest, progress, tokenization and
 `data_prep.pretraining_data`.

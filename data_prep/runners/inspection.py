@@ -1,6 +1,6 @@
 """Prints records, their statistics, the rules that they break, and their unexpected figures.
 
-Imports `checksums`, `record_reading`, `stages`, `data_prep.pretraining_data` and `errors`.
+Imports `record_reading`, `stages`, `data_prep.pretraining_data`, `errors` and `manifest`.
 """
 
 from typing import Any
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
+from bert_tf.manifest import list_shards, manifests_next_to
 from data_prep.pretraining_data import record_rules, stats
 from data_prep.pretraining_data.expected_distribution import DistributionCheck
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import checksums, record_reading, stages
+from data_prep.runners import record_reading, stages
 
 _CHANGED = "the SHA-256 of the file differs from the SHA-256 in its manifest"
 
@@ -33,10 +34,9 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
     """
     vocabulary = stages.vocabulary(config)
     tokens = stages.tokenizer(config.vocab_file, config.do_lower_case).vocabulary
-    manifests = checksums.Manifests()
     broken, check = record_rules.BrokenRules(), None
     for batch in record_reading.read_records(input_file):
-        if batch.is_first and manifests.differ(batch.path):
+        if batch.is_first and _differs_from_manifest(batch.path):
             broken.add(_CHANGED, [batch.path])
         if not batch.columns and not batch.faults:
             print(f"{batch.path} holds no record")
@@ -58,6 +58,12 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
         reasons = "; ".join(broken.lines()) or "the files hold no record"
         raise InputError(f"No record of {input_file} can be read: {reasons}.")
     return _print_report(list(broken.lines()), check)
+
+
+def _differs_from_manifest(path: str) -> bool:
+    """Returns whether manifests in the same folder list the file, but not with its SHA-256."""
+    entries = list_shards(manifests_next_to([path], skip_damaged=True), path)
+    return bool(entries) and not any(shard.has_recorded_checksum() for _, shard in entries)
 
 
 def _print_report(broken: list[str], check: DistributionCheck) -> bool:

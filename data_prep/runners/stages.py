@@ -111,7 +111,6 @@ def pair_documents(
         documents: The documents of the segment, then those of its pool.
         own: The number of documents of the segment.
     """
-    words = vocabulary(config)
     return pairing.paired_rows(config, documents, own, vocabulary(config))
 
 

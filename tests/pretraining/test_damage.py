@@ -177,7 +177,9 @@ def examples(count, **changes):
 
 
 def explain(paths, error=tf.errors.InvalidArgumentError):
-    return read_errors.explain_read_error(paths, SIZES, error(None, None, "the message of TensorFlow"))
+    return read_errors.explain_read_error(
+        paths, SIZES, error(None, None, "the message of TensorFlow")
+    )
 
 
 def read_all(paths):

@@ -33,7 +33,7 @@ def read_bytes(path: str) -> bytes:
     """
     gfile = _gfile()
     if not gfile.exists(path):
-        raise InputError(f"The file {path} does not exist.")
+        raise InputError(f"There is no file {path}.")
     if gfile.isdir(path):
         raise InputError(f"{path} is a folder; give a file.")
     import tensorflow as tf

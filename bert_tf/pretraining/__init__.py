@@ -1,5 +1,7 @@
 """Pretraining: records to batches, loss and metrics, the run. Layer 3: imports layers 0 to 2.
 
-Read `data` (batches), then `pretraining_objective` (loss and metrics), `samples` (predictions for a
-reader), then `pretrain` (the run); `damage` finds and removes damaged records.
+Read `batches`, then `pretraining_objective` (loss and metrics), then `pretrain` (the run).
+`record_checks` compares records with the model and with their manifests, `read_errors` finds the
+record behind an error, `damage` removes damaged records, and `samples` formats predictions for a
+reader.
 """

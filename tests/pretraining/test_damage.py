@@ -212,7 +212,7 @@ def test_records_that_are_not_examples_or_lack_features_are_reported(tmp_path):
         "has no feature segment_ids": features.encode(
             {"input_ids": np.zeros([1, 4]), "input_mask": np.zeros([1, 4])}, features.INPUTS[:2]
         )[0],
-        "of length 5, but 4 was asked": features.encode(
+        "of length 5, but length 4 is expected": features.encode(
             {
                 f.name: np.zeros([1, 5 if f.shape[:1] == ("S",) else 2 if f.shape == ("P",) else 1])
                 for f in features.PRETRAINING

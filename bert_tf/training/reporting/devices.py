@@ -14,8 +14,8 @@ _SECS = 0.4
 def matmul_flops_per_sec(precision: str) -> float:
     """Measures the speed of square matrix products on the first device, with all its cores.
 
-    Returns the fastest of the products of 0.4 seconds. Training reports its speed as a share of
-    this peak.
+    Repeats the product for 0.4 seconds and returns the speed of the fastest one. Training reports
+    its own speed as a share of this peak.
 
     Args:
         precision: "float32", "bfloat16" or "float16".

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import pathlib
 import shutil
 import sys
 import types
@@ -18,6 +19,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import assign, read_weights
 from bert_tf.errors import InputError
 
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 HUGGING_FACE = {
     "encoder": (modeling.BertEncoder, {"sequence_output": "last_hidden_state"}),
     "masked_lm": (modeling.BertPretrainer, {"masked_lm_logits": "logits"}),
@@ -51,14 +53,9 @@ def model_for(name, weights):
     return kind(weights.config)
 
 
-@pytest.fixture(scope="module")
-def golden(test_data):
-    return test_data / "golden"
-
-
 @pytest.mark.parametrize("name", HUGGING_FACE)
-def test_hugging_face(golden, name):
-    folder = golden / "huggingface" / name
+def test_hugging_face(name):
+    folder = GOLDEN / "huggingface" / name
     expected = np.load(folder / "expected.npz")
     weights = read_weights(str(folder))
     model = model_for(name, weights)
@@ -80,8 +77,8 @@ def test_hugging_face(golden, name):
 
 
 @pytest.mark.parametrize("dialect", ["legacy", "encoder_v2"])
-def test_model_garden(golden, dialect):
-    folder = golden / "model_garden" / dialect
+def test_model_garden(dialect):
+    folder = GOLDEN / "model_garden" / dialect
     expected = np.load(folder / "expected.npz")
     weights = read_weights(str(folder / "bert_model.ckpt"))
     assert not weights.unknown
@@ -94,9 +91,9 @@ def test_model_garden(golden, dialect):
 
 
 @pytest.mark.parametrize("path", ["init/bert_model.ckpt", "init/bert_model.ckpt.index", "init"])
-def test_google(golden, path):
-    prefix = golden / "google_pretraining/init/bert_model.ckpt"
-    weights = read_weights(str(golden / "google_pretraining" / path))
+def test_google(path):
+    prefix = GOLDEN / "google_pretraining/init/bert_model.ckpt"
+    weights = read_weights(str(GOLDEN / "google_pretraining" / path))
     assert weights.global_step == 0
     assert not weights.unknown
     reader = tf.train.load_checkpoint(str(prefix))
@@ -107,38 +104,38 @@ def test_google(golden, path):
         np.testing.assert_array_equal(array, reader.get_tensor(name))
 
 
-def test_slots(golden):
-    weights = read_weights(str(golden / "google_pretraining/step10"), slots=True)
+def test_slots():
+    weights = read_weights(str(GOLDEN / "google_pretraining/step10"), slots=True)
     assert weights.global_step == 10
     assert len(weights.slots) == 2 * len(weights.arrays)
 
 
-def test_what_is_beside_is_found(golden, tmp_path):
-    for file in (golden / "google_pretraining/init").iterdir():
+def test_what_is_beside_is_found(tmp_path):
+    for file in (GOLDEN / "google_pretraining/init").iterdir():
         shutil.copy(file, tmp_path)
-    shutil.copy(golden / "google_pretraining/bert_config.json", tmp_path)
+    shutil.copy(GOLDEN / "google_pretraining/bert_config.json", tmp_path)
     (tmp_path / "vocab.txt").write_text("[PAD]\nwörd\n", encoding="utf-8")
     weights = read_weights(str(tmp_path / "bert_model.ckpt"))
     assert weights.config.hidden_size == 48
     assert weights.vocabulary == ["[PAD]", "wörd"]
 
 
-def test_a_released_zip(golden, tmp_path):
+def test_a_released_zip(tmp_path):
     path = tmp_path / "uncased.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for file in (golden / "google_pretraining/init").iterdir():
+        for file in (GOLDEN / "google_pretraining/init").iterdir():
             archive.write(file, f"uncased_L-3/{file.name}")
         archive.write(
-            golden / "google_pretraining/bert_config.json", "uncased_L-3/bert_config.json"
+            GOLDEN / "google_pretraining/bert_config.json", "uncased_L-3/bert_config.json"
         )
     weights = read_weights(str(path))
     assert weights.config.num_hidden_layers == 3
     assert weights.source == str(path)
 
 
-def test_old_names_shards_and_half_precision(golden, tmp_path):
+def test_old_names_shards_and_half_precision(tmp_path):
     """gamma/beta, no `bert.` prefix, position_ids, float16, two shards: all seen in the wild."""
-    source = golden / "huggingface/pretraining"
+    source = GOLDEN / "huggingface/pretraining"
     tensors = safetensors.numpy.load_file(source / "model.safetensors")
     old = {}
     for name, array in tensors.items():
@@ -164,8 +161,8 @@ def test_old_names_shards_and_half_precision(golden, tmp_path):
         np.testing.assert_array_equal(array, reference.arrays[name].astype(np.float16))
 
 
-def test_an_untied_masked_lm_is_refused(golden, tmp_path):
-    source = golden / "huggingface/masked_lm"
+def test_an_untied_masked_lm_is_refused(tmp_path):
+    source = GOLDEN / "huggingface/masked_lm"
     tensors = safetensors.numpy.load_file(source / "model.safetensors")
     tensors["cls.predictions.decoder.weight"] = np.zeros((150, 48), np.float32)
     safetensors.numpy.save_file(tensors, tmp_path / "model.safetensors")
@@ -182,8 +179,8 @@ def test_an_untied_masked_lm_is_refused(golden, tmp_path):
         ({"add_cross_attention": True}, "cross-attention"),
     ],
 )
-def test_other_models_are_refused(golden, tmp_path, change, message):
-    source = golden / "huggingface/encoder"
+def test_other_models_are_refused(tmp_path, change, message):
+    source = GOLDEN / "huggingface/encoder"
     shutil.copy(source / "model.safetensors", tmp_path)
     values = json.loads((source / "config.json").read_text()) | change
     (tmp_path / "config.json").write_text(json.dumps(values))
@@ -191,8 +188,8 @@ def test_other_models_are_refused(golden, tmp_path, change, message):
         read_weights(str(tmp_path))
 
 
-def test_pickled_files_are_refused(golden, tmp_path):
-    shutil.copy(golden / "huggingface/encoder/config.json", tmp_path)
+def test_pickled_files_are_refused(tmp_path):
+    shutil.copy(GOLDEN / "huggingface/encoder/config.json", tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(InputError, match=r"pickled.*save_pretrained"):
         read_weights(str(tmp_path))
@@ -213,9 +210,9 @@ def test_missing_and_foreign_checkpoints(tmp_path):
         read_weights(str(tmp_path / "cut"))
 
 
-def test_a_missing_head_is_said_and_keeps_its_values(golden):
-    weights = read_weights(str(golden / "google_pretraining/init"))
-    config = BertConfig.from_json((golden / "google_pretraining/bert_config.json").read_text())
+def test_a_missing_head_is_said_and_keeps_its_values():
+    weights = read_weights(str(GOLDEN / "google_pretraining/init"))
+    config = BertConfig.from_json((GOLDEN / "google_pretraining/bert_config.json").read_text())
     model = modeling.BertClassifier(config, num_labels=2)
     before = model.head.output_weights.numpy()
     report = assign(model, weights)
@@ -225,9 +222,9 @@ def test_a_missing_head_is_said_and_keeps_its_values(golden):
     np.testing.assert_array_equal(model.head.output_weights, before)
 
 
-def test_another_shape_is_refused_with_both(golden):
-    weights = read_weights(str(golden / "google_pretraining/init"))
-    text = (golden / "google_pretraining/bert_config.json").read_text()
+def test_another_shape_is_refused_with_both():
+    weights = read_weights(str(GOLDEN / "google_pretraining/init"))
+    text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     config = BertConfig.from_dict({**json.loads(text), "vocab_size": 121})
     model = modeling.BertEncoder(config)
     before = model.embeddings.position_embeddings.numpy()
@@ -236,21 +233,21 @@ def test_another_shape_is_refused_with_both(golden):
     np.testing.assert_array_equal(model.embeddings.position_embeddings, before)
 
 
-def test_too_few_layers_are_refused(golden):
-    weights = read_weights(str(golden / "google_pretraining/init"))
-    text = (golden / "google_pretraining/bert_config.json").read_text()
+def test_too_few_layers_are_refused():
+    weights = read_weights(str(GOLDEN / "google_pretraining/init"))
+    text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     config = BertConfig.from_dict({**json.loads(text), "num_hidden_layers": 4})
     with pytest.raises(InputError, match="lacks 16 of this"):
         assign(modeling.BertEncoder(config), weights)
 
 
-def test_the_hub(golden, tmp_path, monkeypatch):
+def test_the_hub(tmp_path, monkeypatch):
     """The hub itself is not asked: what we ask of its client is."""
     asked = {}
 
     def download(name, revision, allow_patterns):
         asked.update(name=name, revision=revision, patterns=allow_patterns)
-        return str(golden / "huggingface/encoder" if name == "google/bert" else tmp_path)
+        return str(GOLDEN / "huggingface/encoder" if name == "google/bert" else tmp_path)
 
     client = types.SimpleNamespace(snapshot_download=download)
     monkeypatch.setitem(sys.modules, "huggingface_hub", client)
@@ -279,9 +276,9 @@ def test_what_the_hubs_client_takes():
     assert {"revision", "allow_patterns"} <= taken.keys()
 
 
-def test_a_training_checkpoint_of_ours_gives_its_slots(golden, tmp_path):
-    google = read_weights(str(golden / "google_pretraining/step10"), slots=True)
-    text = (golden / "google_pretraining/bert_config.json").read_text()
+def test_a_training_checkpoint_of_ours_gives_its_slots(tmp_path):
+    google = read_weights(str(GOLDEN / "google_pretraining/step10"), slots=True)
+    text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     folder = str(tmp_path / "model")
     our_folder.write_weights(folder, google.arrays, json.loads(text), None, None, {"step": 10})
     safetensors.numpy.save_file(google.slots, f"{folder}/optimizer.safetensors")

@@ -7,6 +7,7 @@ from the same weights as a transcription in float64, which knows no rounding.
 """
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step.losses import cross_entropy
 from bert_tf.training.step.step_runner import StepRunner
 
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 ENDS = ("start", "end")
 
 
@@ -83,24 +85,19 @@ def tensors(prefix) -> dict[str, np.ndarray]:
     return {name: reader.get_tensor(name) for name in sorted(names)}
 
 
-def start(golden) -> dict[str, np.ndarray]:
-    found = tensors(golden / "google_squad/init/model.ckpt")
+def start() -> dict[str, np.ndarray]:
+    found = tensors(GOLDEN / "google_squad/init/model.ckpt")
     return {name: value for name, value in found.items() if "/adam_" not in name}
 
 
 @pytest.fixture(scope="module")
-def golden(test_data):
-    return test_data / "golden"
+def config():
+    return json.loads((GOLDEN / "google_pretraining/bert_config.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def config(golden):
-    return json.loads((golden / "google_pretraining/bert_config.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def squad(golden, config):
-    trajectory = np.load(golden / "google_squad/trajectory.npz")
+def squad(config):
+    trajectory = np.load(GOLDEN / "google_squad/trajectory.npz")
     return Run(SpanObjective(BertSpanPredictor(BertConfig.from_dict(config))), trajectory)
 
 
@@ -118,15 +115,15 @@ def exact_path(squad, config, initial):
         yield float(loss), before, {**weights, **moments}
 
 
-def test_squad(golden, squad):
-    expected = np.load(golden / "google_squad/trajectory.npz")["losses"]
-    initial = start(golden)
+def test_squad(squad):
+    expected = np.load(GOLDEN / "google_squad/trajectory.npz")["losses"]
+    initial = start()
     for name, value in squad.held.items():
         value.assign(initial.get(name, np.zeros(value.shape)))
     losses = [squad.step(step) for step in range(len(expected))]
     np.testing.assert_allclose(losses[:11], expected[:11], atol=1e-4)
     np.testing.assert_allclose(losses, expected, atol=5e-2)
-    end = tensors(golden / "google_squad/step20/model.ckpt-20")
+    end = tensors(GOLDEN / "google_squad/step20/model.ckpt-20")
     assert max(differences(squad.held, end).values()) < 2e-2
     # The pooler has no gradient: neither slots nor decay.
     pooler = squad.held["bert/pooler/dense/kernel"].numpy()
@@ -135,9 +132,9 @@ def test_squad(golden, squad):
     assert "bert/pooler/dense/kernel/adam_m" not in end
 
 
-def test_each_step_of_squad_from_the_same_weights(golden, squad, config):
-    expected = np.load(golden / "google_squad/trajectory.npz")["losses"]
-    initial = start(golden)
+def test_each_step_of_squad_from_the_same_weights(squad, config):
+    expected = np.load(GOLDEN / "google_squad/trajectory.npz")["losses"]
+    initial = start()
     exact = []
     for step, (loss, before, after) in enumerate(exact_path(squad, config, initial)):
         for name, value in squad.held.items():
@@ -150,9 +147,9 @@ def test_each_step_of_squad_from_the_same_weights(golden, squad, config):
     np.testing.assert_allclose(exact, expected, atol=1e-2)
 
 
-def test_rounding_alone_moves_the_end_of_squad(golden, squad, config):
+def test_rounding_alone_moves_the_end_of_squad(squad, config):
     """Why no program meets that path's last losses to 1e-4: float64, initial weights +- 1e-7."""
-    initial = start(golden)
+    initial = start()
     signs = np.random.default_rng(0)
     moved = {
         name: value * (1 + 1e-7 * signs.choice([-1.0, 1.0], value.shape))
@@ -164,9 +161,9 @@ def test_rounding_alone_moves_the_end_of_squad(golden, squad, config):
     assert apart[12:].max() > 1e-3
 
 
-def test_pretraining_goes_on_from_the_originals_checkpoint(golden, config):
-    trajectory = np.load(golden / "google_pretraining/trajectory.npz")
-    weights = read_weights(str(golden / "google_pretraining/step10"), slots=True)
+def test_pretraining_goes_on_from_the_originals_checkpoint(config):
+    trajectory = np.load(GOLDEN / "google_pretraining/trajectory.npz")
+    weights = read_weights(str(GOLDEN / "google_pretraining/step10"), slots=True)
     model = BertPretrainer(BertConfig.from_dict(config))
     assign(model, weights)
     run = Run(PretrainingObjective(model), trajectory)
@@ -174,5 +171,5 @@ def test_pretraining_goes_on_from_the_originals_checkpoint(golden, config):
         run.optimizer.slots[name].assign(slot)
     losses = [run.step(step) for step in range(weights.global_step, 30)]
     np.testing.assert_allclose(losses, trajectory["losses"][10:, 2], atol=1e-4)
-    found = differences(run.held, tensors(golden / "google_pretraining/step30/model.ckpt-30"))
+    found = differences(run.held, tensors(GOLDEN / "google_pretraining/step30/model.ckpt-30"))
     assert max(found.values()) < 1e-4, max(found, key=found.__getitem__)

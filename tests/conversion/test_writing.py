@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -25,6 +26,7 @@ from bert_tf.modeling import (
     variables_by_name,
 )
 
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CONFIG = BertConfig(
     vocab_size=60,
     hidden_size=16,
@@ -50,11 +52,6 @@ def weights_of(model) -> Weights:
     generator = np.random.default_rng(0)
     arrays = {n: generator.normal(size=a.shape).astype(np.float32) for n, a in arrays.items()}
     return Weights("here", "bert-tf", arrays, CONFIG, VOCABULARY, True)
-
-
-@pytest.fixture(scope="module")
-def golden(test_data):
-    return test_data / "golden"
 
 
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
@@ -120,8 +117,8 @@ def test_a_failure_leaves_nothing_half_written(tmp_path, monkeypatch, dialect, p
         "token_classification",
     ],
 )
-def test_hugging_face_gets_back_its_own(golden, tmp_path, name):
-    folder = golden / "huggingface" / name
+def test_hugging_face_gets_back_its_own(tmp_path, name):
+    folder = GOLDEN / "huggingface" / name
     write_weights(read_weights(str(folder)), str(tmp_path / "hf"), "hugging_face")
     theirs = safetensors.numpy.load_file(folder / "model.safetensors")
     ours = safetensors.numpy.load_file(tmp_path / "hf/model.safetensors")
@@ -140,18 +137,18 @@ def test_our_gelu_is_gelu_new_there(tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["hidden_act"] == "gelu_new"
 
 
-def test_the_released_variable_list(golden, tmp_path):
-    released = json.loads((golden / "released_index.json").read_text())["variables"]
+def test_the_released_variable_list(tmp_path):
+    released = json.loads((GOLDEN / "released_index.json").read_text())["variables"]
     config = BertConfig.named("base", 21128)
     model = BertPretrainer(config, seed=0)
     ours = {n: [list(v.shape), str(v.dtype)] for n, v in variables_by_name(model).items()}
     assert ours == {n: [entry["shape"], entry["dtype"]] for n, entry in released.items()}
 
 
-def test_the_original_can_go_on_from_ours(golden, tmp_path):
+def test_the_original_can_go_on_from_ours(tmp_path):
     """The original's step-10 checkpoint through our hands: the same tensors, where it looks."""
-    source = str(golden / "google_pretraining/step10")
-    text = (golden / "google_pretraining/bert_config.json").read_text()
+    source = str(GOLDEN / "google_pretraining/step10")
+    text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     report = convert(
         source, str(tmp_path / "out"), "google", slots=True, config=BertConfig.from_json(text)
     )
@@ -185,8 +182,8 @@ def test_a_missing_config_is_said(tmp_path):
         write_weights(weights, str(tmp_path / "x"), "keras")
 
 
-def test_the_program(golden, tmp_path):
-    source = golden / "huggingface/sequence_classification"
+def test_the_program(tmp_path):
+    source = GOLDEN / "huggingface/sequence_classification"
     command = [sys.executable, "-m", "run_scripts.convert_checkpoint"]
     done = subprocess.run(
         [*command, f"--from={source}", f"--to={tmp_path}/g", "--dialect=google"],

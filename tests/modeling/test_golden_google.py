@@ -1,5 +1,7 @@
 """The model against values of the original code: outputs, losses and every gradient."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from bert_tf.modeling import (
     variables_by_name,
 )
 
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
@@ -27,25 +30,20 @@ def batch(trajectory, step: int, names) -> dict:
 
 
 @pytest.fixture(scope="module")
-def golden(test_data):
-    return test_data / "golden"
+def config():
+    return BertConfig.from_json((GOLDEN / "google_pretraining/bert_config.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def config(golden):
-    return BertConfig.from_json((golden / "google_pretraining/bert_config.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def pretrainer(golden, config):
+def pretrainer(config):
     model = BertPretrainer(config)
-    load(model, golden / "google_pretraining/init/bert_model.ckpt")
+    load(model, GOLDEN / "google_pretraining/init/bert_model.ckpt")
     return model
 
 
 @pytest.fixture(scope="module")
-def pretraining_batch(golden):
-    trajectory = np.load(golden / "google_pretraining/trajectory.npz")
+def pretraining_batch():
+    trajectory = np.load(GOLDEN / "google_pretraining/trajectory.npz")
     names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "next_sentence_labels")
     return batch(trajectory, 0, INPUTS + names)
 
@@ -64,8 +62,8 @@ def pretraining_losses(model, inputs):
     return masked_lm, next_sentence
 
 
-def test_forward(golden, pretrainer, pretraining_batch):
-    expected = np.load(golden / "google_pretraining/forward.npz")
+def test_forward(pretrainer, pretraining_batch):
+    expected = np.load(GOLDEN / "google_pretraining/forward.npz")
     encoded = pretrainer.bert(pretraining_batch)
     for name in ("embedding_output", "sequence_output", "pooled_output"):
         np.testing.assert_allclose(encoded[name], expected[name], atol=1e-5)
@@ -85,8 +83,8 @@ def test_forward(golden, pretrainer, pretraining_batch):
 
 
 @pytest.mark.parametrize("compiled", ["eager", "graph", "xla"])
-def test_gradients(golden, pretrainer, pretraining_batch, compiled):
-    expected = np.load(golden / "google_pretraining/forward.npz")
+def test_gradients(pretrainer, pretraining_batch, compiled):
+    expected = np.load(GOLDEN / "google_pretraining/forward.npz")
     variables = variables_by_name(pretrainer)
 
     def gradients(inputs):
@@ -106,10 +104,10 @@ def test_gradients(golden, pretrainer, pretraining_batch, compiled):
         np.testing.assert_allclose(gradient, theirs, atol=tolerance, rtol=0, err_msg=name)
 
 
-def test_classifier(golden, config):
-    trajectory = np.load(golden / "google_classifier/trajectory.npz")
+def test_classifier(config):
+    trajectory = np.load(GOLDEN / "google_classifier/trajectory.npz")
     model = BertClassifier(config, num_labels=3, classifier_dropout=0.0)
-    load(model, golden / "google_classifier/init/model.ckpt")
+    load(model, GOLDEN / "google_classifier/init/model.ckpt")
     inputs = batch(trajectory, 0, (*INPUTS, "label_ids"))
     logits = model(inputs, training=True)["logits"]
     np.testing.assert_allclose(logits, trajectory["first_batch_logits"], atol=1e-5)
@@ -120,10 +118,10 @@ def test_classifier(golden, config):
     np.testing.assert_allclose(tf.reduce_mean(losses), trajectory["losses"][0], atol=1e-5)
 
 
-def test_span_predictor(golden, config):
-    trajectory = np.load(golden / "google_squad/trajectory.npz")
+def test_span_predictor(config):
+    trajectory = np.load(GOLDEN / "google_squad/trajectory.npz")
     model = BertSpanPredictor(config)
-    load(model, golden / "google_squad/init/model.ckpt")
+    load(model, GOLDEN / "google_squad/init/model.ckpt")
     outputs = model(batch(trajectory, 0, INPUTS), training=True)
     for name in ("start_logits", "end_logits"):
         np.testing.assert_allclose(outputs[name], trajectory[f"first_batch_{name}"], atol=1e-5)

@@ -1,6 +1,7 @@
 """Losses, weights and optimizer slots of training runs, compared with google-research/bert."""
 
 import json
+import pathlib
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +13,8 @@ from bert_tf.tasks.classification.classification_objective import Classification
 from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
 from bert_tf.training.step.step_runner import StepRunner
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 def make_runner(objective, trajectory):
@@ -51,8 +54,8 @@ def compare(checkpoint, objective, optimizer):
         )
 
 
-def test_pretraining_follows_the_original(test_data):
-    golden = test_data / "golden/google_pretraining"
+def test_pretraining_follows_the_original():
+    golden = GOLDEN / "google_pretraining"
     trajectory = dict(np.load(golden / "trajectory.npz"))
     config = BertConfig.from_dict(json.loads((golden / "bert_config.json").read_text()))
     objective = PretrainingObjective(BertPretrainer(config))
@@ -68,10 +71,10 @@ def test_pretraining_follows_the_original(test_data):
             compare(golden / f"step{step + 1}/model.ckpt-{step + 1}", objective, run.optimizer)
 
 
-def test_classifier_follows_the_original(test_data):
-    golden = test_data / "golden/google_classifier"
+def test_classifier_follows_the_original():
+    golden = GOLDEN / "google_classifier"
     trajectory = dict(np.load(golden / "trajectory.npz"))
-    config_path = test_data / "golden/google_pretraining/bert_config.json"
+    config_path = GOLDEN / "google_pretraining/bert_config.json"
     config = BertConfig.from_dict(json.loads(config_path.read_text()))
     objective = ClassificationObjective(
         BertClassifier(config, num_labels=3, classifier_dropout=0.0)

@@ -240,7 +240,7 @@ class Worker:
 
 def compare(shape, precision):
     """Prints the table of one shape and precision."""
-    from bert_tf.modeling import sizes  # brings TensorFlow, which PyTorch cannot be loaded beside
+    from bert_tf.modeling import costs  # brings TensorFlow, which PyTorch cannot be loaded beside
 
     size, batch = SHAPES[shape]
     workers = {}
@@ -255,7 +255,9 @@ def compare(shape, precision):
             worker.turn()
     for worker in workers.values():
         worker.end()
-    flops = sizes.step_flops(BertConfig.named(size, VOCABULARY), batch, LENGTH, PREDICTIONS)
+    flops = costs.training_step_flops(
+        BertConfig.named(size, VOCABULARY), batch, LENGTH, PREDICTIONS
+    )
     first = next(iter(workers.values()))
     peak = first.median("peak") if "peak" in first.turns[0] else None
     print(

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.modeling import BertEncoder, BertModel, variables_by_name
+from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
 
 _SHOWN = 6
 # Hugging Face leaves the pooler out where a head does not use it.
@@ -79,7 +79,7 @@ def _few(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def assign(model: BertEncoder | BertModel, weights: Weights) -> Report:
+def assign(model: BertEncoder | BertTaskModel, weights: Weights) -> Report:
     """Sets a model's variables from a checkpoint.
 
     Args:

@@ -1,38 +1,38 @@
-"""ids -> hidden states -> logits, in keras and keras.ops only.
+"""The models: token ids -> hidden states -> logits, in keras and keras.ops only.
 
-Read in this order: `fused` (the arithmetic, with its gradients), `randomness` (initial weights,
-dropout), `layers` (dense, layer normalization, activations), `transformer` (attention, block),
-`encoder` (embeddings, `BertEncoder`), `heads`, `models` (encoder + head for each kind of task).
-Imports layer 0 and keras; never tensorflow.
+Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`, `dropout`,
+`layers` (dense, layer normalization, activations), `transformer` (attention, block), `encoder`
+(embeddings, `BertEncoder`), `heads`, `models` (encoder and head for each kind of task), `costs`
+(parameters, FLOPs and memory of a model). Imports layer 0 and keras; never tensorflow.
 
 Shape letters: B batch, S sequence, H hidden, A heads, D = H/A, L layers, I intermediate,
 P predictions, V vocabulary.
 """
 
+from bert_tf.modeling.dropout import Dropout, DropoutSeeds
 from bert_tf.modeling.encoder import BertEncoder, Embeddings
 from bert_tf.modeling.heads import MaskedLMHead, OutputHead
 from bert_tf.modeling.layers import Dense, LayerNorm
 from bert_tf.modeling.models import (
     BertClassifier,
-    BertModel,
     BertMultipleChoice,
     BertPretrainer,
     BertSpanPredictor,
     BertTagger,
+    BertTaskModel,
     depths_by_name,
     variables_by_name,
 )
-from bert_tf.modeling.randomness import Dropout, DropoutSeeds
 from bert_tf.modeling.transformer import SelfAttention, TransformerBlock, attention_bias
 
 __all__ = [
     "BertClassifier",
     "BertEncoder",
-    "BertModel",
     "BertMultipleChoice",
     "BertPretrainer",
     "BertSpanPredictor",
     "BertTagger",
+    "BertTaskModel",
     "Dense",
     "Dropout",
     "DropoutSeeds",

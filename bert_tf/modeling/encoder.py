@@ -1,6 +1,6 @@
-"""`BertEncoder`: ids -> hidden states.
+"""`Embeddings` and `BertEncoder`: token ids -> hidden states.
 
-Imports layer 0, keras, `randomness`, `layers` and `transformer`.
+Imports layer 0, keras, `initial_weights`, `dropout`, `layers` and `transformer`.
 """
 
 from collections.abc import Mapping
@@ -11,24 +11,25 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, like, under
-from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
-from bert_tf.modeling.transformer import Configured, TransformerBlock, attention_bias
+from bert_tf.modeling.dropout import Dropout, DropoutSeeds
+from bert_tf.modeling.initial_weights import InitialWeights
+from bert_tf.modeling.layers import Dense, LayerNorm, Variables, restore_shape, with_name_prefix
+from bert_tf.modeling.transformer import ConfiguredLayer, TransformerBlock, attention_bias
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Embeddings(Configured):
-    """Sum of word, segment and position embeddings, normalized, with dropout.
+class Embeddings(ConfiguredLayer):
+    """Adds word, segment and position embeddings; applies layer normalization and dropout.
 
     Args:
         config: The architecture.
-        initial: Initializers of the model; a layer alone gets its own.
-        dropout_seeds: Dropout seeds of the model; a layer alone gets its own.
+        initial: Initializers of the model. Without it the layer creates its own.
+        dropout_seeds: Dropout seeds of the model. Without it the layer creates its own.
 
     Call arguments:
         input_ids: int32 [B, S].
         segment_ids: int32 [B, S].
-        training: Whether dropout is on.
+        training: Whether dropout is active.
 
     Returns:
         Float tensor [B, S, H].
@@ -66,56 +67,62 @@ class Embeddings(Configured):
         longest = self.config.max_position_embeddings
         if length is not None and length > longest:
             raise InputError(
-                f"The sequences have {length} tokens; this model takes at most {longest} "
-                "(max_position_embeddings). Cut them, or use a model with more positions."
+                f"The sequences have {length} tokens, but this model accepts at most {longest} "
+                "(max_position_embeddings). Truncate them, or use a model with more positions."
             )
         words = ops.take(self.word_embeddings, input_ids, axis=0)
-        # As the released code does it: a product is faster than a lookup in so small a table.
-        kinds = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.config.type_vocab_size)
-        segments = ops.matmul(kinds, self.token_type_embeddings)
+        # As in the released code: for so few segments a product is faster than a lookup.
+        one_hot = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.config.type_vocab_size)
+        segments = restore_shape(ops.matmul(one_hot, self.token_type_embeddings), input_ids)
         positions = self.position_embeddings[: ops.shape(input_ids)[1]]
-        x = ops.add(ops.add(words, like(segments, input_ids)), ops.expand_dims(positions, 0))
+        x = ops.add(ops.add(words, segments), ops.expand_dims(positions, 0))
         return self.dropout(self.norm(x), training=training)
 
     def variables_by_name(self) -> Variables:
-        """The layer's variables by their released names, in released order."""
+        """Returns the layer's variables by released name, in released order."""
         return {
             "word_embeddings": self.word_embeddings,
             "token_type_embeddings": self.token_type_embeddings,
             "position_embeddings": self.position_embeddings,
-            **under("LayerNorm", self.norm.variables_by_name()),
+            **with_name_prefix("LayerNorm", self.norm.variables_by_name()),
         }
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertEncoder(keras.Model):
-    """BERT without a head: ids -> hidden states.
+    """BERT without a head: token ids -> hidden states.
 
-    Variables are made at once, float32 whatever the dtype policy. Initial weights are a truncated
-    normal of `config.initializer_range` cut at two standard deviations, biases 0, gammas 1.
+    The constructor creates all variables, in float32 whatever the dtype policy. Initial weights
+    have a truncated normal distribution with standard deviation `config.initializer_range`, cut at
+    two standard deviations. Biases start at 0, gammas at 1.
 
     Args:
         config: The architecture.
-        seed: Fixes the initial weights and the state of `dropout_seeds`. None draws them from
-            Python's `random`, which `keras.utils.set_random_seed` seeds.
-        dropout_seeds: Those of the model this encoder is part of; alone it makes its own.
-        recompute: Whether training computes each block a second time on the way back instead of
-            keeping its activations: a third more work for a fraction of the memory.
+        seed: Determines the initial weights and the state of `dropout_seeds`. With None both are
+            drawn from Python's `random`, which `keras.utils.set_random_seed` seeds.
+        initial: Initializers of the model that contains this encoder. Without it the encoder
+            creates its own from `seed`.
+        dropout_seeds: Dropout seeds of the model that contains this encoder. Without it the
+            encoder creates its own from `seed`.
+        recompute: Whether training recomputes the activations of each block in the backward pass
+            instead of keeping them (gradient checkpointing). This adds a third to the computation
+            and needs a fraction of the memory.
         dtype: "float32", "mixed_bfloat16", "mixed_float16" or another Keras dtype policy.
 
     Call arguments:
-        inputs: Dict of int32 tensors [B, S]: `input_ids`, `input_mask` (1 = a token, 0 = padding)
+        inputs: Dict of int32 tensors [B, S]: `input_ids`, `input_mask` (1 = token, 0 = padding)
             and `segment_ids`. Other keys are ignored. B and S may be dynamic.
-        training: Whether dropout is on.
-        attention_maps: Whether to return `attention_maps` too.
+        training: Whether dropout is active.
+        attention_maps: Whether to return the attention probabilities too.
 
     Returns:
-        Dict of
-            sequence_output: [B, S, H], the last block's output;
-            pooled_output: [B, H], a dense tanh layer over the first token;
-            embedding_output: [B, S, H], what the first block is given;
-            encoder_outputs: list of L tensors [B, S, H], each block's output;
-            attention_maps: list of L tensors [B, A, S, S], the probabilities, when asked for.
+        Dict with
+            sequence_output: [B, S, H], the output of the last block;
+            pooled_output: [B, H], the first token's output after a dense tanh layer;
+            embedding_output: [B, S, H], the input of the first block;
+            encoder_outputs: list of L tensors [B, S, H], the output of each block;
+            attention_maps: list of L tensors [B, A, S, S], the attention probabilities; only if
+                requested.
 
     Source: paper section 3; google-research/bert `modeling.BertModel`.
     """
@@ -156,7 +163,7 @@ class BertEncoder(keras.Model):
         states, maps = [], []
         for block in self.blocks:
             if training and self.recompute and not attention_maps:
-                hidden = self._recomputed(block, hidden, bias)
+                hidden = self._call_with_recomputation(block, hidden, bias)
             else:
                 hidden, probabilities = block(hidden, bias, training=training)
                 maps.append(probabilities)
@@ -168,24 +175,26 @@ class BertEncoder(keras.Model):
             outputs["attention_maps"] = maps
         return outputs
 
-    def _recomputed(self, block: TransformerBlock, hidden: Any, bias: Any) -> Any:
+    def _call_with_recomputation(self, block: TransformerBlock, hidden: Any, bias: Any) -> Any:
         seed = self.dropout_seeds.next()
 
         def call(hidden: Any, bias: Any) -> Any:
-            # The second time is when the gradient is taken, and has to find the same masks. They
-            # wait for the input: masks of all blocks made at once would take back the memory.
-            arrived = ops.cast(ops.isnan(hidden[0, 0, 0]), "int32")
-            with self.dropout_seeds.use(ops.add(seed, arrived)):
+            # The backward pass calls this a second time and must get the same dropout masks. The
+            # seed depends on the input, so that each mask is created only when its block runs.
+            # Otherwise the masks of all blocks would be created at once, and their memory would
+            # cancel the savings of recomputation.
+            zero = ops.cast(ops.isnan(hidden[0, 0, 0]), "int32")
+            with self.dropout_seeds.use(ops.add(seed, zero)):
                 return block(hidden, bias, training=True)[0]
 
         return keras.remat(call)(hidden, bias)
 
     def variables_by_name(self) -> Variables:
-        """All weights by their released names, in released order."""
-        named = under("bert/embeddings", self.embeddings.variables_by_name())
+        """Returns all weights by released name, in released order."""
+        named = with_name_prefix("bert/embeddings", self.embeddings.variables_by_name())
         for i, block in enumerate(self.blocks):
-            named |= under(f"bert/encoder/layer_{i}", block.variables_by_name())
-        return named | under("bert/pooler/dense", self.pooler.variables_by_name())
+            named |= with_name_prefix(f"bert/encoder/layer_{i}", block.variables_by_name())
+        return named | with_name_prefix("bert/pooler/dense", self.pooler.variables_by_name())
 
     def get_config(self) -> dict[str, Any]:
         return {

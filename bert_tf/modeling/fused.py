@@ -1,10 +1,11 @@
-"""Dense, tied logits, softmax, layer normalization, gelu and dropout, gradients written out.
+"""Dense, tied logits, gelu, softmax and layer normalization with explicit gradients, and dropout.
 
-What automatic differentiation makes of these costs as much time on a CPU as the matrix products:
-it walks the activations many times, and sums columns slowly. Here each walk is counted, column and
-row sums are products with vectors, and what the forward pass knows is kept. Everything is
-`keras.ops`, so it can be compiled and differentiated again. Without `training` the gradients stay
-away, since they would keep compilers from fusing what remains. Imports keras only.
+On a CPU, the gradients that automatic differentiation derives for these functions take as much
+time as the matrix products: they read the activations many times and sum columns slowly. The
+explicit gradients read the activations fewer times, compute row and column sums as products with a
+vector, and reuse values of the forward pass. All functions use `keras.ops`, so they can be compiled
+and differentiated a second time. Without `training` they define no gradients, because a custom
+gradient keeps compilers from fusing the operations. Imports keras only.
 """
 
 import math
@@ -21,31 +22,31 @@ _RATE_STEPS = 2048
 
 
 def _upstream(arguments: tuple[Any, ...], upstream: Any) -> Any:
-    """The gradient of the output: backends hand it over by position or by name."""
+    """Returns the gradient of the output, which backends pass by position or by name."""
     return arguments[0] if upstream is None else upstream
 
 
 def _apply(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
-    """What `call` returns first, with the gradient it returns second if training."""
+    """Returns the first result of `call`; in training, the second result is its gradient."""
     return ops.custom_gradient(call)(*arguments) if training else call(*arguments)[0]
 
 
 def _column_sums(x: Any) -> Any:
-    """[N, M] -> [M]."""
+    """Sums each column: [N, M] -> [M]."""
     return ops.reshape(ops.matmul(ops.ones((1, ops.shape(x)[0]), x.dtype), x), (-1,))
 
 
 def dense(x: Any, kernel: Any, bias: Any, training: bool) -> Any:
-    """`x @ kernel + bias`.
+    """Computes `x @ kernel + bias`.
 
     Args:
-        x: [N, I], of the dtype of the others.
-        kernel: [I, O].
-        bias: [O].
-        training: Whether there will be a gradient.
+        x: Float tensor [N, I].
+        kernel: [I, O], of the dtype of `x`.
+        bias: [O], of the dtype of `x`.
+        training: Whether a gradient will be computed.
 
     Returns:
-        [N, O].
+        [N, O], of the dtype of `x`.
     """
 
     def call(x: Any, kernel: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
@@ -60,13 +61,13 @@ def dense(x: Any, kernel: Any, bias: Any, training: bool) -> Any:
 
 
 def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
-    """`x @ table.T + bias` in float32, for a table as large as a vocabulary.
+    """Computes `x @ table.T + bias` for a table with one row per vocabulary entry.
 
     Args:
-        x: [N, H].
+        x: Float tensor [N, H].
         table: [V, H], of the dtype of `x`.
         bias: float32 [V].
-        training: Whether there will be a gradient.
+        training: Whether a gradient will be computed.
 
     Returns:
         float32 [N, V].
@@ -76,7 +77,7 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
             dy = _upstream(arguments, upstream)
             narrow = ops.cast(dy, x.dtype)
-            # In the order of the table: turning the product over would cost another walk.
+            # This order of the factors gives [V, H] directly, without a transpose of the result.
             dtable = ops.matmul(ops.transpose(narrow, (1, 0)), x)
             return ops.matmul(narrow, table), dtable, _column_sums(dy)
 
@@ -87,11 +88,11 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
 
 
 def gelu(x: Any, training: bool) -> Any:
-    """The tanh form of gelu, as `x * sigmoid(z)` with z = 2 sqrt(2/pi) (x + 0.044715 x**3).
+    """Computes the tanh form of gelu: `x * sigmoid(z)`, z = 2 sqrt(2/pi) (x + 0.044715 x**3).
 
     Args:
-        x: Any shape.
-        training: Whether there will be a gradient.
+        x: Float tensor of any shape.
+        training: Whether a gradient will be computed.
 
     Source: google-research/bert `modeling.gelu`.
     """
@@ -99,28 +100,28 @@ def gelu(x: Any, training: bool) -> Any:
     def call(x: Any) -> tuple[Any, Callable[..., Any]]:
         square = ops.square(x)
         z = ops.multiply(x, ops.add(ops.multiply(square, _SLOPE * _CUBIC), _SLOPE))
-        # float32 has the faster kernel, and the more exact one.
+        # The float32 sigmoid is both faster and more accurate than those of the other dtypes.
         gate = ops.cast(ops.sigmoid(ops.cast(z, "float32")), x.dtype)
         y = ops.multiply(x, gate)
 
         def gradient(*arguments: Any, upstream: Any = None) -> Any:
             dy = _upstream(arguments, upstream)
             dz = ops.add(ops.multiply(square, 3 * _SLOPE * _CUBIC), _SLOPE)
-            below = ops.subtract(y, ops.multiply(y, gate))
-            return ops.multiply(dy, ops.add(gate, ops.multiply(below, dz)))
+            sigmoid_term = ops.subtract(y, ops.multiply(y, gate))
+            return ops.multiply(dy, ops.add(gate, ops.multiply(sigmoid_term, dz)))
 
         return y, gradient
 
-    # Without a gradient to take, the form that compilers know as gelu and fuse.
+    # In inference, use the operation that compilers recognize as gelu and fuse.
     return _apply(call, True, x) if training else ops.gelu(x, approximate=True)
 
 
 def softmax(scores: Any, training: bool) -> Any:
-    """Softmax over the last axis, computed in float32.
+    """Computes the softmax over the last axis in float32.
 
     Args:
         scores: [..., N], any float dtype.
-        training: Whether there will be a gradient.
+        training: Whether a gradient will be computed.
 
     Returns:
         [..., N] in the dtype of `scores`.
@@ -143,14 +144,14 @@ def softmax(scores: Any, training: bool) -> Any:
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
-    """Layer normalization of each row, computed in float32.
+    """Normalizes each row to mean 0 and variance 1, scales it and shifts it, all in float32.
 
     Args:
         x: [N, H], any float dtype.
         gamma: float32 [H].
         beta: float32 [H].
-        epsilon: Added to the variance.
-        training: Whether there will be a gradient.
+        epsilon: Constant added to the variance.
+        training: Whether a gradient will be computed.
 
     Returns:
         [N, H] in the dtype of `x`.
@@ -181,14 +182,15 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
 def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
     """Sets elements to 0 with probability `rate` and divides the others by 1 - `rate`.
 
-    One random number of 23 bits decides on two elements, by its upper 12 and by its lower 11 bits:
-    random numbers are most of the time that dropout takes. The rate is rounded to a multiple of
-    1/2048, and the scale is that of the rounded rate, so the expected value is exactly `x`.
+    Generating random numbers takes most of the time of dropout. One random number of 23 bits
+    therefore decides on two elements: its upper 12 bits on the first, its lower 11 bits on the
+    second. The rate is rounded to a multiple of 1/2048. The scale uses the rounded rate, so the
+    expected value is exactly `x`.
 
     Args:
-        x: Any shape.
-        rate: In (0, 1).
-        seed: Where the mask comes from.
+        x: Float tensor of any shape.
+        rate: Probability that an element is dropped, in (0, 1).
+        seed: Generator of the mask's seed.
     """
     size = ops.size(x)
     half = (size + 1) // 2

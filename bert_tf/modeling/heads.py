@@ -1,6 +1,6 @@
-"""What stands on top of the encoder: hidden states -> logits.
+"""The output layers on top of the encoder: hidden states -> logits.
 
-Imports layer 0, keras, `randomness` and `layers`.
+Imports layer 0, keras, `fused`, `initial_weights`, `layers` and `transformer`.
 """
 
 from typing import Any
@@ -10,24 +10,31 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import fused
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, under, value
-from bert_tf.modeling.randomness import InitialWeights
-from bert_tf.modeling.transformer import Configured
+from bert_tf.modeling.initial_weights import InitialWeights
+from bert_tf.modeling.layers import (
+    Dense,
+    LayerNorm,
+    Variables,
+    flatten_to_rows,
+    variable_tensor,
+    with_name_prefix,
+)
+from bert_tf.modeling.transformer import ConfiguredLayer
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class MaskedLMHead(Configured):
-    """Logits over the vocabulary at chosen positions, with the word embeddings as weights.
+class MaskedLMHead(ConfiguredLayer):
+    """Computes logits over the vocabulary at given positions, with the word embeddings as weights.
 
     Args:
         config: The architecture.
-        initial: Initializers of the model; a layer alone gets its own.
+        initial: Initializers of the model. Without it the layer creates its own.
 
     Call arguments:
         sequence_output: Float tensor [B, S, H].
-        word_embeddings: Float tensor [V, H], the table of the encoder's `Embeddings`.
+        word_embeddings: Float tensor [V, H], `word_embeddings` of the encoder's `Embeddings`.
         positions: int32 [B, P], or None for all positions (P = S).
-        training: Whether there will be a gradient.
+        training: Whether a gradient will be computed.
 
     Returns:
         float32 [B, P, V].
@@ -56,33 +63,34 @@ class MaskedLMHead(Configured):
         training: bool = False,
     ) -> Any:
         batch, length = ops.shape(sequence_output)[:2]
-        tokens = flat(sequence_output)
+        tokens = flatten_to_rows(sequence_output)
         if positions is not None:
             starts = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * length
             length = ops.shape(positions)[1]
             tokens = ops.take(tokens, ops.reshape(ops.add(positions, starts), (-1,)), axis=0)
         hidden = self.norm(self.dense(tokens))
         table = ops.cast(word_embeddings, hidden.dtype)
-        logits = fused.tied_logits(hidden, table, value(self.output_bias), training)
+        logits = fused.tied_logits(hidden, table, variable_tensor(self.output_bias), training)
         return ops.reshape(logits, (-1, length, self.config.vocab_size))
 
     def variables_by_name(self) -> Variables:
-        """The layer's variables by their released names, in released order."""
+        """Returns the layer's variables by released name, in released order."""
         return {
-            **under("transform/dense", self.dense.variables_by_name()),
-            **under("transform/LayerNorm", self.norm.variables_by_name()),
+            **with_name_prefix("transform/dense", self.dense.variables_by_name()),
+            **with_name_prefix("transform/LayerNorm", self.norm.variables_by_name()),
             "output_bias": self.output_bias,
         }
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class OutputHead(keras.layers.Layer):
-    """`x @ output_weights.T + output_bias` in float32: every head but the masked LM's.
+    """Computes `x @ output_weights.T + output_bias` in float32; used by all heads except masked LM.
 
     Args:
         inputs: Width of the input, H.
         outputs: Number of logits, N.
-        initial: Initializers of the model; a layer alone gets its own, of standard deviation 0.02.
+        initial: Initializers of the model. Without it the layer creates its own, with standard
+            deviation 0.02.
 
     Call arguments:
         x: Float tensor [M, H].
@@ -112,7 +120,7 @@ class OutputHead(keras.layers.Layer):
         return ops.add(products, self.output_bias)
 
     def variables_by_name(self) -> Variables:
-        """The layer's variables by their released names, in released order."""
+        """Returns the layer's variables by released name, in released order."""
         return {"output_weights": self.output_weights, "output_bias": self.output_bias}
 
     def get_config(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The small layers: dense on rank-2 tensors, layer normalization, activations.
+"""The layers `Dense` and `LayerNorm`, activation functions, and helpers for variables and shapes.
 
-All make their variables when they are made: the config says every shape. Imports layer 0, keras
-and `randomness`.
+Each layer creates its variables in its constructor, since all shapes are known from the config.
+Imports layer 0, keras, `fused` and `initial_weights`.
 """
 
 from collections.abc import Callable
@@ -12,25 +12,25 @@ from keras import ops
 
 from bert_tf.errors import InputError
 from bert_tf.modeling import fused
-from bert_tf.modeling.randomness import InitialWeights
+from bert_tf.modeling.initial_weights import InitialWeights
 
 Variables = dict[str, keras.Variable]
 
 
-def under(prefix: str, variables: Variables) -> Variables:
-    """The same variables with `prefix/` before each name."""
+def with_name_prefix(prefix: str, variables: Variables) -> Variables:
+    """Returns the same variables with `prefix/` in front of each name."""
     return {f"{prefix}/{name}": variable for name, variable in variables.items()}
 
 
 def activation(name: str) -> Callable[[Any], Any]:
-    """The function that a config's `hidden_act` names.
+    """Returns the activation function with the name that a config has as `hidden_act`.
 
     Args:
-        name: "gelu" (tanh form, as in the released code), "gelu_exact" (erf), "linear", "relu" or
-            any other that Keras knows.
+        name: "gelu" (tanh form, as in the released code), "gelu_exact" (erf form), "linear",
+            "relu" or the name of any other Keras activation.
 
     Raises:
-        InputError: Keras knows no such activation.
+        InputError: Keras has no activation of that name.
     """
     if name == "gelu":
         return lambda x: ops.gelu(x, approximate=True)
@@ -40,26 +40,27 @@ def activation(name: str) -> Callable[[Any], Any]:
         return keras.activations.get(name)
     except ValueError as error:
         raise InputError(
-            f"hidden_act {name!r} is no activation. Take gelu (tanh form), gelu_exact, relu, or "
-            "another one of keras.activations."
+            f"hidden_act {name!r} is not a known activation. Use gelu (tanh form), gelu_exact, "
+            "relu, or the name of another function in keras.activations."
         ) from error
 
 
-def value(variable: keras.Variable) -> Any:
-    """The value of a variable as a tensor, in the compute dtype of the layer that asks.
+def variable_tensor(variable: keras.Variable) -> Any:
+    """Returns the value of a variable as a tensor, in the compute dtype of the calling layer.
 
-    A custom gradient takes tensors only, and a conversion may hand back the variable.
+    `ops.custom_gradient` accepts only tensors. The reshape guarantees one, since
+    `ops.convert_to_tensor` may return the variable itself.
     """
     return ops.reshape(ops.convert_to_tensor(variable), variable.shape)
 
 
-def flat(x: Any) -> Any:
-    """[B, S, H] as [B*S, H]: rank-2 products are the ones that compilers fuse."""
+def flatten_to_rows(x: Any) -> Any:
+    """Reshapes [B, S, H] to [B*S, H], because compilers fuse only rank-2 matrix products."""
     return ops.reshape(x, (-1, x.shape[-1]))
 
 
-def like(x: Any, reference: Any) -> Any:
-    """[B*S, ...] with the leading sizes [B, S] of `reference`."""
+def restore_shape(x: Any, reference: Any) -> Any:
+    """Reshapes [B*S, ...] to [B, S, ...], with B and S taken from `reference`."""
     sizes = ops.shape(reference)
     length = sizes[1]
     batch = sizes[0] if isinstance(sizes[0], int) else -1
@@ -68,17 +69,18 @@ def like(x: Any, reference: Any) -> Any:
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Dense(keras.layers.Layer):
-    """`activation(x @ kernel + bias)` on a rank-2 tensor.
+    """Computes `activation(x @ kernel + bias)` on a rank-2 tensor.
 
     Args:
         inputs: Width of the input.
         units: Width of the output.
-        activation_name: As for `activation`.
-        initial: Initializers of the model; a layer alone gets its own, of standard deviation 0.02.
+        activation_name: A name that `activation` accepts.
+        initial: Initializers of the model. Without it the layer creates its own, with standard
+            deviation 0.02.
 
     Call arguments:
         x: Float tensor [N, inputs].
-        training: Whether there will be a gradient.
+        training: Whether a gradient will be computed.
 
     Returns:
         Float tensor [N, units].
@@ -101,11 +103,11 @@ class Dense(keras.layers.Layer):
         self.built = True
 
     def call(self, x: Any, training: bool = False) -> Any:
-        y = fused.dense(x, value(self.kernel), value(self.bias), training)
+        y = fused.dense(x, variable_tensor(self.kernel), variable_tensor(self.bias), training)
         return fused.gelu(y, training) if self._is_gelu else self._activation(y)
 
     def variables_by_name(self) -> Variables:
-        """The layer's variables by their released names, in released order."""
+        """Returns the layer's variables by released name, in released order."""
         return {"kernel": self.kernel, "bias": self.bias}
 
     def get_config(self) -> dict[str, Any]:
@@ -119,11 +121,11 @@ class LayerNorm(keras.layers.Layer):
 
     Args:
         units: Width of the last axis.
-        epsilon: Added to the variance.
+        epsilon: Constant added to the variance.
 
     Call arguments:
         x: Float tensor [..., units].
-        training: Whether there will be a gradient.
+        training: Whether a gradient will be computed.
 
     Returns:
         Tensor of the same shape, in the layer's compute dtype.
@@ -140,11 +142,12 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x: Any, training: bool = False) -> Any:
         rows = ops.reshape(x, (-1, self.units))
-        y = fused.layer_norm(rows, value(self.gamma), value(self.beta), self.epsilon, training)
+        gamma, beta = variable_tensor(self.gamma), variable_tensor(self.beta)
+        y = fused.layer_norm(rows, gamma, beta, self.epsilon, training)
         return ops.reshape(ops.cast(y, self.compute_dtype), ops.shape(x))
 
     def variables_by_name(self) -> Variables:
-        """The layer's variables by their released names, in released order."""
+        """Returns the layer's variables by released name, in released order."""
         return {"beta": self.beta, "gamma": self.gamma}
 
     def get_config(self) -> dict[str, Any]:

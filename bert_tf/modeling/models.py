@@ -1,8 +1,9 @@
-"""The encoder with a head for each kind of task.
+"""The models for each kind of task: the encoder with a head.
 
-Each is a plain `keras.Model`: dict in (further keys are ignored), dict of float32 logits out. All
-take `seed`, `recompute`, `dtype` and `name` as `BertEncoder` does, have the encoder at `bert` and
-the dropout seeds at `dropout_seeds`. Imports layer 0, keras, and the other modules here.
+Each is a plain `keras.Model` from a dict of inputs (other keys are ignored) to a dict of float32
+logits. All accept `seed`, `recompute`, `dtype` and `name` like `BertEncoder`. Their attribute
+`bert` is the encoder, `dropout_seeds` the seeds of all dropout layers. Imports layer 0, keras, and
+the other modules of this package.
 """
 
 import re
@@ -13,14 +14,15 @@ import keras
 from keras import ops
 
 from bert_tf.config import BertConfig
+from bert_tf.modeling.dropout import Dropout, DropoutSeeds
 from bert_tf.modeling.encoder import BertEncoder
 from bert_tf.modeling.heads import MaskedLMHead, OutputHead
-from bert_tf.modeling.layers import Variables, flat, under, value
-from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
+from bert_tf.modeling.initial_weights import InitialWeights
+from bert_tf.modeling.layers import Variables, flatten_to_rows, variable_tensor, with_name_prefix
 
 
-class BertModel(keras.Model):
-    """An encoder, its dropout seeds and initializers; the heads' common base."""
+class BertTaskModel(keras.Model):
+    """Base class of the models with a head: the encoder, its dropout seeds and initializers."""
 
     def __init__(
         self,
@@ -44,11 +46,11 @@ class BertModel(keras.Model):
         self.built = True
 
     def head_variables_by_name(self) -> Variables:
-        """The head's variables by their released names, in released order."""
+        """Returns the head's variables by released name, in released order."""
         raise NotImplementedError
 
     def variables_by_name(self) -> Variables:
-        """All weights by their released names, in released order."""
+        """Returns all weights by released name, in released order."""
         return self.bert.variables_by_name() | self.head_variables_by_name()
 
     def get_config(self) -> dict[str, Any]:
@@ -60,27 +62,28 @@ class BertModel(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "BertModel":
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "BertTaskModel":
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertPretrainer(BertModel):
+class BertPretrainer(BertTaskModel):
     """BERT with both pretraining heads.
 
     Args:
         config: The architecture.
-        next_sentence: Whether there is a next-sentence head (the paper's ablations lack it).
+        next_sentence: Whether the model has a next-sentence head (not in the paper's ablations).
 
     Call arguments:
         inputs: As for `BertEncoder`, and `masked_lm_positions` int32 [B, P]; without that key the
             masked LM predicts at every position, P = S.
-        training: Whether dropout is on.
+        training: Whether dropout is active.
 
     Returns:
-        Dict of
+        Dict with
             masked_lm_logits: float32 [B, P, V];
-            next_sentence_logits: float32 [B, 2], 1 = B is random; if there is that head.
+            next_sentence_logits: float32 [B, 2], class 1 = the second text is random; only with
+                the next-sentence head.
 
     Source: google-research/bert `run_pretraining.model_fn_builder`.
     """
@@ -98,7 +101,7 @@ class BertPretrainer(BertModel):
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         encoded = self.bert(inputs, training=training)
-        table = value(self.bert.embeddings.word_embeddings)
+        table = variable_tensor(self.bert.embeddings.word_embeddings)
         logits = {
             "masked_lm_logits": self.masked_lm_head(
                 encoded["sequence_output"], table, inputs.get("masked_lm_positions")
@@ -109,10 +112,12 @@ class BertPretrainer(BertModel):
         return logits
 
     def head_variables_by_name(self) -> Variables:
-        """The head's variables by their released names, in released order."""
-        named = under("cls/predictions", self.masked_lm_head.variables_by_name())
+        """Returns the head's variables by released name, in released order."""
+        named = with_name_prefix("cls/predictions", self.masked_lm_head.variables_by_name())
         if self.next_sentence_head is not None:
-            named |= under("cls/seq_relationship", self.next_sentence_head.variables_by_name())
+            named |= with_name_prefix(
+                "cls/seq_relationship", self.next_sentence_head.variables_by_name()
+            )
         return named
 
     def get_config(self) -> dict[str, Any]:
@@ -120,21 +125,21 @@ class BertPretrainer(BertModel):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertClassifier(BertModel):
+class BertClassifier(BertTaskModel):
     """BERT with a classifier or a regressor on the pooled first token.
 
     Args:
         config: The architecture.
         num_labels: Number of classes; 1 for a regression.
-        classifier_dropout: Dropout before the head, in [0, 1). The released code has 0.1 whatever
-            the config says.
+        classifier_dropout: Dropout rate before the head, in [0, 1). The released code always uses
+            0.1, whatever the config.
 
     Call arguments:
         inputs: As for `BertEncoder`.
-        training: Whether dropout is on.
+        training: Whether dropout is active.
 
     Returns:
-        Dict of logits: float32 [B, num_labels].
+        Dict with logits: float32 [B, num_labels].
 
     Source: google-research/bert `run_classifier.create_model`.
     """
@@ -153,7 +158,7 @@ class BertClassifier(BertModel):
         return {"logits": self.head(self.dropout(pooled, training=training))}
 
     def head_variables_by_name(self) -> Variables:
-        """The head's variables by their released names."""
+        """Returns the head's variables by released name."""
         return self.head.variables_by_name()
 
     def get_config(self) -> dict[str, Any]:
@@ -162,18 +167,18 @@ class BertClassifier(BertModel):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertSpanPredictor(BertModel):
-    """BERT with a start and an end score for each token.
+class BertSpanPredictor(BertTaskModel):
+    """BERT with a start logit and an end logit for each token.
 
     Args:
         config: The architecture.
 
     Call arguments:
         inputs: As for `BertEncoder`.
-        training: Whether dropout is on.
+        training: Whether dropout is active.
 
     Returns:
-        Dict of start_logits and end_logits: float32 [B, S].
+        Dict with start_logits and end_logits: float32 [B, S].
 
     Source: google-research/bert `run_squad.create_model`.
     """
@@ -184,31 +189,31 @@ class BertSpanPredictor(BertModel):
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         sequence = self.bert(inputs, training=training)["sequence_output"]
-        logits = ops.reshape(self.head(flat(sequence)), (-1, ops.shape(sequence)[1], 2))
+        logits = ops.reshape(self.head(flatten_to_rows(sequence)), (-1, ops.shape(sequence)[1], 2))
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
     def head_variables_by_name(self) -> Variables:
-        """The head's variables by their released names."""
-        return under("cls/squad", self.head.variables_by_name())
+        """Returns the head's variables by released name."""
+        return with_name_prefix("cls/squad", self.head.variables_by_name())
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertTagger(BertModel):
-    """BERT with a classifier on every token, such as for named entities.
+class BertTagger(BertTaskModel):
+    """BERT with a classifier on every token, for example for named entities.
 
-    The released code has no such head; its weights are at `cls/tagger`.
+    The released code has no tagging head. Its weights are named `cls/tagger/...`.
 
     Args:
         config: The architecture.
         num_labels: Number of classes.
-        classifier_dropout: Dropout before the head, in [0, 1).
+        classifier_dropout: Dropout rate before the head, in [0, 1).
 
     Call arguments:
         inputs: As for `BertEncoder`.
-        training: Whether dropout is on.
+        training: Whether dropout is active.
 
     Returns:
-        Dict of logits: float32 [B, S, num_labels].
+        Dict with logits: float32 [B, S, num_labels].
 
     Source: paper, sections 4 and 5.3.
     """
@@ -224,12 +229,12 @@ class BertTagger(BertModel):
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         sequence = self.bert(inputs, training=training)["sequence_output"]
-        logits = self.head(self.dropout(flat(sequence), training=training))
+        logits = self.head(self.dropout(flatten_to_rows(sequence), training=training))
         return {"logits": ops.reshape(logits, (-1, ops.shape(sequence)[1], self.num_labels))}
 
     def head_variables_by_name(self) -> Variables:
-        """The head's variables by their names."""
-        return under("cls/tagger", self.head.variables_by_name())
+        """Returns the head's variables by name."""
+        return with_name_prefix("cls/tagger", self.head.variables_by_name())
 
     def get_config(self) -> dict[str, Any]:
         own = {"num_labels": self.num_labels, "classifier_dropout": self.classifier_dropout}
@@ -237,22 +242,22 @@ class BertTagger(BertModel):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertMultipleChoice(BertModel):
-    """BERT with one score for each of several continuations, as for SWAG.
+class BertMultipleChoice(BertTaskModel):
+    """BERT with one logit for each of several continuations, as in SWAG.
 
-    The released code has no such head; its weights are at `cls/choice`. C is the number of
-    choices.
+    The released code has no multiple-choice head. Its weights are named `cls/choice/...`. C is the
+    number of choices.
 
     Args:
         config: The architecture.
-        classifier_dropout: Dropout before the head, in [0, 1).
+        classifier_dropout: Dropout rate before the head, in [0, 1).
 
     Call arguments:
         inputs: As for `BertEncoder`, but of shape [B, C, S].
-        training: Whether dropout is on.
+        training: Whether dropout is active.
 
     Returns:
-        Dict of logits: float32 [B, C].
+        Dict with logits: float32 [B, C].
 
     Source: paper, section 4.4.
     """
@@ -275,39 +280,39 @@ class BertMultipleChoice(BertModel):
         return {"logits": ops.reshape(logits, (-1, choices))}
 
     def head_variables_by_name(self) -> Variables:
-        """The head's variables by their names."""
-        return under("cls/choice", self.head.variables_by_name())
+        """Returns the head's variables by name."""
+        return with_name_prefix("cls/choice", self.head.variables_by_name())
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "classifier_dropout": self.classifier_dropout}
 
 
-def variables_by_name(model: BertEncoder | BertModel) -> Variables:
-    """All weights of a model by their google-research/bert names, in released order.
+def variables_by_name(model: BertEncoder | BertTaskModel) -> Variables:
+    """Returns all weights of a model by google-research/bert name, in released order.
 
     Args:
         model: Any model of this package.
 
     Returns:
-        Name to variable, in its released shape (kernels [in, out]). Training state, such as the
-        state of the dropout seeds, is not among them.
+        Variables by name, in their released shapes (kernels [in, out]). Training state, such as
+        the state of the dropout seeds, is not included.
     """
     return model.variables_by_name()
 
 
-def depths_by_name(model: BertEncoder | BertModel) -> dict[str, int]:
-    """How many layers each weight is above the ids, for layer-wise learning rates.
+def depths_by_name(model: BertEncoder | BertTaskModel) -> dict[str, int]:
+    """Returns the depth of each weight, for layer-wise learning rates.
 
     Args:
         model: Any model of this package.
 
     Returns:
-        Name to depth: 0 for the embeddings, i + 1 for block i, L + 1 for pooler and heads.
+        Depths by name: 0 for the embeddings, i + 1 for block i, L + 1 for pooler and heads.
     """
     top = model.config.num_hidden_layers + 1
     depths = {}
     for name in variables_by_name(model):
         block = re.match(r"bert/encoder/layer_(\d+)/", name)
-        below = 0 if name.startswith("bert/embeddings/") else top
-        depths[name] = int(block[1]) + 1 if block else below
+        outside_blocks = 0 if name.startswith("bert/embeddings/") else top
+        depths[name] = int(block[1]) + 1 if block else outside_blocks
     return depths

@@ -1,6 +1,6 @@
 """Self-attention and the Transformer block.
 
-Imports layer 0, keras, `randomness` and `layers`.
+Imports layer 0, keras, `fused`, `initial_weights`, `dropout` and `layers`.
 """
 
 import math
@@ -11,35 +11,44 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import fused
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, flat, like, under
-from bert_tf.modeling.randomness import Dropout, DropoutSeeds, InitialWeights
+from bert_tf.modeling.dropout import Dropout, DropoutSeeds
+from bert_tf.modeling.initial_weights import InitialWeights
+from bert_tf.modeling.layers import (
+    Dense,
+    LayerNorm,
+    Variables,
+    flatten_to_rows,
+    restore_shape,
+    with_name_prefix,
+)
 
-# What is added to the score of a position that must not be seen, as in the released code: far
-# enough for a probability of exactly 0 in float32, and within float16.
+# Added to the attention scores of masked positions, as in the released code. It is low enough for a
+# probability of exactly 0 in float32, and float16 can represent it.
 MASKED_SCORE = -10000.0
 
 
 def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
-    """What attention adds to the scores.
+    """Returns the bias that masks attention scores: 0 or `MASKED_SCORE` for each position.
 
     Args:
-        input_mask: Integer tensor [B, S], 1 = may be seen.
-        attention: "bidirectional", or "causal" (each position sees itself and what stands before).
+        input_mask: Integer tensor [B, S]; 1 = token, 0 = padding, which no position attends to.
+        attention: "bidirectional", or "causal" (each position attends to itself and to earlier
+            positions only).
         dtype: Float dtype of the result.
 
     Returns:
-        Tensor [B, 1, 1, S], or [B, 1, S, S] if causal: 0 or `MASKED_SCORE`.
+        Float tensor [B, 1, 1, S], or [B, 1, S, S] if causal.
     """
-    seen = ops.expand_dims(ops.expand_dims(ops.cast(input_mask, "float32"), 1), 1)
+    visible = ops.expand_dims(ops.expand_dims(ops.cast(input_mask, "float32"), 1), 1)
     if attention == "causal":
         positions = ops.arange(ops.shape(input_mask)[1])
-        before = ops.expand_dims(positions, 1) >= ops.expand_dims(positions, 0)
-        seen = ops.multiply(seen, ops.cast(before, "float32"))
-    return ops.cast(ops.multiply(ops.subtract(1.0, seen), MASKED_SCORE), dtype)
+        not_later = ops.expand_dims(positions, 1) >= ops.expand_dims(positions, 0)
+        visible = ops.multiply(visible, ops.cast(not_later, "float32"))
+    return ops.cast(ops.multiply(ops.subtract(1.0, visible), MASKED_SCORE), dtype)
 
 
-class Configured(keras.layers.Layer):
-    """A layer described by a `BertConfig`, which its Keras config carries as a dict."""
+class ConfiguredLayer(keras.layers.Layer):
+    """A layer built from a `BertConfig`, which `get_config` returns as a dict."""
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -49,26 +58,26 @@ class Configured(keras.layers.Layer):
         return {**super().get_config(), "config": self.config.to_dict()}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Configured":
+    def from_config(cls, config: dict[str, Any]) -> "ConfiguredLayer":
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class SelfAttention(Configured):
+class SelfAttention(ConfiguredLayer):
     """Multi-head self-attention with its output projection, without the residual connection.
 
     Args:
         config: The architecture.
-        initial: Initializers of the model; a layer alone gets its own.
-        dropout_seeds: Dropout seeds of the model; a layer alone gets its own.
+        initial: Initializers of the model. Without it the layer creates its own.
+        dropout_seeds: Dropout seeds of the model. Without it the layer creates its own.
 
     Call arguments:
         hidden: Float tensor [B, S, H].
         bias: Float tensor [B, 1, 1 or S, S] from `attention_bias`.
-        training: Whether probabilities are dropped.
+        training: Whether dropout is applied to the attention probabilities.
 
     Returns:
-        Float tensor [B*S, H], and the probabilities before dropout [B, A, S, S].
+        The output [B*S, H], and the attention probabilities before dropout [B, A, S, S].
 
     Source: paper section 3; google-research/bert `modeling.attention_layer`.
     """
@@ -92,48 +101,50 @@ class SelfAttention(Configured):
         self.built = True
 
     def call(self, hidden: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
-        tokens = flat(hidden)
+        tokens = flatten_to_rows(hidden)
         query, key, value = (
-            self._split(dense(tokens), hidden) for dense in (self.query, self.key, self.value)
+            self._split_heads(dense(tokens), hidden) for dense in (self.query, self.key, self.value)
         )
         products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         scores = ops.add(ops.multiply(products, 1 / math.sqrt(self.config.head_size)), bias)
         probabilities = fused.softmax(scores, training)
-        seen = ops.matmul(self.dropout(probabilities, training=training), value)
-        joined = ops.reshape(ops.transpose(seen, (0, 2, 1, 3)), (-1, self.config.hidden_size))
-        return self.output_dense(joined), probabilities
+        context = ops.matmul(self.dropout(probabilities, training=training), value)
+        merged = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, self.config.hidden_size))
+        return self.output_dense(merged), probabilities
 
-    def _split(self, x: Any, hidden: Any) -> Any:
-        """[B*S, H] as [B, A, S, D]."""
+    def _split_heads(self, x: Any, hidden: Any) -> Any:
+        """Reshapes [B*S, H] to [B, A, S, D], with B and S taken from `hidden`."""
         heads = (self.config.num_attention_heads, self.config.head_size)
-        return ops.transpose(like(ops.reshape(x, (-1, *heads)), hidden), (0, 2, 1, 3))
+        return ops.transpose(restore_shape(ops.reshape(x, (-1, *heads)), hidden), (0, 2, 1, 3))
 
     def variables_by_name(self) -> Variables:
-        """The layer's variables by their released names, in released order."""
+        """Returns the layer's variables by released name, in released order."""
         return {
-            **under("self/query", self.query.variables_by_name()),
-            **under("self/key", self.key.variables_by_name()),
-            **under("self/value", self.value.variables_by_name()),
-            **under("output/dense", self.output_dense.variables_by_name()),
+            **with_name_prefix("self/query", self.query.variables_by_name()),
+            **with_name_prefix("self/key", self.key.variables_by_name()),
+            **with_name_prefix("self/value", self.value.variables_by_name()),
+            **with_name_prefix("output/dense", self.output_dense.variables_by_name()),
         }
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class TransformerBlock(Configured):
-    """Self-attention and feed-forward, each with dropout, residual and layer normalization after.
+class TransformerBlock(ConfiguredLayer):
+    """Self-attention and feed-forward layer.
+
+    Each is followed by dropout, the residual connection and layer normalization.
 
     Args:
         config: The architecture.
-        initial: Initializers of the model; a layer alone gets its own.
-        dropout_seeds: Dropout seeds of the model; a layer alone gets its own.
+        initial: Initializers of the model. Without it the layer creates its own.
+        dropout_seeds: Dropout seeds of the model. Without it the layer creates its own.
 
     Call arguments:
         hidden: Float tensor [B, S, H].
         bias: Float tensor [B, 1, 1 or S, S] from `attention_bias`.
-        training: Whether dropout is on.
+        training: Whether dropout is active.
 
     Returns:
-        Float tensor [B, S, H], and the attention probabilities [B, A, S, S].
+        The output [B, S, H], and the attention probabilities before dropout [B, A, S, S].
 
     Source: google-research/bert `modeling.transformer_model`.
     """
@@ -164,18 +175,20 @@ class TransformerBlock(Configured):
     def call(self, hidden: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
         attended, probabilities = self.attention(hidden, bias, training=training)
         attended = self.attention_dropout(attended, training=training)
-        attended = self.attention_norm(ops.add(attended, flat(hidden)))
+        attended = self.attention_norm(ops.add(attended, flatten_to_rows(hidden)))
         output = self.output_dense(self.intermediate(attended))
         output = self.output_dropout(output, training=training)
         output = self.output_norm(ops.add(output, attended))
-        return like(output, hidden), probabilities
+        return restore_shape(output, hidden), probabilities
 
     def variables_by_name(self) -> Variables:
-        """The layer's variables by their released names, in released order."""
+        """Returns the layer's variables by released name, in released order."""
         return {
-            **under("attention", self.attention.variables_by_name()),
-            **under("attention/output/LayerNorm", self.attention_norm.variables_by_name()),
-            **under("intermediate/dense", self.intermediate.variables_by_name()),
-            **under("output/dense", self.output_dense.variables_by_name()),
-            **under("output/LayerNorm", self.output_norm.variables_by_name()),
+            **with_name_prefix("attention", self.attention.variables_by_name()),
+            **with_name_prefix(
+                "attention/output/LayerNorm", self.attention_norm.variables_by_name()
+            ),
+            **with_name_prefix("intermediate/dense", self.intermediate.variables_by_name()),
+            **with_name_prefix("output/dense", self.output_dense.variables_by_name()),
+            **with_name_prefix("output/LayerNorm", self.output_norm.variables_by_name()),
         }

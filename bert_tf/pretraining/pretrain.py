@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import check_at_least
-from bert_tf.modeling import BertPretrainer, sizes
+from bert_tf.modeling import BertPretrainer, costs
 from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.read_errors import explain_read_error
@@ -153,17 +153,17 @@ def _step_cost(
     causal, next_sentence = model.objective == "causal", model.objective == "mlm_nsp"
     predictions = length - 1 if causal else records.max_predictions_per_seq
     examples_at_a_time = batch // (replicas * runtime.gradient_accumulation_steps)
-    memory = sizes.step_memory(
+    memory = costs.training_step_memory(
         model.config, examples_at_a_time, length, predictions, training.precision,
         runtime.recompute, averaged=training.ema_decay > 0,
     )  # fmt: skip
-    parameters = sizes.parameters(model.config)
+    parameters = costs.parameter_counts(model.config)
     if not next_sentence:
         del parameters["next_sentence_head"]
     return StepCost(
         parameters=sum(parameters.values()),
         tokens=batch * length,
-        flops=sizes.step_flops(model.config, batch, length, predictions, next_sentence),
+        flops=costs.training_step_flops(model.config, batch, length, predictions, next_sentence),
         memory=memory,
         precision=training.precision,
         recompute=runtime.recompute,

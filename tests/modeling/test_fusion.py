@@ -1,4 +1,4 @@
-"""What TensorFlow makes of the inference graph: the fusions that make it fast on a CPU."""
+"""The fused operations that TensorFlow creates in the inference graph and that speed it up."""
 
 import collections
 
@@ -14,7 +14,7 @@ LAYERS = 2
 
 @pytest.fixture(scope="module")
 def fused():
-    """Number of fused operations by what is fused in, in the graph that TensorFlow ran."""
+    """Number of fused operations in the executed graph, by the operations fused into them."""
     config = BertConfig(
         vocab_size=20,
         hidden_size=16,
@@ -39,7 +39,7 @@ def fused():
     )
 
 
-def test_every_product_takes_its_bias_and_activation_along(fused):
+def test_every_product_is_fused_with_its_bias_and_activation(fused):
     assert fused[("BiasAdd", "GeluApproximate")] == LAYERS
     # Query, key, value, attention output, intermediate and output of each block, and the pooler.
     with_bias = sum(count for names, count in fused.items() if names[:1] == ("BiasAdd",))

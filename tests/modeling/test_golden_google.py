@@ -1,4 +1,4 @@
-"""The model against values of the original code: outputs, losses and every gradient."""
+"""The models compared with google-research/bert: outputs, losses and all gradients."""
 
 import pathlib
 
@@ -62,7 +62,7 @@ def pretraining_losses(model, inputs):
     return masked_lm, next_sentence
 
 
-def test_forward(pretrainer, pretraining_batch):
+def test_outputs_of_the_pretraining_model(pretrainer, pretraining_batch):
     expected = np.load(GOLDEN / "google_pretraining/forward.npz")
     encoded = pretrainer.bert(pretraining_batch)
     for name in ("embedding_output", "sequence_output", "pooled_output"):
@@ -83,7 +83,7 @@ def test_forward(pretrainer, pretraining_batch):
 
 
 @pytest.mark.parametrize("compiled", ["eager", "graph", "xla"])
-def test_gradients(pretrainer, pretraining_batch, compiled):
+def test_gradients_of_the_pretraining_model(pretrainer, pretraining_batch, compiled):
     expected = np.load(GOLDEN / "google_pretraining/forward.npz")
     variables = variables_by_name(pretrainer)
 
@@ -99,12 +99,12 @@ def test_gradients(pretrainer, pretraining_batch, compiled):
     assert list(variables) == names
     for name, gradient in zip(names, gradients(pretraining_batch), strict=True):
         theirs = expected[f"grad:{name}"]
-        # The true gradient of a key bias is 0: what is there is rounding.
+        # The exact gradient of a key bias is 0, so both values are rounding errors.
         tolerance = 1e-4 * np.abs(theirs).max() + 1e-6
         np.testing.assert_allclose(gradient, theirs, atol=tolerance, rtol=0, err_msg=name)
 
 
-def test_classifier(config):
+def test_outputs_and_loss_of_the_classifier(config):
     trajectory = np.load(GOLDEN / "google_classifier/trajectory.npz")
     model = BertClassifier(config, num_labels=3, classifier_dropout=0.0)
     load(model, GOLDEN / "google_classifier/init/model.ckpt")
@@ -118,7 +118,7 @@ def test_classifier(config):
     np.testing.assert_allclose(tf.reduce_mean(losses), trajectory["losses"][0], atol=1e-5)
 
 
-def test_span_predictor(config):
+def test_outputs_of_the_span_predictor(config):
     trajectory = np.load(GOLDEN / "google_squad/trajectory.npz")
     model = BertSpanPredictor(config)
     load(model, GOLDEN / "google_squad/init/model.ckpt")

@@ -1,4 +1,4 @@
-"""bfloat16 and float16 beside the same formulas in float64: softmax, attention, its mask."""
+"""Softmax and attention in bfloat16 and float16, compared with the formulas in float64."""
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ CONFIG = BertConfig(
     initializer_range=0.2,
 )  # fmt: skip
 B, S = 2, 256
-# Half a unit in the last place, relative: 8 and 11 bits of mantissa.
+# Largest relative rounding error (half a unit in the last place), with 8 and 11 bits of mantissa.
 ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
-narrow = pytest.mark.parametrize("dtype", list(ROUNDING))
+low_precision = pytest.mark.parametrize("dtype", list(ROUNDING))
 
 
 def exact_softmax(scores):
@@ -23,48 +23,49 @@ def exact_softmax(scores):
     return powers / powers.sum(-1, keepdims=True)
 
 
-def scores_of(dtype):
-    """Wide scores and a mask, as the dtype holds them: its value, and that in float64."""
+def masked_scores(dtype):
+    """Attention scores of a wide range, a part of them masked: in the dtype, and in float64."""
     scores = np.random.default_rng(0).normal(scale=4, size=(40, 512))
     scores[:, 300:] -= 10000
-    held = tf.cast(scores, dtype)
-    return held, tf.cast(held, tf.float64).numpy()
+    rounded = tf.cast(scores, dtype)
+    return rounded, tf.cast(rounded, tf.float64).numpy()
 
 
-@narrow
+@low_precision
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("training", [False, True])
-def test_softmax_is_rounded_once(dtype, jit, training):
-    """Nothing but the result is rounded: sums over 512 terms in the dtype itself would be off."""
-    held, exact = scores_of(dtype)
-    found = tf.function(lambda x: fused.softmax(x, training), jit_compile=jit)(held)
-    assert found.dtype == dtype
-    found = tf.cast(found, tf.float64).numpy()
+def test_softmax_rounds_only_its_result(dtype, jit, training):
+    """Sums of 512 terms, computed in the dtype itself, would not meet this tolerance."""
+    scores, exact = masked_scores(dtype)
+    output = tf.function(lambda x: fused.softmax(x, training), jit_compile=jit)(scores)
+    assert output.dtype == dtype
+    output = tf.cast(output, tf.float64).numpy()
     expected = exact_softmax(exact)
-    # float16 has fewer bits below 6e-5.
-    np.testing.assert_allclose(found, expected, rtol=1.01 * ROUNDING[dtype], atol=3.1e-8)
-    assert not found[:, 300:].any()
+    # Below 6e-5, float16 has fewer bits.
+    np.testing.assert_allclose(output, expected, rtol=1.01 * ROUNDING[dtype], atol=3.1e-8)
+    assert not output[:, 300:].any()
 
 
-@narrow
-def test_the_gradient_of_softmax(dtype):
-    held, exact = scores_of(dtype)
+@low_precision
+def test_gradient_of_softmax_is_accurate(dtype):
+    scores, exact = masked_scores(dtype)
     upstream = np.random.default_rng(1).normal(size=exact.shape)
     with tf.GradientTape() as tape:
-        tape.watch(held)
-        y = fused.softmax(held, True)
+        tape.watch(scores)
+        y = fused.softmax(scores, True)
         loss = tf.reduce_sum(tf.cast(y, tf.float32) * tf.cast(upstream, tf.float32))
-    found = tf.cast(tape.gradient(loss, held), tf.float64).numpy()
+    gradient = tf.cast(tape.gradient(loss, scores), tf.float64).numpy()
     y = exact_softmax(exact)
     upstream = tf.cast(tf.cast(upstream, dtype), tf.float64).numpy()
     expected = y * (upstream - (upstream * y).sum(-1, keepdims=True))
-    np.testing.assert_allclose(found, expected, atol=2 * ROUNDING[dtype] * np.abs(expected).max())
+    tolerance = 2 * ROUNDING[dtype] * np.abs(expected).max()
+    np.testing.assert_allclose(gradient, expected, atol=tolerance)
 
 
-@narrow
+@low_precision
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
-def test_attention(dtype, attention):
-    """Beside float64, from the same rounded hidden states; half of one example is padding."""
+def test_attention_is_accurate(dtype, attention):
+    """Compared with float64 from the same rounded hidden states. Half of example 1 is padding."""
     layer = SelfAttention(CONFIG, dtype=f"mixed_{dtype}")
     hidden = tf.cast(np.random.default_rng(2).normal(size=(B, S, 64)), dtype)
     mask = np.ones((B, S), np.int32)
@@ -78,22 +79,22 @@ def test_attention(dtype, attention):
         return y.reshape(B, S, 4, 16).transpose(0, 2, 1, 3)
 
     query, key, value = map(split, ("query", "key", "value"))
-    seen = mask[:, None, None, :] * (np.tri(S) if attention == "causal" else 1)
-    expected = exact_softmax(query @ key.transpose(0, 1, 3, 2) / 4 - 10000.0 * (1 - seen))
-    found = tf.cast(probabilities, tf.float64).numpy()
+    visible = mask[:, None, None, :] * (np.tri(S) if attention == "causal" else 1)
+    expected = exact_softmax(query @ key.transpose(0, 1, 3, 2) / 4 - 10000.0 * (1 - visible))
+    actual = tf.cast(probabilities, tf.float64).numpy()
     assert np.isfinite(np.asarray(output, np.float32)).all()
-    assert not found[:1][np.broadcast_to(seen == 0, found.shape)[:1]].any()
-    np.testing.assert_allclose(found, expected, atol=8 * ROUNDING[dtype])
-    joined = (expected @ value).transpose(0, 2, 1, 3).reshape(-1, 64)
-    exact = joined @ weights["output/dense/kernel"] + weights["output/dense/bias"]
+    assert not actual[:1][np.broadcast_to(visible == 0, actual.shape)[:1]].any()
+    np.testing.assert_allclose(actual, expected, atol=8 * ROUNDING[dtype])
+    merged = (expected @ value).transpose(0, 2, 1, 3).reshape(-1, 64)
+    exact = merged @ weights["output/dense/kernel"] + weights["output/dense/bias"]
     difference = np.abs(np.asarray(output, np.float64) - exact).max()
     assert difference < 6 * ROUNDING[dtype] * np.abs(exact).max()
 
 
-@narrow
+@low_precision
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
-def test_padding_overflows_nothing(dtype, attention):
-    """All padding but one token, and an example of padding alone; gradients too."""
+def test_padding_causes_no_overflow(dtype, attention):
+    """Outputs and gradients stay finite with one token, and with an example of only padding."""
     config = BertConfig.from_dict({**CONFIG.to_dict(), "attention": attention})
     model = BertEncoder(config, seed=0, dtype=f"mixed_{dtype}")
     mask = np.zeros((B, 16), np.int32)

@@ -1,4 +1,4 @@
-"""Parameters, operations and memory: against released counts, traced graphs, measured processes."""
+"""Parameter counts, FLOPs and memory, compared with released counts, graphs and processes."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.modeling import BertPretrainer, sizes, variables_by_name
+from bert_tf.modeling import BertPretrainer, costs, variables_by_name
 
 SMALL = BertConfig(
     vocab_size=50,
@@ -25,36 +25,36 @@ SMALL = BertConfig(
     ("size", "encoder", "pretrainer"),
     [("base", 109_482_240, 110_106_428), ("large", 335_141_888, 336_226_108)],
 )
-def test_parameters_of_the_released_models(size, encoder, pretrainer):
-    counts = sizes.parameters(BertConfig.named(size, 30522))
+def test_parameter_counts_of_the_released_models(size, encoder, pretrainer):
+    counts = costs.parameter_counts(BertConfig.named(size, 30522))
     assert counts["embeddings"] + counts["blocks"] + counts["pooler"] == encoder
     assert sum(counts.values()) == pretrainer
 
 
-def test_parameters_are_those_of_the_model():
+def test_parameter_counts_equal_the_sizes_of_the_variables():
     weights = variables_by_name(BertPretrainer(SMALL)).values()
-    assert sum(sizes.parameters(SMALL).values()) == sum(np.prod(w.shape) for w in weights)
+    assert sum(costs.parameter_counts(SMALL).values()) == sum(np.prod(w.shape) for w in weights)
 
 
-def products(graph):
+def product_flops(graph):
     """2nkm for each matrix product [n, k] @ [k, m] in a graph."""
     for op in graph.get_operations():
         if op.type not in ("MatMul", "BatchMatMulV2"):
             continue
         left, right = (list(tensor.shape) for tensor in op.inputs)
-        turned_left = op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
-        turned_right = op.get_attr("transpose_b" if op.type == "MatMul" else "adj_y")
-        rows, inner = left[-2:][::-1] if turned_left else left[-2:]
-        columns = right[-2] if turned_right else right[-1]
-        # Sums of rows and columns are products with a vector; the segments' lookup is a product
-        # with one-hot rows. Neither is work that a model asks for.
+        transposed_left = op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
+        transposed_right = op.get_attr("transpose_b" if op.type == "MatMul" else "adj_y")
+        rows, inner = left[-2:][::-1] if transposed_left else left[-2:]
+        columns = right[-2] if transposed_right else right[-1]
+        # Row and column sums are implemented as products with a vector, the lookup of segment
+        # embeddings as a product with one-hot rows. By definition the FLOPs include neither.
         if 1 in (rows, columns) or "one_hot" in op.inputs[0].op.name:
             continue
         yield 2 * int(np.prod(left[:-2])) * rows * inner * columns
 
 
 @pytest.mark.parametrize("predictions", [0, 3])
-def test_flops_are_those_of_the_traced_products(predictions):
+def test_flops_equal_those_of_the_products_in_the_graph(predictions):
     batch, length = 4, 8
     model = BertPretrainer(SMALL, seed=0)
     inputs = {
@@ -68,11 +68,11 @@ def test_flops_are_those_of_the_traced_products(predictions):
         run, weights = model.bert, variables_by_name(model.bert)
 
     @tf.function
-    def forward():
+    def forward_pass():
         return list(run(inputs, training=True).values())
 
     @tf.function
-    def step():
+    def training_step():
         with tf.GradientTape() as tape:
             outputs = run(inputs, training=True)
             last = [outputs[name] for name in outputs if name.endswith(("logits", "pooled_output"))]
@@ -80,29 +80,32 @@ def test_flops_are_those_of_the_traced_products(predictions):
         return tape.gradient(loss, [weight.value for weight in weights.values()])
 
     shape = (batch, length, predictions, bool(predictions))
-    for function, count in ((forward, sizes.forward_flops), (step, sizes.step_flops)):
-        traced = products(function.get_concrete_function().graph)
+    for function, count in (
+        (forward_pass, costs.forward_flops),
+        (training_step, costs.training_step_flops),
+    ):
+        traced = product_flops(function.get_concrete_function().graph)
         assert sum(traced) == count(SMALL, *shape)
 
 
 def test_flops_of_the_benchmark_shape():
     config = BertConfig.named("small", 30522)
-    # 2048 tokens through 4 blocks, 320 predictions, 16 sequences; by hand.
+    # Computed by hand: 2048 tokens in 4 blocks, 320 predictions, 16 sequences.
     forward = 2048 * 4 * (4 * 512**2 + 2 * 512 * 2048 + 2 * 128 * 512)
     forward += 320 * (512**2 + 30522 * 512) + 16 * (512**2 + 2 * 512)
-    assert sizes.step_flops(config, 16, 128, 20) == 6 * forward
+    assert costs.training_step_flops(config, 16, 128, 20) == 6 * forward
 
 
-def test_memory_follows_what_is_asked_for():
+def test_memory_depends_on_precision_recomputation_and_averaging():
     base = BertConfig.named("base", 30522)
-    whole = sizes.step_memory(base, 32, 512, 76)
-    recomputed = sizes.step_memory(base, 32, 512, 76, recompute=True)
-    half = sizes.step_memory(base, 32, 512, 76, "bfloat16")
-    assert whole["weights"] == 4 * 110_106_428 and whole["moments"] == 8 * 110_106_428
-    assert recomputed["activations"] < whole["activations"] / 4
-    assert half["activations"] < 0.6 * whole["activations"]
-    assert sizes.step_memory(base, 64, 512, 76)["logits"] == 2 * whole["logits"]
-    averaged = sizes.step_memory(base, 32, 512, 76, averaged=True)
+    default = costs.training_step_memory(base, 32, 512, 76)
+    recomputed = costs.training_step_memory(base, 32, 512, 76, recompute=True)
+    half = costs.training_step_memory(base, 32, 512, 76, "bfloat16")
+    assert default["weights"] == 4 * 110_106_428 and default["moments"] == 8 * 110_106_428
+    assert recomputed["activations"] < default["activations"] / 4
+    assert half["activations"] < 0.6 * default["activations"]
+    assert costs.training_step_memory(base, 64, 512, 76)["logits"] == 2 * default["logits"]
+    averaged = costs.training_step_memory(base, 32, 512, 76, averaged=True)
     assert averaged["moments"] == 12 * 110_106_428
 
 
@@ -114,7 +117,7 @@ from bert_tf.modeling import BertPretrainer, variables_by_name
 size, vocabulary, batch, length, predictions, precision, recompute = eval(sys.argv[1])
 keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
 tf.matmul(tf.ones((8, 8)), tf.ones((8, 8)))
-# The kernel's ru_maxrss counts what the process was before it became this one.
+# ru_maxrss would include the memory that the process used before exec.
 status = pathlib.Path("/proc/self/status")
 peak = lambda: int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) * 1024
 before = peak()
@@ -155,12 +158,12 @@ print(peak() - before)
         ("small", 30522, 16, 512, 76, "bfloat16", True),
     ],
 )
-def test_memory_is_near_that_of_a_process(case):
+def test_memory_estimate_is_near_the_peak_of_a_process(case):
     size, vocabulary, *shape, precision, recompute = case
     run = subprocess.run(
         [sys.executable, "-c", MEASURE, repr(case)],
         check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"},
     )  # fmt: skip
     config = BertConfig.named(size, vocabulary)
-    estimate = sum(sizes.step_memory(config, *shape, precision, recompute).values())
+    estimate = sum(costs.training_step_memory(config, *shape, precision, recompute).values())
     assert estimate == pytest.approx(int(run.stdout), rel=0.25)

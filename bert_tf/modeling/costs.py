@@ -1,0 +1,148 @@
+"""The costs of a model: number of parameters, FLOPs and memory of a training step.
+
+Shape letters as in the package. Imports `config` only.
+"""
+
+from bert_tf.config import BertConfig
+
+_FLOAT32 = 4
+_ELEMENT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def parameter_counts(config: BertConfig) -> dict[str, int]:
+    """Returns the number of parameters of each part of a pretraining model.
+
+    Returns:
+        Counts by part: "embeddings", "blocks" and "pooler", which form the encoder;
+        "masked_lm_head" without the tied word embeddings; "next_sentence_head".
+    """
+    hidden, wide = config.hidden_size, config.intermediate_size
+    norm = 2 * hidden
+    rows = config.vocab_size + config.type_vocab_size + config.max_position_embeddings
+    attention = 4 * (hidden * hidden + hidden) + norm
+    feed_forward = 2 * hidden * wide + wide + hidden + norm
+    return {
+        "embeddings": rows * hidden + norm,
+        "blocks": config.num_hidden_layers * (attention + feed_forward),
+        "pooler": hidden * hidden + hidden,
+        "masked_lm_head": hidden * hidden + hidden + norm + config.vocab_size,
+        "next_sentence_head": 2 * hidden + 2,
+    }
+
+
+def forward_flops(
+    config: BertConfig,
+    batch_size: int,
+    length: int,
+    predictions: int = 0,
+    next_sentence: bool = True,
+) -> int:
+    """Returns the floating-point operations (FLOPs) of the matrix products of a forward pass.
+
+    A product [n, k] @ [k, m] counts 2nkm. This gives 2 (4 H^2 + 2 H I) in the dense layers and
+    4 S H in attention for each token and block, 2 (H^2 + V H) for each prediction, and 2 H^2 in the
+    pooler for each sequence. Embedding lookups and elementwise operations are not counted.
+
+    Args:
+        config: The architecture.
+        batch_size: Number of sequences, B.
+        length: Tokens of each sequence including padding, S.
+        predictions: Masked-LM predictions of each sequence, P; 0 for an encoder without that head.
+        next_sentence: Whether the model has a next-sentence head.
+    """
+    hidden, wide = config.hidden_size, config.intermediate_size
+    dense = 4 * hidden * hidden + 2 * hidden * wide
+    block = batch_size * length * (dense + 2 * length * hidden)
+    head = batch_size * predictions * (hidden * hidden + config.vocab_size * hidden)
+    pooled = batch_size * (hidden * hidden + 2 * hidden * next_sentence)
+    return 2 * (config.num_hidden_layers * block + head + pooled)
+
+
+def training_step_flops(
+    config: BertConfig,
+    batch_size: int,
+    length: int,
+    predictions: int = 0,
+    next_sentence: bool = True,
+) -> int:
+    """Returns the FLOPs of a forward and a backward pass, as used for the MFU.
+
+    The gradient of a product needs two products of the same size, one for each factor, so the
+    result is three times `forward_flops`. As in the definition of the MFU, the operations that
+    recomputation repeats are not counted.
+
+    Args:
+        config: The architecture.
+        batch_size: Number of sequences, B.
+        length: Tokens of each sequence including padding, S.
+        predictions: Masked-LM predictions of each sequence, P.
+        next_sentence: Whether the model has a next-sentence head.
+    """
+    return 3 * forward_flops(config, batch_size, length, predictions, next_sentence)
+
+
+def training_step_memory(
+    config: BertConfig,
+    batch_size: int,
+    length: int,
+    predictions: int = 0,
+    precision: str = "float32",
+    recompute: bool = False,
+    averaged: bool = False,
+) -> dict[str, int]:
+    """Estimates the peak memory of a training step on one device, in bytes.
+
+    The estimate counts the tensors that `fused` and `transformer` keep for the backward pass. It
+    does not include effects of the allocator or the compiler, nor the memory of the program itself
+    (half a gigabyte). tests/modeling/test_costs.py compares it with measured processes.
+
+    Args:
+        config: The architecture.
+        batch_size: Number of sequences that this device computes at a time, B.
+        length: Tokens of each sequence including padding, S.
+        predictions: Masked-LM predictions of each sequence, P.
+        precision: Dtype of the activations: "float32", "bfloat16" or "float16".
+        recompute: Whether the backward pass recomputes the activations of the blocks.
+        averaged: Whether the optimizer also keeps a moving average of the weights.
+
+    Returns:
+        Bytes by kind: "weights" (including their copy in `precision` if that is not float32),
+        "moments" of the optimizer, "gradients", "activations" and "logits".
+    """
+    numbers = sum(parameter_counts(config).values())
+    size = _ELEMENT_BYTES[precision]
+    tokens, hidden = batch_size * length, config.hidden_size
+    layers = config.num_hidden_layers
+    block = _block_activation_bytes(config, batch_size, length, size)
+    # With recomputation each block keeps only its input, and the activations of one block at a time
+    # exist in full.
+    kept = layers * tokens * hidden * size + block if recompute else layers * block
+    # The logits, their softmax and its gradient in float32, and the gradient cast to `precision`.
+    per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
+    logits = batch_size * predictions * config.vocab_size * per_logit
+    # In the backward pass, the gradients of a block take as much memory as its activations. With
+    # recomputation at most half of them exist at a time, and the logits are already freed.
+    gradients = max(0, block // 2 - logits) if recompute else block
+    return {
+        "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),
+        "moments": (2 + averaged) * numbers * _FLOAT32,
+        # The word embeddings have two gradients: of the lookup and of the masked-LM head.
+        "gradients": (numbers + config.vocab_size * hidden) * _FLOAT32,
+        "activations": kept + gradients + tokens * hidden * (_FLOAT32 + size),
+        "logits": logits,
+    }
+
+
+def _block_activation_bytes(config: BertConfig, batch_size: int, length: int, size: int) -> int:
+    """Returns the bytes that one block keeps for the backward pass, with `size` per element."""
+    tokens, hidden = batch_size * length, config.hidden_size
+    # Input, query, key, value, output of the heads, input of the normalization, dropout masks.
+    narrow = 6 + 2 * (config.hidden_dropout_prob > 0)
+    # The intermediate layer keeps the square, the gate and the output of its gelu.
+    wide = 3 * config.intermediate_size
+    # Both layer normalizations keep their normalized values in float32.
+    normalized = 2 * tokens * hidden * _FLOAT32
+    # The attention probabilities; with dropout also the mask and the product of both.
+    maps = 1 + 2 * (config.attention_probs_dropout_prob > 0)
+    scores = maps * batch_size * config.num_attention_heads * length * length
+    return size * (tokens * (narrow * hidden + wide) + scores) + normalized

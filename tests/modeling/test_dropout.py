@@ -1,0 +1,190 @@
+"""Dropout masks: their distribution, and how seed, layer and recomputation determine them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.modeling import (
+    BertClassifier,
+    BertPretrainer,
+    Dropout,
+    DropoutSeeds,
+    variables_by_name,
+)
+
+CONFIG = BertConfig(
+    vocab_size=50,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=64,
+    max_position_embeddings=16,
+    type_vocab_size=2,
+)
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    generator = np.random.default_rng(0)
+    return {
+        "input_ids": tf.constant(generator.integers(0, 50, (3, 10)), tf.int32),
+        "input_mask": tf.ones((3, 10), tf.int32),
+        "segment_ids": tf.zeros((3, 10), tf.int32),
+    }
+
+
+def seed(*numbers) -> tf.Tensor:
+    return tf.constant(numbers, tf.int32)
+
+
+def dropped_ones(layer, given_seed) -> np.ndarray:
+    """The output of the layer for a tensor of ones: 0 where the mask drops an element."""
+    with layer.dropout_seeds.use(given_seed):
+        return np.asarray(layer(tf.ones((64, 1024)), training=True))
+
+
+def test_masks_depend_only_on_seed_and_layer():
+    seeds = DropoutSeeds(0)
+    first, second = Dropout(0.1, seeds), Dropout(0.1, seeds)
+    one = dropped_ones(first, seed(1, 2))
+    np.testing.assert_array_equal(one, dropped_ones(first, seed(1, 2)))
+    others = [
+        dropped_ones(second, seed(1, 2)),
+        dropped_ones(first, seed(1, 3)),
+        dropped_ones(first, seed(2, 2)),
+    ]
+    for other in others:
+        # Two independent masks agree with probability 0.9**2 + 0.1**2 = 0.82.
+        assert np.mean(one == other) == pytest.approx(0.82, abs=0.01)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_dropped_share_and_scale_match_the_rate(rate, dtype):
+    layer = Dropout(rate, dtype=dtype)
+    with layer.dropout_seeds.use(seed(5, 7)):
+        output = np.asarray(layer(tf.ones((512, 1024), dtype), training=True)).astype(np.float64)
+    kept = output != 0
+    deviation = np.sqrt(rate * (1 - rate) / output.size)
+    assert kept.mean() == pytest.approx(1 - rate, abs=5 * deviation)
+    np.testing.assert_allclose(output[kept], 1 / (1 - rate), rtol=4e-3)
+    # There is no pattern along rows or columns: each mean is within six standard deviations.
+    for axis in (0, 1):
+        spread = deviation * np.sqrt(output.shape[1 - axis])
+        assert np.abs(kept.mean(axis) - (1 - rate)).max() < 6 * spread
+
+
+def test_neighboring_mask_elements_are_independent():
+    kept = dropped_ones(Dropout(0.5), seed(3, 4)) != 0
+    for step in (1, 2, 3, 4, 8, 512):
+        shifted = kept[:, step:] == kept[:, :-step]
+        assert shifted.mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(shifted.size))
+
+
+def test_gradient_has_the_same_mask_as_the_output():
+    layer = Dropout(0.3)
+    x = tf.ones((8, 64))
+    with layer.dropout_seeds.use(seed(1, 1)), tf.GradientTape() as tape:
+        tape.watch(x)
+        y = layer(x, training=True)
+    np.testing.assert_array_equal(tape.gradient(y, x), y)
+
+
+def test_rate_0_and_inference_return_the_input():
+    x = tf.random.normal((4, 4))
+    assert Dropout(0.0)(x, training=True) is x
+    np.testing.assert_array_equal(Dropout(0.5)(x, training=False), x)
+
+
+def logits_by_seed(model, inputs):
+    def call(given_seed):
+        with model.dropout_seeds.use(given_seed):
+            return model(inputs, training=True)["masked_lm_logits"]
+
+    return call
+
+
+def test_graph_and_eager_mode_use_the_same_masks(inputs):
+    call = logits_by_seed(BertPretrainer(CONFIG, seed=0), inputs)
+    compiled = tf.function(call)
+    for numbers in ((1, 2), (3, 4)):
+        np.testing.assert_allclose(compiled(seed(*numbers)), call(seed(*numbers)), atol=1e-5)
+
+
+def test_masks_under_xla_depend_on_the_seed(inputs):
+    """XLA generates other random numbers than TensorFlow's kernels from the same seed."""
+    call = logits_by_seed(BertPretrainer(CONFIG, seed=0), inputs)
+    compiled = tf.function(call, jit_compile=True)
+    np.testing.assert_array_equal(compiled(seed(1, 2)), compiled(seed(1, 2)))
+    assert not np.array_equal(compiled(seed(1, 2)), compiled(seed(1, 3)))
+
+
+def test_without_a_given_seed_every_call_has_another_mask(inputs):
+    model = BertClassifier(CONFIG, num_labels=2, seed=0)
+    call = tf.function(lambda: model(inputs, training=True)["logits"])
+    assert not np.array_equal(call(), call())
+    same_seed = BertClassifier(CONFIG, num_labels=2, seed=0)
+    np.testing.assert_array_equal(
+        same_seed(inputs, training=True)["logits"],
+        BertClassifier(CONFIG, num_labels=2, seed=0)(inputs, training=True)["logits"],
+    )
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_recomputation_repeats_the_masks(inputs, jit):
+    """With dropout, losses and gradients are the same with and without recomputation."""
+    results = []
+    for recompute in (False, True):
+        model = BertPretrainer(CONFIG, seed=0, recompute=recompute)
+        variables = [v.value for v in variables_by_name(model).values()][:20]
+
+        @tf.function(jit_compile=jit)
+        def loss_and_gradients(given_seed, model=model, variables=variables):
+            with tf.GradientTape() as tape:
+                with model.dropout_seeds.use(given_seed):
+                    logits = model(inputs, training=True)["masked_lm_logits"]
+                loss = tf.reduce_sum(tf.square(logits))
+            gradients = tape.gradient(loss, variables)
+            return [loss, *map(tf.convert_to_tensor, gradients)]
+
+        results.append(loss_and_gradients(seed(1, 2)))
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
+
+
+def ancestors(operation):
+    """All operations that must run before the given one."""
+    found, queue = set(), [operation]
+    while queue:
+        current = queue.pop()
+        for earlier in (*(tensor.op for tensor in current.inputs), *current.control_inputs):
+            if earlier not in found:
+                found.add(earlier)
+                queue.append(earlier)
+    return found
+
+
+def test_recomputed_masks_depend_on_the_input_of_their_block(inputs):
+    """Otherwise all masks would be created at once and use the memory that recomputation saves."""
+    model = BertPretrainer(CONFIG, seed=0, recompute=True)
+    variables = [v.value for v in variables_by_name(model).values()][:20]
+    head = []
+
+    @tf.function
+    def gradients(inputs, given_seed):
+        with tf.GradientTape() as tape, model.dropout_seeds.use(given_seed):
+            logits = model(inputs, training=True)["masked_lm_logits"]
+            loss = tf.reduce_sum(tf.square(logits))
+        head.append(logits.op)
+        return [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+
+    graph = gradients.get_concrete_function(inputs, seed(1, 2)).graph
+    random = [op for op in graph.get_operations() if op.type == "StatelessRandomUniformV2"]
+    dependencies = [ancestors(op) for op in random]
+    lookups = [op for op in graph.get_operations() if "Gather" in op.type][:1]
+    block_masks = 3 * CONFIG.num_hidden_layers
+    # One mask in the embeddings; three in each block, in the forward and in the backward pass.
+    assert len(random) == 1 + 2 * block_masks
+    assert sum(lookups[0] in found for found in dependencies) == 2 * block_masks
+    assert sum(head[0] in found for found in dependencies) == block_masks

@@ -1,4 +1,4 @@
-"""`BertConfig`: the architecture, as `bert_config.json` says it.
+"""`BertConfig`: the architecture of a model, with the keys of `bert_config.json`.
 
 Imports the standard library and `errors` only.
 """
@@ -31,7 +31,7 @@ _POSITIVE = (
     "max_position_embeddings",
     "type_vocab_size",
 )
-# Ours, or others': released files lack them, so they are written only where they say something.
+# Released files do not have these keys, so they are written only if they differ from the default.
 _NOT_RELEASED = ("attention", "layer_norm_eps")
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 
@@ -44,24 +44,24 @@ class BertConfig:
         vocab_size: Number of entries of the vocabulary, V.
         hidden_size: Width of the hidden states, H.
         num_hidden_layers: Number of Transformer blocks, L.
-        num_attention_heads: Heads a block, A; must divide `hidden_size`.
+        num_attention_heads: Attention heads of each block, A; must divide `hidden_size`.
         intermediate_size: Width of the feed-forward layer, I.
-        hidden_act: "gelu" (tanh form, as in the released code), "gelu_exact" (erf), "relu", or
-            any other activation that Keras knows.
-        hidden_dropout_prob: Dropout of embeddings and block outputs, in [0, 1).
-        attention_probs_dropout_prob: Dropout of the attention probabilities, in [0, 1).
-        max_position_embeddings: Longest sequence the model takes, in tokens.
-        type_vocab_size: Number of segments. The released class defaults to 16, every released
-            file says 2.
+        hidden_act: "gelu" (tanh form, as in the released code), "gelu_exact" (erf form), "relu",
+            or the name of any other Keras activation.
+        hidden_dropout_prob: Dropout rate of embeddings and block outputs, in [0, 1).
+        attention_probs_dropout_prob: Dropout rate of the attention probabilities, in [0, 1).
+        max_position_embeddings: Length of the longest sequence that the model accepts, in tokens.
+        type_vocab_size: Number of segments. The default of the released class is 16, but every
+            released file has 2.
         initializer_range: Standard deviation of the truncated normal initializer.
-        attention: "bidirectional", or "causal" for the paper's left-to-right ablation. Ours:
-            released files lack the key and mean "bidirectional".
-        layer_norm_eps: What layer normalization adds to the variance. The released code has 1e-12
-            and no such key; models trained by others may bring another value.
-        extra: Keys of a foreign file that we do not use, kept as they are.
+        attention: "bidirectional", or "causal" for the paper's left-to-right ablation. Released
+            files do not have this key; their models are bidirectional.
+        layer_norm_eps: Constant that layer normalization adds to the variance. The released code
+            always uses 1e-12. Models trained with other programs may need another value.
+        extra: Unknown keys of the file, kept unchanged.
 
     Raises:
-        InputError: A size that cannot be, named with the value received.
+        InputError: A value is invalid. The message names the field and the received value.
 
     Source: google-research/bert `modeling.BertConfig`.
     """
@@ -111,23 +111,23 @@ class BertConfig:
 
     @property
     def head_size(self) -> int:
-        """Width of one attention head, D = H / A."""
+        """The width of one attention head, D = H / A."""
         return self.hidden_size // self.num_attention_heads
 
     @classmethod
     def named(cls, size: str, vocab_size: int, **changes: Any) -> "BertConfig":
-        """One of the released sizes, with the released files' two segments.
+        """Returns the config of a released size, with two segments as in the released files.
 
         Args:
             size: A key of `SIZES`.
             vocab_size: Number of entries of the vocabulary.
-            **changes: Any other field.
+            **changes: Values of other fields.
 
         Raises:
-            InputError: The size has no such name.
+            InputError: `size` is not a key of `SIZES`.
         """
         if size not in SIZES:
-            raise InputError(f"There is no size {size!r}. Take one of {', '.join(SIZES)}.")
+            raise InputError(f"size must be one of {', '.join(SIZES)}. Received: {size!r}.")
         hidden, layers, heads, intermediate = SIZES[size]
         fields = {
             "hidden_size": hidden,
@@ -140,10 +140,10 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
-        """From the keys of a `bert_config.json`; unknown keys are kept in `extra`.
+        """Creates a config from the keys of a `bert_config.json`; `extra` keeps unknown keys.
 
         Raises:
-            InputError: `vocab_size` is missing, or a value cannot be.
+            InputError: `vocab_size` is missing, or a value is invalid.
         """
         if "vocab_size" not in values:
             raise InputError(
@@ -155,7 +155,10 @@ class BertConfig:
         return cls(**known, extra=extra)
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys of a `bert_config.json`; those that released files lack where they differ."""
+        """Returns the keys of a `bert_config.json`.
+
+        Keys that are not in released files are included only if they differ from the default.
+        """
         values = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -166,14 +169,14 @@ class BertConfig:
 
     @classmethod
     def from_json(cls, text: str, source: str = "the config") -> "BertConfig":
-        """From the text of a `bert_config.json`.
+        """Creates a config from the text of a `bert_config.json`.
 
         Args:
             text: JSON.
-            source: Where the text is from, for the messages.
+            source: The file that the text was read from, for error messages.
 
         Raises:
-            InputError: Not a JSON object, or its values cannot be.
+            InputError: The text is not a JSON object, or a value is invalid.
         """
         try:
             values = json.loads(text)
@@ -187,5 +190,5 @@ class BertConfig:
             raise InputError(f"{source}: {error}") from error
 
     def to_json(self) -> str:
-        """The text of a `bert_config.json`."""
+        """Returns the text of a `bert_config.json`."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"

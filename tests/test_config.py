@@ -1,4 +1,4 @@
-"""`BertConfig`: the released files, key by key; what cannot be is refused."""
+"""`BertConfig`: reading and writing released files, and refusing invalid values."""
 
 import dataclasses
 import json
@@ -8,7 +8,7 @@ import pytest
 from bert_tf.config import SIZES, BertConfig
 from bert_tf.errors import InputError
 
-# The file of the released uncased base model, and what that of the Chinese one adds.
+# The config files of the released uncased base model and of the released Chinese model.
 BASE = {
     "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
     "hidden_size": 768, "initializer_range": 0.02, "intermediate_size": 3072,
@@ -23,36 +23,36 @@ CHINESE = {
 
 
 @pytest.mark.parametrize("values", [BASE, CHINESE])
-def test_released_files_come_back_key_by_key(values):
+def test_released_files_are_written_with_the_same_keys_and_values(values):
     config = BertConfig.from_json(json.dumps(values))
     assert json.loads(config.to_json()) == values
     assert set(config.extra) == set(values) - set(BASE)
 
 
-def test_base_by_name_is_the_released_file():
+def test_named_base_equals_the_released_file():
     assert BertConfig.named("base", 30522).to_dict() == BASE
 
 
-def test_large_by_name():
-    """Paper, section 3: L=24, H=1024, A=16; feed-forward 4H."""
+def test_named_large_has_the_sizes_of_the_paper():
+    """The paper (section 3) has L=24, H=1024, A=16 and a feed-forward size of 4H."""
     large = BertConfig.named("large", 30522, attention="causal")
     sizes = (large.num_hidden_layers, large.hidden_size, large.num_attention_heads)
     assert (*sizes, large.intermediate_size) == (24, 1024, 16, 4096)
     assert large.attention == "causal"
-    with pytest.raises(InputError, match=r"no size 'huge'.*tiny, mini"):
+    with pytest.raises(InputError, match=r"must be one of tiny, mini.*Received: 'huge'"):
         BertConfig.named("huge", 30522)
     assert all(BertConfig.named(size, 10).head_size == 64 for size in SIZES)
 
 
 @pytest.mark.parametrize("change", [{"attention": "causal"}, {"layer_norm_eps": 1e-5}])
-def test_keys_that_released_files_lack_are_kept(change):
+def test_keys_that_are_not_in_released_files_are_written_and_read(change):
     config = BertConfig.from_dict({**BASE, **change})
     assert config != BertConfig.from_dict(BASE)
     assert config.to_dict() == {**BASE, **change}
     assert BertConfig.from_json(config.to_json()) == config
 
 
-def test_the_released_class_defaults():
+def test_defaults_equal_those_of_the_released_class():
     assert BertConfig(30522).to_dict() == {**BASE, "type_vocab_size": 16}
     assert BertConfig(30522).layer_norm_eps == 1e-12
 
@@ -73,12 +73,12 @@ def test_the_released_class_defaults():
         ({"attention": "left"}, "attention must be one of"),
     ],
 )
-def test_what_cannot_be_is_refused(change, message):
+def test_invalid_values_are_refused(change, message):
     with pytest.raises(InputError, match=message):
         BertConfig.from_dict({**BASE, **change})
 
 
-def test_what_is_no_config_is_refused():
+def test_text_without_a_config_is_refused():
     with pytest.raises(InputError, match=r"config\.json is not JSON"):
         BertConfig.from_json("{", "config.json")
     with pytest.raises(InputError, match="one JSON object"):
@@ -87,6 +87,6 @@ def test_what_is_no_config_is_refused():
         BertConfig.from_json('{"hidden_size": 768}')
 
 
-def test_it_is_frozen():
+def test_fields_cannot_be_assigned():
     with pytest.raises(dataclasses.FrozenInstanceError):
         BertConfig(10).hidden_size = 5  # type: ignore[misc]

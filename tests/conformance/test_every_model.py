@@ -1,4 +1,4 @@
-"""Every model, with every property that a user may rely on."""
+"""Properties that users rely on, tested for every model."""
 
 import keras
 import numpy as np
@@ -44,22 +44,22 @@ def build(kind: str, config: str = "bidirectional", **arguments) -> keras.Model:
 
 
 def inputs_for(kind: str, length: int = S) -> dict[str, tf.Tensor]:
-    """Real ids of S tokens, the last example one shorter, padded to `length`."""
+    """Random ids of S tokens, padded to `length`; the last example has one token less."""
     generator = np.random.default_rng(1)
     shape = (B, C, S) if kind == "choice" else (B, S)
     ids = generator.integers(1, 40, shape)
     mask = np.ones(shape, np.int64)
     mask[-1, ..., -1] = 0
     columns = {"input_ids": ids, "input_mask": mask, "segment_ids": ids % 2}
-    room = [(0, 0)] * (len(shape) - 1) + [(0, length - S)]
-    result = {name: tf.constant(np.pad(c, room), tf.int32) for name, c in columns.items()}
+    padding = [(0, 0)] * (len(shape) - 1) + [(0, length - S)]
+    result = {name: tf.constant(np.pad(c, padding), tf.int32) for name, c in columns.items()}
     if kind in ("pretrainer", "mlm only"):
         result["masked_lm_positions"] = tf.constant([[1, 3, 4, 6], [2, 3, 0, 0], [1, 5, 6, 0]])
     return result
 
 
 def arrays(outputs) -> dict[str, np.ndarray]:
-    """Outputs as float32 arrays; lists stacked."""
+    """Outputs as float32 arrays; lists are stacked on axis 0."""
     return {
         name: np.stack([np.asarray(v, np.float32) for v in value])
         if isinstance(value, list)
@@ -75,16 +75,16 @@ def assert_same(one, two, atol=1e-5) -> None:
         np.testing.assert_allclose(one[name], two[name], atol=atol, rtol=1e-5, err_msg=name)
 
 
-matrix = pytest.mark.parametrize("kind", KINDS)
-# Every kind of model as released, and every other config with one of them.
-with_configs = pytest.mark.parametrize(
+with_all_kinds = pytest.mark.parametrize("kind", KINDS)
+# Every kind of model with the released config, and one kind with every config.
+with_kinds_and_configs = pytest.mark.parametrize(
     ("kind", "config"),
     [*((kind, "bidirectional") for kind in KINDS), *(("mlm only", config) for config in CONFIGS)],
 )
 
 
-@with_configs
-def test_saved_and_loaded(kind, config, tmp_path):
+@with_kinds_and_configs
+def test_saving_and_loading_keeps_config_weights_and_outputs(kind, config, tmp_path):
     model = build(kind, config)
     path = str(tmp_path / "model.keras")
     model.save(path)
@@ -96,23 +96,23 @@ def test_saved_and_loaded(kind, config, tmp_path):
     assert_same(loaded(inputs), model(inputs), atol=0)
 
 
-@matrix
-def test_config_round_trip(kind):
+@with_all_kinds
+def test_from_config_reverses_get_config(kind):
     model = build(kind, dtype="mixed_bfloat16")
-    again = type(model).from_config(model.get_config())
-    assert again.get_config() == model.get_config()
-    assert again.dtype_policy.name == "mixed_bfloat16"
+    rebuilt = type(model).from_config(model.get_config())
+    assert rebuilt.get_config() == model.get_config()
+    assert rebuilt.dtype_policy.name == "mixed_bfloat16"
 
 
-@with_configs
-def test_eager_graph_and_xla(kind, config):
+@with_kinds_and_configs
+def test_eager_graph_and_xla_outputs_are_equal(kind, config):
     model, inputs = build(kind, config), inputs_for(kind)
     expected = model(inputs)
     assert_same(tf.function(model)(inputs), expected)
     assert_same(tf.function(model, jit_compile=True)(inputs), expected)
 
 
-@matrix
+@with_all_kinds
 def test_batch_and_length_may_be_dynamic(kind):
     model, inputs = build(kind), inputs_for(kind)
     spec = {n: tf.TensorSpec([None] * v.shape.rank, tf.int32) for n, v in inputs.items()}
@@ -122,33 +122,33 @@ def test_batch_and_length_may_be_dynamic(kind):
     assert_same(call(fewer), model(fewer))
 
 
-@with_configs
-def test_examples_do_not_see_each_other(kind, config):
+@with_kinds_and_configs
+def test_outputs_of_an_example_do_not_depend_on_the_rest_of_the_batch(kind, config):
     model, inputs = build(kind, config), inputs_for(kind)
-    together = arrays(model(inputs))
+    batched = arrays(model(inputs))
     for row in range(B):
-        alone = arrays(model({name: value[row : row + 1] for name, value in inputs.items()}))
-        for name, value in together.items():
+        single = arrays(model({name: value[row : row + 1] for name, value in inputs.items()}))
+        for name, value in batched.items():
             axis = 1 if name == "encoder_outputs" else 0
             np.testing.assert_allclose(
-                np.take(value, [row], axis), alone[name], atol=1e-5, err_msg=name
+                np.take(value, [row], axis), single[name], atol=1e-5, err_msg=name
             )
 
 
-@with_configs
-def test_padding_is_not_seen(kind, config):
+@with_kinds_and_configs
+def test_padding_does_not_change_outputs(kind, config):
     model = build(kind, config)
     short, long = arrays(model(inputs_for(kind))), arrays(model(inputs_for(kind, S + 5)))
     for name, value in short.items():
-        cut = long[name]
+        truncated = long[name]
         for axis, size in enumerate(value.shape):
-            cut = np.take(cut, range(size), axis)
-        np.testing.assert_allclose(cut, value, atol=1e-5, err_msg=name)
+            truncated = np.take(truncated, range(size), axis)
+        np.testing.assert_allclose(truncated, value, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "mlm only", "span", "tagger"])
-def test_causal_attention_sees_nothing_that_follows(kind):
-    """Changing the last token changes nothing before it, and something without `causal`."""
+def test_causal_outputs_do_not_depend_on_later_tokens(kind):
+    """The last token changes earlier outputs of bidirectional models only."""
     for config, changes in (("causal", False), ("bidirectional", True)):
         model, inputs = build(kind, config), inputs_for(kind)
         inputs.pop("masked_lm_positions", None)
@@ -167,9 +167,9 @@ def test_causal_attention_sees_nothing_that_follows(kind):
                     assert difference == 0, name
 
 
-@matrix
+@with_all_kinds
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_mixed_precision(kind, policy):
+def test_mixed_precision_keeps_float32_weights_and_accurate_outputs(kind, policy):
     exact, mixed = build(kind), build(kind, dtype=policy)
     for one, two in zip(
         variables_by_name(exact).values(), variables_by_name(mixed).values(), strict=True
@@ -181,14 +181,15 @@ def test_mixed_precision(kind, policy):
     for name, value in outputs.items():
         if name.endswith("logits"):
             assert value.dtype == tf.float32, name
-    # Eight bits of mantissa, a few dozen sums: a share of the outputs' spread.
+    # bfloat16 has 8 bits of mantissa, float16 has 11. The errors of a few dozen sums add up, so the
+    # tolerance is relative to the largest output.
     exact, rounded = arrays(exact(inputs)), arrays(outputs)
     for name, value in exact.items():
-        close = np.abs(rounded[name] - value).max() / np.abs(value).max()
-        assert close < (0.08 if policy == "mixed_bfloat16" else 0.01), (name, close)
+        error = np.abs(rounded[name] - value).max() / np.abs(value).max()
+        assert error < (0.08 if policy == "mixed_bfloat16" else 0.01), (name, error)
 
 
-@matrix
+@with_all_kinds
 def test_gradients_reach_every_used_weight_and_are_finite(kind):
     model, inputs = build(kind), inputs_for(kind)
     with tf.GradientTape() as tape:
@@ -206,11 +207,11 @@ def test_gradients_reach_every_used_weight_and_are_finite(kind):
             assert np.isfinite(tf.convert_to_tensor(gradient).numpy()).all(), name
 
 
-@matrix
-def test_further_keys_are_ignored(kind):
+@with_all_kinds
+def test_other_keys_are_ignored(kind):
     model, inputs = build(kind), inputs_for(kind)
-    more = {**inputs, "label_ids": tf.constant([1, 0, 1]), "weights": tf.constant([0.5])}
-    assert_same(model(more), model(inputs), atol=0)
+    extended = {**inputs, "label_ids": tf.constant([1, 0, 1]), "weights": tf.constant([0.5])}
+    assert_same(model(extended), model(inputs), atol=0)
 
 
 FIT = {
@@ -227,7 +228,7 @@ FIT = {
 @pytest.mark.parametrize(
     "kind", ["classifier", *(pytest.param(k, marks=pytest.mark.slow) for k in list(FIT)[1:])]
 )
-def test_compile_and_fit(kind):
+def test_keras_fit_reduces_the_loss(kind):
     name, shape, loss = FIT[kind]
     model = build(kind)
     model.compile(optimizer=keras.optimizers.Adam(1e-2), loss={name: loss()})
@@ -264,8 +265,8 @@ def test_each_layer_saves_and_loads(name, tmp_path):
     model.save(str(tmp_path / "layer.keras"))
     loaded = keras.saving.load_model(str(tmp_path / "layer.keras"))
     arguments = [np.asarray(a) for a in arguments]
-    ours, again = tf.nest.flatten(model(arguments)), tf.nest.flatten(loaded(arguments))
-    for one, two in zip(ours, again, strict=True):
+    outputs, reloaded = tf.nest.flatten(model(arguments)), tf.nest.flatten(loaded(arguments))
+    for one, two in zip(outputs, reloaded, strict=True):
         np.testing.assert_array_equal(one, two)
 
 
@@ -273,9 +274,10 @@ def test_each_layer_saves_and_loads(name, tmp_path):
     ("size", "vocab_size", "encoder", "both_heads"),
     [("base", 30522, 109_482_240, 110_106_428), ("large", 30522, 335_141_888, 336_226_108)],
 )
-def test_released_sizes(size, vocab_size, encoder, both_heads):
-    """Counted without making the variables: the figures are those of the released models."""
+def test_parameter_counts_of_base_and_large(size, vocab_size, encoder, both_heads):
+    """The expected counts are those of the released models."""
     config = BertConfig.named(size, vocab_size)
+    # In a graph the variables have shapes, but no memory is allocated for them.
     with tf.Graph().as_default():
         model = modeling.BertPretrainer(config)
         counts = {n: int(np.prod(v.shape)) for n, v in variables_by_name(model).items()}
@@ -286,15 +288,15 @@ def test_released_sizes(size, vocab_size, encoder, both_heads):
 @pytest.mark.parametrize(
     ("size", "millions"), [("tiny", 4.4), ("mini", 11.3), ("small", 29.1), ("medium", 41.7)]
 )
-def test_smaller_sizes(size, millions):
-    """Turc et al. 2019 (arXiv 1908.08962), which trained them: table 1."""
+def test_parameter_counts_of_the_smaller_models(size, millions):
+    """The expected counts are in table 1 of Turc et al. 2019 (arXiv 1908.08962)."""
     with tf.Graph().as_default():
         model = modeling.BertPretrainer(BertConfig.named(size, 30522))
         count = sum(int(np.prod(v.shape)) for v in variables_by_name(model).values())
     assert round(count / 1e6, 1) == millions
 
 
-def test_attention_maps_are_probabilities_over_what_is_seen():
+def test_attention_maps_are_probabilities_over_unmasked_positions():
     model, inputs = build("encoder"), inputs_for("encoder")
     assert "attention_maps" not in model(inputs)
     maps = arrays(model(inputs, attention_maps=True))["attention_maps"]

@@ -13,16 +13,15 @@ bit by bit, and the outputs of both models for a fixed input.
 from absl import flags
 
 from bert_tf import command_line
-from bert_tf.conversion import DIALECTS, convert, read_config
+from bert_tf.conversion import DIALECTS, WRITABLE_DIALECTS, convert, read_config
 from bert_tf.weights import read_vocabulary
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("from", None, "The checkpoint to read.")
 flags.DEFINE_string("to", None, "The folder to write; an existing one is replaced.")
 flags.DEFINE_enum(
-    "dialect", "bert-tf", DIALECTS,
-    "bert-tf: a weights folder for the programs of bert-tf; google: bert_model.ckpt for the "
-    "original programs; hugging_face: model.safetensors for transformers.",
+    "dialect", "bert-tf", WRITABLE_DIALECTS,
+    "; ".join(f"{name}: {DIALECTS[name].description}" for name in WRITABLE_DIALECTS) + ".",
 )  # fmt: skip
 flags.DEFINE_string("bert_config_file", None, "bert_config.json. Default: the one of --from.")
 flags.DEFINE_string("vocab_file", None, "vocab.txt. Default: the one of --from.")

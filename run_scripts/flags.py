@@ -10,7 +10,7 @@ from absl import flags
 
 from bert_tf import conversion
 from bert_tf.config import BertConfig
-from bert_tf.conversion import Weights
+from bert_tf.conversion import CheckpointContents
 from bert_tf.errors import InputError
 from bert_tf.tasks.fine_tuning import FineTuningConfig
 from bert_tf.tokenization import (
@@ -220,7 +220,7 @@ def training_config(
     return TrainingConfig(**{**flag_values(TrainingConfig), **computed})
 
 
-def checkpoint() -> Weights | None:
+def checkpoint() -> CheckpointContents | None:
     """Reads --init_checkpoint, with the config and the vocabulary next to it; reads it only once.
 
     Raises:

@@ -1,18 +1,24 @@
-"""Checkpoints of every dialect, in and out.
+"""Reading and writing checkpoints of all dialects, and converting between them.
 
-Read in this order: `table` (the names), `weights` (`Weights`, `assign`), `google`,
-`model_garden`, `huggingface` (one dialect each), `reading` (`read_weights`), `writing`
-(`write_weights`, `convert`). Imports layers 0 to 3; nothing in those imports it.
+Read in this order: `weight_table` (the names of the weights), `checkpoint_contents`
+(`CheckpointContents`, `assign`), one module for each dialect (`weights_folder`, `google`,
+`model_garden`, `hugging_face`), `dialects` (the dict `DIALECTS` of all readers and writers),
+`read_checkpoint` (`read_weights`), `write_checkpoint` (`write_weights`, `convert`). To add a
+dialect, write its module and add it to `DIALECTS`. Imports layers 0 to 3, which never import this
+package.
 """
 
-from bert_tf.conversion.reading import read_config, read_weights
-from bert_tf.conversion.weights import Report, Weights, assign
-from bert_tf.conversion.writing import DIALECTS, convert, write_weights
+from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointContents, assign
+from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS, Dialect
+from bert_tf.conversion.read_checkpoint import read_config, read_weights
+from bert_tf.conversion.write_checkpoint import convert, write_weights
 
 __all__ = [
     "DIALECTS",
-    "Report",
-    "Weights",
+    "WRITABLE_DIALECTS",
+    "AssignmentReport",
+    "CheckpointContents",
+    "Dialect",
     "assign",
     "convert",
     "read_config",

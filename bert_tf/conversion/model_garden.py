@@ -1,56 +1,65 @@
-"""Object-based checkpoints of the TensorFlow Model Garden's BERT encoders, read.
+"""The dialect "model_garden": object-based BERT encoders of the TensorFlow Model Garden.
 
-Imports layer 0, TensorFlow inside functions, `table` and `weights`.
+They can only be read. Imports layer 0, TensorFlow inside functions, `weight_table`,
+`checkpoint_contents` and `tensorflow_checkpoint`.
 """
 
 from typing import Any
 
 import numpy as np
 
-from bert_tf.conversion import table
-from bert_tf.conversion.weights import Weights
+from bert_tf.conversion import tensorflow_checkpoint, weight_table
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
 
-GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
+def read(path: str, slots: bool) -> CheckpointContents | None:
+    """Reads an object-based checkpoint, with the config and the vocabulary in its folder.
 
-def read(prefix: str, reader: Any) -> Weights:
-    """Reads an object-based checkpoint.
-
-    Its keys are paths through Python objects, which differ between the two encoder classes; the
-    full names of the variables, which the file holds too, do not.
+    The keys of the checkpoint are paths through Python objects and differ between the two encoder
+    classes of the Model Garden. The full names of the variables, which the file also contains, are
+    the same for both.
 
     Args:
-        prefix: Its path without `.index`.
-        reader: A TensorFlow checkpoint reader for it.
+        path: The prefix of the checkpoint, its `.index` file, or its folder.
+        slots: Ignored: slots of this dialect are not read.
+
+    Returns:
+        The contents, or None if the path holds no object-based checkpoint.
 
     Raises:
-        InputError: It is not the checkpoint of a Model Garden BERT.
+        InputError: The checkpoint is damaged or is not a BERT encoder of the Model Garden.
     """
-    match = table.matcher({row.model_garden: row for row in table.rows()}, anywhere=True)
+    prefix, reader = tensorflow_checkpoint.find(path)
+    if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
+        return None
+    names = {row.model_garden: row for row in weight_table.rows()}
+    match = weight_table.matcher(names, with_scope=True)
     arrays: dict[str, np.ndarray] = {}
     unknown = []
-    for full_name, key in _variables(reader).items():
+    for full_name, key in _keys_by_full_name(reader).items():
         found = match(full_name)
         if found is None:
             unknown.append(key)
             continue
         row, block = found
         name = row.google.replace("{i}", block)
-        arrays[name] = table.from_heads(row, reader.get_tensor(key))
+        arrays[name] = weight_table.merge_heads(row, reader.get_tensor(key))
     if "bert/embeddings/word_embeddings" not in arrays:
         raise InputError(
             f"{prefix} is an object-based checkpoint, but not of a Model Garden BERT encoder: "
-            "none of its variables is called word_embeddings/embeddings."
+            "it has no variable with the name word_embeddings/embeddings."
         )
-    return Weights(prefix, "model_garden", arrays, unknown=tuple(unknown))
+    neighbors = tensorflow_checkpoint.read_neighbors(prefix)
+    return CheckpointContents(prefix, "model_garden", arrays, unknown=tuple(unknown), **neighbors)
 
 
-def _variables(reader: Any) -> dict[str, str]:
-    """Checkpoint key of each variable by its full name; optimizer slots and counters left out."""
+def _keys_by_full_name(reader: Any) -> dict[str, str]:
+    """Returns the checkpoint key of each variable by its full name, without optimizer slots."""
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(reader.get_tensor(GRAPH))
+    serialized = reader.get_tensor(tensorflow_checkpoint.OBJECT_GRAPH)
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(serialized)
     slots = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
     return {
         attribute.full_name: attribute.checkpoint_key

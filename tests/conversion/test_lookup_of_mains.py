@@ -1,4 +1,4 @@
-"""--init_checkpoint alone: each main finds config, vocabulary and casing with any form of it."""
+"""With only --init_checkpoint, each program finds config, vocabulary and casing in any dialect."""
 
 import json
 import pathlib
@@ -10,20 +10,20 @@ from mains import assert_refused, run_mains
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import write_weights
-from bert_tf.conversion.weights import Weights
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.modeling import BertEncoder, variables_by_name
 from bert_tf.tokenization import BertTokenizer
 
-# "Ab" is one piece where case is kept and three where it is lowered: "a", "##b".
+# "Ab" is one token in cased text and two tokens in lower-cased text: "a", "##b".
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c", "."]
 CONFIG = BertConfig(
     vocab_size=10, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
     intermediate_size=12, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
 )  # fmt: skip
 TEXT = "Ab c"
-# By hand: [CLS] Ab c [SEP] cased, [CLS] a ##b c [SEP] uncased.
+# The tokens of TEXT, by do_lower_case.
 TOKENS = {False: ["[CLS]", "Ab", "c", "[SEP]"], True: ["[CLS]", "a", "##b", "c", "[SEP]"]}
-# A hub with one model in it, instead of the package that asks the network.
+# A module with the name of the hub's client that returns one model without network access.
 HUB = """
 def snapshot_download(name, revision=None, allow_patterns=None):
     assert (name, revision) == ("owner/name", None), (name, revision)
@@ -32,12 +32,12 @@ def snapshot_download(name, revision=None, allow_patterns=None):
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    """Paths of one cased model in every form, and what its last layer says of the text."""
+def one_model(tmp_path_factory):
+    """Paths of one cased model in every form, and the output of its last layer for TEXT."""
     root = tmp_path_factory.mktemp("models")
     encoder = BertEncoder(CONFIG, seed=0)
     arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}
-    weights = Weights("here", "bert-tf", arrays, CONFIG, VOCABULARY, False)
+    weights = CheckpointContents("source", "bert-tf", arrays, CONFIG, VOCABULARY, False)
     google = write_weights(weights, str(root / "cased_L-2_H-8_A-2"), "google")
     write_weights(weights, str(root / "hugging_face"), "hugging_face")
     write_weights(weights, str(root / "ours"), "bert-tf")
@@ -81,10 +81,10 @@ def classify(root, path, out):
     return "run_scripts.run_classifier", command
 
 
-def assert_extracted(result, out, lowered, expected=None):
+def assert_extracted(result, out, do_lower_case, expected=None):
     assert result.code == 0, result
     tokens, values = features(out)
-    assert tokens == TOKENS[lowered]
+    assert tokens == TOKENS[do_lower_case]
     if expected is not None:
         np.testing.assert_allclose(values, expected, atol=2e-6)
 
@@ -98,10 +98,10 @@ def assert_trained(result, out):
     assert BertConfig.from_json((newest / "bert_config.json").read_text()) == CONFIG
 
 
-def test_a_released_zip_and_the_hub(places, tmp_path, monkeypatch):
-    root, paths, expected = places
+def test_programs_read_a_released_zip_and_the_hub(one_model, tmp_path, monkeypatch):
+    root, paths, expected = one_model
     monkeypatch.setenv("PYTHONPATH", str(root / "hub"), prepend=":")
-    extracted, lowered, contrary, nothing, trained = run_mains(
+    extracted, lowered, wrong_casing, no_checkpoint, trained = run_mains(
         [
             extract(root, paths["released.zip"], tmp_path / "zip"),
             extract(root, paths["hub"], tmp_path / "lowered", "--do_lower_case=true"),
@@ -112,14 +112,14 @@ def test_a_released_zip_and_the_hub(places, tmp_path, monkeypatch):
     )
     assert_extracted(extracted, tmp_path / "zip", False, expected)
     assert_extracted(lowered, tmp_path / "lowered", True)
-    assert_refused(contrary, "--do_lower_case=True was given", "with do_lower_case=False")
-    assert_refused(nothing, "Which model? Give --init_checkpoint")
+    assert_refused(wrong_casing, "--do_lower_case=True was given", "with do_lower_case=False")
+    assert_refused(no_checkpoint, "Which model? Give --init_checkpoint")
     assert_trained(trained, tmp_path / "trained")
 
 
 @pytest.mark.slow
-def test_every_form(places, tmp_path, monkeypatch):
-    root, paths, expected = places
+def test_programs_read_every_form(one_model, tmp_path, monkeypatch):
+    root, paths, expected = one_model
     monkeypatch.setenv("PYTHONPATH", str(root / "hub"), prepend=":")
     outs = {name: tmp_path / name for name in paths}
     commands = [extract(root, path, outs[name]) for name, path in paths.items()]

@@ -1,4 +1,4 @@
-"""Checkpoints of each dialect against values that their own programs computed."""
+"""Reading checkpoints of each dialect: outputs equal those of the programs that wrote them."""
 
 import inspect
 import json
@@ -54,7 +54,7 @@ def model_for(name, weights):
 
 
 @pytest.mark.parametrize("name", HUGGING_FACE)
-def test_hugging_face(name):
+def test_outputs_equal_those_of_transformers(name):
     folder = GOLDEN / "huggingface" / name
     expected = np.load(folder / "expected.npz")
     weights = read_weights(str(folder))
@@ -63,8 +63,8 @@ def test_hugging_face(name):
     assert not report.unused
     assert not report.unknown
     outputs = model(inputs(expected))
-    for ours, theirs in HUGGING_FACE[name][1].items():
-        np.testing.assert_allclose(outputs[ours], expected[theirs], atol=1e-5, err_msg=ours)
+    for key, hugging_face_key in HUGGING_FACE[name][1].items():
+        np.testing.assert_allclose(outputs[key], expected[hugging_face_key], atol=1e-5, err_msg=key)
     if "hidden_states" in expected.files:
         encoder = getattr(model, "bert", model)
         encoded = encoder(inputs(expected))
@@ -77,7 +77,7 @@ def test_hugging_face(name):
 
 
 @pytest.mark.parametrize("dialect", ["legacy", "encoder_v2"])
-def test_model_garden(dialect):
+def test_outputs_equal_those_of_the_model_garden(dialect):
     folder = GOLDEN / "model_garden" / dialect
     expected = np.load(folder / "expected.npz")
     weights = read_weights(str(folder / "bert_model.ckpt"))
@@ -91,7 +91,7 @@ def test_model_garden(dialect):
 
 
 @pytest.mark.parametrize("path", ["init/bert_model.ckpt", "init/bert_model.ckpt.index", "init"])
-def test_google(path):
+def test_weights_equal_the_variables_of_a_google_checkpoint(path):
     prefix = GOLDEN / "google_pretraining/init/bert_model.ckpt"
     weights = read_weights(str(GOLDEN / "google_pretraining" / path))
     assert weights.global_step == 0
@@ -104,13 +104,13 @@ def test_google(path):
         np.testing.assert_array_equal(array, reader.get_tensor(name))
 
 
-def test_slots():
+def test_slots_and_step_of_a_google_checkpoint_are_read():
     weights = read_weights(str(GOLDEN / "google_pretraining/step10"), slots=True)
     assert weights.global_step == 10
     assert len(weights.slots) == 2 * len(weights.arrays)
 
 
-def test_what_is_beside_is_found(tmp_path):
+def test_config_and_vocabulary_in_the_same_folder_are_read(tmp_path):
     for file in (GOLDEN / "google_pretraining/init").iterdir():
         shutil.copy(file, tmp_path)
     shutil.copy(GOLDEN / "google_pretraining/bert_config.json", tmp_path)
@@ -120,7 +120,7 @@ def test_what_is_beside_is_found(tmp_path):
     assert weights.vocabulary == ["[PAD]", "wörd"]
 
 
-def test_a_released_zip(tmp_path):
+def test_a_released_zip_is_read(tmp_path):
     path = tmp_path / "uncased.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for file in (GOLDEN / "google_pretraining/init").iterdir():
@@ -133,8 +133,8 @@ def test_a_released_zip(tmp_path):
     assert weights.source == str(path)
 
 
-def test_old_names_shards_and_half_precision(tmp_path):
-    """gamma/beta, no `bert.` prefix, position_ids, float16, two shards: all seen in the wild."""
+def test_old_names_shards_and_half_precision_are_read(tmp_path):
+    """Public checkpoints have gamma/beta, no `bert.` prefix, position_ids, float16 or shards."""
     source = GOLDEN / "huggingface/pretraining"
     tensors = safetensors.numpy.load_file(source / "model.safetensors")
     old = {}
@@ -147,9 +147,9 @@ def test_old_names_shards_and_half_precision(tmp_path):
     old["cls.predictions.decoder.bias"] = old["cls.predictions.bias"]
     names = sorted(old)
     shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
-    for shard, held in shards.items():
-        safetensors.numpy.save_file({n: old[n] for n in held}, tmp_path / shard)
-    index = {"weight_map": {name: shard for shard, held in shards.items() for name in held}}
+    for shard, tensor_names in shards.items():
+        safetensors.numpy.save_file({n: old[n] for n in tensor_names}, tmp_path / shard)
+    index = {"weight_map": {name: shard for shard in shards for name in shards[shard]}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     shutil.copy(source / "config.json", tmp_path)
     weights = read_weights(str(tmp_path))
@@ -197,7 +197,7 @@ def test_pickled_files_are_refused(tmp_path):
         read_weights(str(tmp_path / "pytorch_model.bin"))
 
 
-def test_missing_and_foreign_checkpoints(tmp_path):
+def test_missing_foreign_and_damaged_checkpoints_are_refused(tmp_path):
     with pytest.raises(InputError, match="There is no checkpoint"):
         read_weights(str(tmp_path / "bert_model.ckpt"))
     with pytest.raises(InputError, match="holds no checkpoint"):
@@ -206,11 +206,11 @@ def test_missing_and_foreign_checkpoints(tmp_path):
     with pytest.raises(InputError, match="not of a Model Garden BERT"):
         read_weights(str(tmp_path / "other"))
     (tmp_path / "cut.index").write_bytes(b"damaged")
-    with pytest.raises(InputError, match="not a whole TensorFlow checkpoint"):
+    with pytest.raises(InputError, match="not a valid TensorFlow checkpoint"):
         read_weights(str(tmp_path / "cut"))
 
 
-def test_a_missing_head_is_said_and_keeps_its_values():
+def test_a_missing_head_is_reported_and_keeps_its_values():
     weights = read_weights(str(GOLDEN / "google_pretraining/init"))
     config = BertConfig.from_json((GOLDEN / "google_pretraining/bert_config.json").read_text())
     model = modeling.BertClassifier(config, num_labels=2)
@@ -222,7 +222,7 @@ def test_a_missing_head_is_said_and_keeps_its_values():
     np.testing.assert_array_equal(model.head.output_weights, before)
 
 
-def test_another_shape_is_refused_with_both():
+def test_a_different_shape_is_refused_and_nothing_is_assigned():
     weights = read_weights(str(GOLDEN / "google_pretraining/init"))
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     config = BertConfig.from_dict({**json.loads(text), "vocab_size": 121})
@@ -237,23 +237,23 @@ def test_too_few_layers_are_refused():
     weights = read_weights(str(GOLDEN / "google_pretraining/init"))
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     config = BertConfig.from_dict({**json.loads(text), "num_hidden_layers": 4})
-    with pytest.raises(InputError, match="lacks 16 of this"):
+    with pytest.raises(InputError, match="lacks 16 weights of this"):
         assign(modeling.BertEncoder(config), weights)
 
 
-def test_the_hub(tmp_path, monkeypatch):
-    """The hub itself is not asked: what we ask of its client is."""
-    asked = {}
+def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):
+    """Uses a fake of the hub's client, without network access."""
+    requested = {}
 
     def download(name, revision, allow_patterns):
-        asked.update(name=name, revision=revision, patterns=allow_patterns)
+        requested.update(name=name, revision=revision, patterns=allow_patterns)
         return str(GOLDEN / "huggingface/encoder" if name == "google/bert" else tmp_path)
 
     client = types.SimpleNamespace(snapshot_download=download)
     monkeypatch.setitem(sys.modules, "huggingface_hub", client)
     weights = read_weights("hf://google/bert@v1")
-    assert (asked["name"], asked["revision"]) == ("google/bert", "v1")
-    assert not any("bin" in pattern for pattern in asked["patterns"])
+    assert (requested["name"], requested["revision"]) == ("google/bert", "v1")
+    assert not any("bin" in pattern for pattern in requested["patterns"])
     assert weights.source == "hf://google/bert@v1"
     assert weights.config.hidden_size == 48
     with pytest.raises(InputError, match=r"hf://a/pickled has no model.safetensors. Pickled"):
@@ -263,26 +263,26 @@ def test_the_hub(tmp_path, monkeypatch):
         raise OSError("404: no such repository")
 
     monkeypatch.setattr(client, "snapshot_download", fail)
-    with pytest.raises(InputError, match="hf://a/b cannot be fetched: 404"):
+    with pytest.raises(InputError, match="hf://a/b cannot be downloaded: 404"):
         read_weights("hf://a/b")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(InputError, match=r"pip install bert-tf\[hub\]"):
         read_weights("hf://a/b")
 
 
-def test_what_the_hubs_client_takes():
+def test_the_client_of_the_hub_has_the_parameters_that_we_use():
     hub = pytest.importorskip("huggingface_hub")
-    taken = inspect.signature(hub.snapshot_download).parameters
-    assert {"revision", "allow_patterns"} <= taken.keys()
+    parameters = inspect.signature(hub.snapshot_download).parameters
+    assert {"revision", "allow_patterns"} <= parameters.keys()
 
 
-def test_a_training_checkpoint_of_ours_gives_its_slots(tmp_path):
+def test_slots_of_our_training_checkpoints_are_read(tmp_path):
     google = read_weights(str(GOLDEN / "google_pretraining/step10"), slots=True)
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     folder = str(tmp_path / "model")
     our_folder.write_weights(folder, google.arrays, json.loads(text), None, None, {"step": 10})
     safetensors.numpy.save_file(google.slots, f"{folder}/optimizer.safetensors")
     assert read_weights(folder).slots == {}
-    back = read_weights(folder, slots=True)
-    assert back.global_step == 10
-    assert back.slots.keys() == google.slots.keys()
+    contents = read_weights(folder, slots=True)
+    assert contents.global_step == 10
+    assert contents.slots.keys() == google.slots.keys()

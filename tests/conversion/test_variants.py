@@ -1,7 +1,7 @@
-"""The forms that checkpoints take in the wild: each is read right, or refused with the reason.
+"""Variants of public checkpoints: each is read correctly, or refused with the reason.
 
-`reference/hugging_face_variants.npz` holds the tensors of a small `BertForPreTraining` and what
-transformers 5.23 computes with them under each of several configs.
+`reference/hugging_face_variants.npz` holds the tensors of a small `BertForPreTraining`, and its
+outputs as transformers 5.23 computes them with each of several configs.
 """
 
 import json
@@ -19,15 +19,16 @@ from bert_tf.conversion import assign, convert, read_config, read_weights, write
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, BertEncoder, BertPretrainer
 
-HELD = np.load(pathlib.Path(__file__).parents[1] / "reference/hugging_face_variants.npz")
-TENSORS = {n.removeprefix("tensor:"): HELD[n] for n in HELD.files if n.startswith("tensor:")}
+STORED = np.load(pathlib.Path(__file__).parents[1] / "reference/hugging_face_variants.npz")
+TENSORS = {n.removeprefix("tensor:"): STORED[n] for n in STORED.files if n.startswith("tensor:")}
 CONFIG = {
     "architectures": ["BertForPreTraining"], "model_type": "bert", "vocab_size": 24,
     "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
     "max_position_embeddings": 10, "hidden_act": "gelu", "type_vocab_size": 2,
 }  # fmt: skip
 ACTIVATIONS = sorted(
-    {name.split(":")[1] for name in HELD.files if name.startswith("expected:")} - {"eps", "causal"}
+    {name.split(":")[1] for name in STORED.files if name.startswith("expected:")}
+    - {"eps", "causal"}
 )
 CHANGES = {
     **{name: {"hidden_act": name} for name in ACTIVATIONS},
@@ -50,23 +51,23 @@ def assert_expected(source, name="gelu", atol=1e-5) -> None:
     assert not weights.unknown
     model = BertPretrainer(weights.config)
     assert not assign(model, weights).missing
-    outputs = model({n: HELD[n] for n in ("input_ids", "input_mask", "segment_ids")})
+    outputs = model({n: STORED[n] for n in ("input_ids", "input_mask", "segment_ids")})
     for key, value in outputs.items():
-        np.testing.assert_allclose(value, HELD[f"expected:{name}:{key}"], atol=atol, err_msg=key)
+        np.testing.assert_allclose(value, STORED[f"expected:{name}:{key}"], atol=atol, err_msg=key)
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_configs(tmp_path, name):
-    source = folder(tmp_path / "theirs", **CHANGES[name])
+def test_outputs_of_each_config_equal_those_of_transformers(tmp_path, name):
+    source = folder(tmp_path / "source", **CHANGES[name])
     assert_expected(source, name)
-    # And back: transformers reads its own names for each of them.
-    write_weights(read_weights(source), str(tmp_path / "ours"), "hugging_face")
-    assert_expected(str(tmp_path / "ours"), name)
-    assert json.loads((tmp_path / "ours/config.json").read_text())["hidden_act"] in ACTIVATIONS
+    # The written config has a name for the activation that transformers knows.
+    write_weights(read_weights(source), str(tmp_path / "written"), "hugging_face")
+    assert_expected(str(tmp_path / "written"), name)
+    assert json.loads((tmp_path / "written/config.json").read_text())["hidden_act"] in ACTIVATIONS
 
 
-def test_bfloat16(tmp_path):
-    """Written by hand: numpy has no such dtype."""
+def test_bfloat16_is_read_as_float32(tmp_path):
+    # numpy has no bfloat16, so the test writes the upper halves of the float32 values.
     halves = {n: (a.view(np.uint32) >> 16).astype(np.uint16) for n, a in TENSORS.items()}
     entries = {
         name: {"dtype": "bfloat16", "shape": list(a.shape), "data": a.tobytes()}
@@ -83,7 +84,7 @@ def test_bfloat16(tmp_path):
 
 
 def _serialized(entries) -> bytes:
-    """A safetensors file: length of the header, the header, the data."""
+    """The bytes of a safetensors file: length of the header, header, data."""
     header, data = {}, b""
     for name, entry in entries.items():
         end = len(data) + len(entry["data"])
@@ -102,104 +103,105 @@ def test_a_dtype_that_numpy_lacks_is_refused(tmp_path):
         read_weights(str(tmp_path))
 
 
-def test_the_one_copy_of_a_tied_weight_may_be_the_decoders(tmp_path):
+def test_a_tied_weight_may_be_stored_only_under_the_decoder(tmp_path):
     tensors = {DECODER if n == WORDS else n: a for n, a in TENSORS.items()}
     tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
     assert_expected(folder(tmp_path, tensors))
 
 
-def heads(*ends) -> dict[str, np.ndarray]:
-    return {n: a for n, a in TENSORS.items() if n.startswith(("bert.", *ends))}
+def encoder_and(*prefixes) -> dict[str, np.ndarray]:
+    """The tensors of the encoder and those whose names start with one of the prefixes."""
+    return {n: a for n, a in TENSORS.items() if n.startswith(("bert.", *prefixes))}
 
 
-def test_next_sentence_alone(tmp_path):
-    tensors = heads("cls.seq_relationship.")
+def test_a_next_sentence_head_without_masked_lm_is_read_and_written(tmp_path):
+    tensors = encoder_and("cls.seq_relationship.")
     changes = {"architectures": ["BertForNextSentencePrediction"]}
-    weights = read_weights(folder(tmp_path / "theirs", tensors, **changes))
+    weights = read_weights(folder(tmp_path / "source", tensors, **changes))
     report = assign(BertPretrainer(weights.config), weights)
     assert "cls/predictions/output_bias" in report.missing
-    write_weights(weights, str(tmp_path / "ours"), "hugging_face")
-    config = json.loads((tmp_path / "ours/config.json").read_text())
+    write_weights(weights, str(tmp_path / "written"), "hugging_face")
+    config = json.loads((tmp_path / "written/config.json").read_text())
     assert config["architectures"] == changes["architectures"]
-    ours = safetensors.numpy.load_file(tmp_path / "ours/model.safetensors")
-    assert ours.keys() == tensors.keys()
+    written = safetensors.numpy.load_file(tmp_path / "written/model.safetensors")
+    assert written.keys() == tensors.keys()
 
 
-def test_a_causal_masked_lm_is_a_language_model_there(tmp_path):
-    tensors = {n: a for n, a in heads("cls.predictions.").items() if "pooler" not in n}
+def test_a_causal_masked_lm_is_written_as_a_decoder(tmp_path):
+    tensors = {n: a for n, a in encoder_and("cls.predictions.").items() if "pooler" not in n}
     source = folder(
-        tmp_path / "theirs", tensors, architectures=["BertLMHeadModel"], is_decoder=True
+        tmp_path / "source", tensors, architectures=["BertLMHeadModel"], is_decoder=True
     )
     weights = read_weights(source)
     assert weights.config.attention == "causal"
-    write_weights(weights, str(tmp_path / "ours"), "hugging_face")
-    config = json.loads((tmp_path / "ours/config.json").read_text())
+    write_weights(weights, str(tmp_path / "written"), "hugging_face")
+    config = json.loads((tmp_path / "written/config.json").read_text())
     assert (config["architectures"], config["is_decoder"]) == (["BertLMHeadModel"], True)
 
 
 @pytest.mark.parametrize(("labels", "expected"), [(2, ["LABEL_0", "LABEL_1"]), (1, ["LABEL_0"])])
-def test_labels_that_are_not_written(tmp_path, labels, expected):
+def test_missing_labels_get_default_names(tmp_path, labels, expected):
     head = {"classifier.weight": np.ones((labels, 12), np.float32)}
-    tensors = {**heads(), **head, "classifier.bias": np.zeros(labels, np.float32)}
+    tensors = {**encoder_and(), **head, "classifier.bias": np.zeros(labels, np.float32)}
     source = folder(tmp_path, tensors, architectures=["BertForSequenceClassification"])
     weights = read_weights(source)
     assert weights.extra == {"labels": expected}
     assert not assign(BertClassifier(weights.config, num_labels=labels), weights).missing
 
 
-def test_labels_belong_to_classifiers(tmp_path):
+def test_labels_of_models_without_a_classifier_are_ignored(tmp_path):
     assert read_weights(folder(tmp_path, id2label={"0": "a", "1": "b"})).extra == {}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden_act": "quick_gelu"}, r"hidden_act 'quick_gelu'.*Known are gelu, "),
+        ({"hidden_act": "quick_gelu"}, r"hidden_act 'quick_gelu'.*Supported are gelu, "),
         ({"hidden_act": "leaky_relu"}, "leaky_relu"),
         ({"pruned_heads": {"0": [1]}}, "pruned_heads"),
         ({"model_type": "distilbert"}, "distilbert"),
         ({"layer_norm_eps": 0}, "layer_norm_eps must be above 0"),
     ],
 )
-def test_what_cannot_be_computed_is_refused(tmp_path, change, message):
+def test_models_that_we_cannot_compute_are_refused(tmp_path, change, message):
     with pytest.raises(InputError, match=message):
         read_weights(folder(tmp_path, **change))
 
 
-def test_another_model_under_the_name_of_bert(tmp_path):
+def test_other_tensors_with_a_bert_config_are_refused(tmp_path):
     tensors = {"roberta.embeddings.x": np.zeros(3, np.float32)}
-    with pytest.raises(InputError, match=r"not a BERT. It holds roberta.embeddings.x"):
+    with pytest.raises(InputError, match=r"not a BERT. It holds .* roberta.embeddings.x"):
         read_weights(folder(tmp_path, tensors))
 
 
 def test_an_activation_that_transformers_lacks_is_not_written(tmp_path):
-    weights = read_weights(folder(tmp_path / "theirs"))
+    weights = read_weights(folder(tmp_path / "source"))
     config = BertConfig.from_dict({**weights.config.to_dict(), "hidden_act": "elu"})
-    with pytest.raises(InputError, match=r"no activation that is 'elu' here"):
-        write_weights(_with(weights, config=config), str(tmp_path / "ours"), "hugging_face")
-    assert not (tmp_path / "ours").exists()
+    with pytest.raises(InputError, match=r"hidden_act 'elu' has no equivalent in transformers"):
+        write_weights(_with(weights, config=config), str(tmp_path / "written"), "hugging_face")
+    assert not (tmp_path / "written").exists()
 
 
 def _with(weights, **changes):
     return type(weights)(**{**vars(weights), **changes})
 
 
-def test_the_vocabulary_in_tokenizer_json(tmp_path):
-    """transformers 5 writes no vocab.txt."""
+def test_vocabulary_and_casing_are_read_from_tokenizer_json(tmp_path):
+    """transformers 5 does not write a vocab.txt."""
     source = folder(tmp_path)
     ids = {token: i for i, token in enumerate(VOCABULARY)}
-    fast = {"model": {"type": "WordPiece", "vocab": ids}, "normalizer": {"lowercase": False}}
-    (tmp_path / "tokenizer.json").write_text(json.dumps(fast))
+    tokenizer = {"model": {"type": "WordPiece", "vocab": ids}, "normalizer": {"lowercase": False}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
     weights = read_weights(source)
     assert weights.vocabulary == VOCABULARY
     assert weights.do_lower_case is False
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
     assert read_weights(source).do_lower_case is True
-    (tmp_path / "vocab.txt").write_text("[PAD]\na\u2028\n")
-    assert read_weights(source).vocabulary == ["[PAD]", "a\u2028"]
+    (tmp_path / "vocab.txt").write_text("[PAD]\na\u2028b\n##\u2028\n")
+    assert read_weights(source).vocabulary == ["[PAD]", "a\u2028b", "##\u2028"]
 
 
-def test_a_config_file_of_either_kind(tmp_path):
+def test_read_config_reads_released_and_hugging_face_files(tmp_path):
     folder(tmp_path)
     assert read_config(str(tmp_path / "config.json")).hidden_act == "gelu_exact"
     released = {n: v for n, v in CONFIG.items() if n not in ("architectures", "model_type")}
@@ -213,19 +215,19 @@ def arrays(tmp_path_factory):
 
 
 def graph_checkpoint(path, variables) -> str:
-    """A checkpoint as TensorFlow 1 writes it."""
+    """Writes a checkpoint with TensorFlow 1's saver and returns its prefix."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        made = [make() for make in variables]
+        created = [create() for create in variables]
         session.run(tf.compat.v1.global_variables_initializer())
-        return tf.compat.v1.train.Saver(made).save(session, str(path / "model.ckpt"))
+        return tf.compat.v1.train.Saver(created).save(session, str(path / "model.ckpt"))
 
 
-def variable(name, value, **more):
-    return lambda: tf.compat.v1.get_variable(name, initializer=tf.constant(value), **more)
+def variable(name, value, **arguments):
+    return lambda: tf.compat.v1.get_variable(name, initializer=tf.constant(value), **arguments)
 
 
-def test_what_other_training_leaves_in_a_checkpoint(tmp_path, arrays):
-    """Slots of other optimizers, counters, averages, a head of one's own: named, not read."""
+def test_other_variables_in_a_checkpoint_are_reported_as_unknown(tmp_path, arrays):
+    """Such as slots of other optimizers, counters, moving averages and custom heads."""
     words = "bert/embeddings/word_embeddings"
     others = (
         f"{words}/Adam", f"{words}/lamb_m", f"{words}/ExponentialMovingAverage", "beta1_power",
@@ -242,15 +244,15 @@ def test_what_other_training_leaves_in_a_checkpoint(tmp_path, arrays):
     assert weights.arrays.keys() == arrays.keys()
 
 
-def test_partitioned_and_half_precision_variables(tmp_path, arrays):
+def test_partitioned_and_half_precision_variables_are_read(tmp_path, arrays):
     words = "bert/embeddings/word_embeddings"
 
     def partitioned():
         with tf.compat.v1.variable_scope(
             "", partitioner=tf.compat.v1.fixed_size_partitioner(3), use_resource=False
         ):
-            held = arrays[words]
-            return tf.compat.v1.get_variable(words, held.shape, initializer=_Given(held))
+            initializer = _ArrayInitializer(arrays[words])
+            return tf.compat.v1.get_variable(words, arrays[words].shape, initializer=initializer)
 
     rest = [variable(n, a.astype(np.float16)) for n, a in arrays.items() if n != words]
     weights = read_weights(graph_checkpoint(tmp_path, [partitioned, *rest]))
@@ -260,7 +262,7 @@ def test_partitioned_and_half_precision_variables(tmp_path, arrays):
         np.testing.assert_allclose(array, arrays[name], rtol=1e-3, atol=1e-6)
 
 
-class _Given:
+class _ArrayInitializer:
     def __init__(self, value):
         self._value = value
 
@@ -269,8 +271,7 @@ class _Given:
         return tf.constant(self._value[offset : offset + shape[0]])
 
 
-def test_an_encoder_alone(tmp_path, arrays):
-    """The heads that it lacks, and the pooler, keep their values and are said."""
+def test_missing_heads_and_pooler_are_reported_but_missing_layers_refused(tmp_path, arrays):
     encoder = {n: a for n, a in arrays.items() if n.startswith("bert/") and "pooler" not in n}
     prefix = graph_checkpoint(tmp_path, [variable(name, array) for name, array in encoder.items()])
     config = read_config(str(_config_of(tmp_path)))
@@ -280,7 +281,7 @@ def test_an_encoder_alone(tmp_path, arrays):
     assert report.missing == (*pooler, "output_weights", "output_bias")
     del encoder["bert/encoder/layer_1/output/dense/bias"]
     prefix = graph_checkpoint(tmp_path, [variable(name, array) for name, array in encoder.items()])
-    with pytest.raises(InputError, match=r"lacks 1 of .* such as .*layer_1/outp"):
+    with pytest.raises(InputError, match=r"lacks 1 weights of .* such as .*layer_1/outp"):
         assign(BertEncoder(config), read_weights(prefix))
 
 
@@ -300,8 +301,10 @@ def _config_of(path):
         ("x.zip", "model/", None),
     ],
 )
-def test_a_released_zip_says_its_casing(tmp_path, arrays, name, inner, casing):
-    """By the name of the folder in it, or by its own; what a Mac adds to it is no checkpoint."""
+def test_casing_follows_the_released_name_of_a_zip_or_its_folder(
+    tmp_path, arrays, name, inner, casing
+):
+    """The folder __MACOSX, which macOS adds to .zip files, is ignored."""
     makers = [variable(n, array) for n, array in arrays.items()]
     graph_checkpoint(tmp_path, makers)
     with zipfile.ZipFile(tmp_path / name, "w") as archive:
@@ -315,7 +318,7 @@ def test_a_released_zip_says_its_casing(tmp_path, arrays, name, inner, casing):
     assert weights.arrays.keys() == arrays.keys()
 
 
-def test_an_error_in_a_zip_names_the_zip(tmp_path):
+def test_errors_in_a_zip_name_the_zip(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("model/config.json", "{")
         archive.writestr("model/model.safetensors", "")
@@ -326,12 +329,12 @@ def test_an_error_in_a_zip_names_the_zip(tmp_path):
         read_weights(str(tmp_path / "cut.zip"))
 
 
-def test_what_the_original_cannot_compute_is_said(tmp_path):
-    source = folder(tmp_path / "theirs", is_decoder=True, layer_norm_eps=1e-5)
+def test_settings_that_google_research_bert_does_not_support_are_reported(tmp_path):
+    source = folder(tmp_path / "source", is_decoder=True, layer_norm_eps=1e-5)
     report = convert(source, str(tmp_path / "google"), "google")
-    said = "hidden_act gelu_exact, attention causal, layer_norm_eps 1e-05"
-    assert f"google-research/bert itself computes another model: {said}." in report
-    source = folder(tmp_path / "theirs", hidden_act="gelu_new")
+    settings = "hidden_act gelu_exact, attention causal, layer_norm_eps 1e-05"
+    assert f"does not support these settings and computes another model: {settings}." in report
+    source = folder(tmp_path / "source", hidden_act="gelu_new")
     assert "another model" not in convert(source, str(tmp_path / "google"), "google")
 
 

@@ -1,4 +1,4 @@
-"""What is written: read by others, the same bits after a round trip, the released names."""
+"""Writing checkpoints: round trips keep every bit, and other programs can read the files."""
 
 import dataclasses
 import json
@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.config import BertConfig
-from bert_tf.conversion import convert, read_weights, write_weights
-from bert_tf.conversion.weights import Weights
+from bert_tf.conversion import WRITABLE_DIALECTS, convert, read_weights, write_weights
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
 from bert_tf.modeling import (
     BertClassifier,
@@ -46,58 +46,58 @@ MODELS = {
 }
 
 
-def weights_of(model) -> Weights:
+def weights_of(model) -> CheckpointContents:
     arrays = {name: np.asarray(v) for name, v in variables_by_name(model).items()}
-    # Distinct values everywhere, so that no two weights can be taken for each other.
+    # All values are distinct, so that a test fails if two weights are confused.
     generator = np.random.default_rng(0)
     arrays = {n: generator.normal(size=a.shape).astype(np.float32) for n, a in arrays.items()}
-    return Weights("here", "bert-tf", arrays, CONFIG, VOCABULARY, True)
+    return CheckpointContents("source", "bert-tf", arrays, CONFIG, VOCABULARY, True)
 
 
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
 @pytest.mark.parametrize("kind", MODELS)
 def test_round_trips_are_bitwise(tmp_path, kind, dialect):
     weights = weights_of(MODELS[kind])
-    back = read_weights(write_weights(weights, str(tmp_path / "out"), dialect))
-    assert back.arrays.keys() == weights.arrays.keys()
+    read = read_weights(write_weights(weights, str(tmp_path / "out"), dialect))
+    assert read.arrays.keys() == weights.arrays.keys()
     for name, array in weights.arrays.items():
-        np.testing.assert_array_equal(back.arrays[name], array)
-    assert back.config == CONFIG
-    assert back.vocabulary == VOCABULARY
-    assert back.unknown == ()
+        np.testing.assert_array_equal(read.arrays[name], array)
+    assert read.config == CONFIG
+    assert read.vocabulary == VOCABULARY
+    assert read.unknown == ()
 
 
 @pytest.mark.parametrize("old", ["google", "hugging_face", "bert-tf"])
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
-def test_where_no_folder_can_be_renamed(dialect, old):
-    """As in an object store; and nothing of the folder that was there before stays."""
+def test_folders_in_object_stores_are_replaced_completely(dialect, old):
+    """Object stores and ram:// cannot rename folders. No file of the old folder remains."""
     folder = f"ram://writing/{old}-{dialect}"
     write_weights(weights_of(MODELS["span"]), folder, old)
     weights = weights_of(MODELS["tagger"])
-    back = read_weights(write_weights(weights, folder, dialect))
-    assert back.dialect == dialect
-    assert back.arrays.keys() == weights.arrays.keys()
+    read = read_weights(write_weights(weights, folder, dialect))
+    assert read.dialect == dialect
+    assert read.arrays.keys() == weights.arrays.keys()
     for name, array in weights.arrays.items():
-        np.testing.assert_array_equal(back.arrays[name], array)
-    assert back.vocabulary == VOCABULARY
+        np.testing.assert_array_equal(read.arrays[name], array)
+    assert read.vocabulary == VOCABULARY
     write_weights(weights, fresh := f"ram://writing/fresh-{old}-{dialect}", dialect)
     assert sorted(tf.io.gfile.listdir(folder)) == sorted(tf.io.gfile.listdir(fresh))
 
 
 @pytest.mark.parametrize("place", ["local", "ram"])
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
-def test_a_failure_leaves_nothing_half_written(tmp_path, monkeypatch, dialect, place):
-    """The disk is full at the last file."""
+def test_a_full_disk_leaves_no_partial_folder(tmp_path, monkeypatch, dialect, place):
+    """Writing the last file of the folder fails."""
     folder = str(tmp_path / "out") if place == "local" else f"ram://failing/{dialect}"
-    before = files.write_bytes
+    write_bytes = files.write_bytes
     last = {"google": "checkpoint", "hugging_face": "model.safetensors", "bert-tf": "weights.json"}
 
-    def full(path, content):
+    def fail_at_last_file(path, content):
         if os.path.basename(path) == last[dialect]:
             raise OSError(28, "No space left on device")
-        before(path, content)
+        write_bytes(path, content)
 
-    monkeypatch.setattr(files, "write_bytes", full)
+    monkeypatch.setattr(files, "write_bytes", fail_at_last_file)
     with pytest.raises(InputError, match=r"cannot be written: No space left"):
         write_weights(weights_of(MODELS["span"]), folder, dialect)
     assert not tf.io.gfile.exists(folder)
@@ -117,36 +117,36 @@ def test_a_failure_leaves_nothing_half_written(tmp_path, monkeypatch, dialect, p
         "token_classification",
     ],
 )
-def test_hugging_face_gets_back_its_own(tmp_path, name):
+def test_hugging_face_folders_are_written_as_they_were_read(tmp_path, name):
     folder = GOLDEN / "huggingface" / name
     write_weights(read_weights(str(folder)), str(tmp_path / "hf"), "hugging_face")
-    theirs = safetensors.numpy.load_file(folder / "model.safetensors")
-    ours = safetensors.numpy.load_file(tmp_path / "hf/model.safetensors")
-    assert ours.keys() == theirs.keys()
-    for key, array in theirs.items():
-        np.testing.assert_array_equal(ours[key], array, err_msg=key)
-    theirs = json.loads((folder / "config.json").read_text())
-    ours = json.loads((tmp_path / "hf/config.json").read_text())
-    told = ("architectures", "hidden_act", "layer_norm_eps", "id2label", "label2id", "model_type")
-    for key in (*told, "hidden_size", "vocab_size", "is_decoder", "type_vocab_size"):
-        assert ours.get(key) == theirs.get(key), key
+    original = safetensors.numpy.load_file(folder / "model.safetensors")
+    written = safetensors.numpy.load_file(tmp_path / "hf/model.safetensors")
+    assert written.keys() == original.keys()
+    for key, array in original.items():
+        np.testing.assert_array_equal(written[key], array, err_msg=key)
+    original = json.loads((folder / "config.json").read_text())
+    written = json.loads((tmp_path / "hf/config.json").read_text())
+    keys = ("architectures", "hidden_act", "layer_norm_eps", "id2label", "label2id", "model_type")
+    for key in (*keys, "hidden_size", "vocab_size", "is_decoder", "type_vocab_size"):
+        assert written.get(key) == original.get(key), key
 
 
-def test_our_gelu_is_gelu_new_there(tmp_path):
+def test_tanh_gelu_is_written_as_gelu_new(tmp_path):
     write_weights(weights_of(MODELS["pretrainer"]), str(tmp_path), "hugging_face")
     assert json.loads((tmp_path / "config.json").read_text())["hidden_act"] == "gelu_new"
 
 
-def test_the_released_variable_list(tmp_path):
+def test_variables_equal_those_of_the_released_checkpoint(tmp_path):
     released = json.loads((GOLDEN / "released_index.json").read_text())["variables"]
     config = BertConfig.named("base", 21128)
     model = BertPretrainer(config, seed=0)
-    ours = {n: [list(v.shape), str(v.dtype)] for n, v in variables_by_name(model).items()}
-    assert ours == {n: [entry["shape"], entry["dtype"]] for n, entry in released.items()}
+    variables = {n: [list(v.shape), str(v.dtype)] for n, v in variables_by_name(model).items()}
+    assert variables == {n: [entry["shape"], entry["dtype"]] for n, entry in released.items()}
 
 
-def test_the_original_can_go_on_from_ours(tmp_path):
-    """The original's step-10 checkpoint through our hands: the same tensors, where it looks."""
+def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
+    """Its step-10 checkpoint, converted by us, keeps all tensors and is found as the latest."""
     source = str(GOLDEN / "google_pretraining/step10")
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     report = convert(
@@ -155,17 +155,15 @@ def test_the_original_can_go_on_from_ours(tmp_path):
     assert "Greatest difference of the outputs on a fixed input: 0.0." in report
     latest = tf.train.latest_checkpoint(str(tmp_path / "out"))
     assert os.path.basename(latest) == "model.ckpt-10"
-    ours, theirs = (
-        tf.train.load_checkpoint(latest),
-        tf.train.load_checkpoint(f"{source}/model.ckpt-10"),
-    )
-    assert ours.get_variable_to_shape_map() == theirs.get_variable_to_shape_map()
-    assert ours.get_variable_to_dtype_map() == theirs.get_variable_to_dtype_map()
-    for name in theirs.get_variable_to_shape_map():
-        np.testing.assert_array_equal(ours.get_tensor(name), theirs.get_tensor(name))
+    written = tf.train.load_checkpoint(latest)
+    original = tf.train.load_checkpoint(f"{source}/model.ckpt-10")
+    assert written.get_variable_to_shape_map() == original.get_variable_to_shape_map()
+    assert written.get_variable_to_dtype_map() == original.get_variable_to_dtype_map()
+    for name in original.get_variable_to_shape_map():
+        np.testing.assert_array_equal(written.get_tensor(name), original.get_tensor(name))
 
 
-def test_tensorflow_1_graphs_restore_it(tmp_path):
+def test_a_tensorflow_1_saver_restores_our_checkpoint(tmp_path):
     weights = weights_of(MODELS["classifier"])
     prefix = write_weights(weights, str(tmp_path), "google")
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -174,15 +172,21 @@ def test_tensorflow_1_graphs_restore_it(tmp_path):
         np.testing.assert_array_equal(session.run(variable), weights.arrays["output_weights"])
 
 
-def test_a_missing_config_is_said(tmp_path):
+def test_a_missing_config_is_refused(tmp_path):
     weights = dataclasses.replace(weights_of(MODELS["span"]), config=None)
-    with pytest.raises(InputError, match="--bert_config_file"):
-        write_weights(weights, str(tmp_path / "x"), "hugging_face")
-    with pytest.raises(InputError, match="no dialect 'keras'"):
-        write_weights(weights, str(tmp_path / "x"), "keras")
+    for dialect in WRITABLE_DIALECTS:
+        with pytest.raises(InputError, match=r"source has no .*Give its path as bert_config_file"):
+            write_weights(weights, str(tmp_path / "x"), dialect)
 
 
-def test_the_program(tmp_path):
+@pytest.mark.parametrize("dialect", ["keras", "model_garden"])
+def test_unknown_and_read_only_dialects_are_refused(tmp_path, dialect):
+    message = f"dialect must be one of bert-tf, hugging_face, google. Received: '{dialect}'"
+    with pytest.raises(InputError, match=message):
+        write_weights(weights_of(MODELS["span"]), str(tmp_path / "x"), dialect)
+
+
+def test_convert_checkpoint_writes_a_google_checkpoint(tmp_path):
     source = GOLDEN / "huggingface/sequence_classification"
     command = [sys.executable, "-m", "run_scripts.convert_checkpoint"]
     done = subprocess.run(
@@ -194,7 +198,7 @@ def test_the_program(tmp_path):
     names = dict(tf.train.list_variables(f"{tmp_path}/g/bert_model.ckpt"))
     assert names["output_weights"] == [3, 48]
     failed = subprocess.run(
-        [*command, f"--from={tmp_path}/nothing", f"--to={tmp_path}/g2"],
+        [*command, f"--from={tmp_path}/missing", f"--to={tmp_path}/g2"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert failed.returncode == 2

@@ -1,6 +1,6 @@
-"""THE table of weight names: google-research/bert <-> Hugging Face <- Model Garden.
+"""The table of weight names in google-research/bert, Hugging Face and the Model Garden.
 
-Imports nothing of ours.
+All dialects are read and written with this one table. Imports no other module of bert_tf.
 """
 
 import dataclasses
@@ -12,15 +12,16 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One weight and what others call it; `{i}` stands for the number of a block.
+    """The names of one weight. In each name `{i}` is a placeholder for the number of the block.
 
     Attributes:
-        google: Name in google-research/bert, which is also ours.
-        hugging_face: Name in transformers, or "".
-        model_garden: End of the variable's full name in tf-models-official, or "".
-        transposed: Whether Hugging Face stores [out, in] where we have [in, out].
-        heads: "in" or "out": the side of a kernel (or "out": the bias) that the Model Garden
-            splits into [heads, head size].
+        google: Name in google-research/bert, which bert-tf uses too.
+        hugging_face: Name in transformers.
+        model_garden: Last part of the variable's full name in tf-models-official, or "" if its
+            encoders do not have the weight.
+        transposed: Whether the kernel is [in, out] here, but [out, in] in Hugging Face.
+        heads: The axis that the Model Garden splits into [heads, head size]: "in" or "out" of a
+            kernel, "out" of a bias, "" for none.
     """
 
     google: str
@@ -107,7 +108,8 @@ _PRETRAINING = (
     *_head("cls/seq_relationship/", "cls.seq_relationship"),
 )
 
-# Hugging Face calls three heads `classifier`; `architectures` in its config says which it is.
+# In Hugging Face three heads have the name `classifier`. `architectures` in the config tells them
+# apart; this dict gives the google-research/bert prefix of each.
 CLASSIFIER_HEADS = {
     "BertForSequenceClassification": "",
     "BertForTokenClassification": "cls/tagger/",
@@ -116,10 +118,10 @@ CLASSIFIER_HEADS = {
 
 
 def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]:
-    """The table, in the order in which google-research/bert makes the variables.
+    """Returns the table, in the order in which google-research/bert creates the variables.
 
     Args:
-        architecture: The Hugging Face class, which decides what `classifier` means.
+        architecture: The Hugging Face class, which determines the meaning of `classifier`.
     """
     embeddings = (
         dataclasses.replace(
@@ -135,20 +137,22 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
     return (*embeddings, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span)
 
 
-def matcher(names: Mapping[str, Row], anywhere: bool) -> Callable[[str], tuple[Row, str] | None]:
-    """A function that finds the row of a name.
+def matcher(
+    names: Mapping[str, Row], with_scope: bool = False
+) -> Callable[[str], tuple[Row, str] | None]:
+    """Returns a function that finds the row of a name.
 
     Args:
-        names: Rows by the name to look for, with `{i}`.
-        anywhere: Whether something may stand before the name, up to a slash.
+        names: Rows by name; the names may contain `{i}`.
+        with_scope: Whether a name may have a prefix that ends with a slash.
 
     Returns:
-        A function from a name to its row and the number of its block ("" if it has none), or to
-        None.
+        Function from a name to its row and the number of its block ("" if the weight is not in a
+        block). For names that are not in the table it returns None.
     """
-    before = "(?:.*/)?" if anywhere else ""
+    scope = "(?:.*/)?" if with_scope else ""
     patterns = [
-        (re.compile(before + re.escape(name).replace(r"\{i\}", r"(?P<i>\d+)")), row)
+        (re.compile(scope + re.escape(name).replace(r"\{i\}", r"(?P<i>\d+)")), row)
         for name, row in names.items()
         if name
     ]
@@ -163,8 +167,8 @@ def matcher(names: Mapping[str, Row], anywhere: bool) -> Callable[[str], tuple[R
     return match
 
 
-def from_heads(row: Row, array: np.ndarray) -> np.ndarray:
-    """A Model Garden array in the released shape: heads and head size joined."""
+def merge_heads(row: Row, array: np.ndarray) -> np.ndarray:
+    """Reshapes a Model Garden array to the released shape: merges heads and head size."""
     if row.heads == "in":
         return array.reshape(-1, array.shape[-1])
     if row.heads == "out":

@@ -1,0 +1,131 @@
+"""`CheckpointContents`, which a checkpoint of any dialect is read into, and `assign`.
+
+Imports layer 0 and `modeling`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
+
+_SHOWN_NAMES = 6
+# Hugging Face checkpoints have no pooler if their head does not use it.
+_OPTIONAL = "bert/pooler/"
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointContents:
+    """The contents of a checkpoint, with the names and shapes of google-research/bert.
+
+    Attributes:
+        source: The path that the checkpoint was read from.
+        dialect: A key of `DIALECTS`.
+        arrays: float32 arrays by google-research/bert name.
+        config: The architecture, or None if the checkpoint has no config.
+        vocabulary: The entries by id, or None if the checkpoint has no vocabulary.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if that is not known.
+        extra: Further facts, such as `labels`.
+        unknown: Names of the file's tensors that are not weights of a BERT.
+        slots: Adam's `<name>/adam_m` and `<name>/adam_v`, if they were requested.
+        global_step: Number of updates, or None if that is not known.
+    """
+
+    source: str
+    dialect: str
+    arrays: dict[str, np.ndarray]
+    config: BertConfig | None = None
+    vocabulary: list[str] | None = None
+    do_lower_case: bool | None = None
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+    slots: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    global_step: int | None = None
+
+    def require_config(self) -> BertConfig:
+        """Returns the config.
+
+        Raises:
+            InputError: The checkpoint has no config.
+        """
+        if self.config is None:
+            raise InputError(
+                f"{self.source} has no bert_config.json in its folder. Give its path as "
+                "bert_config_file."
+            )
+        return self.config
+
+
+@dataclasses.dataclass(frozen=True)
+class AssignmentReport:
+    """The result of `assign` for each tensor; as text, one sentence for each kind.
+
+    Attributes:
+        assigned: Variables that were set.
+        missing: Variables of the model that are not in the checkpoint; they keep their values.
+        unused: Weights of the checkpoint that are not in the model.
+        unknown: Tensors of the checkpoint that are not weights of a BERT.
+    """
+
+    assigned: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    def __str__(self) -> str:
+        sentences = [f"{len(self.assigned)} weights read."]
+        if self.missing:
+            sentences.append(
+                f"Not in the checkpoint, left as initialized: {_shorten(self.missing)}."
+            )
+        if self.unused:
+            sentences.append(f"In the checkpoint, but not in the model: {_shorten(self.unused)}.")
+        if self.unknown:
+            sentences.append(f"Not weights of a BERT: {_shorten(self.unknown)}.")
+        return " ".join(sentences)
+
+
+def _shorten(names: tuple[str, ...]) -> str:
+    hidden = len(names) - _SHOWN_NAMES
+    return ", ".join(names[:_SHOWN_NAMES]) + (f" and {hidden} more" if hidden > 0 else "")
+
+
+def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> AssignmentReport:
+    """Sets a model's variables from a checkpoint.
+
+    Args:
+        model: Any model of `bert_tf.modeling`.
+        contents: The checkpoint, from `read_weights`.
+
+    Returns:
+        The names of the tensors that were set, missing, unused and unknown. A head that the
+        checkpoint does not have is among the missing ones.
+
+    Raises:
+        InputError: A shape differs, or the checkpoint lacks a part of the encoder. No variable has
+            been changed then.
+    """
+    variables = variables_by_name(model)
+    missing = tuple(name for name in variables if name not in contents.arrays)
+    needed = [n for n in missing if n.startswith("bert/") and not n.startswith(_OPTIONAL)]
+    if needed:
+        raise InputError(
+            f"{contents.source} lacks {len(needed)} weights of this encoder, such as {needed[0]}. "
+            "The checkpoint must be a BERT with at least as many layers as the config."
+        )
+    arrays = {name: contents.arrays[name] for name in variables if name in contents.arrays}
+    for name, array in arrays.items():
+        shape = tuple(variables[name].shape)
+        if array.shape != shape:
+            raise InputError(
+                f"{name} has the shape {list(array.shape)} in {contents.source}, but {list(shape)} "
+                "in the model. Use the config of the checkpoint, or a checkpoint without that head."
+            )
+    for name, array in arrays.items():
+        variables[name].assign(array)
+    unused = tuple(name for name in contents.arrays if name not in variables)
+    return AssignmentReport(tuple(arrays), missing, unused, contents.unknown)

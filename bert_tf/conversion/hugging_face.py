@@ -1,0 +1,336 @@
+"""The dialect "hugging_face": folders with `config.json`, `model.safetensors` and `vocab.txt`.
+
+Imports layer 0, `weight_table` and `checkpoint_contents`.
+"""
+
+import dataclasses
+import json
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.config import BertConfig
+from bert_tf.conversion import weight_table
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.errors import InputError
+from bert_tf.weights import (
+    VOCABULARY_FILE,
+    from_safetensors,
+    read_vocabulary,
+    to_safetensors,
+    vocabulary_text,
+)
+
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+TOKENIZER_CONFIG_FILE, TOKENIZER_FILE = "tokenizer_config.json", "tokenizer.json"
+# Keys that only a `config.json` of transformers has, not a `bert_config.json`.
+CONFIG_KEYS = {"model_type", "architectures", "transformers_version"}
+# Names of activations in transformers, and their names in `BertConfig`. "gelu" is the erf form in
+# transformers and the tanh form in the released code. Activations that Keras does not have, or
+# defines differently (leaky_relu), are left out.
+_ACTIVATIONS = {
+    **dict.fromkeys(("gelu", "gelu_python"), "gelu_exact"),
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu"),
+    **dict.fromkeys(("silu", "swish"), "silu"),
+    **{name: name for name in ("relu", "relu6", "tanh", "sigmoid", "mish", "linear")},
+}
+_HUGGING_FACE_ACTIVATIONS = {
+    activation: name for name, activation in reversed(_ACTIVATIONS.items())
+} | {"gelu": "gelu_new"}
+_DECODER = "cls.predictions.decoder."
+_WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
+_NEXT_SENTENCE = "seq_relationship/output_weights"
+_HEADS_WITH_LABELS = ("output_weights", "cls/tagger/output_weights")
+_FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {"extra", "attention"}
+_BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
+
+
+def read(folder: str, slots: bool) -> CheckpointContents | None:
+    """Reads a folder that transformers wrote.
+
+    Args:
+        folder: A folder with `config.json` and with `model.safetensors` or its shards and index.
+        slots: Ignored: transformers does not store slots in safetensors files.
+
+    Returns:
+        The contents, or None if the folder has no safetensors file of transformers.
+
+    Raises:
+        InputError: A file is missing or damaged, or bert-tf cannot compute the model.
+    """
+    if not any(_exists(posixpath.join(folder, name)) for name in (WEIGHTS_FILE, INDEX_FILE)):
+        return None
+    path = posixpath.join(folder, CONFIG_FILE)
+    values = _read_json(path)
+    config = config_from_hugging_face(values, path)
+    architecture = (values.get("architectures") or [""])[0]
+    arrays, unknown = _rename_tensors(_read_tensors(folder), architecture, folder)
+    labels = _read_labels(arrays, values.get("id2label"))
+    vocabulary, do_lower_case = _read_tokenizer(folder)
+    return CheckpointContents(
+        source=folder,
+        dialect="hugging_face",
+        arrays=arrays,
+        config=config,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
+        extra={"labels": labels} if labels else {},
+        unknown=unknown,
+    )
+
+
+def _read_labels(arrays: Mapping[str, np.ndarray], names: Mapping[str, str] | None) -> list[str]:
+    """Returns the labels of the classifier or tagger; an empty list for other heads."""
+    heads = [arrays[name] for name in _HEADS_WITH_LABELS if name in arrays]
+    if not heads:
+        return []
+    if names and len(names) == len(heads[0]):
+        return [names[key] for key in sorted(names, key=int)]
+    # transformers does not write `id2label` for two labels with default names.
+    return [f"LABEL_{i}" for i in range(len(heads[0]))]
+
+
+def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
+    """Returns vocabulary and casing, from `vocab.txt` if it exists, else from `tokenizer.json`."""
+    vocabulary_path, config_path, tokenizer_path = (
+        posixpath.join(folder, name)
+        for name in (VOCABULARY_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE)
+    )
+    vocabulary = read_vocabulary(vocabulary_path) if _exists(vocabulary_path) else None
+    config = _read_json(config_path) if _exists(config_path) else {}
+    casing = config.get("do_lower_case")
+    if (vocabulary is not None and casing is not None) or not _exists(tokenizer_path):
+        return vocabulary, casing
+    tokenizer = _read_json(tokenizer_path)
+    ids = (tokenizer.get("model") or {}).get("vocab")
+    if vocabulary is None and isinstance(ids, dict) and sorted(ids.values()) == [*range(len(ids))]:
+        vocabulary = sorted(ids, key=ids.__getitem__)
+    if casing is None:
+        casing = (tokenizer.get("normalizer") or {}).get("lowercase")
+    return vocabulary, casing
+
+
+def _exists(path: str) -> bool:
+    from tensorflow.io import gfile
+
+    return bool(gfile.exists(path))
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    try:
+        values = json.loads(files.read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must contain one JSON object.")
+    return values
+
+
+def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig:
+    """Returns the architecture that a Hugging Face `config.json` describes.
+
+    Raises:
+        InputError: The model is not a BERT, or it has parts that the released BERT does not have.
+    """
+    kind = values.get("model_type", "bert")
+    if kind != "bert":
+        raise InputError(f"{path} describes a model of type {kind!r}; only 'bert' can be read.")
+    if values.get("position_embedding_type", "absolute") != "absolute":
+        raise InputError(
+            f"{path} has {values['position_embedding_type']!r} position embeddings; only models "
+            "with absolute position embeddings, as in the released BERT, can be read."
+        )
+    if values.get("add_cross_attention"):
+        raise InputError(f"{path} has cross-attention; only models without it can be read.")
+    if values.get("pruned_heads"):
+        raise InputError(f"{path} has pruned_heads; only models with all heads can be read.")
+    fields = {key: value for key, value in values.items() if key in _FIELDS}
+    activation = fields.get("hidden_act", "gelu")
+    if activation not in _ACTIVATIONS:
+        raise InputError(
+            f"{path} has the hidden_act {activation!r}, which bert-tf cannot compute. Supported "
+            f"are {', '.join(_ACTIVATIONS)}."
+        )
+    fields["hidden_act"] = _ACTIVATIONS[activation]
+    fields.setdefault("type_vocab_size", 2)
+    if values.get("is_decoder"):
+        fields["attention"] = "causal"
+    try:
+        return BertConfig.from_dict(fields)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _read_tensors(folder: str) -> dict[str, np.ndarray]:
+    """Reads the tensors of a single file or of all shards; converts floats to float32."""
+    names = [WEIGHTS_FILE]
+    if not _exists(posixpath.join(folder, WEIGHTS_FILE)):
+        index = _read_json(posixpath.join(folder, INDEX_FILE))
+        names = sorted(set(index.get("weight_map", {}).values()))
+    tensors: dict[str, np.ndarray] = {}
+    for name in names:
+        path = posixpath.join(folder, name)
+        tensors |= from_safetensors(files.read_bytes(path), path)
+    return {
+        name: array if array.dtype.kind in "iub" else array.astype(np.float32)
+        for name, array in tensors.items()
+    }
+
+
+def _rename_tensors(
+    tensors: dict[str, np.ndarray], architecture: str, folder: str
+) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Returns arrays by google-research/bert name, and the names that are not weights of a BERT."""
+    match = weight_table.matcher({r.hugging_face: r for r in weight_table.rows(architecture)})
+    arrays: dict[str, np.ndarray] = {}
+    unknown = []
+    for name, array in tensors.items():
+        # Old versions of transformers used the names gamma and beta.
+        new_name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
+        new_name = new_name.replace("LayerNorm.beta", "LayerNorm.bias")
+        found = match(new_name) or match(f"bert.{new_name}")
+        if found is None:
+            unknown.append(name)
+            continue
+        row, block = found
+        arrays[row.google.replace("{i}", block)] = array.T if row.transposed else array
+    _add_tied_weights(tensors, arrays, folder)
+    if _WORD_EMBEDDINGS not in arrays:
+        raise InputError(
+            f"{folder} has no word embeddings, so it is not a BERT. It holds {len(tensors)} "
+            f"tensors, such as {', '.join(sorted(tensors)[:3])}."
+        )
+    ignored = (*_BUFFERS, *(f"bert.{name}" for name in _BUFFERS))
+    unknown = [n for n in unknown if n not in ignored and not n.startswith(_DECODER)]
+    return arrays, tuple(unknown)
+
+
+def _add_tied_weights(
+    tensors: Mapping[str, np.ndarray], arrays: dict[str, np.ndarray], folder: str
+) -> None:
+    """Adds the decoder's copy of a tied weight if the file contains only that copy.
+
+    Raises:
+        InputError: The file contains both copies, and they differ.
+    """
+    for end, name in (("weight", _WORD_EMBEDDINGS), ("bias", "cls/predictions/output_bias")):
+        copy = tensors.get(_DECODER + end)
+        if copy is not None and not np.array_equal(copy, arrays.setdefault(name, copy)):
+            raise InputError(
+                f"{folder}: {_DECODER}{end} is not equal to {name}, so the weights of the masked "
+                "LM are not tied to the embeddings. Only models with tied weights can be read."
+            )
+
+
+def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:
+    """Returns the name of the transformers class with these weights."""
+    masked_lm, next_sentence = (
+        f"cls/{name}" in arrays for name in ("predictions/output_bias", _NEXT_SENTENCE)
+    )
+    if next_sentence:
+        return "BertForPreTraining" if masked_lm else "BertForNextSentencePrediction"
+    if masked_lm:
+        return "BertLMHeadModel" if causal else "BertForMaskedLM"
+    heads = {
+        "cls/squad/output_weights": "BertForQuestionAnswering",
+        **{f"{head}output_weights": name for name, head in weight_table.CLASSIFIER_HEADS.items()},
+    }
+    return next((name for weight, name in heads.items() if weight in arrays), "BertModel")
+
+
+def config_to_hugging_face(
+    config: BertConfig, architecture: str, extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the keys and values of a Hugging Face `config.json`.
+
+    Args:
+        config: The architecture.
+        architecture: The transformers class.
+        extra: Further facts of the checkpoint; its `labels` are written.
+
+    Raises:
+        InputError: transformers does not have the config's activation.
+    """
+    values = config.to_dict()
+    causal = values.pop("attention", "bidirectional") == "causal"
+    if config.hidden_act not in _HUGGING_FACE_ACTIVATIONS:
+        raise InputError(
+            f"hidden_act {config.hidden_act!r} has no equivalent in transformers. Only models with "
+            f"{', '.join(_HUGGING_FACE_ACTIVATIONS)} can be written."
+        )
+    values |= {
+        "architectures": [architecture],
+        "model_type": "bert",
+        "hidden_act": _HUGGING_FACE_ACTIVATIONS[config.hidden_act],
+        "is_decoder": causal,
+        "layer_norm_eps": config.layer_norm_eps,
+        "position_embedding_type": "absolute",
+        "pad_token_id": 0,
+        "tie_word_embeddings": True,
+    }
+    labels = extra.get("labels")
+    if labels:
+        values["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        values["label2id"] = {label: i for i, label in enumerate(labels)}
+    return values
+
+
+def write(folder: str, contents: CheckpointContents) -> str:
+    """Writes a folder that transformers reads with `from_pretrained`. Slots are not written.
+
+    Args:
+        folder: The folder to write; an existing folder is replaced.
+        contents: The weights, config, vocabulary, casing and labels.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: transformers does not have the config's activation.
+    """
+    config = contents.require_config()
+    architecture = hugging_face_class(contents.arrays, config.attention == "causal")
+    tensors = hugging_face_tensors(contents.arrays, architecture)
+    values = config_to_hugging_face(config, architecture, contents.extra)
+    tokenizer = {
+        "tokenizer_class": "BertTokenizer",
+        "model_max_length": config.max_position_embeddings,
+    }
+    if contents.do_lower_case is not None:
+        tokenizer["do_lower_case"] = contents.do_lower_case
+    with files.atomic_folder(folder.rstrip("/"), WEIGHTS_FILE) as temporary:
+        files.write_json(posixpath.join(temporary, CONFIG_FILE), values)
+        files.write_json(posixpath.join(temporary, TOKENIZER_CONFIG_FILE), tokenizer)
+        if contents.vocabulary is not None:
+            path = posixpath.join(temporary, VOCABULARY_FILE)
+            files.write_bytes(path, vocabulary_text(contents.vocabulary))
+        content = to_safetensors(tensors, {"format": "pt"})
+        files.write_bytes(posixpath.join(temporary, WEIGHTS_FILE), content)
+    return folder
+
+
+def hugging_face_tensors(
+    arrays: Mapping[str, np.ndarray], architecture: str
+) -> dict[str, np.ndarray]:
+    """Returns the weights with the names and the layout of transformers.
+
+    Args:
+        arrays: Weights by google-research/bert name.
+        architecture: The transformers class; the names of `BertModel` have no `bert.` prefix.
+    """
+    match = weight_table.matcher({row.google: row for row in weight_table.rows(architecture)})
+    tensors = {}
+    for name, array in arrays.items():
+        found = match(name)
+        if found is None:
+            continue
+        row, block = found
+        new_name = row.hugging_face.replace("{i}", block)
+        if architecture == "BertModel":
+            new_name = new_name.removeprefix("bert.")
+        tensors[new_name] = array.T if row.transposed else array
+    return tensors

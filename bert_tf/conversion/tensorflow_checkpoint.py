@@ -1,0 +1,105 @@
+"""TensorFlow checkpoint files, the common format of the dialects "google" and "model_garden".
+
+Imports layer 0; TensorFlow inside functions.
+"""
+
+import posixpath
+from typing import Any
+
+from bert_tf import files
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
+
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor
+_CASINGS = {
+    **dict.fromkeys(("uncased_L-", "multilingual_L-", "chinese_L-"), True),
+    **dict.fromkeys(("cased_L-", "multi_cased_L-"), False),
+}
+
+
+def find(path: str) -> tuple[str, Any]:
+    """Finds and opens the checkpoint at a path.
+
+    Args:
+        path: The prefix, its `.index` file, or a folder. In a folder the checkpoint is named by the
+            file `checkpoint`, or it is the only one.
+
+    Returns:
+        The prefix and a TensorFlow checkpoint reader, or the path and None if the path holds no
+        TensorFlow checkpoint.
+
+    Raises:
+        InputError: The files are damaged, or the folder holds several checkpoints and does not name
+            one of them.
+    """
+    import tensorflow as tf
+
+    prefix = _find_prefix(path)
+    if prefix is None:
+        return path, None
+    try:
+        # `tf.train.load_checkpoint` would first look for a folder with the name of the prefix.
+        return prefix, tf.compat.v1.train.NewCheckpointReader(prefix)
+    except (tf.errors.OpError, ValueError) as error:
+        message = " ".join(str(error).split())
+        raise InputError(f"{prefix} is not a valid TensorFlow checkpoint: {message}") from error
+
+
+def _find_prefix(path: str) -> str | None:
+    import tensorflow as tf
+
+    prefix = path.removesuffix(".index")
+    # Some file systems report any beginning of an existing path as a folder, so this comes first.
+    if tf.io.gfile.exists(f"{prefix}.index"):
+        return prefix
+    names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
+    prefixes = sorted(name.removesuffix(".index") for name in names if name.endswith(".index"))
+    latest = tf.train.latest_checkpoint(path) if prefixes else None
+    if latest or not prefixes:
+        return latest
+    if len(prefixes) > 1:
+        raise InputError(
+            f"{path} holds {len(prefixes)} checkpoints. Give the path of one of them, such as "
+            f"{posixpath.join(path, prefixes[-1])}."
+        )
+    return posixpath.join(path, prefixes[0])
+
+
+def read_neighbors(prefix: str) -> dict[str, Any]:
+    """Reads the config and the vocabulary in the folder of a checkpoint.
+
+    Returns:
+        The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`. Each is None
+        if it is not known; the casing is known from the name of a released folder.
+
+    Raises:
+        InputError: A file is damaged.
+    """
+    from tensorflow.io import gfile
+
+    folder = posixpath.dirname(prefix)
+    config_path = posixpath.join(folder, CONFIG_FILE)
+    vocabulary_path = posixpath.join(folder, VOCABULARY_FILE)
+    config, vocabulary = None, None
+    if gfile.exists(config_path):
+        config = BertConfig.from_json(files.read_text(config_path), config_path)
+    if gfile.exists(vocabulary_path):
+        vocabulary = read_vocabulary(vocabulary_path)
+    casing = released_casing(posixpath.basename(folder))
+    return {"config": config, "vocabulary": vocabulary, "do_lower_case": casing}
+
+
+def released_casing(path: str) -> bool | None:
+    """Returns whether a released model lower-cases text, by the name of its folder or .zip file.
+
+    Args:
+        path: Path or name of the folder or file; only the last part of the path is used.
+
+    Returns:
+        True for models of lower-cased text, False for cased models, None for other names.
+
+    Source: google-research/bert README; `tokenization.validate_case_matches_checkpoint`.
+    """
+    name = posixpath.basename(path.rstrip("/")).removeprefix("wwm_")
+    return next((casing for start, casing in _CASINGS.items() if name.startswith(start)), None)

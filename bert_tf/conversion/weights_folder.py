@@ -1,0 +1,75 @@
+"""The dialect "bert-tf": weights folders, training checkpoints and output folders of runs.
+
+Imports layer 0, `training.lifecycle` and `checkpoint_contents`.
+"""
+
+import posixpath
+from typing import Any
+
+from bert_tf import files, weights
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.training.lifecycle.checkpoint import OPTIMIZER_FILE
+from bert_tf.training.lifecycle.run_folder import RunFolder
+
+_SLOTS = ("/adam_m", "/adam_v")
+
+
+def read(path: str, slots: bool) -> CheckpointContents | None:
+    """Reads a weights folder, a training checkpoint or the newest checkpoint of a run.
+
+    Args:
+        path: The folder. For the output folder of a run with early stopping, the weights of its
+            best evaluation are read.
+        slots: Whether to read Adam's slots too. Only training checkpoints have slots, so a run's
+            newest checkpoint is read even if it stopped early.
+
+    Returns:
+        The contents, or None if the path is not a folder that bert-tf wrote.
+
+    Raises:
+        InputError: A file is missing or damaged.
+    """
+    folder: str | None = path
+    if not weights.is_weights_folder(path):
+        run = RunFolder(path)
+        folder = run.latest_checkpoint() if slots else run.best_or_latest_checkpoint()
+    return None if folder is None else _read_folder(folder, slots)
+
+
+def _read_folder(folder: str, slots: bool) -> CheckpointContents:
+    from tensorflow.io import gfile
+
+    contents = weights.read_weights_folder(folder)
+    optimizer_path = posixpath.join(folder, OPTIMIZER_FILE)
+    optimizer: dict[str, Any] = {}
+    if slots and gfile.exists(optimizer_path):
+        optimizer = weights.from_safetensors(files.read_bytes(optimizer_path), optimizer_path)
+    return CheckpointContents(
+        source=folder,
+        dialect="bert-tf",
+        arrays=contents.arrays,
+        config=contents.config,
+        vocabulary=contents.vocabulary,
+        do_lower_case=contents.do_lower_case,
+        extra={key: value for key, value in contents.extra.items() if key != "step"},
+        slots={name: array for name, array in optimizer.items() if name.endswith(_SLOTS)},
+        global_step=contents.extra.get("step"),
+    )
+
+
+def write(folder: str, contents: CheckpointContents) -> str:
+    """Writes a weights folder; an existing folder is replaced. Slots are not written.
+
+    Returns:
+        The folder.
+    """
+    step = {} if contents.global_step is None else {"step": contents.global_step}
+    weights.write_weights(
+        folder,
+        contents.arrays,
+        contents.require_config(),
+        contents.vocabulary,
+        contents.do_lower_case,
+        {**contents.extra, **step},
+    )
+    return folder

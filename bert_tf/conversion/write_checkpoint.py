@@ -1,0 +1,142 @@
+"""`write_weights`, and `convert`, which also compares the written checkpoint with its source.
+
+Imports layer 0, `modeling`, and the other modules of this package.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import google
+from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointContents, assign
+from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
+from bert_tf.conversion.read_checkpoint import read_weights
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertEncoder
+
+
+def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
+    """Writes a checkpoint.
+
+    Args:
+        contents: The contents to write.
+        folder: The folder to write; an existing folder is replaced.
+        dialect: One of `WRITABLE_DIALECTS`. Only "google" can store slots; google-research/bert can
+            then resume training from the checkpoint.
+
+    Returns:
+        The path that `read_weights` reads the checkpoint from.
+
+    Raises:
+        InputError: The dialect is unknown or can only be read, or `contents` has no config.
+    """
+    write = DIALECTS[dialect].write if dialect in DIALECTS else None
+    if write is None:
+        names = ", ".join(WRITABLE_DIALECTS)
+        raise InputError(f"dialect must be one of {names}. Received: {dialect!r}.")
+    contents.require_config()
+    return write(folder, contents)
+
+
+def convert(
+    source: str,
+    target: str,
+    dialect: str,
+    slots: bool = False,
+    config: BertConfig | None = None,
+    **facts: Any,
+) -> str:
+    """Converts a checkpoint, reads the written one and compares it with the source.
+
+    Args:
+        source: A path that `read_weights` accepts.
+        target: The folder to write.
+        dialect: One of `WRITABLE_DIALECTS`.
+        slots: Whether to write Adam's slots too ("google" only).
+        config: The architecture, if the source has no config.
+        **facts: `vocabulary` or `do_lower_case`, if the source does not have them.
+
+    Returns:
+        A report for the user: the written weights, the difference between the outputs of both
+        models, and everything that was left out.
+
+    Raises:
+        InputError: Reading or writing failed, or the written checkpoint lacks or changes a tensor.
+    """
+    contents = read_weights(source, slots=slots and dialect == "google")
+    given = {key: value for key, value in facts.items() if value is not None}
+    contents = dataclasses.replace(contents, config=config or contents.config, **given)
+    report = assign(BertEncoder(contents.require_config()), contents)
+    written = read_weights(write_weights(contents, target, dialect), slots=bool(contents.slots))
+    _check_same(contents, written)
+    lines = [
+        f"{source} ({contents.dialect}) -> {target} ({dialect})",
+        f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back bit for bit.",
+        "Greatest difference of the outputs on a fixed input: "
+        f"{output_difference(contents, written)}.",
+        *_warnings(contents, report, dialect),
+    ]
+    return "\n".join(lines)
+
+
+def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: str) -> list[str]:
+    """Returns a line for each difference between the source and a complete, equal model."""
+    lines = []
+    if report.missing:
+        lines.append(f"Missing in the source: {', '.join(report.missing)}.")
+    config = contents.require_config()
+    unsupported = google.unsupported_settings(config) if dialect == "google" else []
+    if unsupported:
+        lines.append(
+            "google-research/bert does not support these settings and computes another model: "
+            f"{', '.join(unsupported)}."
+        )
+    if contents.unknown:
+        lines.append(f"Left out, not weights of a BERT: {', '.join(contents.unknown)}.")
+    return lines
+
+
+def _check_same(contents: CheckpointContents, written: CheckpointContents) -> None:
+    expected = {**contents.arrays, **contents.slots}
+    actual = {**written.arrays, **written.slots}
+    lost = sorted(expected.keys() - actual.keys())
+    if lost:
+        raise InputError(
+            f"The dialect {written.dialect!r} cannot store {', '.join(lost)}: they are missing in "
+            f"{written.source}. Convert to another dialect."
+        )
+    changed = [name for name in expected if not np.array_equal(expected[name], actual[name])]
+    if changed:
+        raise InputError(
+            f"{written.source} differs from the written weights, first in {changed[0]}. Check the "
+            "disk and convert again."
+        )
+
+
+def output_difference(one: CheckpointContents, two: CheckpointContents) -> float:
+    """Returns the largest difference between the encoder outputs of two checkpoints.
+
+    The sequence and pooled outputs are computed on a fixed input. Each checkpoint is computed with
+    its own config, so an activation or a size that was misread is detected too.
+    """
+    first, second = _encoder_outputs(one), _encoder_outputs(two)
+    return max(float(np.abs(first[name] - second[name]).max()) for name in first)
+
+
+def _encoder_outputs(contents: CheckpointContents) -> dict[str, np.ndarray]:
+    config = contents.require_config()
+    model = BertEncoder(config, seed=0)
+    assign(model, contents)
+    length = min(config.max_position_embeddings, 64)
+    numbers: np.ndarray = np.arange(2 * length, dtype=np.int32).reshape(2, length)
+    mask = np.ones_like(numbers)
+    mask[1, length // 2 :] = 0
+    inputs = {
+        "input_ids": numbers * 37 % config.vocab_size,
+        "input_mask": mask,
+        "segment_ids": numbers % config.type_vocab_size,
+    }
+    outputs = model(inputs)
+    return {name: np.asarray(outputs[name]) for name in ("sequence_output", "pooled_output")}

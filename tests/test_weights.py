@@ -1,4 +1,4 @@
-"""The weights-only folder: whole, checked, and readable by the safetensors package alone."""
+"""Weights folders: round trips, checksums, and reading by the safetensors package; `vocab.txt`."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ def folder(tmp_path):
     return path
 
 
-def test_what_was_written_is_read(folder):
+def test_reading_returns_what_was_written(folder):
     read = weights.read_weights_folder(folder)
     assert read.config == CONFIG
     assert read.vocabulary == VOCABULARY
@@ -37,10 +37,10 @@ def test_what_was_written_is_read(folder):
         np.testing.assert_array_equal(read.arrays[name], array)
 
 
-def test_others_can_read_the_files(folder):
-    plain = safetensors.numpy.load_file(f"{folder}/model.safetensors")
+def test_files_are_readable_without_our_code(folder):
+    tensors = safetensors.numpy.load_file(f"{folder}/model.safetensors")
     np.testing.assert_array_equal(
-        plain["bert/pooler/dense/kernel"], ARRAYS["bert/pooler/dense/kernel"]
+        tensors["bert/pooler/dense/kernel"], ARRAYS["bert/pooler/dense/kernel"]
     )
     with open(f"{folder}/vocab.txt", encoding="utf-8") as file:
         assert file.read() == "[PAD]\na\né\n"
@@ -48,24 +48,44 @@ def test_others_can_read_the_files(folder):
         assert json.load(file)["hidden_size"] == 4
 
 
-def test_the_hash_of_a_vocabulary():
+def test_vocabulary_sha256_is_the_hash_of_the_joined_entries():
     expected = hashlib.sha256("[PAD]\na\né".encode()).hexdigest()
     assert weights.vocabulary_sha256(VOCABULARY) == expected
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt"])
-def test_a_changed_byte_is_found(folder, name):
+def test_a_changed_byte_is_refused(folder, name):
     path = f"{folder}/{name}"
     with open(path, "rb") as file:
         content = bytearray(file.read())
     content[-2] ^= 1
     with open(path, "wb") as file:
         file.write(content)
-    with pytest.raises(InputError, match=f"{name} is not the file"):
+    with pytest.raises(InputError, match=f"{name} is damaged or was replaced: its SHA-256"):
         weights.read_weights_folder(folder)
 
 
-def test_a_folder_without_vocabulary(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "weights.json is damaged"),
+        ("[]", r'weights.json must contain "format": 1. Received: \[\]'),
+        ('{"format": 2}', r'weights.json must contain "format": 1. Received: 2'),
+    ],
+)
+def test_an_invalid_facts_file_is_refused(folder, content, message):
+    with open(f"{folder}/weights.json", "w", encoding="utf-8") as file:
+        file.write(content)
+    with pytest.raises(InputError, match=message):
+        weights.read_weights_folder(folder)
+
+
+def test_reserved_keys_in_extra_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"extra must not have the reserved keys \['format'\]"):
+        weights.write_weights(str(tmp_path / "x"), ARRAYS, CONFIG, None, None, {"format": 1})
+
+
+def test_a_folder_without_vocabulary_is_written_and_read(tmp_path):
     path = str(tmp_path / "model")
     weights.write_weights(path, ARRAYS, CONFIG.to_dict(), None, None)
     read = weights.read_weights_folder(path)
@@ -73,12 +93,59 @@ def test_a_folder_without_vocabulary(tmp_path):
     assert read.do_lower_case is None
 
 
-def test_a_missing_folder(tmp_path):
+def test_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(InputError, match="There is no file"):
-        weights.read_weights_folder(str(tmp_path / "nothing"))
+        weights.read_weights_folder(str(tmp_path / "missing"))
 
 
-def test_ram_paths():
+def test_entries_in_a_weights_folder_keep_their_white_space(tmp_path):
+    path = str(tmp_path / "model")
+    vocabulary = ["[PAD]", "a\u2028", "\u3000b", "##\u2028"]
+    weights.write_weights(path, ARRAYS, CONFIG, vocabulary, True)
+    assert weights.read_weights_folder(path).vocabulary == vocabulary
+
+
+def test_ram_paths_are_written_and_read():
     weights.write_weights("ram://weights-test/model", ARRAYS, CONFIG, VOCABULARY, False)
     assert weights.is_weights_folder("ram://weights-test/model")
     assert weights.read_weights_folder("ram://weights-test/model").do_lower_case is False
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("[PAD]\na", ["[PAD]", "a"]),
+        ("[PAD]\na\n", ["[PAD]", "a"]),
+        ("[PAD]\r\na\r\n", ["[PAD]", "a"]),
+        ("[PAD]\na\n\n \n\u3000\n", ["[PAD]", "a"]),
+        ("[PAD]\n\na\n", ["[PAD]", "", "a"]),
+        ("\ufeff[PAD]\na\n", ["[PAD]", "a"]),
+        ("[PAD]\n\ufeffa\n", ["[PAD]", "\ufeffa"]),
+        (" [PAD]\t\n\u3000a\xa0\x85\u2028\n", ["[PAD]", "a"]),
+        ("a\u2028b\nc\x0bd\ne\x85f\ng\rh\n", ["a\u2028b", "c\x0bd", "e\x85f", "g\rh"]),
+        ("a\n\u2028\n ##\u2028\r\nb\u2028\n", ["a", "\u2028", "##\u2028", "b"]),
+        ("", []),
+        ("\n\n", []),
+    ],
+    ids=[
+        "no final line feed", "final line feed", "crlf", "empty lines at the end",
+        "empty line inside", "byte order mark", "byte order mark inside", "white space around",
+        "other line separators", "the Chinese entries", "empty file", "only empty lines",
+    ],
+)  # fmt: skip
+def test_read_vocabulary_follows_the_released_rules(tmp_path, content, expected):
+    (tmp_path / "vocab.txt").write_bytes(content.encode())
+    assert weights.read_vocabulary(str(tmp_path / "vocab.txt")) == expected
+
+
+def test_read_vocabulary_refuses_other_encodings(tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(b"[PAD]\n\xe9t\xe9\n")
+    with pytest.raises(InputError, match="not UTF-8: byte 0xe9 in line 2"):
+        weights.read_vocabulary(str(tmp_path / "vocab.txt"))
+
+
+@pytest.mark.parametrize("name", ["uncased", "cased", "multilingual-cased", "chinese"])
+def test_read_vocabulary_reads_every_entry_of_the_released_files(test_data, name):
+    path = test_data / f"data/vocab/bert-base-{name}-vocab.txt"
+    expected = path.read_bytes().decode().removesuffix("\n").split("\n")
+    assert weights.read_vocabulary(str(path)) == expected

@@ -1,11 +1,12 @@
-"""Layers x tokens -> vectors: BERT's hidden states as features for another model.
+"""Feature extraction: the hidden states of BERT as features of tokens or words.
 
 Imports layer 0, `tokenization` and `modeling`. Shape letters: T tokens or words of a line, K
-vectors a token, H hidden.
+vectors per token, H hidden.
 """
 
 import dataclasses
 import io
+import itertools
 import json
 import posixpath
 import re
@@ -28,16 +29,17 @@ _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
 @dataclasses.dataclass(frozen=True)
 class ExtractionConfig:
-    """Which vectors to take.
+    """Settings of the feature extraction.
 
     Attributes:
-        layers: Outputs of blocks: 0 is the first, -1 the last, and -(L + 1) the embeddings, as
-            indices into the list of blocks.
-        combine: "none" keeps a vector for each layer; "concat" and "sum" make one of them. The
-            paper's best for named entities is "concat" of the last four.
-        unit: "token" for each WordPiece, or "word" for the mean of a word's pieces.
-        max_seq_length: Tokens a line is cut to, with [CLS] and [SEP].
-        batch_size: Lines computed together.
+        layers: Layers whose outputs are extracted, as indices into the list of blocks: 0 is the
+            first block, -1 the last, and -(L + 1) the embeddings.
+        combine: "none" returns one vector for each layer; "concat" and "sum" combine them into one.
+            In the paper, "concat" of the last four layers is best for named entity recognition.
+        unit: "token" for one vector per WordPiece token, or "word" for the mean over the tokens of
+            each word.
+        max_seq_length: Length to which a line is truncated, in tokens with [CLS] and [SEP].
+        batch_size: Number of lines in a batch.
 
     Source: paper, section 5.3; google-research/bert `extract_features.py`.
     """
@@ -54,7 +56,7 @@ class LineFeatures:
     """The features of one line.
 
     Attributes:
-        tokens: T tokens, or words with their pieces joined; [CLS] and [SEP] among them.
+        tokens: The T tokens or words of the line, with [CLS] and [SEP].
         values: float32 [K, T, H], or [1, T, K*H] if concatenated.
     """
 
@@ -65,15 +67,16 @@ class LineFeatures:
 class FeatureExtractor:
     """Computes features of lines of text, batch by batch.
 
-    A line `A ||| B` is a pair. Each batch is cut to its longest line.
+    A line `A ||| B` is a pair of texts. The batches are padded only to their longest line.
 
     Args:
-        encoder: With its weights.
-        tokenizer: The one the encoder was trained with.
-        config: Which vectors.
+        encoder: The encoder with trained weights.
+        tokenizer: The tokenizer that the encoder was trained with.
+        config: Settings of the extraction.
 
     Raises:
-        InputError: A layer is not in the encoder, or the length is over its positions.
+        InputError: The encoder does not have one of the layers, or `max_seq_length` is larger than
+            its `max_position_embeddings`.
     """
 
     def __init__(
@@ -83,8 +86,8 @@ class FeatureExtractor:
         for layer in config.layers:
             if not -blocks - 1 <= layer < blocks:
                 raise InputError(
-                    f"There is no layer {layer}: the model has {blocks}, from -{blocks} to "
-                    f"{blocks - 1}, and -{blocks + 1} is the embeddings."
+                    f"There is no layer {layer} in this model. layers must be from -{blocks} to "
+                    f"{blocks - 1}, or -{blocks + 1} for the embeddings."
                 )
         longest = encoder.config.max_position_embeddings
         if not 3 <= config.max_seq_length <= longest:
@@ -97,38 +100,32 @@ class FeatureExtractor:
         self._compute = tf.function(self._hidden_states, input_signature=[spec] * 3)
 
     def _hidden_states(self, ids: Any, mask: Any, segments: Any) -> Any:
-        """The chosen layers' states, float32 [B, K, S, H]."""
+        """Returns the hidden states of the configured layers, float32 [B, K, S, H]."""
         outputs = self._encoder({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
         states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
-        chosen = [states[i + 1] if i >= 0 else states[i] for i in self._config.layers]
-        return tf.cast(tf.stack(chosen, axis=1), tf.float32)
+        selected = [states[i + 1] if i >= 0 else states[i] for i in self._config.layers]
+        return tf.cast(tf.stack(selected, axis=1), tf.float32)
 
     def __call__(self, lines: Iterable[str]) -> Iterator[LineFeatures]:
-        """Features of each line, in order."""
-        batch: list[str] = []
-        for line in lines:
-            batch.append(line)
-            if len(batch) == self._config.batch_size:
-                yield from self._batch(batch)
-                batch = []
-        if batch:
-            yield from self._batch(batch)
+        """Yields the features of each line, in order."""
+        lines = iter(lines)
+        while batch := list(itertools.islice(lines, self._config.batch_size)):
+            yield from self._extract_batch(batch)
 
-    def _batch(self, lines: Sequence[str]) -> list[LineFeatures]:
-        pairs = [_PAIR.match(line.strip()) for line in lines]
+    def _extract_batch(self, lines: Sequence[str]) -> list[LineFeatures]:
+        """Returns the features of each line; single texts and pairs are computed separately."""
+        texts = [pair.groups() if (pair := _PAIR.match(s)) else (s,) for s in map(str.strip, lines)]
         results: dict[int, LineFeatures] = {}
-        for is_pair in (False, True):
-            rows = [i for i, pair in enumerate(pairs) if bool(pair) == is_pair]
+        for texts_per_line in (1, 2):
+            rows = [i for i, each in enumerate(texts) if len(each) == texts_per_line]
             if rows:
-                texts = [pairs[i].groups() if is_pair else (lines[i].strip(),) for i in rows]  # type: ignore[union-attr]
-                results.update(zip(rows, self._rows(texts), strict=True))
+                results.update(zip(rows, self._extract([texts[i] for i in rows]), strict=True))
         return [results[i] for i in range(len(lines))]
 
-    def _rows(self, texts: Sequence[Sequence[str]]) -> list[LineFeatures]:
-        sides = [self._tokenizer.tokenize(list(side)) for side in zip(*texts, strict=True)]
-        packed = self._tokenizer.pack(
-            sides[0], sides[1] if len(sides) == 2 else None, self._config.max_seq_length
-        )
+    def _extract(self, texts: Sequence[Sequence[str]]) -> list[LineFeatures]:
+        """Returns the features of lines that all have one text, or all have two texts."""
+        columns = [self._tokenizer.tokenize(list(column)) for column in zip(*texts, strict=True)]
+        packed = self._tokenizer.pack(*columns, seq_length=self._config.max_seq_length)
         lengths = tf.reduce_sum(packed["input_mask"], axis=1).numpy()
         longest = int(lengths.max())
         names = ("input_ids", "input_mask", "segment_ids")
@@ -136,13 +133,14 @@ class FeatureExtractor:
         states = self._compute(*inputs).numpy()
         vocabulary = self._tokenizer.vocabulary
         return [
-            self._finish([vocabulary[i] for i in ids[:length]], rows[:, :length])
+            self._combine([vocabulary[i] for i in ids[:length]], rows[:, :length])
             for ids, length, rows in zip(inputs[0].numpy(), lengths, states, strict=True)
         ]
 
-    def _finish(self, tokens: list[str], values: np.ndarray) -> LineFeatures:
+    def _combine(self, tokens: list[str], values: np.ndarray) -> LineFeatures:
+        """Applies the settings `unit` and `combine` to the vectors of a line."""
         if self._config.unit == "word":
-            tokens, values = joined(tokens, values)
+            tokens, values = average_words(tokens, values)
         if self._config.combine == "sum":
             values = values.sum(axis=0, keepdims=True)
         elif self._config.combine == "concat":
@@ -150,15 +148,15 @@ class FeatureExtractor:
         return LineFeatures(tokens, values)
 
 
-def joined(tokens: Sequence[str], values: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Pieces joined to words, with the mean of their vectors.
+def average_words(tokens: Sequence[str], values: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Joins WordPiece tokens to words and averages their vectors.
 
     Args:
-        tokens: T tokens; those that start with ## go on a word.
-        values: float [K, T, H].
+        tokens: T tokens; a token that starts with ## continues a word.
+        values: Float array [K, T, H].
 
     Returns:
-        The words, and float [K, words, H].
+        The words, and their vectors [K, number of words, H].
     """
     starts = [i for i, token in enumerate(tokens) if i == 0 or not token.startswith("##")]
     ends = [*starts[1:], len(tokens)]
@@ -171,12 +169,12 @@ def joined(tokens: Sequence[str], values: np.ndarray) -> tuple[list[str], np.nda
 
 
 def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
-    """One line of the original's JSONL.
+    """Returns one line of the JSONL format of google-research/bert.
 
     Args:
         index: Number of the line, from 0.
-        features: Of the line.
-        labels: What to call each of the K vectors: the indices of the layers, or one name.
+        features: Features of the line.
+        labels: The "index" of each of the K vectors: the indices of the layers, or one name.
     """
     entries = [
         {
@@ -188,18 +186,19 @@ def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
         }
         for position, token in enumerate(features.tokens)
     ]
-    # The key is spelled so in the original.
+    # google-research/bert spells this key "linex_index".
     return json.dumps({"linex_index": index, "features": entries})
 
 
 def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
-    """A compressed shard: `values` [K, sum of T, H], `tokens` [sum of T], `line_splits`.
+    """Returns a compressed .npz shard.
 
-    Line i has the columns `line_splits[i]` to `line_splits[i + 1]`.
+    Its arrays are `values` [K, sum of T, H], `tokens` [sum of T] and `line_splits`: line i has the
+    columns `line_splits[i]` to `line_splits[i + 1]`.
 
     Args:
-        lines: At least one.
-        dtype: "float16" or "float32".
+        lines: Features of at least one line.
+        dtype: Dtype of `values`, "float16" or "float32".
     """
     buffer = io.BytesIO()
     np.savez_compressed(
@@ -212,12 +211,14 @@ def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
 
 
 def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
-    """A `tf.train.Example`: `line_index`, `tokens`, `shape` [3], and `values` as raw bytes.
+    """Returns a serialized `tf.train.Example`.
+
+    Its features are `line_index`, `tokens`, `shape` [3], `dtype`, and `values` as raw bytes.
 
     Args:
         index: Number of the line, from 0.
-        features: Of the line.
-        dtype: "float16" or "float32", little-endian in `values`.
+        features: Features of the line.
+        dtype: Dtype of `values`, "float16" or "float32", stored little-endian.
     """
     values: np.ndarray = features.values.astype(np.dtype(dtype).newbyteorder("<"))
 
@@ -246,31 +247,32 @@ def write(
     dtype: str = "float32",
     lines_per_shard: int = 1000,
 ) -> int:
-    """Writes features; each file appears whole or not at all.
+    """Writes features to one file or to shards; each file is written atomically.
 
     Args:
-        path: The file for "jsonl"; for the others a prefix, to which `-00000.npz` and so on is
-            added.
-        features: Of each line, in order.
-        config: What they were extracted with.
-        output_format: One of `FORMATS`. "jsonl" is the original's, and large.
-        dtype: "float16" or "float32", of "npz" and "tfrecord".
-        lines_per_shard: Of "npz" and "tfrecord".
+        path: The file for "jsonl". For the other formats, the prefix of the shards, such as
+            `<path>-00000.npz`.
+        features: Features of each line, in order.
+        config: Settings that the features were extracted with.
+        output_format: One of `FORMATS`. "jsonl" is the format of google-research/bert; its files
+            are large.
+        dtype: Dtype of the values in "npz" and "tfrecord", "float16" or "float32".
+        lines_per_shard: Number of lines in each "npz" or "tfrecord" shard.
 
     Returns:
-        Lines written.
+        The number of lines.
     """
     if output_format == "jsonl":
         return _write_jsonl(path, features, config)
-    count, shard, held = 0, 0, []
-    for line in features:
-        held.append(line)
-        if len(held) == lines_per_shard:
-            _write_shard(f"{path}-{shard:05d}.{output_format}", held, count, dtype)
-            count, shard, held = count + len(held), shard + 1, []
-    if held:
-        _write_shard(f"{path}-{shard:05d}.{output_format}", held, count, dtype)
-    return count + len(held)
+    features = iter(features)
+    count = 0
+    for shard in itertools.count():
+        lines = list(itertools.islice(features, lines_per_shard))
+        if not lines:
+            break
+        _write_shard(f"{path}-{shard:05d}.{output_format}", lines, count, dtype)
+        count += len(lines)
+    return count
 
 
 def _write_jsonl(path: str, features: Iterable[LineFeatures], config: ExtractionConfig) -> int:

@@ -1,4 +1,4 @@
-"""Features of lines: the right vectors beside the right tokens, in the original's form."""
+"""Feature extraction: tokens and vectors of lines, and the output formats."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ CONFIG = BertConfig(
     initializer_range=0.5,
 )
 LINES = ["New York plays", "playing ||| new playings", "", "york " * 30]
-# By hand: [CLS] 2, [SEP] 3; the pair has segment 1 from its second text on; 12 tokens at most.
+# The expected ids, with [CLS] 2 and [SEP] 3, of at most 12 tokens; second texts have segment 1.
 IDS = [[2, 5, 6, 7, 9, 3], [2, 7, 8, 3, 5, 7, 8, 9, 3], [2, 3], [2, *[6] * 10, 3]]
 SEGMENTS = [[0] * 6, [0, 0, 0, 0, 1, 1, 1, 1, 1], [0, 0], [0] * 12]
 
@@ -39,8 +39,8 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def expected(encoder):
-    """All states of each line, computed alone and without padding: float [L + 1, T, H]."""
-    found = []
+    """All hidden states of each line, computed one by one without padding: float [L + 1, T, H]."""
+    hidden_states = []
     for ids, segments in zip(IDS, SEGMENTS, strict=True):
         outputs = encoder(
             {
@@ -50,8 +50,8 @@ def expected(encoder):
             }
         )
         states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
-        found.append(np.stack([np.asarray(state)[0] for state in states]))
-    return found
+        hidden_states.append(np.stack([np.asarray(state)[0] for state in states]))
+    return hidden_states
 
 
 def extract(encoder, **settings):
@@ -59,13 +59,14 @@ def extract(encoder, **settings):
     return list(FeatureExtractor(encoder, BertTokenizer(VOCABULARY), config)(LINES))
 
 
-def test_layers_and_tokens(encoder, expected):
-    for found, states, ids in zip(extract(encoder, layers=(-1, 0, -4)), expected, IDS, strict=True):
-        assert found.tokens == [VOCABULARY[i] for i in ids]
-        np.testing.assert_allclose(found.values, states[[3, 1, 0]], atol=1e-5)
+def test_tokens_and_vectors_of_the_given_layers(encoder, expected):
+    features = extract(encoder, layers=(-1, 0, -4))
+    for line, states, ids in zip(features, expected, IDS, strict=True):
+        assert line.tokens == [VOCABULARY[i] for i in ids]
+        np.testing.assert_allclose(line.values, states[[3, 1, 0]], atol=1e-5)
 
 
-def test_combinations(encoder, expected):
+def test_sum_and_concatenation_of_layers(encoder, expected):
     sums = extract(encoder, layers=(-1, -2), combine="sum")
     concatenated = extract(encoder, layers=(-1, -2), combine="concat")
     for one, two, states in zip(sums, concatenated, expected, strict=True):
@@ -74,23 +75,23 @@ def test_combinations(encoder, expected):
         np.testing.assert_allclose(two.values, both, atol=1e-5)
 
 
-def test_words_are_the_mean_of_their_pieces(encoder, expected):
-    found = extract(encoder, layers=(-1,), unit="word")[1]
-    assert found.tokens == ["[CLS]", "playing", "[SEP]", "new", "playings", "[SEP]"]
+def test_vectors_of_words_are_the_mean_over_their_tokens(encoder, expected):
+    line = extract(encoder, layers=(-1,), unit="word")[1]
+    assert line.tokens == ["[CLS]", "playing", "[SEP]", "new", "playings", "[SEP]"]
     last = expected[1][3]
-    np.testing.assert_allclose(found.values[0, 1], last[1:3].mean(0), atol=1e-5)
-    np.testing.assert_allclose(found.values[0, 4], last[5:8].mean(0), atol=1e-5)
-    np.testing.assert_allclose(found.values[0, 5], last[8], atol=1e-5)
+    np.testing.assert_allclose(line.values[0, 1], last[1:3].mean(0), atol=1e-5)
+    np.testing.assert_allclose(line.values[0, 4], last[5:8].mean(0), atol=1e-5)
+    np.testing.assert_allclose(line.values[0, 5], last[8], atol=1e-5)
 
 
-def test_wrong_settings_are_said(encoder):
-    with pytest.raises(InputError, match="no layer -5"):
+def test_invalid_settings_are_refused(encoder):
+    with pytest.raises(InputError, match=r"no layer -5 .* from -3 to 2, or -4 for the embeddings"):
         extract(encoder, layers=(-5,))
     with pytest.raises(InputError, match="from 3 to 12"):
         FeatureExtractor(encoder, BertTokenizer(VOCABULARY), ExtractionConfig(max_seq_length=13))
 
 
-def test_shards(encoder, expected, tmp_path):
+def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
     config = ExtractionConfig(layers=(-1,), max_seq_length=12)
     features = extract(encoder, layers=(-1,))
     path = str(tmp_path / "f")
@@ -112,7 +113,7 @@ def test_shards(encoder, expected, tmp_path):
     np.testing.assert_allclose(values.reshape(shape)[0], expected[1][3], atol=1e-5)
 
 
-def test_the_program_writes_the_originals_form(encoder, expected, tmp_path):
+def test_extract_features_writes_the_released_format(encoder, expected, tmp_path):
     arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}
     weights.write_weights(str(tmp_path / "model"), arrays, CONFIG, VOCABULARY, True)
     (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n")
@@ -133,8 +134,8 @@ def test_the_program_writes_the_originals_form(encoder, expected, tmp_path):
     assert [entry["token"] for entry in lines[0]["features"]] == [VOCABULARY[i] for i in IDS[0]]
     for line, states in zip(lines, expected, strict=True):
         for layer, state in ((0, states[3]), (1, states[1])):
-            found = [entry["layers"][layer] for entry in line["features"]]
-            assert {vector["index"] for vector in found} == {(-1, -3)[layer]}
-            values = np.array([v["values"] for v in found])
+            vectors = [entry["layers"][layer] for entry in line["features"]]
+            assert {vector["index"] for vector in vectors} == {(-1, -3)[layer]}
+            values = np.array([vector["values"] for vector in vectors])
             np.testing.assert_array_equal(values, values.round(6))
             np.testing.assert_allclose(values, state, atol=2e-6 + 1e-5)

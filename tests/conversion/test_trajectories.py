@@ -1,9 +1,9 @@
-"""On the original's path: SQuAD from its start, and pretraining from its step-10 checkpoint.
+"""Training runs of google-research/bert repeated: SQuAD, and pretraining from its step 10.
 
-The SQuAD path is ill-conditioned: a relative change of the initial weights by 1e-7, the rounding of
-float32, moves the losses of its last steps by more than 1e-3, so that the original does not repeat
-itself on another machine either. So beside the path itself, each of its steps is compared alone:
-from the same weights as a transcription in float64, which knows no rounding.
+The SQuAD run is ill-conditioned: a relative change of the initial weights by 1e-7, the rounding
+error of float32, changes the losses of the last steps by more than 1e-3. Even google-research/bert
+itself gives other losses on another machine. Therefore the tests compare not only the run, but also
+each single step, started from the same weights, with a float64 transcription of the released code.
 """
 
 import json
@@ -27,7 +27,7 @@ ENDS = ("start", "end")
 
 
 class SpanObjective:
-    """Mean of both ends' cross entropies."""
+    """The SQuAD loss: the mean of the cross entropies of start and end."""
 
     def __init__(self, model):
         self.model, self.variables = model, variables_by_name(model)
@@ -45,7 +45,7 @@ class SpanObjective:
 
 
 class Run:
-    """Our step on the batches of a trajectory."""
+    """Runs our training step on the batches of a trajectory."""
 
     def __init__(self, objective, trajectory):
         self.objective, self._trajectory = objective, trajectory
@@ -62,32 +62,34 @@ class Run:
         self._names = [n for n in self._names if not n.startswith("first_batch_")]
 
     @property
-    def held(self):
+    def state(self):
+        """Weights and optimizer slots by name."""
         return {**self.objective.variables, **self.optimizer.slots}
 
     def batch(self, step):
         return {name: tf.constant(self._trajectory[name][step]) for name in self._names}
 
     def step(self, step) -> float:
-        """The loss before update number `step`, which it makes."""
+        """Applies update number `step` and returns the loss before it."""
         batches = iter(tf.data.Dataset.from_tensors(self.batch(step)))
         result = self._runner.train(batches, step, 1)
         return float(self.objective.loss(result.sums, result.counts))
 
 
-def differences(held, theirs) -> dict[str, float]:
-    return {name: np.abs(np.asarray(held[name]) - value).max() for name, value in theirs.items()}
+def differences(state, expected) -> dict[str, float]:
+    """The largest absolute difference of each expected tensor."""
+    return {name: np.abs(np.asarray(state[name]) - value).max() for name, value in expected.items()}
 
 
-def tensors(prefix) -> dict[str, np.ndarray]:
+def read_tensors(prefix) -> dict[str, np.ndarray]:
     reader = tf.train.load_checkpoint(str(prefix))
     names = set(reader.get_variable_to_shape_map()) - {"global_step"}
     return {name: reader.get_tensor(name) for name in sorted(names)}
 
 
-def start() -> dict[str, np.ndarray]:
-    found = tensors(GOLDEN / "google_squad/init/model.ckpt")
-    return {name: value for name, value in found.items() if "/adam_" not in name}
+def initial_weights() -> dict[str, np.ndarray]:
+    tensors = read_tensors(GOLDEN / "google_squad/init/model.ckpt")
+    return {name: value for name, value in tensors.items() if "/adam_" not in name}
 
 
 @pytest.fixture(scope="module")
@@ -101,67 +103,67 @@ def squad(config):
     return Run(SpanObjective(BertSpanPredictor(BertConfig.from_dict(config))), trajectory)
 
 
-def exact_path(squad, config, initial):
-    """Loss, weights and moments before each update, in float64."""
+def float64_run(squad, config, initial):
+    """Yields for each update the loss before it, and weights and moments before and after it."""
     weights = {name: tf.cast(value, tf.float64) for name, value in initial.items()}
     moments: dict[str, tf.Tensor] = {}
-    of = squad.config
-    for step in range(of.num_train_steps):
+    schedule = squad.config
+    for step in range(schedule.num_train_steps):
         rate = reference.learning_rate(
-            step, of.learning_rate, of.num_train_steps, of.num_warmup_steps
+            step, schedule.learning_rate, schedule.num_train_steps, schedule.num_warmup_steps
         )
         before = {**weights, **moments}
         loss, weights, moments = reference.step(weights, moments, config, squad.batch(step), rate)
         yield float(loss), before, {**weights, **moments}
 
 
-def test_squad(squad):
+def test_squad_run_follows_the_released_program(squad):
     expected = np.load(GOLDEN / "google_squad/trajectory.npz")["losses"]
-    initial = start()
-    for name, value in squad.held.items():
+    initial = initial_weights()
+    for name, value in squad.state.items():
         value.assign(initial.get(name, np.zeros(value.shape)))
     losses = [squad.step(step) for step in range(len(expected))]
     np.testing.assert_allclose(losses[:11], expected[:11], atol=1e-4)
     np.testing.assert_allclose(losses, expected, atol=5e-2)
-    end = tensors(GOLDEN / "google_squad/step20/model.ckpt-20")
-    assert max(differences(squad.held, end).values()) < 2e-2
-    # The pooler has no gradient: neither slots nor decay.
-    pooler = squad.held["bert/pooler/dense/kernel"].numpy()
+    end = read_tensors(GOLDEN / "google_squad/step20/model.ckpt-20")
+    assert max(differences(squad.state, end).values()) < 2e-2
+    # The pooler has no gradient, so it has no slots and no weight decay.
+    pooler = squad.state["bert/pooler/dense/kernel"].numpy()
     np.testing.assert_array_equal(pooler, initial["bert/pooler/dense/kernel"])
     np.testing.assert_array_equal(pooler, end["bert/pooler/dense/kernel"])
     assert "bert/pooler/dense/kernel/adam_m" not in end
 
 
-def test_each_step_of_squad_from_the_same_weights(squad, config):
+def test_each_single_squad_step_equals_the_float64_step(squad, config):
     expected = np.load(GOLDEN / "google_squad/trajectory.npz")["losses"]
-    initial = start()
+    initial = initial_weights()
     exact = []
-    for step, (loss, before, after) in enumerate(exact_path(squad, config, initial)):
-        for name, value in squad.held.items():
+    for step, (loss, before, after) in enumerate(float64_run(squad, config, initial)):
+        for name, value in squad.state.items():
             value.assign(tf.cast(before.get(name, tf.zeros(value.shape)), tf.float32))
         assert squad.step(step) == pytest.approx(loss, abs=1e-5)
-        found = differences(squad.held, after)
-        assert max(found.values()) < 1e-4, max(found, key=found.__getitem__)
+        errors = differences(squad.state, after)
+        assert max(errors.values()) < 1e-4, max(errors, key=errors.__getitem__)
         exact.append(loss)
     np.testing.assert_allclose(exact[:11], expected[:11], atol=1e-4)
     np.testing.assert_allclose(exact, expected, atol=1e-2)
 
 
-def test_rounding_alone_moves_the_end_of_squad(squad, config):
-    """Why no program meets that path's last losses to 1e-4: float64, initial weights +- 1e-7."""
-    initial = start()
+def test_rounding_errors_alone_change_the_last_squad_losses(squad, config):
+    """With a relative change of 1e-7, the last losses differ by over 1e-3 even in float64."""
+    initial = initial_weights()
     signs = np.random.default_rng(0)
-    moved = {
+    perturbed = {
         name: value * (1 + 1e-7 * signs.choice([-1.0, 1.0], value.shape))
         for name, value in initial.items()
     }
-    one, two = ([loss for loss, *_ in exact_path(squad, config, w)] for w in (initial, moved))
-    apart = np.abs(np.subtract(one, two))
-    assert apart[:10].max() < 1e-4
-    assert apart[12:].max() > 1e-3
+    one, two = ([loss for loss, *_ in float64_run(squad, config, w)] for w in (initial, perturbed))
+    difference = np.abs(np.subtract(one, two))
+    assert difference[:10].max() < 1e-4
+    assert difference[12:].max() > 1e-3
 
 
-def test_pretraining_goes_on_from_the_originals_checkpoint(config):
+def test_pretraining_resumes_from_a_google_checkpoint(config):
     trajectory = np.load(GOLDEN / "google_pretraining/trajectory.npz")
     weights = read_weights(str(GOLDEN / "google_pretraining/step10"), slots=True)
     model = BertPretrainer(BertConfig.from_dict(config))
@@ -171,5 +173,6 @@ def test_pretraining_goes_on_from_the_originals_checkpoint(config):
         run.optimizer.slots[name].assign(slot)
     losses = [run.step(step) for step in range(weights.global_step, 30)]
     np.testing.assert_allclose(losses, trajectory["losses"][10:, 2], atol=1e-4)
-    found = differences(run.held, tensors(GOLDEN / "google_pretraining/step30/model.ckpt-30"))
-    assert max(found.values()) < 1e-4, max(found, key=found.__getitem__)
+    end = read_tensors(GOLDEN / "google_pretraining/step30/model.ckpt-30")
+    errors = differences(run.state, end)
+    assert max(errors.values()) < 1e-4, max(errors, key=errors.__getitem__)

@@ -1,6 +1,7 @@
-"""google-research/bert's SQuAD training in float64, transcribed from its rules.
+"""The SQuAD training of google-research/bert in float64, an independent transcription.
 
-Imports nothing of ours. Dropout is off. Weights and moments are dicts of tensors by released name.
+Imports no module of the project. There is no dropout. Weights and moments are dicts of tensors by
+released name.
 """
 
 import math
@@ -27,14 +28,14 @@ def gelu(x):
 
 
 def sequence_output(weights, config, batch):
-    """Float [B, S, H] in the dtype of the weights."""
+    """The encoder's output, float [B, S, H] in the dtype of the weights."""
     ids, mask, segments = (batch[name] for name in INPUTS)
     words = tf.gather(weights["bert/embeddings/word_embeddings"], ids)
-    # A product and not a lookup: its gradient comes whole.
+    # A product instead of a lookup, so that the gradient is dense.
     table = weights["bert/embeddings/token_type_embeddings"]
-    kinds = tf.one_hot(segments, table.shape[0], dtype=table.dtype) @ table
+    segment_embeddings = tf.one_hot(segments, table.shape[0], dtype=table.dtype) @ table
     positions = weights["bert/embeddings/position_embeddings"][: ids.shape[1]]
-    x = layer_norm(words + kinds + positions, weights, "bert/embeddings/LayerNorm")
+    x = layer_norm(words + segment_embeddings + positions, weights, "bert/embeddings/LayerNorm")
     bias = (1 - tf.cast(mask, x.dtype))[:, None, None, :] * -10000
     heads = config["num_attention_heads"]
     size = config["hidden_size"] // heads
@@ -43,18 +44,18 @@ def sequence_output(weights, config, batch):
         return tf.transpose(tf.reshape(y, [*y.shape[:2], heads, size]), [0, 2, 1, 3])
 
     for layer in range(config["num_hidden_layers"]):
-        here = f"bert/encoder/layer_{layer}"
+        prefix = f"bert/encoder/layer_{layer}"
         query, key, value = (
-            split(dense(x, weights, f"{here}/attention/self/{part}"))
+            split(dense(x, weights, f"{prefix}/attention/self/{part}"))
             for part in ("query", "key", "value")
         )
         scores = tf.matmul(query, key, transpose_b=True) / math.sqrt(size) + bias
-        seen = tf.transpose(tf.nn.softmax(scores) @ value, [0, 2, 1, 3])
-        attended = dense(tf.reshape(seen, x.shape), weights, f"{here}/attention/output/dense")
-        x = layer_norm(attended + x, weights, f"{here}/attention/output/LayerNorm")
-        wide = gelu(dense(x, weights, f"{here}/intermediate/dense"))
-        output = dense(wide, weights, f"{here}/output/dense")
-        x = layer_norm(output + x, weights, f"{here}/output/LayerNorm")
+        context = tf.transpose(tf.nn.softmax(scores) @ value, [0, 2, 1, 3])
+        attended = dense(tf.reshape(context, x.shape), weights, f"{prefix}/attention/output/dense")
+        x = layer_norm(attended + x, weights, f"{prefix}/attention/output/LayerNorm")
+        wide = gelu(dense(x, weights, f"{prefix}/intermediate/dense"))
+        output = dense(wide, weights, f"{prefix}/output/dense")
+        x = layer_norm(output + x, weights, f"{prefix}/output/LayerNorm")
     return x
 
 
@@ -79,17 +80,19 @@ def _gradients(weights, batch, config):
         tape.watch(weights)
         loss = span_loss(weights, dict(config), batch)
     gradients = tape.gradient(loss, weights)
-    used = {name: gradient for name, gradient in gradients.items() if gradient is not None}
-    # Over the rows that the lookup gave, before those of a repeated word are added.
-    norm = tf.linalg.global_norm(list(used.values()))
-    return loss, norm, {name: tf.convert_to_tensor(value) for name, value in used.items()}
+    gradients = {name: gradient for name, gradient in gradients.items() if gradient is not None}
+    # The gradient of the word embeddings has one row per token. As in the released code, the norm
+    # is computed before the rows of repeated tokens are added.
+    norm = tf.linalg.global_norm(list(gradients.values()))
+    return loss, norm, {name: tf.convert_to_tensor(value) for name, value in gradients.items()}
 
 
 def step(weights, moments, config, batch, rate):
-    """One update.
+    """Computes one update.
 
     Returns:
-        The loss before it, and the new weights and moments (`<name>/adam_m`, `<name>/adam_v`).
+        The loss before the update, and the new weights and moments (`<name>/adam_m`,
+        `<name>/adam_v`).
     """
     loss, norm, gradients = _gradients(weights, batch, tuple(sorted(config.items())))
     weights, moments = dict(weights), dict(moments)

@@ -183,7 +183,10 @@ class BertConfig:
         except json.JSONDecodeError as error:
             raise InputError(f"{source} is not JSON: {error}.") from error
         if not isinstance(values, dict):
-            raise InputError(f"{source} must hold one JSON object with the keys of a BERT config.")
+            raise InputError(
+                f"{source} must contain one JSON object with the keys of a BERT config. "
+                f"Received: {values!r:.40}."
+            )
         try:
             return cls.from_dict(values)
         except InputError as error:

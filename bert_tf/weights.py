@@ -28,7 +28,8 @@ VOCABULARY_FILE = "vocab.txt"
 FACTS_FILE = "weights.json"
 _RESERVED_FACTS = ("format", "do_lower_case", "vocabulary_sha256", "weights_sha256")
 _FORMAT = 1
-# Two entries of the released Chinese vocabulary. Stripping white space would make them "" and "##".
+# White space is not stripped from these two entries of the released Chinese vocabulary, since that
+# would change them to "" and "##".
 _UNSTRIPPED_ENTRIES = ("\u2028", "##\u2028")
 _DTYPES = {
     **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},

@@ -15,11 +15,12 @@ class Dialect:
     """The reader and the writer of one checkpoint dialect.
 
     Attributes:
-        read: Function of a path without a trailing slash, and of whether to read Adam's slots too.
-            Returns None if the path holds no checkpoint of this dialect.
-        write: Function of a folder and of the contents to write; replaces an existing folder.
-            Returns the path that `read_weights` reads the checkpoint from. None if the dialect can
-            only be read.
+        read: Function `read(path, slots)` that reads the checkpoint at a path (without a trailing
+            slash), with Adam's slots if `slots` is true. It returns None if the path holds no
+            checkpoint of this dialect.
+        write: Function `write(folder, contents)` that writes a folder, replacing an existing one,
+            and returns the path from which `read_weights` reads it. None if the dialect can only be
+            read.
         description: The checkpoint in a few words, for help texts.
     """
 

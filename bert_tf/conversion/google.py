@@ -60,15 +60,16 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def _rows_of_all_heads() -> Iterator[weight_table.Row]:
-    """Yields the rows of all heads; the names differ for heads that Hugging Face calls alike."""
+    """Yields the rows of all heads, including the three that Hugging Face calls `classifier`."""
     for architecture in weight_table.CLASSIFIER_HEADS:
         yield from weight_table.rows(architecture)
 
 
 def unsupported_settings(config: BertConfig) -> list[str]:
-    """Returns the settings that google-research/bert ignores or cannot compute, with their values.
+    """Returns the settings that google-research/bert does not support, with their values.
 
-    Its programs would compute another model from such a checkpoint, mostly without an error.
+    The programs of google-research/bert ignore most of these settings without an error and compute
+    another model.
     """
     unsupported = {
         "hidden_act": config.hidden_act not in ("gelu", "relu", "tanh", "linear"),

@@ -126,7 +126,7 @@ def _read_json(path: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise InputError(f"{path} is not JSON: {error}.") from error
     if not isinstance(values, dict):
-        raise InputError(f"{path} must contain one JSON object.")
+        raise InputError(f"{path} must contain one JSON object. Received: {values!r:.40}.")
     return values
 
 

@@ -22,16 +22,15 @@ def find(path: str) -> tuple[str, Any]:
     """Finds and opens the checkpoint at a path.
 
     Args:
-        path: The prefix, its `.index` file, or a folder. In a folder the checkpoint is named by the
-            file `checkpoint`, or it is the only one.
+        path: The prefix, its `.index` file, or a folder. If the folder holds several checkpoints,
+            its file `checkpoint` must name one of them.
 
     Returns:
         The prefix and a TensorFlow checkpoint reader, or the path and None if the path holds no
         TensorFlow checkpoint.
 
     Raises:
-        InputError: The files are damaged, or the folder holds several checkpoints and does not name
-            one of them.
+        InputError: The files are damaged, or the folder holds several checkpoints and names none.
     """
     import tensorflow as tf
 

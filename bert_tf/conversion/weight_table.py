@@ -20,8 +20,8 @@ class Row:
         model_garden: Last part of the variable's full name in tf-models-official, or "" if its
             encoders do not have the weight.
         transposed: Whether the kernel is [in, out] here, but [out, in] in Hugging Face.
-        heads: The axis that the Model Garden splits into [heads, head size]: "in" or "out" of a
-            kernel, "out" of a bias, "" for none.
+        heads: Axis that the Model Garden splits into [heads, head size]: "in" or "out" for kernels,
+            "out" for biases, "" for all other weights.
     """
 
     google: str
@@ -108,8 +108,8 @@ _PRETRAINING = (
     *_head("cls/seq_relationship/", "cls.seq_relationship"),
 )
 
-# In Hugging Face three heads have the name `classifier`. `architectures` in the config tells them
-# apart; this dict gives the google-research/bert prefix of each.
+# Three heads have the name `classifier` in Hugging Face; the class in `architectures` of the config
+# distinguishes them. This dict maps the class to the prefix in google-research/bert.
 CLASSIFIER_HEADS = {
     "BertForSequenceClassification": "",
     "BertForTokenClassification": "cls/tagger/",

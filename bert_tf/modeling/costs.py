@@ -121,7 +121,8 @@ def training_step_memory(
     per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
     logits = batch_size * predictions * config.vocab_size * per_logit
     # In the backward pass, the gradients of a block take as much memory as its activations. With
-    # recomputation at most half of them exist at a time, and the logits are already freed.
+    # recomputation, at most half of these gradients exist at the same time, after the memory of the
+    # logits has been freed.
     gradients = max(0, block // 2 - logits) if recompute else block
     return {
         "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),

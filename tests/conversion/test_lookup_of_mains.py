@@ -40,7 +40,7 @@ def one_model(tmp_path_factory):
     weights = CheckpointContents("source", "bert-tf", arrays, CONFIG, VOCABULARY, False)
     google = write_weights(weights, str(root / "cased_L-2_H-8_A-2"), "google")
     write_weights(weights, str(root / "hugging_face"), "hugging_face")
-    write_weights(weights, str(root / "ours"), "bert-tf")
+    write_weights(weights, str(root / "weights_folder"), "bert-tf")
     with zipfile.ZipFile(root / "released.zip", "w") as archive:
         for file in (root / "cased_L-2_H-8_A-2").iterdir():
             archive.write(file, f"cased_L-2_H-8_A-2/{file.name}")
@@ -53,7 +53,7 @@ def one_model(tmp_path_factory):
     tokenizer = BertTokenizer(VOCABULARY, do_lower_case=False)
     packed = tokenizer.pack(tokenizer.tokenize([TEXT]), seq_length=4)
     expected = np.asarray(encoder(packed)["sequence_output"])[0]
-    paths = {name: str(root / name) for name in ("hugging_face", "ours", "released.zip")}
+    paths = {name: str(root / name) for name in ("hugging_face", "weights_folder", "released.zip")}
     paths |= {"google": google, "folder": str(root / "cased_L-2_H-8_A-2"), "hub": "hf://owner/name"}
     return root, paths, expected
 

@@ -60,7 +60,7 @@ def assert_expected(source, name="gelu", atol=1e-5) -> None:
 def test_outputs_of_each_config_equal_those_of_transformers(tmp_path, name):
     source = folder(tmp_path / "source", **CHANGES[name])
     assert_expected(source, name)
-    # The written config has a name for the activation that transformers knows.
+    # transformers knows the activation under the name in the written config.
     write_weights(read_weights(source), str(tmp_path / "written"), "hugging_face")
     assert_expected(str(tmp_path / "written"), name)
     assert json.loads((tmp_path / "written/config.json").read_text())["hidden_act"] in ACTIVATIONS
@@ -227,7 +227,7 @@ def variable(name, value, **arguments):
 
 
 def test_other_variables_in_a_checkpoint_are_reported_as_unknown(tmp_path, arrays):
-    """Such as slots of other optimizers, counters, moving averages and custom heads."""
+    """Other programs store slots, counters, moving averages or custom heads."""
     words = "bert/embeddings/word_embeddings"
     others = (
         f"{words}/Adam", f"{words}/lamb_m", f"{words}/ExponentialMovingAverage", "beta1_power",

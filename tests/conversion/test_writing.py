@@ -146,7 +146,7 @@ def test_variables_equal_those_of_the_released_checkpoint(tmp_path):
 
 
 def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
-    """Its step-10 checkpoint, converted by us, keeps all tensors and is found as the latest."""
+    """A converted step-10 checkpoint keeps all tensors, and TensorFlow finds it as the latest."""
     source = str(GOLDEN / "google_pretraining/step10")
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     report = convert(

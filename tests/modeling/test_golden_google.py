@@ -98,10 +98,12 @@ def test_gradients_of_the_pretraining_model(pretrainer, pretraining_batch, compi
     names = [key.removeprefix("grad:") for key in expected.files if key.startswith("grad:")]
     assert list(variables) == names
     for name, gradient in zip(names, gradients(pretraining_batch), strict=True):
-        theirs = expected[f"grad:{name}"]
+        expected_gradient = expected[f"grad:{name}"]
         # The exact gradient of a key bias is 0, so both values are rounding errors.
-        tolerance = 1e-4 * np.abs(theirs).max() + 1e-6
-        np.testing.assert_allclose(gradient, theirs, atol=tolerance, rtol=0, err_msg=name)
+        tolerance = 1e-4 * np.abs(expected_gradient).max() + 1e-6
+        np.testing.assert_allclose(
+            gradient, expected_gradient, atol=tolerance, rtol=0, err_msg=name
+        )
 
 
 def test_outputs_and_loss_of_the_classifier(config):

@@ -24,7 +24,7 @@ def exact_softmax(scores):
 
 
 def masked_scores(dtype):
-    """Attention scores of a wide range, a part of them masked: in the dtype, and in float64."""
+    """Partly masked attention scores, rounded to the dtype, and the same values in float64."""
     scores = np.random.default_rng(0).normal(scale=4, size=(40, 512))
     scores[:, 300:] -= 10000
     rounded = tf.cast(scores, dtype)

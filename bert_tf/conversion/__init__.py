@@ -8,17 +8,15 @@ dialect, write its module and add it to `DIALECTS`. Imports layers 0 to 3, which
 package.
 """
 
-from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointContents, assign
-from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS, Dialect
+from bert_tf.conversion.checkpoint_contents import CheckpointContents, assign
+from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
 from bert_tf.conversion.read_checkpoint import read_config, read_weights
 from bert_tf.conversion.write_checkpoint import convert, write_weights
 
 __all__ = [
     "DIALECTS",
     "WRITABLE_DIALECTS",
-    "AssignmentReport",
     "CheckpointContents",
-    "Dialect",
     "assign",
     "convert",
     "read_config",

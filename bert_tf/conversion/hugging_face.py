@@ -96,16 +96,11 @@ def _read_labels(arrays: Mapping[str, np.ndarray], names: Mapping[str, str] | No
 
 def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
     """Returns vocabulary and casing, from `vocab.txt` if it exists, else from `tokenizer.json`."""
-    vocabulary_path, config_path, tokenizer_path = (
-        posixpath.join(folder, name)
-        for name in (VOCABULARY_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE)
-    )
-    vocabulary = read_vocabulary(vocabulary_path) if _exists(vocabulary_path) else None
-    config = _read_json(config_path) if _exists(config_path) else {}
+    path = posixpath.join(folder, VOCABULARY_FILE)
+    vocabulary = read_vocabulary(path) if _exists(path) else None
+    paths = [posixpath.join(folder, name) for name in (TOKENIZER_CONFIG_FILE, TOKENIZER_FILE)]
+    config, tokenizer = (_read_json(path) if _exists(path) else {} for path in paths)
     casing = config.get("do_lower_case")
-    if (vocabulary is not None and casing is not None) or not _exists(tokenizer_path):
-        return vocabulary, casing
-    tokenizer = _read_json(tokenizer_path)
     ids = (tokenizer.get("model") or {}).get("vocab")
     if vocabulary is None and isinstance(ids, dict) and sorted(ids.values()) == [*range(len(ids))]:
         vocabulary = sorted(ids, key=ids.__getitem__)

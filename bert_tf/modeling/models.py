@@ -124,8 +124,25 @@ class BertPretrainer(BertTaskModel):
         return {**super().get_config(), "next_sentence": self.next_sentence}
 
 
+class _LabelModel(BertTaskModel):
+    """Base class of the models whose head has one logit for each label, with dropout before it."""
+
+    def __init__(
+        self, config: BertConfig, num_labels: int, classifier_dropout: float = 0.1, **kwargs: Any
+    ) -> None:
+        super().__init__(config, **kwargs)
+        self.num_labels, self.classifier_dropout = num_labels, classifier_dropout
+        dtype = self.dtype_policy
+        self.dropout = Dropout(classifier_dropout, self.dropout_seeds, dtype=dtype)
+        self.head = OutputHead(config.hidden_size, num_labels, self._initial, dtype=dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"num_labels": self.num_labels, "classifier_dropout": self.classifier_dropout}
+        return {**super().get_config(), **own}
+
+
 @keras.saving.register_keras_serializable("bert_tf")
-class BertClassifier(BertTaskModel):
+class BertClassifier(_LabelModel):
     """BERT with a classifier or a regressor on the pooled first token.
 
     Args:
@@ -144,15 +161,6 @@ class BertClassifier(BertTaskModel):
     Source: google-research/bert `run_classifier.create_model`.
     """
 
-    def __init__(
-        self, config: BertConfig, num_labels: int, classifier_dropout: float = 0.1, **kwargs: Any
-    ) -> None:
-        super().__init__(config, **kwargs)
-        self.num_labels, self.classifier_dropout = num_labels, classifier_dropout
-        dtype = self.dtype_policy
-        self.dropout = Dropout(classifier_dropout, self.dropout_seeds, dtype=dtype)
-        self.head = OutputHead(config.hidden_size, num_labels, self._initial, dtype=dtype)
-
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         pooled = self.bert(inputs, training=training)["pooled_output"]
         return {"logits": self.head(self.dropout(pooled, training=training))}
@@ -160,10 +168,6 @@ class BertClassifier(BertTaskModel):
     def head_variables_by_name(self) -> Variables:
         """Returns the head's variables by released name."""
         return self.head.variables_by_name()
-
-    def get_config(self) -> dict[str, Any]:
-        own = {"num_labels": self.num_labels, "classifier_dropout": self.classifier_dropout}
-        return {**super().get_config(), **own}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -198,7 +202,7 @@ class BertSpanPredictor(BertTaskModel):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertTagger(BertTaskModel):
+class BertTagger(_LabelModel):
     """BERT with a classifier on every token, for example for named entities.
 
     The released code has no tagging head. Its weights are named `cls/tagger/...`.
@@ -218,15 +222,6 @@ class BertTagger(BertTaskModel):
     Source: paper, sections 4 and 5.3.
     """
 
-    def __init__(
-        self, config: BertConfig, num_labels: int, classifier_dropout: float = 0.1, **kwargs: Any
-    ) -> None:
-        super().__init__(config, **kwargs)
-        self.num_labels, self.classifier_dropout = num_labels, classifier_dropout
-        dtype = self.dtype_policy
-        self.dropout = Dropout(classifier_dropout, self.dropout_seeds, dtype=dtype)
-        self.head = OutputHead(config.hidden_size, num_labels, self._initial, dtype=dtype)
-
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         sequence = self.bert(inputs, training=training)["sequence_output"]
         logits = self.head(self.dropout(flatten_to_rows(sequence), training=training))
@@ -235,10 +230,6 @@ class BertTagger(BertTaskModel):
     def head_variables_by_name(self) -> Variables:
         """Returns the head's variables by name."""
         return with_name_prefix("cls/tagger", self.head.variables_by_name())
-
-    def get_config(self) -> dict[str, Any]:
-        own = {"num_labels": self.num_labels, "classifier_dropout": self.classifier_dropout}
-        return {**super().get_config(), **own}
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -10,7 +10,7 @@ import linear_runs as runs
 import numpy as np
 import pytest
 import tensorflow as tf
-from whole_checkpoints import last_whole
+from valid_checkpoints import latest_valid_step
 
 from bert_tf.errors import InputError
 from bert_tf.training.callbacks.evaluation import HeldOutData
@@ -94,7 +94,7 @@ def killed(tmp_path_factory):
 
 
 def test_a_kill_at_any_stage_leaves_the_last_whole_checkpoint(killed):
-    steps = [last_whole(folder) for folder in killed[1]]
+    steps = [latest_valid_step(folder) for folder in killed[1]]
     assert list(dict.fromkeys(steps)) == [None, 2, 4, 6]
     assert [step or 0 for step in steps] == sorted(step or 0 for step in steps)
     for folder, step in zip(killed[1], steps, strict=True):
@@ -105,7 +105,7 @@ def test_a_kill_at_any_stage_leaves_the_last_whole_checkpoint(killed):
 @pytest.mark.slow
 def test_a_run_killed_at_any_stage_ends_as_an_undisturbed_one(killed, capsys):
     expected, folders = killed
-    steps = [last_whole(folder) for folder in folders]
+    steps = [latest_valid_step(folder) for folder in folders]
     # The beginning, and all that happens from one checkpoint to the next.
     chosen = [*range(9), *range(steps.index(2), steps.index(4) + 3)]
     for folder, step in [(folders[at], steps[at]) for at in chosen]:
@@ -138,7 +138,7 @@ def test_a_full_disk_stops_with_one_line(tmp_path, change):
             InputError, match=r"cannot be (written|created): No space left on device"
         ):
             run(tmp_path)
-    step = last_whole(tmp_path)
+    step = latest_valid_step(tmp_path)
     found = RunFolder(str(tmp_path)).latest_checkpoint()
     assert found == (step and f"{tmp_path}/checkpoints/step-{step:08d}")
 
@@ -159,7 +159,7 @@ for pages in range(2, 200, 2):
         t.run(disk)
     except InputError as error:
         said = str(error)
-    step = t.last_whole(disk)
+    step = t.latest_valid_step(disk)
     left = [str(path) for path in pathlib.Path(disk).rglob(".*.tmp*")]
     subprocess.run(["mount", "-o", "remount,size=10m", disk], check=True)
     t.assert_same(t.run(disk), expected)

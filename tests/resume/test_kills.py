@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from whole_checkpoints import last_whole
+from valid_checkpoints import latest_valid_step
 
 KILLS, STEPS = 20, 1500
 CONFIG = {
@@ -117,14 +117,14 @@ def test_twenty_kills_change_nothing(runs, tmp_path):
     folder, when = tmp_path / "killed", random.Random(0)
     amid_saves = 0
     for _ in range(KILLS):
-        before = last_whole(folder)
+        before = latest_valid_step(folder)
         kill_some_time(folder, runs.start(folder, 5), when)
         code, said = runs.end()
         assert code == -signal.SIGKILL, said
         assert_went_on_from(before, said)
-        assert (last_whole(folder) or 0) >= (before or 0)
+        assert (latest_valid_step(folder) or 0) >= (before or 0)
         amid_saves += any(".tmp" in name for name in names(folder))
-    reached = last_whole(folder)
+    reached = latest_valid_step(folder)
     assert reached and reached < STEPS
     assert amid_saves >= 3
     runs.start(folder, STEPS)

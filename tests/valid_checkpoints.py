@@ -1,19 +1,22 @@
-"""Which checkpoint of a run is whole, by the checksums it carries and nothing else."""
+"""`latest_valid_step`: finds the valid checkpoints of a run by their checksums."""
 
 import hashlib
 import json
 import pathlib
 
 
-def last_whole(folder):
-    """The step of the newest checkpoint whose files are all what its state.json says, or None."""
+def latest_valid_step(folder):
+    """The step of the newest checkpoint whose files match the checksums in its state.json, or None.
+
+    Does not use the code of the project, so that tests can compare the project's choice with it.
+    """
     steps = []
     for path in pathlib.Path(folder).glob("checkpoints/step-*/state.json"):
         facts = json.loads(path.read_text())
-        found = {
+        checksums = {
             name: hashlib.sha256((path.parent / name).read_bytes()).hexdigest()
             for name in facts["files"]
         }
-        if found == facts["files"]:
+        if checksums == facts["files"]:
             steps.append(facts["step"])
     return max(steps, default=None)

@@ -19,7 +19,6 @@ import safetensors
 import safetensors.numpy
 
 from bert_tf import files
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 
 WEIGHTS_FILE = "model.safetensors"
@@ -44,14 +43,14 @@ class WeightsFolder:
 
     Attributes:
         arrays: Each variable by its google-research/bert name.
-        config: The architecture.
+        config: The keys of `bert_config.json`.
         vocabulary: The entries by id, or None if the folder has no vocabulary.
         do_lower_case: Whether the tokenizer lower-cases text, or None if that is not known.
         extra: Further facts of the writer, such as `labels` (list of strings) or `step`.
     """
 
     arrays: dict[str, np.ndarray]
-    config: BertConfig
+    config: dict[str, Any]
     vocabulary: list[str] | None
     do_lower_case: bool | None
     extra: dict[str, Any]
@@ -70,7 +69,7 @@ def vocabulary_sha256(vocabulary: Sequence[str]) -> str:
 def write_weights(
     folder: str,
     arrays: Mapping[str, np.ndarray],
-    config: BertConfig | Mapping[str, Any],
+    config: Mapping[str, Any],
     vocabulary: Sequence[str] | None,
     do_lower_case: bool | None,
     extra: Mapping[str, Any] | None = None,
@@ -80,7 +79,7 @@ def write_weights(
     Args:
         folder: The folder to write, local or gs://; an existing folder is replaced.
         arrays: Each variable by its google-research/bert name.
-        config: The architecture, as `BertConfig` or as the keys of a `bert_config.json`.
+        config: The keys of `bert_config.json`.
         vocabulary: The entries by id, or None.
         do_lower_case: Whether the tokenizer lower-cases text, or None if that is not known.
         extra: Further facts for `weights.json`, JSON values such as `labels` or `step`.
@@ -96,7 +95,7 @@ def write_weights(
 def write_into(
     folder: str,
     arrays: Mapping[str, np.ndarray],
-    config: BertConfig | Mapping[str, Any],
+    config: Mapping[str, Any],
     vocabulary: Sequence[str] | None,
     do_lower_case: bool | None,
     extra: Mapping[str, Any] | None = None,
@@ -105,8 +104,6 @@ def write_into(
     reserved = set(_RESERVED_FACTS).intersection(extra or {})
     if reserved:
         raise ValueError(f"extra must not have the reserved keys {sorted(reserved)}.")
-    if not isinstance(config, BertConfig):
-        config = BertConfig.from_dict(config)
     content = to_safetensors(arrays)
     facts = {
         **(extra or {}),
@@ -116,7 +113,7 @@ def write_into(
         "weights_sha256": files.sha256(content),
     }
     files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
-    files.write_text(posixpath.join(folder, CONFIG_FILE), config.to_json())
+    files.write_json(posixpath.join(folder, CONFIG_FILE), dict(config))
     if vocabulary is not None:
         path = posixpath.join(folder, VOCABULARY_FILE)
         files.write_bytes(path, vocabulary_text(vocabulary))
@@ -157,10 +154,9 @@ def read_weights_folder(folder: str) -> WeightsFolder:
         _verify_checksum(path, text, facts["vocabulary_sha256"])
         # Unlike in `read_vocabulary`, nothing is stripped: the checksum guarantees the entries.
         vocabulary = text.decode("utf-8").split("\n")
-    config_path = posixpath.join(folder, CONFIG_FILE)
     return WeightsFolder(
         arrays=from_safetensors(weights, weights_path),
-        config=BertConfig.from_json(files.read_text(config_path), config_path),
+        config=files.read_json(posixpath.join(folder, CONFIG_FILE)),
         vocabulary=vocabulary,
         do_lower_case=facts.get("do_lower_case"),
         extra={key: value for key, value in facts.items() if key not in _RESERVED_FACTS},

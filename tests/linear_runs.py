@@ -14,7 +14,7 @@ from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer, TrainingData
 
-CONFIG = {"vocab_size": 5, "hidden_size": 4, "num_attention_heads": 2}
+CONFIG = {"inputs": 3, "outputs": 1}
 
 
 class Regression:
@@ -60,8 +60,8 @@ def training_config(**changes):
     return TrainingConfig(**{**fields, "learning_rate": 0.1, **changes})
 
 
-def run_folder(path, training, overwrite=False):
-    return RunFolder(str(path), CheckpointMetadata(CONFIG), training, overwrite)
+def run_folder(path, training, overwrite=False, config=CONFIG):
+    return RunFolder(str(path), CheckpointMetadata(config), training, overwrite)
 
 
 def run(folder, stop_at=None, overwrite=False, **changes):
@@ -78,11 +78,11 @@ def run(folder, stop_at=None, overwrite=False, **changes):
     return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
 
 
-def make_trainer(folder, objective=Regression, runtime=None, **training):
+def make_trainer(folder, objective=Regression, runtime=None, config=CONFIG, **changes):
     """Returns a trainer that logs and saves each step."""
     runtime = runtime or RuntimeConfig(log_steps=1, save_checkpoints_steps=1)
-    config = training_config(**training)
-    return Trainer(objective, run_folder(folder, config), config, runtime)
+    training = training_config(**changes)
+    return Trainer(objective, run_folder(folder, training, config=config), training, runtime)
 
 
 def train(trainer, batches=None, describe=lambda origin: "", held_out=None):

@@ -115,7 +115,7 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
 
 def test_extract_features_writes_the_released_format(encoder, expected, tmp_path):
     arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}
-    weights.write_weights(str(tmp_path / "model"), arrays, CONFIG, VOCABULARY, True)
+    weights.write_weights(str(tmp_path / "model"), arrays, CONFIG.to_dict(), VOCABULARY, True)
     (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n")
     command = [
         sys.executable, "-m", "run_scripts.extract_features", f"--input_file={tmp_path}/in.txt",

@@ -22,13 +22,15 @@ VOCABULARY = ["[PAD]", "a", "é"]
 @pytest.fixture
 def folder(tmp_path):
     path = str(tmp_path / "model")
-    weights.write_weights(path, ARRAYS, CONFIG, VOCABULARY, True, {"labels": ["no", "yes"]})
+    weights.write_weights(
+        path, ARRAYS, CONFIG.to_dict(), VOCABULARY, True, {"labels": ["no", "yes"]}
+    )
     return path
 
 
 def test_reading_returns_what_was_written(folder):
     read = weights.read_weights_folder(folder)
-    assert read.config == CONFIG
+    assert read.config == CONFIG.to_dict()
     assert read.vocabulary == VOCABULARY
     assert read.do_lower_case is True
     assert read.extra == {"labels": ["no", "yes"]}
@@ -82,7 +84,9 @@ def test_an_invalid_facts_file_is_refused(folder, content, message):
 
 def test_reserved_keys_in_extra_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"extra must not have the reserved keys \['format'\]"):
-        weights.write_weights(str(tmp_path / "x"), ARRAYS, CONFIG, None, None, {"format": 1})
+        weights.write_weights(
+            str(tmp_path / "x"), ARRAYS, CONFIG.to_dict(), None, None, {"format": 1}
+        )
 
 
 def test_a_folder_without_vocabulary_is_written_and_read(tmp_path):
@@ -101,12 +105,12 @@ def test_a_missing_folder_is_refused(tmp_path):
 def test_entries_in_a_weights_folder_keep_their_white_space(tmp_path):
     path = str(tmp_path / "model")
     vocabulary = ["[PAD]", "a\u2028", "\u3000b", "##\u2028"]
-    weights.write_weights(path, ARRAYS, CONFIG, vocabulary, True)
+    weights.write_weights(path, ARRAYS, CONFIG.to_dict(), vocabulary, True)
     assert weights.read_weights_folder(path).vocabulary == vocabulary
 
 
 def test_ram_paths_are_written_and_read():
-    weights.write_weights("ram://weights-test/model", ARRAYS, CONFIG, VOCABULARY, False)
+    weights.write_weights("ram://weights-test/model", ARRAYS, CONFIG.to_dict(), VOCABULARY, False)
     assert weights.is_weights_folder("ram://weights-test/model")
     assert weights.read_weights_folder("ram://weights-test/model").do_lower_case is False
 

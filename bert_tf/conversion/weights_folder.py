@@ -7,6 +7,7 @@ import posixpath
 from typing import Any
 
 from bert_tf import files, weights
+from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.training.lifecycle.checkpoint import OPTIMIZER_FILE
 from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -48,7 +49,7 @@ def _read_folder(folder: str, slots: bool) -> CheckpointContents:
         source=folder,
         dialect="bert-tf",
         arrays=contents.arrays,
-        config=contents.config,
+        config=BertConfig.from_dict(contents.config),
         vocabulary=contents.vocabulary,
         do_lower_case=contents.do_lower_case,
         extra={key: value for key, value in contents.extra.items() if key != "step"},
@@ -67,7 +68,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
     weights.write_weights(
         folder,
         contents.arrays,
-        contents.require_config(),
+        contents.require_config().to_dict(),
         contents.vocabulary,
         contents.do_lower_case,
         {**contents.extra, **step},

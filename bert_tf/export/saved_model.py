@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import files, weights
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, variables_by_name
 from bert_tf.tokenization import BertTokenizer
@@ -97,7 +98,8 @@ def load_classifier(folder: str) -> ServedClassifier:
             f"{folder} is not a fine-tuned classifier: it lacks "
             f"{', '.join(missing) or 'a vocabulary'}. Give a checkpoint of run_classifier."
         )
-    model = BertClassifier(saved.config, num_labels=len(saved.extra["labels"]))
+    config = BertConfig.from_dict(saved.config)
+    model = BertClassifier(config, num_labels=len(saved.extra["labels"]))
     for name, variable in variables_by_name(model).items():
         variable.assign(saved.arrays[name])
     tokenizer = BertTokenizer(saved.vocabulary, do_lower_case=bool(saved.do_lower_case))

@@ -42,7 +42,9 @@ def checkpoint(request, tmp_path):
     arrays["output_bias"] = rng.normal(size=3).astype(np.float32)
     facts = {"task": "custom", "labels": ["x", "y", "ž"], "pair": request.param}
     folder = str(tmp_path / "checkpoint")
-    write_weights(folder, arrays, CONFIG, VOCABULARY, True, {**facts, "max_seq_length": 12})
+    write_weights(
+        folder, arrays, CONFIG.to_dict(), VOCABULARY, True, {**facts, "max_seq_length": 12}
+    )
     return folder
 
 

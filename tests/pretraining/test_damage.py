@@ -252,8 +252,12 @@ def test_a_damaged_record_is_reported_and_its_file_compared_with_the_manifest(tm
         read_all([path])
     message = read_errors.explain_read_error([path], SIZES, raised.value)
     assert message.startswith(f"Record 7 of {path} cannot be read: its data are damaged. ")
-    words = {"before": "was written like that", "after": "copy it again", "unknown": "anew"}
-    assert words[when] in message and message.endswith("or give --skip_bad_records=true.")
+    words = {
+        "before": "was written like that",
+        "after": "copy it again",
+        "unknown": "Create the file again",
+    }
+    assert words[when] in message and message.endswith("or give skip_bad_records=true.")
 
 
 def test_a_file_shorter_than_in_its_manifest_is_refused(tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bert_tf import conversion
+from bert_tf.config import BertConfig
 from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.checkpoint import restore_weights
@@ -16,7 +17,8 @@ from bert_tf.training.lifecycle.run_state import BestEvaluation
 def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, capsys):
     """The loss on the held-out targets falls for some steps and then rises."""
     runtime = RuntimeConfig(eval_steps=2, early_stopping_evals=3, log_steps=100)
-    run = runs.make_trainer(tmp_path, runtime=runtime, num_train_steps=60)
+    options = {"config": BertConfig.named("tiny", 9).to_dict(), "num_train_steps": 60}
+    run = runs.make_trainer(tmp_path, runtime=runtime, **options)
 
     def held_out():
         return runs.data().take(2).map(lambda batch: {**batch, "y": 0.3 * batch["y"]})
@@ -31,15 +33,15 @@ def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, capsys):
     kept = runs.make_trainer(tmp_path / "other", num_train_steps=60)
     assert restore_weights(str(tmp_path / "best"), kept.objective.variables) == best
     # The same command again trains no further step.
-    again = runs.make_trainer(tmp_path, runtime=runtime, num_train_steps=60)
+    again = runs.make_trainer(tmp_path, runtime=runtime, **options)
     assert runs.train(again, held_out=HeldOutData({"eval": held_out})) == step
     # A program that reads the folder later gets the best weights too.
-    later = runs.make_trainer(tmp_path, num_train_steps=60)
+    later = runs.make_trainer(tmp_path, **options)
     assert later.load_result() == best
     for name, variable in later.objective.variables.items():
         np.testing.assert_array_equal(variable.numpy(), run.objective.variables[name].numpy())
-    for path, slots, source in (("", False, "best"), ("", True, f"step-{max(evals):08d}")):
-        assert conversion.read_weights(f"{tmp_path}{path}", slots).source.endswith(source)
+    for slots, source in ((False, "best"), (True, f"step-{max(evals):08d}")):
+        assert conversion.read_weights(str(tmp_path), slots).source.endswith(source)
 
 
 @pytest.mark.parametrize(

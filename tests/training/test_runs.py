@@ -82,7 +82,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     runs.run(tmp_path)
     metadata = CheckpointMetadata(runs.CONFIG)
     for other, message in (
-        (CheckpointMetadata({**runs.CONFIG, "hidden_size": 8}), "hidden_size=4, but hidden_size=8"),
+        (CheckpointMetadata({**runs.CONFIG, "inputs": 8}), "inputs=3, but inputs=8"),
         (
             dataclasses.replace(metadata, extra={"labels": ["b"]}),
             r"labels=None, but labels=\['b'\]",

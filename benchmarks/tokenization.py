@@ -38,7 +38,8 @@ from reference import tokenizer as reference
 
 from bert_tf import command_line
 from bert_tf.tokenization import BertTokenizer, load_vocabulary
-from data_prep import text_sources, vocabulary, word_counts
+from data_prep import vocabulary_learning, word_counts
+from data_prep.corpus import text_blocks
 
 _LINES_A_BATCH = 1000
 _REFERENCE_LINES = 5000
@@ -156,10 +157,10 @@ def tokenization(data, megabytes, turns, multilingual):
 
 def learn_ours(path, size):
     """Tokens of our vocabulary."""
-    blocks, total = text_sources.blocks(text_sources.TextSource(path))
-    config = vocabulary.VocabularyConfig(vocab_size=size)
+    blocks, total = text_blocks.read_blocks(text_blocks.TextSource(path))
+    config = vocabulary_learning.VocabularyConfig(vocab_size=size)
     counts = word_counts.count_words(blocks, total, do_lower_case=True, num_workers=1)
-    return vocabulary.learn(counts.words, config).tokens
+    return vocabulary_learning.learn(counts.words, config).tokens
 
 
 def learn_theirs(path, size):

@@ -1,5 +1,7 @@
 """The offline stage: text -> vocabulary -> records. Layer 5: tokenization and layer 0 only.
 
-Files with flags are mains: `make_sample_data`, `train_vocabulary`, `create_pretraining_data`,
-`inspect_records`. Every other module is pure functions, in a folder per main.
+The mains, which define flags, are `make_sample_data`, `train_vocabulary`, `create_pretraining_data`
+and `inspect_records`. `corpus` reads text for all of them; `word_counts` and `vocabulary_learning`
+belong to `train_vocabulary`; `pretraining_data` and `runners` create and inspect records;
+`sample_data` collects the sample text.
 """

@@ -1,17 +1,18 @@
-r"""Learns a WordPiece vocabulary from text: the vocab.txt of a BERT of your own.
+r"""Learns a WordPiece vocabulary from text and writes it as vocab.txt.
 
-Words are counted as the tokenizer splits them, in parallel, then pieces are learned with
-tensorflow_text's WordPiece learner, Google's algorithm. The file has exactly --vocab_size lines,
-in the released order: [PAD], [unused0] ..., [UNK], [CLS], [SEP], [MASK] (ids 100 to 103 with 99 or
-more [unusedN]), characters, pieces from frequent to rare. The same text and flags give the same
+Words are counted as the tokenizer splits them, in parallel; then subwords are learned with
+tensorflow_text's WordPiece learner, Google's algorithm. The file has exactly --vocab_size lines, in
+the released order: [PAD], [unused0] ..., [UNK], [CLS], [SEP], [MASK] (ids 100 to 103 with 99 or
+more [unusedN]), characters, subwords from frequent to rare. The same text and flags give the same
 file.
 
     python -m data_prep.train_vocabulary --input_file='corpus/*.txt' --output_file=vocab.txt \
         --vocab_size=8000
 
-Input is UTF-8 text with lines of any length, plain or .gz; TFRecords of tf.train.Example; or a
-data set of tensorflow-datasets (--tfds_name=lm1b:train). Memory does not grow with it: it stays
-under 2 GiB.
+The input is UTF-8 text with lines of any length, JSON lines (.jsonl) or TFRecords of
+tf.train.Example (.tfrecord), each also as .gz; Parquet (.parquet); standard input
+(--input_file=-); or a data set of tensorflow-datasets (--tfds_name=lm1b:train). Memory stays under
+2 GiB for any size of the input.
 """
 
 import os
@@ -21,88 +22,60 @@ from collections.abc import Iterator
 from absl import flags
 
 from bert_tf import command_line, files
-from data_prep import text_sources, vocabulary, word_counts
+from data_prep import config_flags, vocabulary_learning, word_counts
+from data_prep.corpus import text_blocks
 
-_DEFAULTS = vocabulary.VocabularyConfig()
-
-flags.DEFINE_string("input_file", None, "Comma list of globs: text, TFRecords, either as .gz.")
-flags.DEFINE_string("tfds_name", None, "Instead of input_file: data set and split, name:split.")
-flags.DEFINE_string("tfds_data_dir", None, "Folder of prepared tensorflow-datasets.")
-flags.DEFINE_string("text_feature", "text", "Feature that holds the text, in records.")
-flags.DEFINE_string("output_file", None, "Where vocab.txt goes.", required=True)
-flags.DEFINE_integer("vocab_size", _DEFAULTS.vocab_size, "Number of entries, exactly.")
-flags.DEFINE_bool("do_lower_case", True, "Whether to lower-case the text and drop accents.")
+config_flags.define(text_blocks.TextSource)
+flags.DEFINE_string("output_file", None, "The vocab.txt to write.", required=True)
+config_flags.define(vocabulary_learning.VocabularyConfig)
 flags.DEFINE_integer(
-    "num_unused_tokens",
-    _DEFAULTS.num_unused_tokens,
-    "[unusedN] entries, for later use. 99 gives the special tokens their released ids.",
-)
-flags.DEFINE_integer(
-    "max_words", _DEFAULTS.max_words, "Most frequent words that the learner looks at."
-)
-flags.DEFINE_integer(
-    "max_characters",
-    _DEFAULTS.max_characters,
-    "How many of the most frequent characters are covered; words with others become [UNK]. A "
-    "character takes two entries, an ideograph one. 0: those that make up 99.95 % of the text, "
-    "and rarer ones, up to 1,000, while they fill less than half of the vocabulary.",
-)
-flags.DEFINE_integer(
-    "num_workers", os.cpu_count() or 1, "Blocks of text counted at the same time, at most 8."
+    "num_workers", os.cpu_count() or 1, "Blocks of text counted in parallel, at most 8."
 )
 
 
 def main() -> None:
-    """Reads the flags, learns, and writes the file."""
+    """Counts the words, learns the vocabulary, and writes the file."""
     values = flags.FLAGS
-    config = vocabulary.VocabularyConfig(
-        values.vocab_size,
-        values.do_lower_case,
-        values.num_unused_tokens,
-        values.max_words,
-        values.max_characters,
-    )
-    source = text_sources.TextSource(
-        values.input_file, values.tfds_name, values.text_feature, values.tfds_data_dir
-    )
-    blocks, total_bytes = text_sources.blocks(source)
+    config = config_flags.build(vocabulary_learning.VocabularyConfig)
+    source = config_flags.build(text_blocks.TextSource)
+    blocks, total_bytes = text_blocks.read_blocks(source, values.output_file)
     counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)
-    learned = vocabulary.learn(counts.words, config)
+    learned = vocabulary_learning.learn(counts.words, config)
     files.write_text(values.output_file, "\n".join(learned.tokens) + "\n")
     print(
         f"{values.output_file}: {len(learned.tokens)} entries from {len(counts.words):,} distinct "
         f"words."
     )
-    for line in _remarks(counts, learned, config.max_words):
+    for line in _warnings(counts, learned, config.max_words):
         print(line, file=sys.stderr)
 
 
-def _remarks(
-    counts: word_counts.WordCounts, learned: vocabulary.Vocabulary, max_words: int
+def _warnings(
+    counts: word_counts.WordCounts, learned: vocabulary_learning.LearnedVocabulary, max_words: int
 ) -> Iterator[str]:
-    """What the user should know of text that was left out, and of entries that stay free."""
+    """Yields a line about invalid bytes, uncovered characters, and missing subwords."""
     if counts.invalid_lines:
         yield (
             f"{counts.invalid_lines:,} lines are not UTF-8, the first is {counts.first_invalid}. "
-            f"The bytes that are not were left out."
+            f"The invalid bytes were ignored."
         )
-    if learned.left_out:
+    if learned.uncovered:
         yield (
-            f"{learned.left_out:,} of {learned.characters:,} distinct characters are left out, "
-            f"{learned.share_left_out:.3%} of the text: words with them become [UNK]. Raise "
+            f"{learned.uncovered:,} of {learned.characters:,} distinct characters are not covered, "
+            f"{learned.uncovered_share:.3%} of the text: words with them become [UNK]. Raise "
             f"--max_characters or --vocab_size to cover more."
         )
     if learned.missing:
-        whole = not learned.left_out and len(counts.words) <= max_words
-        text = "The text" if whole else "What --max_characters and --max_words let through"
+        all_words = not learned.uncovered and len(counts.words) <= max_words
+        limits = "" if all_words else " within --max_characters and --max_words"
         yield (
-            f"{text} gave {learned.missing:,} pieces fewer than asked for; [unusedN] stand in for "
-            f"them."
+            f"The text gave {learned.missing:,} subwords fewer than --vocab_size needs{limits}; "
+            f"[unusedN] entries fill up the file."
         )
 
 
 def run() -> None:
-    """Entry point."""
+    """Runs the main and exits."""
     command_line.run(main)
 
 

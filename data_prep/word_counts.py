@@ -1,6 +1,6 @@
 """Counts words as the tokenizer splits them, in parallel and in bounded memory.
 
-Imports `progress`, `text_sources`, `tokenization`; TensorFlow inside functions.
+Imports `progress`, `corpus`, `tokenization`; TensorFlow inside functions.
 """
 
 import collections
@@ -10,22 +10,23 @@ from concurrent import futures
 from typing import Any
 
 from bert_tf.progress import Progress
-from data_prep.text_sources import Block
+from data_prep.corpus.text_blocks import Block
 
 LONGEST_WORD = 50
-_MOST_DISTINCT_WORDS = 2_000_000
-# Adding up the counts of a block, which is done in one thread, takes an eighth of counting them.
-_MOST_WORKERS = 8
+_MAX_DISTINCT_WORDS = 2_000_000
+# One thread adds up the counts of all blocks, which takes an eighth of the time of counting them.
+_MAX_WORKERS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class WordCounts:
-    """What a text holds.
+    """The words of a text, and its lines that are not UTF-8.
 
     Attributes:
         words: Occurrences of each word of up to 50 characters.
-        invalid_lines: Number of lines that are not UTF-8; of records, where each is one line.
-        first_invalid: Where the first of them is, as "file:line"; "" if there is none.
+        invalid_lines: Number of lines that are not UTF-8; a document that is not in a text file
+            counts as one line.
+        first_invalid: The first of these lines as "file:line", or "".
     """
 
     words: collections.Counter[str]
@@ -36,16 +37,16 @@ class WordCounts:
 def count_words(
     blocks: Iterable[Block], total_bytes: int | None, do_lower_case: bool, num_workers: int
 ) -> WordCounts:
-    """Counts the words before WordPiece.
+    """Counts the words that the tokenizer splits into WordPieces.
 
-    Memory is bounded: beyond 2 million distinct words the rarest are forgotten. Bytes that are not
-    UTF-8 are left out, as the tokenizer does.
+    Memory is bounded: beyond 2 million distinct words, the rarest are dropped. Bytes that are not
+    UTF-8 are ignored, as by the tokenizer.
 
     Args:
         blocks: The text.
-        total_bytes: Size of the text, for the progress, or None.
+        total_bytes: Size of the text for the progress, or None.
         do_lower_case: Whether text is lower-cased and its accents dropped.
-        num_workers: Blocks counted at the same time, at most 8.
+        num_workers: Number of blocks counted in parallel, at most 8.
     """
     words: collections.Counter[bytes] = collections.Counter()
     invalid, last, first_invalid = 0, "", ""
@@ -53,25 +54,24 @@ def count_words(
         for block, found, invalid_lines in _counted(blocks, do_lower_case, num_workers):
             for word, occurrences in found:
                 words[word] += occurrences
-            _forget_rare(words)
+            _drop_rare(words)
             places = [f"{block.source}:{line}" for line in invalid_lines]
-            # A line may go on in the next block.
+            # A line may continue in the next block.
             invalid += len(places) - (places[:1] == [last])
             first_invalid = first_invalid or "".join(places[:1])
             last = places[-1] if places else last
             progress.update(len(block.text))
-    decoded = collections.Counter(dict(_decoded(words)))
-    return WordCounts(decoded, invalid, first_invalid)
+    return WordCounts(collections.Counter(dict(_decode(words))), invalid, first_invalid)
 
 
 def _counted(
     blocks: Iterable[Block], do_lower_case: bool, num_workers: int
 ) -> Iterator[tuple[Block, Iterable[tuple[bytes, int]], list[int]]]:
-    """Each block with its words, how often it holds them, and its lines that are not UTF-8.
+    """Yields each block, its words with their counts, and its line numbers that are not UTF-8.
 
-    In the order of the blocks; no more of them are held than are worked on, and as many again.
+    The blocks keep their order. At most two blocks per worker are in memory.
     """
-    num_workers = min(num_workers, _MOST_WORKERS)
+    num_workers = min(num_workers, _MAX_WORKERS)
     count = _counter(do_lower_case)
     waiting: collections.deque[futures.Future[Any]] = collections.deque()
     with futures.ThreadPoolExecutor(num_workers) as pool:
@@ -119,16 +119,16 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _forget_rare(counts: collections.Counter[bytes]) -> None:
+def _drop_rare(counts: collections.Counter[bytes]) -> None:
     least = 1
-    while len(counts) > _MOST_DISTINCT_WORDS:
+    while len(counts) > _MAX_DISTINCT_WORDS:
         for word in [word for word, number in counts.items() if number <= least]:
             del counts[word]
         least += 1
 
 
-def _decoded(counts: dict[bytes, int]) -> Iterator[tuple[str, int]]:
-    """Empties the counts meanwhile, so that the words are not held twice."""
+def _decode(counts: dict[bytes, int]) -> Iterator[tuple[str, int]]:
+    """Decodes the words and empties `counts`, so that the words are not in memory twice."""
     while counts:
         word, number = counts.popitem()
         yield word.decode(), number

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from data_prep.pretraining_data import counter_based_random as random
-from data_prep.pretraining_data.corpus import Documents
 from data_prep.pretraining_data.counter_based_random import Purpose
+from data_prep.pretraining_data.documents import Documents
 from data_prep.pretraining_data.settings import RecordsConfig
 
 _OTHER_DOCUMENT_TRIES = 10

@@ -18,15 +18,17 @@ import numpy as np
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from data_prep.pretraining_data import corpus, pairing, reading, stats
+from data_prep.pretraining_data import pairing, segments, stats
+from data_prep.pretraining_data.documents import Documents
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import outputs, shuffling, stages, storage
+from data_prep.runners import outputs, shuffling, stages, storage, unpacking
 from data_prep.runners.job import RecordsJob
 from data_prep.runners.stages import IntermediateFiles
 from data_prep.runners.work_folder import locked_work_folder
+from data_prep.runners.workers import Workers
 
 Key = tuple[str, int]  # a split, and the index of a segment, a part or a shard
-NumberedDocuments = tuple[int, corpus.Documents]  # index of the segment, and its documents
+NumberedDocuments = tuple[int, Documents]  # index of the segment, and its documents
 NumberedRows = tuple[int, int, np.ndarray]  # index of the segment and of the batch, and rows
 Plans = dict[str, list[shuffling.Part]]
 
@@ -61,9 +63,6 @@ def create(
     if is_complete:
         return {}
     options = beam.options.pipeline_options.PipelineOptions(list(beam_options))
-    sizes = reading.sizes(job.config, job.segments)
-    parts = IntermediateFiles(job.config, job.parts_folder, sizes)
-    pools = [pairing.pool_segments(job.config, number, sizes) for number in range(len(sizes))]
     with locked_work_folder(job):
         outputs.make_folders(job)
         if not outputs.belongs_to_job(job.parts_folder, job):
@@ -71,6 +70,10 @@ def create(
             files.make_folder(job.parts_folder)
             storage.write_bytes(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
         try:
+            job = unpacking.cut_input(job, job.parts_folder, Workers(1))
+            sizes = segments.sizes(job.config, job.segments)
+            parts = IntermediateFiles(job.config, job.parts_folder, sizes)
+            pools = [pairing.pool_segments(job.config, each, sizes) for each in range(len(sizes))]
             missing = set(job.shard_keys) - outputs.completed_shards(job, parts).keys()
             with beam.Pipeline(options=options) as pipeline:
                 _Pipeline(job, parts, pools, missing).build(pipeline)
@@ -151,7 +154,7 @@ class _Pipeline(NamedTuple):
         )
 
     def read(
-        self, number: int, segment: reading.Segment
+        self, number: int, segment: segments.Segment
     ) -> Iterator[tuple[Key, NumberedDocuments]]:
         """Tokenizes a segment, and yields its documents once for each segment that needs them."""
         users = [user for user, pool in enumerate(self.pools) if number in (user, *pool)]
@@ -164,7 +167,7 @@ class _Pipeline(NamedTuple):
     ) -> Iterator[tuple[str, NumberedRows]]:
         """Pairs the documents of a segment, and yields its rows in batches."""
         (split, number), by_segment = key, dict(documents)
-        joined = corpus.Documents.joined([by_segment[n] for n in (number, *self.pools[number])])
+        joined = Documents.joined([by_segment[n] for n in (number, *self.pools[number])])
         batches = stages.pair_documents(self.job.config, joined, len(by_segment[number]))
         for batch, rows in enumerate(batches):
             yield split, (number, batch, rows)

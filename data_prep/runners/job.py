@@ -13,7 +13,7 @@ from typing import Any
 
 from bert_tf import manifest
 from bert_tf.errors import InputError
-from data_prep.pretraining_data import reading
+from data_prep.pretraining_data.segments import Segment
 from data_prep.pretraining_data.settings import RecordsConfig
 
 # Increase this number when names or formats of intermediate files change: then files of the
@@ -39,7 +39,7 @@ class RecordsJob:
     stem: str
     fingerprint: str
     inputs: tuple[dict[str, Any], ...]
-    segments: tuple[reading.Segment, ...]
+    segments: tuple[Segment, ...]
     shards: dict[str, list[str]]
 
     @property

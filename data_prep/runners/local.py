@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf.progress import Progress
-from data_prep.pretraining_data import reading, stats
+from data_prep.pretraining_data import segments, stats
 from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import outputs, shuffling, stages
+from data_prep.runners import outputs, shuffling, stages, unpacking
 from data_prep.runners.job import RecordsJob
 from data_prep.runners.stages import IntermediateFiles
 from data_prep.runners.work_folder import locked_work_folder
@@ -62,9 +62,10 @@ def create(
             if workers.call(outputs.belongs_to_job, job.work_folder, job):
                 shutil.rmtree(job.work_folder, ignore_errors=True)
             return {}
-        sizes = reading.sizes(job.config, job.segments)
-        files = IntermediateFiles(job.config, job.work_folder, sizes)
         with locked_work_folder(job):
+            job = unpacking.cut_input(job, job.work_folder, workers)
+            sizes = segments.sizes(job.config, job.segments)
+            files = IntermediateFiles(job.config, job.work_folder, sizes)
             workers.call(outputs.make_folders, job)
             _read(job, files, workers)
             plans = _pair(job, files, workers)

@@ -4,7 +4,6 @@ Imports `job`, `stages`; `files`, `manifest`, `errors`; TensorFlow inside functi
 """
 
 import contextlib
-import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,9 @@ from typing import Any
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.manifest import Manifest, Shard, absolute_path, size_and_sha256
-from data_prep.pretraining_data import reading, stats
+from data_prep.corpus import formats
+from data_prep.pretraining_data import stats
+from data_prep.pretraining_data.segments import tfds_split
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import stages
 from data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
@@ -41,10 +42,12 @@ def plan_job(
     """
     config = set_shard_count(output_files, config)
     vocabulary = stages.vocabulary(config)
-    if config.input_format == "tfds":
-        paths, inputs = [], [reading.dataset_identity(config)]
+    if config.tfds_name:
+        split, paths = tfds_split(config), []
+        inputs = [{"path": config.tfds_name, "name": split.name, "examples": split.num_examples}]
     else:
-        paths = files.expand_globs(input_file)
+        paths = list(formats.input_files(input_file, config.input_format, config.text_feature))
+        config = config.with_format_of(paths)
         inputs = [input_identity(path) for path in paths]
     stem, fingerprint = output_stem(output_files[0]), config.fingerprint(vocabulary.sha256, inputs)
     shards = shard_paths(output_files, config)
@@ -54,10 +57,7 @@ def plan_job(
         return job, True
     if not overwrite:
         _check_no_other_records(job)
-    segments = reading.cut(config, paths)
-    if not segments:
-        raise InputError(f"There is no text in {job.input_names}.")
-    return dataclasses.replace(job, segments=tuple(segments)), False
+    return job, False
 
 
 def input_identity(path: str) -> dict[str, Any]:

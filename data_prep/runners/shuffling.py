@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from data_prep.pretraining_data.corpus import Documents, offsets
+from data_prep.pretraining_data.documents import Documents, offsets
 from data_prep.runners import storage
 
 _BIN_BITS = 20

@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 
 from bert_tf import features
-from data_prep.pretraining_data import corpus, masking, pairing, reading, stats
+from data_prep.pretraining_data import masking, pairing, sentences, stats
+from data_prep.pretraining_data.documents import Documents, tokenize
+from data_prep.pretraining_data.segments import Segment
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import shuffling, storage
 
@@ -84,26 +86,22 @@ def vocabulary(config: RecordsConfig) -> pairing.Vocabulary:
     )
 
 
-def tokenize_segment(
-    config: RecordsConfig, number: int, segment: reading.Segment
-) -> dict[str, corpus.Documents]:
+def tokenize_segment(config: RecordsConfig, number: int, segment: Segment) -> dict[str, Documents]:
     """Reads and tokenizes a segment.
 
     Returns:
         The documents of each split.
     """
-    tokenize = tokenizer(config.vocab_file, config.do_lower_case).tokenize
-    blocks = reading.read(config, segment)
-    documents = corpus.tokenize(number, blocks, tokenize, vocabulary(config).size)
+    tokenize_batch = tokenizer(config.vocab_file, config.do_lower_case).tokenize
+    blocks = sentences.read(config, segment)
+    documents = tokenize(number, blocks, tokenize_batch, vocabulary(config).size)
     if not config.eval_fraction:
         return {"train": documents}
     held_out = pairing.held_out(config, documents.ids)
     return {"train": documents.where(~held_out), "eval": documents.where(held_out)}
 
 
-def pair_documents(
-    config: RecordsConfig, documents: corpus.Documents, own: int
-) -> Iterator[np.ndarray]:
+def pair_documents(config: RecordsConfig, documents: Documents, own: int) -> Iterator[np.ndarray]:
     """Yields batches of the rows of a segment, in ascending order of their keys.
 
     Args:
@@ -127,7 +125,7 @@ def plan_parts(config: RecordsConfig, bins: np.ndarray, shard_count: int) -> lis
 # The stages that worker processes run ---------------------------------------------------------
 
 
-def read_segment(files: IntermediateFiles, number: int, segment: reading.Segment) -> None:
+def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> None:
     """Tokenizes a segment of text and writes `documents-<split>-<number>`."""
     for split, documents in tokenize_segment(files.config, number, segment).items():
         shuffling.save_documents(files.path("documents", split, number), documents)

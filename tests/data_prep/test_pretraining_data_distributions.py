@@ -12,8 +12,8 @@ import pytest
 from reference import pretraining_data as released
 
 from data_prep.pretraining_data import counter_based_random, masking, pairing
-from data_prep.pretraining_data.corpus import Documents, offsets
 from data_prep.pretraining_data.counter_based_random import Purpose
+from data_prep.pretraining_data.documents import Documents, offsets
 from data_prep.pretraining_data.settings import RecordsConfig
 
 CLS, SEP, MASK = 2, 3, 4

@@ -5,11 +5,13 @@ import os
 import random
 
 import pytest
-import tensorflow as tf
+import text_files
 from tiny_corpus import make, vocabulary_file
 
 from bert_tf.errors import InputError
-from data_prep.pretraining_data import reading
+from data_prep.corpus import formats
+from data_prep.corpus.seekable_files import seekable_files
+from data_prep.pretraining_data import segments, sentences
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import local
 
@@ -17,6 +19,11 @@ from data_prep.runners import local
 @pytest.fixture
 def vocab_file(tmp_path):
     return vocabulary_file(tmp_path)
+
+
+def cut(config, paths):
+    found = {str(path): formats.format_of(str(path), config.input_format) for path in paths}
+    return segments.cut(config.with_format_of(found), seekable_files(found, "nowhere"))
 
 
 def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
@@ -27,8 +34,8 @@ def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
         paths[-1].write_bytes(content.encode())
     config = RecordsConfig("", segment_bytes=segment_bytes, **flags)
     found = []
-    for number, segment in enumerate(reading.cut(config, [str(path) for path in paths])):
-        for texts, documents in reading.read(config, segment):
+    for number, segment in enumerate(cut(config, paths)):
+        for texts, documents in sentences.read(config.with_format_of(map(str, paths)), segment):
             found += [((number, int(d)), text) for d, text in zip(documents, texts, strict=True)]
     order = {key: index for index, key in enumerate(dict.fromkeys(key for key, _ in found))}
     return [(order[key], text) for key, text in found]
@@ -46,7 +53,7 @@ def test_a_document_goes_on_in_the_next_file_as_released(tmp_path):
 @pytest.mark.parametrize("block_bytes", [5, 1 << 19])
 @pytest.mark.parametrize("segment_bytes", [1, 7, 100, 1000])
 def test_cuts_change_no_document(tmp_path, monkeypatch, segment_bytes, block_bytes, line_end):
-    monkeypatch.setattr(reading, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", block_bytes)
     rng = random.Random(segment_bytes)
     contents = []
     for _ in range(4):
@@ -97,7 +104,7 @@ def test_half_a_surrogate_pair_in_jsonl_is_dropped(tmp_path, vocab_file):
 
 
 def test_a_document_may_be_large_but_not_too_large(tmp_path, vocab_file, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 3000)
+    monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 3000)
     flags = {"segment_bytes": 1000, "max_seq_length": 32, "dupe_factor": 1}
     line, before = "wab wac wad\n", "wae\n\n" * 100
     fits = before + line * (2900 // len(line)) + "\n" + line * 9
@@ -105,14 +112,14 @@ def test_a_document_may_be_large_but_not_too_large(tmp_path, vocab_file, monkeyp
     above = before + line * (4100 // len(line)) + "\n" + line * 9
     with pytest.raises(InputError, match=r"starts in line 201 of .*/corpus.txt is larger"):
         make(tmp_path, vocab_file, above, **flags)
-    with pytest.raises(InputError, match=r"blank line .* missing"):
+    with pytest.raises(InputError, match=r"blank lines .* missing"):
         make(tmp_path, vocab_file, line * 500, **flags)
     # Files without a blank line at their ends are one document, as released.
     for number in range(20):
         (tmp_path / f"part{number}").write_text(line * 50)
     config = RecordsConfig(vocab_file, **flags)
     output = [str(tmp_path / "files.tfrecord")]
-    with pytest.raises(InputError, match=r"line 1 of .*/part0 .*--break_documents_at_files"):
+    with pytest.raises(InputError, match=r"line 1 of .*/part0 .*break_documents_at_files"):
         local.create(config, str(tmp_path / "part*"), output, 1)
     config = RecordsConfig(vocab_file, break_documents_at_files=True, **flags)
     assert local.create(config, str(tmp_path / "part*"), output, 1)
@@ -127,30 +134,18 @@ def test_files_that_start_with_a_blank_line_are_cut_there(tmp_path):
         (0, "a"), (1, "b"), (2, "c"), (2, "d"), (3, "e"),
     ]  # fmt: skip
     paths = [str(tmp_path / f"{number}.txt") for number in range(4)]
-    assert len(reading.cut(RecordsConfig("", segment_bytes=1), paths)) == 4
+    assert len(cut(RecordsConfig("", segment_bytes=1), paths)) == 4
 
 
 def test_tensorflow_datasets(tmp_path, vocab_file):
-    tfds = pytest.importorskip("tensorflow_datasets")
-    texts = ["wab wac\nwad", "wae waf", "wag\n\nwah"]
-    folder = tmp_path / "tfds" / "tiny" / "1.0.0"
-    folder.mkdir(parents=True)
-    info = tfds.features.FeaturesDict({"text": tfds.features.Text()})
-    with tf.io.TFRecordWriter(str(folder / "tiny-train.tfrecord-00000-of-00001")) as writer:
-        for text in texts:
-            writer.write(info.serialize_example({"text": text}))
-    split = tfds.core.SplitInfo(name="train", shard_lengths=[3], num_bytes=60)
-    tfds.folder_dataset.write_metadata(
-        data_dir=str(folder), features=info, split_infos=[split],
-        filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
-    )  # fmt: skip
+    folder = text_files.write_tfds(tmp_path, ["wab wac\nwad", "wae waf", "wag\n\nwah"])
     config = RecordsConfig(
-        vocab_file, input_format="tfds", tfds_name="tiny:train",
-        tfds_data_dir=str(tmp_path / "tfds"), segment_bytes=25,
+        vocab_file, input_format="tfds", tfds_name="tiny:train", tfds_data_dir=folder,
+        segment_bytes=25,
     )  # fmt: skip
-    segments = reading.cut(config, [])
-    assert len(segments) > 1
-    found = [block for segment in segments for block in reading.read(config, segment)]
+    pieces = segments.cut(config, [])
+    assert len(pieces) > 1
+    found = [block for segment in pieces for block in sentences.read(config, segment)]
     assert [text for texts, _ in found for text in texts] == [
         "wab wac",
         "wad",

@@ -1,6 +1,7 @@
 """Learning a vocabulary: counts against the reference, order, size, sources, errors."""
 
 import collections
+import dataclasses
 import gzip
 import os
 import re
@@ -9,18 +10,20 @@ import sys
 
 import pytest
 import tensorflow as tf
+import text_files
 from reference import tokenizer as reference
 
 from bert_tf.errors import InputError
 from bert_tf.tokenization import load_vocabulary
-from data_prep import text_sources, vocabulary, word_counts
+from data_prep import vocabulary_learning, word_counts
+from data_prep.corpus import text_blocks
 
 LINES = [
     "The lower one is lower than the lowest; the newest is the widest.",
     "Newer and wider, the NEWEST widened the lower road: É, è, 中文!", "",
     *["low lower lowest new newer newest wide wider widest the and is"] * 20,
 ]  # fmt: skip
-CONFIG = vocabulary.VocabularyConfig(vocab_size=120, num_unused_tokens=3)
+CONFIG = vocabulary_learning.VocabularyConfig(vocab_size=120, num_unused_tokens=3)
 
 
 def counted(lines, do_lower_case=True):
@@ -40,21 +43,21 @@ def count(source, **changes):
 
 
 def count_all(source, do_lower_case=True, num_workers=2):
-    blocks, size = text_sources.blocks(source)
+    blocks, size = text_blocks.read_blocks(source)
     return word_counts.count_words(blocks, size, do_lower_case, num_workers)
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
 def test_counts_words_as_the_released_tokenizer_splits_them(tmp_path, name, do_lower_case):
-    source = text_sources.TextSource(write(tmp_path, name))
+    source = text_blocks.TextSource(write(tmp_path, name))
     assert count(source, do_lower_case=do_lower_case) == counted(LINES, do_lower_case)
 
 
 def test_counts_over_several_files(tmp_path):
     write(tmp_path, "a.txt"), write(tmp_path, "b.txt")
     expected = counted([*LINES, *LINES])
-    assert count(text_sources.TextSource(str(tmp_path / "*.txt"))) == expected
+    assert count(text_blocks.TextSource(str(tmp_path / "*.txt"))) == expected
 
 
 def test_counts_records(tmp_path):
@@ -63,16 +66,16 @@ def test_counts_records(tmp_path):
         for line in LINES:
             feature = {"body": {"bytes_list": {"value": [line.encode()]}}}
             writer.write(tf.train.Example(features={"feature": feature}).SerializeToString())
-    assert count(text_sources.TextSource(path, text_feature="body")) == counted(LINES)
+    assert count(text_blocks.TextSource(path, text_feature="body")) == counted(LINES)
     with pytest.raises(InputError, match=r"no text in a feature 'text'\. It has: body"):
-        text_sources.blocks(text_sources.TextSource(path))
+        text_blocks.read_blocks(text_blocks.TextSource(path))
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("text.txt.gz", r"text\.txt\.gz cannot be read as its name says"),
-        ("text.tfrecord", r"text\.tfrecord cannot be read as its name says"),
+        ("text.txt.gz", r"text\.txt\.gz cannot be read as gzip: "),
+        ("text.tfrecord", r"text\.tfrecord cannot be read as TFRecord: "),
         ("folder", "folder is a folder"),
     ],
 )
@@ -82,39 +85,35 @@ def test_a_file_that_is_not_what_its_name_says(tmp_path, name, message):
     else:
         (tmp_path / name).write_text("plain text, longer than a header of a record\n" * 10)
     with pytest.raises(InputError, match=message):
-        count(text_sources.TextSource(str(tmp_path / name)))
+        count(text_blocks.TextSource(str(tmp_path / name)))
 
 
-def test_counts_a_tensorflow_dataset():
-    tfds = pytest.importorskip("tensorflow_datasets")
-
-    def generate(*_):
-        yield from ({"text": "two lines\nof text"}, {"text": "text"})
-
-    def as_dataset(self, *args, **kwargs):
-        return tf.data.Dataset.from_generator(
-            generate, output_signature={"text": tf.TensorSpec([], tf.string)}
-        )
-
+def test_counts_a_tensorflow_dataset(tmp_path):
+    folder = text_files.write_tfds(tmp_path, ["two lines\nof text", "text"])
+    source = text_blocks.TextSource(tfds_name="tiny:train", tfds_data_dir=folder)
+    assert count(source) == {"two": 1, "lines": 1, "of": 1, "text": 2}
+    for changes, message in (
+        ({"tfds_name": "tiny:dev"}, "tiny has no split 'dev'. It has: train."),
+        ({"text_feature": "body"}, "tiny has no text feature 'body'. It has: text."),
+    ):
+        with pytest.raises(InputError, match=message):
+            count(dataclasses.replace(source, **changes))
     with pytest.raises(InputError, match=r"cannot load no_such_set: .*no_such_set") as caught:
-        count(text_sources.TextSource(tfds_name="no_such_set:train"))
+        count(text_blocks.TextSource(tfds_name="no_such_set:train"))
     assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
-    with tfds.testing.mock_data(as_dataset_fn=as_dataset):
-        found = count(text_sources.TextSource(tfds_name="lm1b:train"))
-    assert found == {"two": 1, "lines": 1, "of": 1, "text": 2}
 
 
 def test_memory_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(word_counts, "_MOST_DISTINCT_WORDS", 10)
-    found = count(text_sources.TextSource(write(tmp_path)))
+    monkeypatch.setattr(word_counts, "_MAX_DISTINCT_WORDS", 10)
+    found = count(text_blocks.TextSource(write(tmp_path)))
     expected = counted(LINES)
     assert len(found) <= 15 and all(expected[word] == number for word, number in found.items())
 
 
 @pytest.mark.parametrize("unused", [0, 3, 99, 102])
 def test_released_order(unused):
-    config = vocabulary.VocabularyConfig(vocab_size=250, num_unused_tokens=unused)
-    learned = vocabulary.learn(counted(LINES), config)
+    config = vocabulary_learning.VocabularyConfig(vocab_size=250, num_unused_tokens=unused)
+    learned = vocabulary_learning.learn(counted(LINES), config)
     tokens, missing = learned.tokens, learned.missing
     first = min(unused + missing, 99)
     assert tokens[0] == "[PAD]"
@@ -128,8 +127,8 @@ def test_released_order(unused):
 
 @pytest.mark.parametrize("size", [90, 100, 110, 120])
 def test_exact_size_and_every_character(size):
-    config = vocabulary.VocabularyConfig(vocab_size=size, num_unused_tokens=2)
-    learned = vocabulary.learn(counted(LINES), config)
+    config = vocabulary_learning.VocabularyConfig(vocab_size=size, num_unused_tokens=2)
+    learned = vocabulary_learning.learn(counted(LINES), config)
     tokens, missing = learned.tokens, learned.missing
     assert len(tokens) == size and missing == max(0, missing)
     characters = {character for word in counted(LINES) for character in word}
@@ -140,14 +139,14 @@ def test_exact_size_and_every_character(size):
 
 
 def test_frequent_words_are_entries():
-    tokens = vocabulary.learn(counted(LINES), CONFIG).tokens
+    tokens = vocabulary_learning.learn(counted(LINES), CONFIG).tokens
     assert {"the", "low", "new", "wide"} <= set(tokens)
 
 
 def test_same_for_any_order_of_counting():
     counts = counted(LINES)
     turned = dict(reversed(counts.items()))
-    assert vocabulary.learn(counts, CONFIG) == vocabulary.learn(turned, CONFIG)
+    assert vocabulary_learning.learn(counts, CONFIG) == vocabulary_learning.learn(turned, CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ def test_same_for_any_order_of_counting():
 )
 def test_settings_that_cannot_be(settings, message):
     with pytest.raises(InputError, match=message):
-        vocabulary.VocabularyConfig(**settings)
+        vocabulary_learning.VocabularyConfig(**settings)
 
 
 def ideographs(number):
@@ -172,9 +171,11 @@ def ideographs(number):
 
 def test_ideographs_have_an_entry_each():
     counts = ideographs(3000)
-    learned = vocabulary.learn(counts, vocabulary.VocabularyConfig(vocab_size=5000))
+    learned = vocabulary_learning.learn(
+        counts, vocabulary_learning.VocabularyConfig(vocab_size=5000)
+    )
     assert counts.keys() <= {*learned.tokens, "lower"}
-    assert learned.left_out == 0 and learned.share_left_out == 0
+    assert learned.uncovered == 0 and learned.uncovered_share == 0
     assert not any(f"##{word}" in learned.tokens for word in counts)
     assert learned.missing == sum(token.startswith("[unused") for token in learned.tokens) - 99
     # What the text gave: 3,000 ideographs; l o w e r in two forms; low, ##er or lower.
@@ -183,13 +184,15 @@ def test_ideographs_have_an_entry_each():
 
 def test_characters_are_left_out_where_not_all_fit():
     counts = ideographs(3000)
-    learned = vocabulary.learn(counts, vocabulary.VocabularyConfig(vocab_size=2000))
+    learned = vocabulary_learning.learn(
+        counts, vocabulary_learning.VocabularyConfig(vocab_size=2000)
+    )
     assert learned.missing == 0 and learned.characters == 3005
     left_out = {c for word in counts for c in word} - set(learned.tokens)
-    assert learned.left_out == len(left_out) > 1000
+    assert learned.uncovered == len(left_out) > 1000
     every = sum(number * len(word) for word, number in counts.items())
     share = sum(number * sum(map(left_out.__contains__, word)) for word, number in counts.items())
-    assert learned.share_left_out == pytest.approx(share / every)
+    assert learned.uncovered_share == pytest.approx(share / every)
     kept = [word for word in counts if len(word) == 1 and word not in left_out]
     assert kept == list(counts)[: len(kept)]
 
@@ -200,36 +203,38 @@ def test_rare_characters_do_not_crowd_out_pieces():
     words = {f"{a}{b}{c}": 10**5 for a in "klmnp" for b in "aeiou" for c in "rstvwxyz"}
     texts = {f"{a}{b}": 10**4 for a in words for b in list(words)[:20]}
     for size, expected in ((5000, 1000), (500, 495 // 2 // 2)):
-        config = vocabulary.VocabularyConfig(size, num_unused_tokens=0)
-        learned = vocabulary.learn(counts | words | texts, config)
+        config = vocabulary_learning.VocabularyConfig(size, num_unused_tokens=0)
+        learned = vocabulary_learning.learn(counts | words | texts, config)
         covered = {word for word in counts if word in learned.tokens}
         assert learned.missing == 0 and len(covered) + 18 == expected  # 18 Latin letters
-        assert learned.left_out == 4000 - len(covered)
+        assert learned.uncovered == 4000 - len(covered)
 
 
 def test_a_given_number_of_characters():
-    config = vocabulary.VocabularyConfig(vocab_size=5000, max_characters=1000)
-    learned = vocabulary.learn(ideographs(3000), config)
-    assert learned.left_out == learned.characters - 1000
+    config = vocabulary_learning.VocabularyConfig(vocab_size=5000, max_characters=1000)
+    learned = vocabulary_learning.learn(ideographs(3000), config)
+    assert learned.uncovered == learned.characters - 1000
     assert len(learned.tokens) == 5000 and learned.missing >= 3890
 
 
 def test_a_character_that_only_rare_words_hold():
     counts = {**{f"word{index}": 100 for index in range(9)}, "xylem": 99}
-    config = vocabulary.VocabularyConfig(vocab_size=150, num_unused_tokens=0, max_words=9)
-    learned = vocabulary.learn(counts, config)
-    assert learned.left_out == 0 and set("xylem") <= set(learned.tokens)
+    config = vocabulary_learning.VocabularyConfig(vocab_size=150, num_unused_tokens=0, max_words=9)
+    learned = vocabulary_learning.learn(counts, config)
+    assert learned.uncovered == 0 and set("xylem") <= set(learned.tokens)
 
 
 def test_too_many_characters():
-    config = vocabulary.VocabularyConfig(vocab_size=40, num_unused_tokens=2, max_characters=1000)
+    config = vocabulary_learning.VocabularyConfig(
+        vocab_size=40, num_unused_tokens=2, max_characters=1000
+    )
     with pytest.raises(InputError, match="Raise vocab_size or lower max_characters"):
-        vocabulary.learn(counted(LINES), config)
+        vocabulary_learning.learn(counted(LINES), config)
 
 
 def test_no_words():
     with pytest.raises(InputError, match="no words"):
-        vocabulary.learn({}, CONFIG)
+        vocabulary_learning.learn({}, CONFIG)
 
 
 def test_command(tmp_path):
@@ -240,10 +245,12 @@ def test_command(tmp_path):
     assert done.returncode == 0, done.stderr
     assert len(load_vocabulary(output)) == 300
     assert "The text gave" in done.stderr and "300 entries" in done.stdout
-    assert "[unusedN] stand in" in done.stderr and "left out" not in done.stderr
+    assert "[unusedN] entries fill up" in done.stderr and "not covered" not in done.stderr
     few = subprocess.run([*command, "--max_characters=9"], capture_output=True, text=True)
-    assert re.search(r"\d+ of \d+ distinct characters are left out, .*% .*--max_char", few.stderr)
-    assert "What --max_characters and --max_words let through gave" in few.stderr
+    assert re.search(
+        r"\d+ of \d+ distinct characters are not covered, .*% .*--max_char", few.stderr
+    )
+    assert "needs within --max_characters and --max_words" in few.stderr
     missing = subprocess.run(
         [*command[:3], "--input_file=nowhere.txt", "--output_file=x"],
         capture_output=True,

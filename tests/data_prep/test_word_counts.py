@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from reference import tokenizer as reference
 
 from bert_tf.errors import InputError
-from data_prep import text_sources, word_counts
+from data_prep import word_counts
+from data_prep.corpus import text_blocks
 
 SHARED = HealthCheck.function_scoped_fixture  # it only makes blocks small
 SMALL = 64  # bytes of a block, in these tests
@@ -23,12 +24,12 @@ _counter = functools.cache(word_counts._counter)  # traced once, not for each te
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(text_sources, "BLOCK_BYTES", SMALL)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", SMALL)
     monkeypatch.setattr(word_counts, "_counter", _counter)
 
 
 def count(source, do_lower_case=True, num_workers=2):
-    blocks, size = text_sources.blocks(text_sources.TextSource(source))
+    blocks, size = text_blocks.read_blocks(text_blocks.TextSource(source))
     return word_counts.count_words(blocks, size, do_lower_case, num_workers)
 
 
@@ -38,7 +39,7 @@ def write(path, content):
 
 
 def cut(*chunks):
-    return list(text_sources.cut_into_blocks(chunks, "text.txt"))
+    return list(text_blocks.cut_into_blocks(chunks, "text.txt"))
 
 
 TEXT = st.lists(
@@ -89,7 +90,7 @@ def test_one_line_without_end(tmp_path, name):
     words = ["lower", "ΟΔΟΣ", "中文", "É,", "newest"] * 400
     text = " ".join(words)
     path = write(tmp_path / name, text.encode())
-    blocks, _ = text_sources.blocks(text_sources.TextSource(path))
+    blocks, _ = text_blocks.read_blocks(text_blocks.TextSource(path))
     assert max(len(block.text) for block in blocks) < 3 * SMALL
     assert count(path).words == collections.Counter(reference.words(text, True))
 
@@ -101,7 +102,7 @@ def test_a_long_record(tmp_path):
         for value in (text, "last one"):
             feature = {"text": {"bytes_list": {"value": [value.encode()]}}}
             writer.write(tf.train.Example(features={"feature": feature}).SerializeToString())
-    blocks = list(text_sources.blocks(text_sources.TextSource(path))[0])
+    blocks = list(text_blocks.read_blocks(text_blocks.TextSource(path))[0])
     assert max(len(block.text) for block in blocks) < 3 * SMALL and blocks[-1].line <= 2
     expected = collections.Counter([*reference.words(text, True), "last", "one"])
     assert count(path).words == expected
@@ -119,7 +120,7 @@ def test_few_blocks_wait(monkeypatch):
     def blocks():
         for index in itertools.count():
             taken.release()
-            yield text_sources.Block(b"a", "text.txt", index)
+            yield text_blocks.Block(b"a", "text.txt", index)
 
     counted = word_counts._counted(blocks(), True, 64)
     for index in range(40):
@@ -160,7 +161,7 @@ def test_another_encoding_is_refused(tmp_path, name, encoding, said):
     text = ("" if encoding in ("utf-16", "utf-32") else "\ufeff") + "plain text"
     path = write(tmp_path / name, text.encode(encoding))
     with pytest.raises(InputError, match=rf"{name} is {said}.*iconv -f {said}"):
-        text_sources.blocks(text_sources.TextSource(path))
+        text_blocks.read_blocks(text_blocks.TextSource(path))
 
 
 def test_a_mark_of_utf8_is_no_text(tmp_path):
@@ -175,7 +176,7 @@ def test_hardly_any_text(tmp_path, content):
 def test_a_gz_that_breaks_off(tmp_path):
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(bytes(range(32, 127)) * 1000)[:-20])
-    with pytest.raises(InputError, match=r"cannot be read as its name says.*ended before"):
+    with pytest.raises(InputError, match=r"cannot be read as gzip: .*ended before"):
         count(str(path))
 
 

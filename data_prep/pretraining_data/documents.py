@@ -1,4 +1,4 @@
-"""Documents of sentences of token ids, as flat arrays.
+"""Tokenized documents of a segment, as flat arrays.
 
 Imports numpy only.
 """
@@ -16,9 +16,10 @@ class Documents:
 
     Attributes:
         tokens: uint16 or int32 [T], the token ids.
-        sentences: int64 [N + 1], where each sentence starts in `tokens`, and the end.
-        documents: int64 [D + 1], where each document starts in `sentences`, and the end.
-        ids: uint64 [D], the same for a document in every run: segment number * 2**32 + its number.
+        sentences: int64 [N + 1], the start of each sentence in `tokens`, and the end of the last.
+        documents: int64 [D + 1], the start of each document in `sentences`, and the end of the
+            last.
+        ids: uint64 [D], segment number * 2**32 + document number: the same in every run.
     """
 
     tokens: np.ndarray
@@ -30,7 +31,7 @@ class Documents:
         return len(self.ids)
 
     def where(self, keep: np.ndarray) -> "Documents":
-        """Only the documents where bool [D] `keep` says so."""
+        """Returns the documents for which `keep`, bool [D], is true."""
         per_document = np.diff(self.documents)
         per_sentence = np.diff(self.sentences)
         sentences: np.ndarray = np.repeat(keep, per_document)
@@ -44,7 +45,7 @@ class Documents:
 
     @staticmethod
     def joined(parts: Sequence["Documents"]) -> "Documents":
-        """All documents of the parts, in order."""
+        """Concatenates documents."""
         return Documents(
             np.concatenate([part.tokens for part in parts]),
             offsets(np.concatenate([np.diff(part.sentences) for part in parts])),
@@ -54,7 +55,7 @@ class Documents:
 
 
 def offsets(lengths: np.ndarray) -> np.ndarray:
-    """int64 [n + 1]: where runs of these lengths start when put end to end, and the end."""
+    """Returns the starts of concatenated runs of these lengths, and the end: int64 [n + 1]."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
@@ -64,12 +65,12 @@ def tokenize(
     tokenize_batch: Callable[[list[str]], Any],
     vocab_size: int,
 ) -> Documents:
-    """Token ids of a segment; sentences and documents without any token are dropped.
+    """Tokenizes a segment; sentences and documents without tokens are dropped.
 
     Args:
-        number: Which segment it is, from 0.
-        blocks: Sentences, and the document each is in: int64, never decreasing.
-        tokenize_batch: From strings to a ragged int32 tensor [B, None].
+        number: Number of the segment, from 0.
+        blocks: From `sentences.read`.
+        tokenize_batch: Maps B strings to a ragged int32 tensor [B, None].
         vocab_size: Size of the vocabulary, V.
     """
     dtype = np.uint16 if vocab_size <= 1 << 16 else np.int32

@@ -1,0 +1,284 @@
+"""File formats of the input: text and JSON lines, plain or as .gz; TFRecord; Parquet.
+
+The ending of a file name decides the format. `read_chunks` and `read_lines` read the bytes of text
+and JSON lines; `read_documents` reads the documents of all formats except text.
+
+Imports `errors` and `files`; TensorFlow and pyarrow inside functions.
+"""
+
+import contextlib
+import gzip
+import json
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from bert_tf import files
+from bert_tf.errors import InputError, plain_message
+
+FORMATS = ("text", "jsonl", "tfrecord", "parquet")
+UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}  # a document, in messages
+CHUNK_BYTES = 1 << 19
+MAX_LINE_BYTES = 64 << 20  # of JSON lines, which are parsed in memory
+_ROWS_PER_BATCH = 16  # of Parquet; few, because a row may be large
+_TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
+_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+# Returns the place of a line in words, such as "line 7", for its index in the bytes at hand.
+Position = Callable[[int], str]
+
+
+def format_of(path: str, input_format: str = "auto") -> str:
+    """Returns the format of a file: `input_format`, or with "auto" the one its name ends with."""
+    if input_format != "auto":
+        return input_format
+    name = os.path.basename(path).removesuffix(".gz")
+    if _TFRECORD_NAME.search(name):
+        return "tfrecord"
+    return {".jsonl": "jsonl", ".parquet": "parquet"}.get(os.path.splitext(name)[1], "text")
+
+
+def is_pipe(path: str) -> bool:
+    """Whether a path is standard input, a named pipe or a process substitution."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def input_files(
+    patterns: str, input_format: str, feature: str, allow_pipes: bool = False
+) -> dict[str, str]:
+    """Finds the input files and checks the start of each.
+
+    Pipes are not checked, because they can be read only once.
+
+    Args:
+        patterns: Comma list of globs; "-" is standard input.
+        input_format: One of `FORMATS`, or "auto".
+        feature: JSON key, feature or column of the text.
+        allow_pipes: Whether standard input and other pipes are accepted.
+
+    Returns:
+        The format of each path.
+
+    Raises:
+        InputError: A glob matches nothing, a path is a folder or a pipe, a file does not have its
+            format, its first document has no text under `feature`, or it is packed, UTF-16 or
+            UTF-32.
+    """
+    import tensorflow as tf
+
+    names = [name.strip() for name in patterns.split(",")]
+    pipe = next((name for name in names if name == "-" or is_pipe(name)), None)
+    if pipe and not allow_pipes:
+        raise InputError(
+            f"input_file {pipe} is a pipe, but the input is read several times. Write it to a file "
+            f"first and give that file."
+        )
+    paths = files.expand_globs("/dev/stdin" if name == "-" else name for name in names)
+    found = {path: format_of(path, input_format) for path in paths}
+    for path, file_format in found.items():
+        if tf.io.gfile.isdir(path):
+            raise InputError(f"{path} is a folder. Give the files in it: {path.rstrip('/')}/*")
+        if not is_pipe(path):
+            text = file_format == "text"
+            next(read_chunks(path) if text else read_documents(path, file_format, feature), None)
+    return found
+
+
+# Text and JSON lines --------------------------------------------------------------------------
+
+
+def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[bytes]:
+    """Reads the bytes [start, end) of a file or pipe; of a .gz file its unpacked bytes.
+
+    Raises:
+        InputError: The file cannot be read, is packed, or is UTF-16 or UTF-32 by its first bytes.
+    """
+    import tensorflow as tf
+
+    gz = path.endswith(".gz")
+    open_file: Any = open if is_pipe(path) else tf.io.gfile.GFile
+    with explain_read_errors(path, " as gzip" if gz else ""), open_file(path, "rb") as file:
+        stream = gzip.GzipFile(fileobj=file) if gz else file
+        if start:
+            stream.seek(start)
+        while chunk := stream.read(min(CHUNK_BYTES, end - start)):
+            if not start:
+                packed = [kind for magic, kind in _PACKED.items() if chunk.startswith(magic)]
+                if packed:
+                    raise InputError(f"{path} is packed ({packed[0]}), not text. Unpack it first.")
+                files.check_byte_order_mark(path, chunk)
+            start += len(chunk)
+            yield chunk
+
+
+def read_lines(
+    path: str, start: int = 0, end: int = sys.maxsize
+) -> Iterator[tuple[bytes, Position]]:
+    """Reads complete lines, several at a time, each time with a function for their position.
+
+    Args:
+        path: The file.
+        start: Where in the file a line starts, in bytes.
+        end: Where in the file a line ends, in bytes.
+
+    Raises:
+        InputError: A line has more than 64 MiB, or as `read_chunks`.
+    """
+    rest, before = b"", 0
+    for chunk in read_chunks(path, start, end):
+        rest += chunk
+        if length := rest.rfind(b"\n") + 1:
+            yield rest[:length], _position(path, start, before)
+            before += rest.count(b"\n", 0, length)
+            rest = rest[length:]
+        if len(rest) > MAX_LINE_BYTES:
+            raise InputError(
+                f"{path} has a line of more than {MAX_LINE_BYTES >> 20} MiB. Split it."
+            )
+    if rest:
+        yield rest, _position(path, start, before)
+
+
+def _position(path: str, start: int, before: int) -> Position:
+    return lambda index: f"line {line_number(path, start) + before + index}"
+
+
+def line_number(path: str, position: int) -> int:
+    """Returns the line of the file, from 1, that has the byte at this position."""
+    chunks = read_chunks(path, 0, position) if position else ()
+    return 1 + sum(chunk.count(b"\n") for chunk in chunks)
+
+
+def decode(raw: bytes, path: str, position: Position) -> str:
+    """Decodes UTF-8; a byte order mark at the start is dropped.
+
+    Args:
+        raw: Complete lines, or a document.
+        path: The file, for the message.
+        position: From `read_lines`.
+
+    Raises:
+        InputError: A byte is not UTF-8.
+    """
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = position(error.object.count(b"\n", 0, error.start))
+        byte = f"byte 0x{error.object[error.start]:02x} in {place}"
+        raise InputError(f"{path} is not UTF-8: {byte}. Convert it first.") from error
+
+
+@contextlib.contextmanager
+def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
+    """Turns errors of the libraries that read files into an `InputError` that names the file.
+
+    Args:
+        path: The file.
+        content: The expected content for the message, such as " as gzip".
+    """
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    # pyarrow raises subclasses of OSError, ValueError and NotImplementedError.
+    others = DecodeError, zlib.error, OSError, EOFError, ValueError, NotImplementedError
+    try:
+        yield
+    except InputError:
+        raise
+    except (tf.errors.OpError, *others) as error:
+        message = plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
+        reason = message.split("; ")[-1].rstrip(".")
+        raise InputError(f"{path} cannot be read{content}: {reason}.") from error
+
+
+# Documents ------------------------------------------------------------------------------------
+
+
+def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]:
+    """Reads the documents of a JSON lines, TFRecord or Parquet file.
+
+    Args:
+        path: The file; JSON lines and TFRecord may be .gz.
+        file_format: "jsonl", "tfrecord" or "parquet".
+        feature: JSON key, feature of `tf.train.Example`, or column of the text.
+
+    Raises:
+        InputError: The file cannot be read, or has no text under `feature`.
+    """
+    if file_format == "jsonl":
+        return map(str.encode, read_json_texts(path, feature))
+    return (_tfrecord_texts if file_format == "tfrecord" else _parquet_texts)(path, feature)
+
+
+def read_json_texts(
+    path: str, feature: str, start: int = 0, end: int = sys.maxsize, source: str = ""
+) -> Iterator[str]:
+    """Reads the text of each JSON object; blank lines are skipped.
+
+    Args:
+        path: The file.
+        feature: The key of the text.
+        start: Where in the file a line starts, in bytes.
+        end: Where in the file a line ends, in bytes.
+        source: Name for messages, if not `path`.
+
+    Raises:
+        InputError: A line is not UTF-8, or not a JSON object with a string under `feature`.
+    """
+    for raw, position in read_lines(path, start, end):
+        for index, line in enumerate(decode(raw, source or path, position).split("\n")):
+            if not line.strip():
+                continue
+            try:
+                text = json.loads(line)[feature]
+            except (ValueError, KeyError, TypeError, RecursionError):
+                text = None
+            if not isinstance(text, str):
+                raise InputError(
+                    f"{position(index).capitalize()} of {source or path} is not a JSON object with "
+                    f'a string under "{feature}". text_feature names the key.'
+                )
+            # JSON can name half of a surrogate pair; the tokenizer drops U+FFFD.
+            yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
+    """A record without the feature is an empty document, unless it is the first of its file."""
+    import tensorflow as tf
+
+    compression = "GZIP" if path.endswith(".gz") else ""
+    with explain_read_errors(path, " as TFRecord"):
+        records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
+        for number, record in enumerate(records):
+            features = tf.train.Example.FromString(record).features.feature
+            texts = features[feature].bytes_list.value if feature in features else ()
+            if not texts and number == 0:
+                raise _no_text(path, f"a feature {feature!r}", features)
+            yield b"\n".join(texts)
+
+
+def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
+    """A row without a value is an empty document."""
+    import pyarrow as pa
+    import pyarrow.parquet
+    import tensorflow as tf
+
+    with explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
+        file.closed = False  # pyarrow reads this attribute, which GFile does not have
+        # With a buffer pyarrow does not read an entire row group at once.
+        table = pa.parquet.ParquetFile(file, buffer_size=CHUNK_BYTES)
+        columns = {field.name: field.type for field in table.schema_arrow}
+        if columns.get(feature) not in (pa.string(), pa.large_string()):
+            raise _no_text(path, f"a column {feature!r}", columns)
+        for batch in table.iter_batches(_ROWS_PER_BATCH, columns=[feature], use_threads=False):
+            for text in batch.column(0).cast(pa.large_binary()).to_pylist():
+                yield text or b""
+
+
+def _no_text(path: str, place: str, names: Iterable[str]) -> InputError:
+    return InputError(
+        f"{path} has no text in {place}. It has: {', '.join(sorted(names))}. Set text_feature."
+    )

@@ -1,0 +1,79 @@
+"""Files that record creation can read from any position: text, or JSON lines.
+
+.gz files, TFRecord and Parquet files are first unpacked into such files.
+
+Imports `formats`; TensorFlow inside functions.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Iterator, Mapping
+
+from data_prep.corpus import formats
+
+
+@dataclasses.dataclass(frozen=True)
+class SeekableFile:
+    """An input file as record creation reads it; also a tensorflow-datasets split.
+
+    Attributes:
+        path: The file to read: text if `format` is "text", else JSON lines. Of a split its name.
+        source: The input file, which is `path` itself if it was not unpacked; for messages.
+        format: The format of `source`.
+    """
+
+    path: str
+    source: str
+    format: str
+
+
+def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[SeekableFile]:
+    """Returns a seekable file for each input file; `unpack` writes those in the folder.
+
+    Args:
+        file_formats: The format of each input file.
+        folder: Folder for unpacked files.
+    """
+    return [
+        SeekableFile(
+            path
+            if file_format in ("text", "jsonl") and not path.endswith(".gz")
+            else os.path.join(folder, f"unpacked-{number:06d}"),
+            path,
+            file_format,
+        )
+        for number, (path, file_format) in enumerate(file_formats.items())
+    ]
+
+
+def unpack(file: SeekableFile, feature: str, target: str) -> None:
+    """Writes the content of `file.source` as text or JSON lines.
+
+    Args:
+        file: The file; its `path` is not used.
+        feature: JSON key, feature or column of the text; the key in the JSON lines.
+        target: The file to write.
+
+    Raises:
+        InputError: The source cannot be read, or a document is not UTF-8.
+    """
+    import tensorflow as tf
+
+    plain = file.format in ("text", "jsonl")
+    chunks = formats.read_chunks(file.source) if plain else _as_json_lines(file, feature)
+    with tf.io.gfile.GFile(target, "wb") as output:
+        for chunk in chunks:
+            output.write(chunk)
+
+
+def _as_json_lines(file: SeekableFile, feature: str) -> Iterator[bytes]:
+    documents = formats.read_documents(file.source, file.format, feature)
+    for number, document in enumerate(documents, 1):
+        text = formats.decode(document, file.source, functools.partial(_place, file, number))
+        yield json.dumps({feature: text}, ensure_ascii=False).encode() + b"\n"
+
+
+def _place(file: SeekableFile, number: int, _: int) -> str:
+    return f"{formats.UNITS[file.format]} {number}"

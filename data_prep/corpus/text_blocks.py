@@ -1,0 +1,152 @@
+"""The input as blocks of bounded size, however long its lines are, for vocabulary training.
+
+Imports `errors`, `formats`, `tfds_splits`; TensorFlow inside functions.
+"""
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar
+
+from bert_tf.errors import InputError
+from data_prep.corpus import formats, tfds_splits
+
+BLOCK_BYTES = 1 << 20
+_TAIL_BYTES = 1 << 16
+# CJK unified ideographs and extension A: the tokenizer makes each of them a word.
+_IDEOGRAPH = re.compile(
+    rb"\xe3[\x90-\xbf][\x80-\xbf]|\xe4[\x80-\xb6\xb8-\xbf][\x80-\xbf]|[\xe5-\xe9][\x80-\xbf]{2}"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A part of the text.
+
+    Attributes:
+        text: Less than 3 MiB of UTF-8; it may begin and end inside a line.
+        source: The file or data set that it was read from.
+        line: Number of its first line, from 1. A document of a TFRecord, Parquet or JSON lines file
+            or of a data set counts as one line.
+    """
+
+    text: bytes
+    source: str
+    line: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSource:
+    """The files or the data set to read.
+
+    Attributes:
+        input_file: Comma list of globs; "-" is standard input.
+        input_format: Format of the files. auto: by the ending of each file name (.jsonl, .tfrecord,
+            .parquet, each also with .gz except .parquet; others are text).
+        tfds_name: Data set and split of tensorflow-datasets, such as lm1b:train, instead of
+            input_file.
+        text_feature: JSON key, feature or column that holds the text, for all formats except text.
+        tfds_data_dir: Folder of prepared tensorflow-datasets, if not the default one.
+
+    Raises:
+        InputError: Neither `input_file` nor `tfds_name` is given, or both.
+    """
+
+    CHOICES: ClassVar = {"input_format": ("auto", *formats.FORMATS)}
+    input_file: str | None = None
+    input_format: str = "auto"
+    tfds_name: str | None = None
+    text_feature: str = "text"
+    tfds_data_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.input_file) == bool(self.tfds_name):
+            raise InputError("Give either input_file or tfds_name, one of the two.")
+
+
+def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Block], int | None]:
+    """Reads the text in blocks of about 1 MiB, in the order of the files.
+
+    Args:
+        source: The files or the data set.
+        output_file: File that the caller will write; it must not be an input.
+
+    Returns:
+        The blocks, and the size of the text in bytes if it is known. The start of every file is
+        checked before the first block is read.
+
+    Raises:
+        InputError: No file matches, a file cannot be read, or it has no text under the feature;
+            also while the blocks are read.
+    """
+    feature = source.text_feature
+    if source.tfds_name:
+        split = tfds_splits.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)
+        return cut_into_blocks(map(_as_line, split.texts()), source.tfds_name), None
+    found = formats.input_files(source.input_file or "", source.input_format, feature, True)
+    if os.path.realpath(output_file) in map(os.path.realpath, found):
+        raise InputError(f"output_file {output_file} is an input too. Give another name.")
+    blocks = (
+        block
+        for path, file_format in found.items()
+        for block in cut_into_blocks(_chunks(path, file_format, feature), path)
+    )
+    return blocks, _size(found)
+
+
+def _size(file_formats: Mapping[str, str]) -> int | None:
+    """Returns the size of the text in bytes if all files are plain text, not packed or pipes."""
+    from tensorflow.io import gfile
+
+    if set(file_formats.values()) != {"text"}:
+        return None
+    if any(path.endswith(".gz") or formats.is_pipe(path) for path in file_formats):
+        return None
+    return sum(gfile.stat(path).length for path in file_formats)
+
+
+def _chunks(path: str, file_format: str, feature: str) -> Iterable[bytes]:
+    if file_format == "text":
+        return formats.read_chunks(path)
+    return map(_as_line, formats.read_documents(path, file_format, feature))
+
+
+def _as_line(text: bytes) -> bytes:
+    """Makes a document one line, so that line numbers are document numbers."""
+    return text.replace(b"\n", b" ") + b"\n"
+
+
+def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
+    """Cuts text between words, however long its lines are.
+
+    Each block ends behind a blank or a line feed; if 1 MiB has none, behind an ideograph; if it has
+    no ideograph either, between any two characters.
+
+    Args:
+        chunks: The text, in chunks of any size.
+        source: Name of the file or data set.
+    """
+    line, rest = 1, bytearray()
+    for chunk in chunks:
+        for start in range(0, len(chunk), BLOCK_BYTES):
+            rest += chunk[start : start + BLOCK_BYTES]
+            if len(rest) < BLOCK_BYTES:
+                continue
+            end = _end_of_block(rest)
+            yield Block(bytes(rest[:end]), source, line)
+            line += rest.count(b"\n", 0, end)
+            del rest[:end]
+    if rest:
+        yield Block(bytes(rest), source, line)
+
+
+def _end_of_block(text: bytearray) -> int:
+    end = max(text.rfind(blank) for blank in b" \t\r\n") + 1
+    if not end:
+        for match in _IDEOGRAPH.finditer(text, len(text) - _TAIL_BYTES):
+            end = match.end()
+    if not end:
+        starts = (at for at in range(len(text) - 1, len(text) - 5, -1) if text[at] & 0xC0 != 0x80)
+        end = next(starts, len(text))
+    return end

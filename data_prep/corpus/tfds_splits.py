@@ -1,0 +1,61 @@
+"""Text of tensorflow-datasets splits.
+
+Imports `errors`; TensorFlow and tensorflow-datasets inside functions.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from bert_tf.errors import InputError
+
+_MAX_REASON = 200
+
+
+class TfdsSplit:
+    """A split whose examples have a text feature; the data set is downloaded if needed.
+
+    Args:
+        tfds_name: Data set and split, such as "lm1b:train"; without a split "train".
+        data_dir: Folder of prepared data sets; None or "" for the default of tensorflow-datasets.
+        feature: Name of the text feature.
+
+    Attributes:
+        name: Full name of the data set with its version, and the split.
+        num_examples: Number of examples.
+        num_bytes: Size of the examples in bytes.
+
+    Raises:
+        InputError: The data set, the split or the feature does not exist.
+    """
+
+    def __init__(self, tfds_name: str, data_dir: str | None, feature: str) -> None:
+        import tensorflow as tf
+        import tensorflow_datasets as tfds
+
+        name, _, split = tfds_name.partition(":")
+        self._split, self._feature = split or "train", feature
+        try:
+            self._builder = tfds.builder(name, data_dir=data_dir or None)
+            self._builder.download_and_prepare()
+        except (tfds.core.DatasetNotFoundError, ValueError) as error:
+            # The first line: the others list all data sets.
+            reason = str(error).strip().split("\n")[0][:_MAX_REASON]
+            raise InputError(f"tensorflow-datasets cannot load {name}: {reason}") from error
+        info = self._builder.info
+        features = info.features.items()
+        self._check("split", self._split, list(info.splits))
+        self._check("text feature", feature, [k for k, v in features if v.tf_dtype == tf.string])
+        self.name = f"{info.full_name}:{self._split}"
+        self.num_examples = info.splits[self._split].num_examples
+        self.num_bytes = info.splits[self._split].num_bytes
+
+    def _check(self, kind: str, name: str, names: list[str]) -> None:
+        if name not in names:
+            raise InputError(
+                f"{self._builder.name} has no {kind} {name!r}. It has: {', '.join(names)}."
+            )
+
+    def texts(self, examples: str = "") -> Iterator[bytes]:
+        """Reads the texts of all examples, or of a slice such as "[10:20]"."""
+        dataset: Any = self._builder.as_dataset(split=self._split + examples, shuffle_files=False)
+        return dataset.map(lambda example: example[self._feature]).as_numpy_iterator()

@@ -1,0 +1,143 @@
+"""Cuts the input into segments of whole documents.
+
+A segment has about `segment_bytes` of text and is tokenized and paired as one piece of work. The
+cuts depend on the input alone, not on the number of workers.
+
+Imports `errors`, `corpus`, `settings`; TensorFlow inside functions.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+
+from bert_tf.errors import InputError
+from data_prep.corpus.formats import UNITS, explain_read_errors, line_number, read_chunks
+from data_prep.corpus.seekable_files import SeekableFile
+from data_prep.corpus.tfds_splits import TfdsSplit
+from data_prep.pretraining_data.settings import RecordsConfig
+
+# A document is paired in memory, together with the segments that next sentences are drawn from.
+MAX_DOCUMENT_BYTES = 8 << 20
+_BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
+_BLANK_LINE_OR_START = re.compile(rb"(?:\A|\n)[ \t\r\f\v]*\n")
+_LINE_END = re.compile(rb"\n")
+_LONGEST_BLANK_LINE = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """Bytes [start, end) of a file; of a tensorflow-datasets split, examples [start, end)."""
+
+    file: SeekableFile
+    start: int
+    end: int
+
+
+Segment = tuple[Piece, ...]
+
+
+def tfds_split(config: RecordsConfig) -> TfdsSplit:
+    """Opens the data set of `config.tfds_name`."""
+    return TfdsSplit(config.tfds_name, config.tfds_data_dir, config.text_feature)
+
+
+def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
+    """Cuts the input into segments of whole documents.
+
+    As in the released program, a document of a text file continues in the next file, unless
+    `break_documents_at_files`. Only the bytes around the cuts are read.
+
+    Args:
+        config: Segment size, and the data set if there are no files.
+        files: The files in order; not used for tensorflow-datasets.
+
+    Raises:
+        InputError: A file cannot be read, or a document has more than `MAX_DOCUMENT_BYTES`.
+    """
+    if config.tfds_name:
+        return _cut_split(config)
+    pieces: list[Piece] = []
+    segments: list[Segment] = []
+    size = 0
+    for file in files:
+        start, total = 0, _size(file.path)
+        while start < total:
+            least = start + max(config.segment_bytes - size, 0)
+            end = _document_end(file, least) if least < total else None
+            pieces.append(Piece(file, start, total if end is None else end))
+            size += pieces[-1].end - start
+            start = pieces[-1].end
+            if size > config.segment_bytes + MAX_DOCUMENT_BYTES:
+                raise _too_large(config, pieces)
+            if end is not None or (config.documents_end_at_files and size >= config.segment_bytes):
+                segments.append(tuple(pieces))
+                pieces, size = [], 0
+    return [*segments, tuple(pieces)] if pieces else segments
+
+
+def sizes(config: RecordsConfig, segments: Iterable[Segment]) -> tuple[int, ...]:
+    """Returns the approximate number of bytes of text in each segment."""
+    if config.tfds_name:
+        return tuple(config.segment_bytes for _ in segments)
+    return tuple(sum(piece.end - piece.start for piece in segment) for segment in segments)
+
+
+def _size(path: str) -> int:
+    import tensorflow as tf
+
+    with explain_read_errors(path):
+        return int(tf.io.gfile.stat(path).length)
+
+
+def _document_pattern(file: SeekableFile, start: int) -> re.Pattern[bytes]:
+    """Returns the pattern that ends a document, in bytes that begin at `start` of the file."""
+    if file.format != "text":
+        return _LINE_END
+    return _BLANK_LINE if start else _BLANK_LINE_OR_START
+
+
+def _document_end(file: SeekableFile, start: int) -> int | None:
+    """Returns the end of the first document that ends at or after `start`.
+
+    None if that is the end of the file, or if the document is too large.
+    """
+    # One byte earlier, because that byte may be the line feed before a blank line.
+    start, window, searched = max(start - 1, 0), bytearray(), 0
+    pattern = _document_pattern(file, start)
+    for chunk in read_chunks(file.path, start, start + MAX_DOCUMENT_BYTES + 1):
+        window += chunk
+        if match := pattern.search(window, max(searched - _LONGEST_BLANK_LINE, 0)):
+            return start + match.end()
+        searched = len(window)
+    return None
+
+
+def _too_large(config: RecordsConfig, pieces: Sequence[Piece]) -> InputError:
+    """Returns an error that names the line where the last document of the pieces starts."""
+    file, start = pieces[0].file, pieces[0].start
+    for piece in pieces:
+        end = min(piece.end, piece.start + config.segment_bytes)
+        text = b"".join(read_chunks(piece.file.path, piece.start, end))
+        for match in _document_pattern(piece.file, piece.start).finditer(text):
+            file, start = piece.file, piece.start + match.end()
+    limit = f"larger than {MAX_DOCUMENT_BYTES >> 20} MiB, the limit for a document"
+    line = line_number(file.path, start)
+    if file.format != "text":
+        unit = UNITS[file.format].capitalize()
+        return InputError(f"{unit} {line} of {file.source}, a document, is {limit}. Split it.")
+    return InputError(
+        f"The document that starts in line {line} of {file.source} is {limit}. Are the blank lines "
+        "between documents missing? If each file is a document, give "
+        "break_documents_at_files=True; else put a blank line before each new document."
+    )
+
+
+def _cut_split(config: RecordsConfig) -> list[Segment]:
+    split = tfds_split(config)
+    mean_bytes = max(split.num_bytes / max(split.num_examples, 1), 1)
+    step = max(int(config.segment_bytes / mean_bytes), 1)
+    file = SeekableFile(config.tfds_name, config.tfds_name, "tfds")
+    return [
+        (Piece(file, start, min(start + step, split.num_examples)),)
+        for start in range(0, split.num_examples, step)
+    ]

@@ -1,0 +1,106 @@
+"""Reads the sentences of a segment, block by block; only one block is in memory at a time.
+
+Imports `errors`, `corpus`, `segments`, `settings`; tensorflow-text inside functions.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from bert_tf.errors import InputError
+from data_prep.corpus.formats import CHUNK_BYTES, decode, read_json_texts, read_lines
+from data_prep.pretraining_data import segments
+from data_prep.pretraining_data.segments import Piece, Segment
+from data_prep.pretraining_data.settings import RecordsConfig
+
+# N sentences, none of them empty, and int64 [N] document numbers, which never decrease.
+Block = tuple[list[str], np.ndarray]
+
+
+def read(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
+    """Reads the sentences of a segment and the number of the document of each, in blocks.
+
+    Args:
+        config: Key or feature of the text, and whether to split sentences.
+        segment: From `segments.cut`.
+
+    Raises:
+        InputError: A line is not UTF-8, or is not JSON with a string under the key.
+    """
+    number = 0
+    for lines in _lines(config, segment):
+        blank = np.array([not line for line in lines])
+        documents = number + np.cumsum(blank)
+        number = int(documents[-1])
+        sentences, documents = [line for line in lines if line], documents[~blank]
+        yield (
+            split_sentences(sentences, documents)
+            if config.split_sentences
+            else (sentences, documents)
+        )
+
+
+def split_sentences(
+    paragraphs: Sequence[str], documents: np.ndarray
+) -> tuple[list[str], np.ndarray]:
+    """Splits paragraphs into sentences with tensorflow-text's state-based breaker.
+
+    Args:
+        paragraphs: N texts.
+        documents: int64 [N], the number of the document of each.
+
+    Returns:
+        The sentences, and the number of the document of each.
+    """
+    if not paragraphs:
+        return [], documents
+    import tensorflow_text as tf_text
+
+    sentences = tf_text.StateBasedSentenceBreaker().break_sentences(list(paragraphs))
+    texts = [text.decode("utf-8").strip() for text in sentences.flat_values.numpy()]
+    numbers: np.ndarray = np.repeat(documents, sentences.row_lengths().numpy())
+    keep = np.array([bool(text) for text in texts])
+    return [text for text in texts if text], numbers[keep]
+
+
+def _lines(config: RecordsConfig, segment: Segment) -> Iterator[list[str]]:
+    """Reads stripped lines in blocks of at least one line; an empty line ends a document."""
+    for piece in segment:
+        file = piece.file
+        if file.format == "text":
+            for raw, position in read_lines(file.path, piece.start, piece.end):
+                text = decode(raw, file.source, position).removesuffix("\n")
+                yield [line.strip() for line in text.split("\n")]
+        elif file.format == "tfds":
+            yield from _blocks(_tfds_texts(config, piece))
+        else:
+            span = piece.start, piece.end
+            yield from _blocks(read_json_texts(file.path, config.text_feature, *span, file.source))
+        if config.documents_end_at_files:
+            yield [""]
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Groups the lines of documents, without their blank lines, into blocks."""
+    lines: list[str] = []
+    size = 0
+    for text in texts:
+        lines += [line for line in map(str.strip, text.split("\n")) if line]
+        lines.append("")
+        size += len(text)
+        if size >= CHUNK_BYTES:
+            yield lines
+            lines, size = [], 0
+    if lines:
+        yield lines
+
+
+def _tfds_texts(config: RecordsConfig, piece: Piece) -> Iterator[str]:
+    texts = segments.tfds_split(config).texts(f"[{piece.start}:{piece.end}]")
+    for number, text in enumerate(texts, piece.start):
+        if len(text) > segments.MAX_DOCUMENT_BYTES:
+            raise InputError(
+                f"Example {number} of {config.tfds_name} is larger than "
+                f"{segments.MAX_DOCUMENT_BYTES >> 20} MiB, the limit for a document."
+            )
+        yield text.decode("utf-8", "replace")

@@ -1,0 +1,56 @@
+"""The same documents in each file format that `data_prep` reads."""
+
+import gzip
+import json
+
+import pyarrow
+import pyarrow.parquet
+import tensorflow as tf
+
+# Endings of files in which each document is a line, a record or a row.
+DOCUMENT_ENDINGS = [
+    ".jsonl", ".jsonl.gz", ".tfrecord", ".tfrecord.gz", ".tfrecord-00000-of-00001", ".parquet",
+]  # fmt: skip
+TEXT_ENDINGS = [".txt", ".txt.gz", ""]
+
+
+def write(path, documents, feature="text"):
+    """Writes documents in the format of the file's ending; a document is a string of lines."""
+    name, path = path.name, str(path)
+    if ".tfrecord" in name:
+        with tf.io.TFRecordWriter(path, "GZIP" if name.endswith(".gz") else "") as writer:
+            for text in documents:
+                features = {feature: {"bytes_list": {"value": [text.encode()]}}}
+                writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
+        return path
+    if ".parquet" in name:
+        table = pyarrow.table({feature: documents, "id": list(range(len(documents)))})
+        pyarrow.parquet.write_table(table, path)
+        return path
+    if ".jsonl" in name:
+        content = "".join(json.dumps({"id": 1, feature: text}) + "\n" for text in documents)
+    else:
+        content = "\n\n".join(documents) + "\n"
+    with (gzip.open if name.endswith(".gz") else open)(path, "wb") as file:
+        file.write(content.encode())
+    return path
+
+
+def write_tfds(folder, documents):
+    """Writes the tensorflow-datasets data set "tiny" with the split "train"."""
+    import tensorflow_datasets as tfds
+
+    data_dir = folder / "tfds" / "tiny" / "1.0.0"
+    data_dir.mkdir(parents=True)
+    info = tfds.features.FeaturesDict({"text": tfds.features.Text()})
+    with tf.io.TFRecordWriter(str(data_dir / "tiny-train.tfrecord-00000-of-00001")) as writer:
+        for text in documents:
+            writer.write(info.serialize_example({"text": text}))
+    split = tfds.core.SplitInfo(
+        name="train", shard_lengths=[len(documents)], num_bytes=20 * len(documents)
+    )
+    tfds.folder_dataset.write_metadata(
+        data_dir=str(data_dir), features=info, split_infos=[split],
+        filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+    )  # fmt: skip
+    return str(folder / "tfds")

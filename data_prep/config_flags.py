@@ -20,19 +20,19 @@ def define(config_class: Any, without: Collection[str] = ()) -> None:
 
     Args:
         config_class: A dataclass. The section "Attributes:" of its docstring describes the fields;
-            its attribute CHOICES maps names of fields to their allowed values. A field without a
-            default gets no flag.
+            its attribute CHOICES, if any, maps names of fields to their allowed values. A field
+            without a default gets no flag.
         without: Other fields that get no flag.
     """
     section = inspect.getdoc(config_class) or ""
+    choices = getattr(config_class, "CHOICES", {})
     descriptions = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.M))
     for field in dataclasses.fields(config_class):
         if field.name in without or field.default is dataclasses.MISSING:
             continue
         description = " ".join(descriptions[field.name].split())
-        if field.name in config_class.CHOICES:
-            choices = config_class.CHOICES[field.name]
-            flags.DEFINE_enum(field.name, field.default, choices, description)
+        if field.name in choices:
+            flags.DEFINE_enum(field.name, field.default, choices[field.name], description)
         else:
             define_flag = _DEFINE.get(type(field.default), flags.DEFINE_string)
             define_flag(field.name, field.default, description)

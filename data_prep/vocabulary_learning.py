@@ -12,11 +12,10 @@ import heapq
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_at_least
 from bert_tf.progress import Progress
 from bert_tf.tokenization.tables import CJK
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
@@ -52,7 +51,6 @@ class VocabularyConfig:
         InputError: A value is too small.
     """
 
-    CHOICES: ClassVar[dict[str, Any]] = {}
     vocab_size: int = 30522
     do_lower_case: bool = True
     num_unused_tokens: int = 99
@@ -60,20 +58,13 @@ class VocabularyConfig:
     max_characters: int = 0
 
     def __post_init__(self) -> None:
-        least = len(SPECIAL_TOKENS) + self.num_unused_tokens + 1
-        if self.num_unused_tokens < 0:
+        check_at_least(0, self, "num_unused_tokens", "max_characters")
+        check_at_least(1, self, "max_words")
+        minimum = len(SPECIAL_TOKENS) + self.num_unused_tokens + 1
+        if self.vocab_size < minimum:
             raise InputError(
-                f"num_unused_tokens must be 0 or more. Received: {self.num_unused_tokens}."
-            )
-        if self.vocab_size < least:
-            raise InputError(
-                f"vocab_size must be at least {least} with num_unused_tokens "
+                f"vocab_size must be at least {minimum} with num_unused_tokens "
                 f"{self.num_unused_tokens}. Received: {self.vocab_size}."
-            )
-        if self.max_words < 1 or self.max_characters < 0:
-            raise InputError(
-                f"max_words must be positive and max_characters 0 or more. Received: "
-                f"{self.max_words} and {self.max_characters}."
             )
 
     @property

@@ -112,11 +112,7 @@ def _invalid_lines(block: Block) -> list[int]:
 
 
 def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return text.decode(errors="ignore").encode() == text
 
 
 def _drop_rare(counts: collections.Counter[bytes]) -> None:

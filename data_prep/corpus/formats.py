@@ -23,7 +23,6 @@ FORMATS = ("text", "jsonl", "tfrecord", "parquet")
 UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}  # a document, in messages
 CHUNK_BYTES = 1 << 19
 MAX_LINE_BYTES = 64 << 20  # of JSON lines, which are parsed in memory
-_ROWS_PER_BATCH = 16  # of Parquet; few, because a row may be large
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -256,7 +255,7 @@ def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
             features = tf.train.Example.FromString(record).features.feature
             texts = features[feature].bytes_list.value if feature in features else ()
             if not texts and number == 0:
-                raise _no_text(path, f"a feature {feature!r}", features)
+                raise no_text(path, "feature", feature, features)
             yield b"\n".join(texts)
 
 
@@ -272,13 +271,19 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
         table = pa.parquet.ParquetFile(file, buffer_size=CHUNK_BYTES)
         columns = {field.name: field.type for field in table.schema_arrow}
         if columns.get(feature) not in (pa.string(), pa.large_string()):
-            raise _no_text(path, f"a column {feature!r}", columns)
-        for batch in table.iter_batches(_ROWS_PER_BATCH, columns=[feature], use_threads=False):
-            for text in batch.column(0).cast(pa.large_binary()).to_pylist():
-                yield text or b""
+            raise no_text(path, "column", feature, columns)
+        groups = [table.metadata.row_group(index) for index in range(table.num_row_groups)]
+        size = sum(group.total_byte_size for group in groups)
+        rows = CHUNK_BYTES * table.metadata.num_rows // max(size, 1)
+        batches = table.iter_batches(min(max(rows, 1), 1024), columns=[feature], use_threads=False)
+        for batch in batches:
+            for text in batch.column(0).cast(pa.large_binary()):
+                yield text.as_py() or b""
 
 
-def _no_text(path: str, place: str, names: Iterable[str]) -> InputError:
+def no_text(source: str, kind: str, feature: str, names: Iterable[str]) -> InputError:
+    """Returns an error that a feature or column is missing or is not text, with all names."""
     return InputError(
-        f"{path} has no text in {place}. It has: {', '.join(sorted(names))}. Set text_feature."
+        f"{source} has no text in a {kind} {feature!r}. It has: {', '.join(sorted(names))}. Set "
+        f"text_feature."
     )

@@ -64,6 +64,7 @@ def unpack(file: SeekableFile, feature: str, target: str) -> None:
     plain = file.format in ("text", "jsonl")
     chunks = formats.read_chunks(file.source) if plain else _as_json_lines(file, feature)
     with tf.io.gfile.GFile(target, "wb") as output:
+        output.write(b"")  # creates the file even if it stays empty
         for chunk in chunks:
             output.write(chunk)
 

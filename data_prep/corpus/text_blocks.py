@@ -6,7 +6,7 @@ Imports `errors`, `formats`, `tfds_splits`; TensorFlow inside functions.
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from bert_tf.errors import InputError
@@ -80,6 +80,8 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
         InputError: No file matches, a file cannot be read, or it has no text under the feature;
             also while the blocks are read.
     """
+    import tensorflow as tf
+
     feature = source.text_feature
     if source.tfds_name:
         split = tfds_splits.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)
@@ -87,23 +89,17 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
     found = formats.input_files(source.input_file or "", source.input_format, feature, True)
     if os.path.realpath(output_file) in map(os.path.realpath, found):
         raise InputError(f"output_file {output_file} is an input too. Give another name.")
+    plain = all(
+        file_format == "text" and not path.endswith(".gz") and not formats.is_pipe(path)
+        for path, file_format in found.items()
+    )
+    size = sum(tf.io.gfile.stat(path).length for path in found) if plain else None
     blocks = (
         block
         for path, file_format in found.items()
         for block in cut_into_blocks(_chunks(path, file_format, feature), path)
     )
-    return blocks, _size(found)
-
-
-def _size(file_formats: Mapping[str, str]) -> int | None:
-    """Returns the size of the text in bytes if all files are plain text, not packed or pipes."""
-    from tensorflow.io import gfile
-
-    if set(file_formats.values()) != {"text"}:
-        return None
-    if any(path.endswith(".gz") or formats.is_pipe(path) for path in file_formats):
-        return None
-    return sum(gfile.stat(path).length for path in file_formats)
+    return blocks, size
 
 
 def _chunks(path: str, file_format: str, feature: str) -> Iterable[bytes]:

@@ -1,12 +1,13 @@
 """Text of tensorflow-datasets splits.
 
-Imports `errors`; TensorFlow and tensorflow-datasets inside functions.
+Imports `errors`, `formats`; TensorFlow and tensorflow-datasets inside functions.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.errors import InputError
+from data_prep.corpus.formats import no_text
 
 _MAX_REASON = 200
 
@@ -42,18 +43,14 @@ class TfdsSplit:
             reason = str(error).strip().split("\n")[0][:_MAX_REASON]
             raise InputError(f"tensorflow-datasets cannot load {name}: {reason}") from error
         info = self._builder.info
-        features = info.features.items()
-        self._check("split", self._split, list(info.splits))
-        self._check("text feature", feature, [k for k, v in features if v.tf_dtype == tf.string])
+        if self._split not in info.splits:
+            raise InputError(f"{name} has no split {split}. It has: {', '.join(info.splits)}.")
+        texts = [key for key, value in info.features.items() if value.tf_dtype == tf.string]
+        if feature not in texts:
+            raise no_text(name, "feature", feature, texts)
         self.name = f"{info.full_name}:{self._split}"
         self.num_examples = info.splits[self._split].num_examples
         self.num_bytes = info.splits[self._split].num_bytes
-
-    def _check(self, kind: str, name: str, names: list[str]) -> None:
-        if name not in names:
-            raise InputError(
-                f"{self._builder.name} has no {kind} {name!r}. It has: {', '.join(names)}."
-            )
 
     def texts(self, examples: str = "") -> Iterator[bytes]:
         """Reads the texts of all examples, or of a slice such as "[10:20]"."""

@@ -18,8 +18,8 @@ from data_prep.pretraining_data.settings import RecordsConfig
 
 # A document is paired in memory, together with the segments that next sentences are drawn from.
 MAX_DOCUMENT_BYTES = 8 << 20
+# Ends of documents; the first line feed belongs to the last line of the document.
 _BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
-_BLANK_LINE_OR_START = re.compile(rb"(?:\A|\n)[ \t\r\f\v]*\n")
 _LINE_END = re.compile(rb"\n")
 _LONGEST_BLANK_LINE = 256
 
@@ -89,22 +89,17 @@ def _size(path: str) -> int:
         return int(tf.io.gfile.stat(path).length)
 
 
-def _document_pattern(file: SeekableFile, start: int) -> re.Pattern[bytes]:
-    """Returns the pattern that ends a document, in bytes that begin at `start` of the file."""
-    if file.format != "text":
-        return _LINE_END
-    return _BLANK_LINE if start else _BLANK_LINE_OR_START
-
-
 def _document_end(file: SeekableFile, start: int) -> int | None:
     """Returns the end of the first document that ends at or after `start`.
 
     None if that is the end of the file, or if the document is too large.
     """
-    # One byte earlier, because that byte may be the line feed before a blank line.
-    start, window, searched = max(start - 1, 0), bytearray(), 0
-    pattern = _document_pattern(file, start)
-    for chunk in read_chunks(file.path, start, start + MAX_DOCUMENT_BYTES + 1):
+    # One byte earlier, because that byte may be the line feed before a blank line. Before the
+    # start of the file, a line feed is assumed.
+    start -= 1
+    window, searched = bytearray(b"" if start >= 0 else b"\n"), 0
+    pattern = _document_end_pattern(file)
+    for chunk in read_chunks(file.path, max(start, 0), start + MAX_DOCUMENT_BYTES + 1):
         window += chunk
         if match := pattern.search(window, max(searched - _LONGEST_BLANK_LINE, 0)):
             return start + match.end()
@@ -112,14 +107,18 @@ def _document_end(file: SeekableFile, start: int) -> int | None:
     return None
 
 
+def _document_end_pattern(file: SeekableFile) -> re.Pattern[bytes]:
+    return _BLANK_LINE if file.format == "text" else _LINE_END
+
+
 def _too_large(config: RecordsConfig, pieces: Sequence[Piece]) -> InputError:
     """Returns an error that names the line where the last document of the pieces starts."""
     file, start = pieces[0].file, pieces[0].start
     for piece in pieces:
         end = min(piece.end, piece.start + config.segment_bytes)
-        text = b"".join(read_chunks(piece.file.path, piece.start, end))
-        for match in _document_pattern(piece.file, piece.start).finditer(text):
-            file, start = piece.file, piece.start + match.end()
+        text = b"\n" + b"".join(read_chunks(piece.file.path, piece.start, end))
+        for match in _document_end_pattern(piece.file).finditer(text):
+            file, start = piece.file, piece.start + match.end() - 1
     limit = f"larger than {MAX_DOCUMENT_BYTES >> 20} MiB, the limit for a document"
     line = line_number(file.path, start)
     if file.format != "text":

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_at_least
 from data_prep.corpus import formats
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
@@ -104,9 +104,7 @@ class RecordsConfig:
     pool_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
-        for name in _POSITIVE:
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}.")
+        check_at_least(1, self, *_POSITIVE)
         for field in dataclasses.fields(self):
             share = getattr(self, field.name)
             if isinstance(field.default, float) and not 0 <= share <= 1:

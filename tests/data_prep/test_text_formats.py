@@ -1,0 +1,414 @@
+"""Each input format, for vocabulary training and for record creation."""
+
+import collections
+import gzip
+import hashlib
+import json
+import os
+import threading
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import tensorflow as tf
+import text_files
+from mains import assert_refused, run_main
+from tiny_corpus import corpus, vocabulary_file
+
+from bert_tf.errors import InputError
+from data_prep import word_counts
+from data_prep.corpus import formats, text_blocks
+from data_prep.pretraining_data import segments
+from data_prep.pretraining_data.settings import RecordsConfig
+from data_prep.runners import local, unpacking
+
+ENDINGS = [*text_files.TEXT_ENDINGS, *text_files.DOCUMENT_ENDINGS]
+DOCUMENTS = ["wab wac\nwad", "wae", "waf wag\nwah wab\nwac"]
+WORDS = {"wab": 2, "wac": 2, "wad": 1, "wae": 1, "waf": 1, "wag": 1, "wah": 1}
+# Several segments of little text.
+SMALL_SEGMENTS = {"segment_bytes": 3000, "pool_bytes": 9000, "dupe_factor": 2, "max_seq_length": 64}
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    return vocabulary_file(tmp_path)
+
+
+def count(input_file, **source):
+    blocks, _ = text_blocks.read_blocks(text_blocks.TextSource(str(input_file), **source))
+    return word_counts.count_words(blocks, None, True, 1).words
+
+
+def create(vocab_file, input_file, output, **flags):
+    """The bytes of the records, or None if they were complete."""
+    config = RecordsConfig(vocab_file, **flags)
+    reports = local.create(config, str(input_file), [str(output)], 1)
+    return output.read_bytes() if reports else None
+
+
+def texts(number):
+    return ["\n".join(" ".join(s) for s in document) for document in corpus(number)]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_format_gives_the_same_word_counts(tmp_path, ending):
+    assert count(text_files.write(tmp_path / f"text{ending}", DOCUMENTS)) == WORDS
+
+
+def test_every_format_gives_the_same_records(tmp_path, vocab_file):
+    documents = texts(20)
+    found = {}
+    for number, ending in enumerate(ENDINGS):
+        path = text_files.write(tmp_path / f"text{ending}", documents)
+        found[ending] = create(vocab_file, path, tmp_path / f"out/{number}.tfrecord")
+    folder = text_files.write_tfds(tmp_path, documents)
+    flags = {"tfds_name": "tiny", "tfds_data_dir": folder, "segment_bytes": 4 << 20}
+    found["tfds"] = create(vocab_file, "", tmp_path / "out/tfds.tfrecord", **flags)
+    assert len(set(found.values())) == 1 and found[".txt"]
+
+
+@pytest.mark.parametrize("ending", [".txt.gz", ".jsonl.gz", ".tfrecord", ".parquet"])
+def test_unpacked_input_is_cut_into_segments_and_removed(tmp_path, vocab_file, capfd, ending):
+    documents = texts(60)
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    plain.mkdir(), packed.mkdir()
+    for start in (0, 30):
+        part = documents[start : start + 30]
+        text_files.write(packed / f"{start}{ending}", part)
+        if ending == ".txt.gz":
+            text_files.write(plain / f"{start}.txt", part)
+        elif ending == ".jsonl.gz":
+            text_files.write(plain / f"{start}.jsonl", part)
+        else:
+            lines = [json.dumps({"text": text}, ensure_ascii=False) for text in part]
+            (plain / f"{start}.jsonl").write_text("".join(line + "\n" for line in lines))
+    flags = {**SMALL_SEGMENTS, "break_documents_at_files": True}
+    expected = create(vocab_file, plain / "*", tmp_path / "expected/a.tfrecord", **flags)
+    size = sum(path.stat().st_size for path in plain.iterdir())
+    capfd.readouterr()
+    assert create(vocab_file, packed / "*", tmp_path / "out/a.tfrecord", **flags) == expected
+    assert f"Unpacked 2 input files into {tmp_path}/out/.a.work: {size:,} bytes." in (
+        capfd.readouterr().err
+    )
+    assert not list((tmp_path / "out").glob(".*"))
+    manifest = json.loads((tmp_path / "out/a.manifest.json").read_text())
+    hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(packed.iterdir())]
+    assert [each["sha256"] for each in manifest["inputs"]] == hashes
+    assert create(vocab_file, packed / "*", tmp_path / "out/a.tfrecord", **flags) is None
+
+
+def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
+    path = text_files.write(tmp_path / "text.jsonl.gz", texts(60))
+    arguments = vocab_file, path, tmp_path / "out/a.tfrecord"
+    expected = create(vocab_file, path, tmp_path / "expected/a.tfrecord", **SMALL_SEGMENTS)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(segments, "cut", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            create(*arguments, **SMALL_SEGMENTS)
+    assert (tmp_path / "out/.a.work/unpacked-000000").exists()
+    monkeypatch.setattr(unpacking, "_unpack", interrupt)
+    assert create(*arguments, **SMALL_SEGMENTS) == expected
+
+
+@pytest.mark.slow
+def test_packed_input_gives_the_same_records_with_several_workers(
+    tmp_path, vocab_file, monkeypatch
+):
+    for start in range(0, 60, 20):
+        text_files.write(tmp_path / f"{start}.jsonl.gz", texts(60)[start : start + 20])
+    pattern = tmp_path / "*.jsonl.gz"
+    expected = create(vocab_file, pattern, tmp_path / "one/a.tfrecord", **SMALL_SEGMENTS)
+    monkeypatch.setattr(local, "_BYTES_PER_WORKER", 1)
+    config, output = RecordsConfig(vocab_file, **SMALL_SEGMENTS), tmp_path / "two/a.tfrecord"
+    local.create(config, str(pattern), [str(output)], 2)
+    assert output.read_bytes() == expected
+
+
+def test_beam_reads_packed_input(tmp_path, vocab_file):
+    pytest.importorskip("apache_beam", reason="needs the [beam] extra")
+    from data_prep.runners import beam
+
+    path = text_files.write(tmp_path / "text.parquet", texts(60))
+    expected = create(vocab_file, path, tmp_path / "local/a.tfrecord", **SMALL_SEGMENTS)
+    output = tmp_path / "beam/a.tfrecord"
+    beam.create(RecordsConfig(vocab_file, **SMALL_SEGMENTS), path, [str(output)], [])
+    assert output.read_bytes() == expected
+    assert not list(output.parent.glob(".*"))
+
+
+def test_formats_may_be_mixed(tmp_path, vocab_file):
+    documents = texts(20)
+    for number, ending in enumerate([".txt", ".jsonl", ".txt.gz", ".parquet"]):
+        text_files.write(tmp_path / f"{number}{ending}", documents[5 * number : 5 * number + 5])
+    assert count(f"{tmp_path}/[0-3].*") == count(text_files.write(tmp_path / "all", documents))
+    mixed = create(vocab_file, f"{tmp_path}/[0-3].*", tmp_path / "out/mixed.tfrecord")
+    assert mixed == create(vocab_file, tmp_path / "all", tmp_path / "out/all.tfrecord")
+    # The same bytes read in another format are another input.
+    (tmp_path / "1.jsonl").rename(tmp_path / "1.txt")
+    with pytest.raises(InputError, match="made with another vocabulary or version"):
+        create(vocab_file, f"{tmp_path}/[0-3].*", tmp_path / "out/mixed.tfrecord")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.txt", "text"), ("a", "text"), ("a.gz", "text"), ("a.md.gz", "text"),
+        ("a.jsonl", "jsonl"), ("a.jsonl.gz", "jsonl"), ("gs://b/c.parquet", "parquet"),
+        ("a.tfrecord", "tfrecord"), ("a.tfrecords.gz", "tfrecord"), ("a.tf_record", "tfrecord"),
+        ("a.record", "tfrecord"), ("lm1b-train.tfrecord-00000-of-00100", "tfrecord"),
+        ("a.tfrecord/b.txt", "text"),
+    ],
+)  # fmt: skip
+def test_the_file_name_decides_the_format(name, expected):
+    assert formats.format_of(name) == expected
+    assert formats.format_of(name, "jsonl") == "jsonl"
+
+
+def test_input_format_overrides_the_file_name(tmp_path, vocab_file):
+    text_files.write(tmp_path / "a.jsonl", texts(20))
+    expected = create(vocab_file, tmp_path / "a.jsonl", tmp_path / "out/a.tfrecord")
+    words = count(tmp_path / "a.jsonl")
+    (tmp_path / "a.jsonl").rename(tmp_path / "a.data")
+    flags = {"input_format": "jsonl"}
+    assert count(tmp_path / "a.data", **flags) == words != count(tmp_path / "a.data")
+    output = tmp_path / "out/a.tfrecord"
+    assert create(vocab_file, tmp_path / "a.data", output, **flags) is None, "complete"
+    assert create(vocab_file, tmp_path / "a.data", tmp_path / "b", **flags) == expected
+
+
+def damaged_gz(path):
+    path.write_bytes(gzip.compress(os.urandom(3 << 20))[: 2 << 20])
+
+
+def parquet_of_numbers(path):
+    pyarrow.parquet.write_table(pyarrow.table({"text": [1, 2]}), path)
+
+
+def second_record_is_not_utf8(path):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for value in (b"wab", b"wa\xff"):
+            features = {"text": {"bytes_list": {"value": [value]}}}
+            writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
+
+
+# File, its content (or a function that writes it), the message, and whether vocabulary training
+# accepts it: it ignores bytes that are not UTF-8.
+REFUSED = [
+    (
+        "a.txt",
+        b"\x1f\x8b\x08\x00 wab",
+        r"a.txt is packed \(gzip\), not text. Unpack it first",
+        False,
+    ),
+    ("a.txt", b"PK\x03\x04 wab", r"a.txt is packed \(zip\), not text. Unpack it first", False),
+    ("a.txt", b"\x28\xb5\x2f\xfd wab", r"a.txt is packed \(zstd\), not text", False),
+    ("a.jsonl", b"\x28\xb5\x2f\xfd wab", r"a.jsonl is packed \(zstd\), not text", False),
+    ("a.txt", "wab".encode("utf-16"), r"a.txt is UTF-16.*iconv -f UTF-16", False),
+    ("a.txt.gz", gzip.compress("wab".encode("utf-16")), r"a.txt.gz is UTF-16", False),
+    ("a.txt", b"wab\nwa\xff", r"a.txt is not UTF-8: byte 0xff in line 2. Convert it first", True),
+    ("a.txt.gz", gzip.compress(b"wab\nwa\xff"), r"a.txt.gz is not UTF-8: .* in line 2", True),
+    ("a.jsonl", b'{"text": "wab"}\n"wac"', r'Line 2 of \S*a.jsonl is not .* under "text"', False),
+    ("a.jsonl.gz", gzip.compress(b"\n[1]"), r"Line 2 of \S*a.jsonl.gz is not a JSON object", False),
+    ("a.jsonl", b'{"text": "wab"}\n{"text": "\xff"}', r"not UTF-8: byte 0xff in line 2", False),
+    ("a.parquet", b"wab\n" * 99, r"a.parquet cannot be read as Parquet: .*magic bytes", False),
+    ("a.parquet", parquet_of_numbers, r"no text in a column 'text'. It has: text.", False),
+    ("a.tfrecord", b"wab\n" * 99, r"a.tfrecord cannot be read as TFRecord: ", False),
+    ("a.tfrecord", second_record_is_not_utf8, r"not UTF-8: byte 0xff in record 2", True),
+    ("a.txt.gz", damaged_gz, r"a.txt.gz cannot be read as gzip: .*ended before", False),
+    ("a.jsonl.gz", b"wab", r"a.jsonl.gz cannot be read as gzip: Not a gzipped file", False),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message", "accepted"), REFUSED)
+def test_bad_content_is_refused(tmp_path, vocab_file, name, content, message, accepted):
+    if callable(content):
+        content(tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(content)
+    if not accepted:
+        with pytest.raises(InputError, match=message):
+            count(tmp_path / name)
+    else:
+        assert count(tmp_path / name) == {"wab": 1, "wa": 1}
+    with pytest.raises(InputError, match=message) as caught:
+        create(vocab_file, tmp_path / name, tmp_path / "out/a.tfrecord")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [(".tfrecord", "feature"), (".tfrecord.gz", "feature"), (".parquet", "column")],
+)
+def test_a_missing_feature_is_refused(tmp_path, vocab_file, ending, kind):
+    path = text_files.write(tmp_path / f"a{ending}", DOCUMENTS, feature="body")
+    message = rf"a{ending} has no text in a {kind} 'text'. It has: body.*Set text_feature"
+    with pytest.raises(InputError, match=message):
+        count(path)
+    with pytest.raises(InputError, match=message):
+        create(vocab_file, path, tmp_path / "out/a.tfrecord")
+    assert count(path, text_feature="body") == WORDS
+    assert create(vocab_file, path, tmp_path / "out/a.tfrecord", text_feature="body")
+
+
+def test_documents_without_text_are_empty(tmp_path, vocab_file):
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        for values in ([b"wab", b"wac"], [], [b"wad"]):
+            features = {"text": {"bytes_list": {"value": values}}} if values else {}
+            writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": ["wab\nwac", None, "wad"]}), tmp_path / "a.parquet"
+    )
+    lines = [
+        '{"text": "wab\\nwac"}',
+        "",
+        '{"text": ""}',
+        '{"text": "wad"}',
+    ]  # no line feed at the end
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    found = set()
+    for name in ("a.tfrecord", "a.parquet", "a.jsonl"):
+        assert count(tmp_path / name) == {"wab": 1, "wac": 1, "wad": 1}
+        found.add(create(vocab_file, tmp_path / name, tmp_path / f"out/{name}.tfrecord"))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_files_with_no_or_one_document(tmp_path, vocab_file, ending):
+    path = tmp_path / f"text{ending}"
+    output = tmp_path / "out/a.tfrecord"
+    if ending == ".parquet":
+        pyarrow.parquet.write_table(
+            pyarrow.table({"text": pyarrow.array([], pyarrow.string())}), path
+        )
+    else:
+        path.write_bytes(gzip.compress(b"") if ending.endswith(".gz") else b"")
+    assert count(path) == {}
+    with pytest.raises(InputError, match="no text in"):
+        create(vocab_file, path, output)
+    text_files.write(path, ["wab\nwac wad"])
+    assert count(path) == {"wab": 1, "wac": 1, "wad": 1}
+    with pytest.raises(InputError, match="is one document"):
+        create(vocab_file, path, output)
+    assert create(vocab_file, path, output, objective="mlm")
+
+
+def test_an_empty_parquet_file_is_refused(tmp_path, vocab_file):
+    (tmp_path / "a.parquet").write_bytes(b"")
+    with pytest.raises(InputError, match=r"a.parquet cannot be read as Parquet: .*0 bytes"):
+        count(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_a_line_without_an_end(tmp_path, vocab_file, name):
+    content = b"wab wac\n\nwad"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert count(tmp_path / name) == {"wab": 1, "wac": 1, "wad": 1}
+    assert create(vocab_file, tmp_path / name, tmp_path / "out/a.tfrecord")
+
+
+def test_a_document_that_is_too_large_is_named_by_its_source(tmp_path, vocab_file, monkeypatch):
+    monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 3000)
+    documents = ["\n".join([word] * 100) for word in ("wab", "wac")] + ["wad\n" * 3000, "wae"]
+    for ending, place in ((".txt.gz", "line 203 of"), (".parquet", "^Row 3 of"),
+                          (".tfrecord", "^Record 3 of"), (".jsonl.gz", "^Line 3 of")):  # fmt: skip
+        path = text_files.write(tmp_path / f"text{ending}", documents)
+        with pytest.raises(InputError, match=rf"{place} \S*/text{ending}.* larger than"):
+            create(vocab_file, path, tmp_path / "out/a.tfrecord", segment_bytes=1000)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_json_line_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "MAX_LINE_BYTES", 1 << 20)
+    (tmp_path / "a.jsonl").write_text('{"text": "' + "wab " * (1 << 20))
+    with pytest.raises(InputError, match=r"a.jsonl has a line of more than 1 MiB. Split it"):
+        count(tmp_path / "a.jsonl")
+
+
+def test_paths_of_other_file_systems(tmp_path):
+    for ending in (".txt.gz", ".jsonl", ".tfrecord", ".parquet"):
+        path = text_files.write(tmp_path / f"text{ending}", DOCUMENTS)
+        tf.io.gfile.copy(path, f"ram://formats/text{ending}", overwrite=True)
+        assert count(f"ram://formats/text{ending}") == WORDS
+
+
+def test_pipes_are_for_vocabulary_training_only(tmp_path, vocab_file):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("-", f"{tmp_path}/pipe"):
+        with pytest.raises(InputError, match=rf"input_file {name} is a pipe.*Write it to a file"):
+            create(vocab_file, name, tmp_path / "out/a.tfrecord")
+    assert not (tmp_path / "out").exists()
+    content = b"wab wac\n" * 100_000
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[content])
+    writer.start()
+    assert count(tmp_path / "pipe") == {"wab": 100_000, "wac": 100_000}
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("wab".encode("utf-16"), "pipe is UTF-16"), (gzip.compress(b"wab"), r"packed \(gzip\)")],
+)
+def test_bad_content_of_a_pipe_is_refused(tmp_path, content, message):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[content])
+    writer.start()
+    with pytest.raises(InputError, match=message):
+        count(tmp_path / "pipe")
+    writer.join()
+
+
+def test_the_programs(tmp_path, vocab_file):
+    path = text_files.write(tmp_path / "text.jsonl", texts(20))
+    before = (tmp_path / "text.jsonl").read_bytes()
+    flags = ["--vocab_size=400", "--num_unused_tokens=0"]
+    learned, overwriting = run_main(
+        "data_prep.train_vocabulary",
+        [f"--input_file={path}", f"--output_file={tmp_path}/v.txt", *flags],
+        [f"--input_file={path}", f"--output_file={tmp_path}/../{tmp_path.name}/text.jsonl", *flags],
+    )
+    assert learned.code == 0, learned.err
+    assert_refused(overwriting, "output_file", "text.jsonl is an input too. Give another name")
+    assert (tmp_path / "text.jsonl").read_bytes() == before
+    records = [f"--output_file={tmp_path}/a.tfrecord", f"--vocab_file={tmp_path}/v.txt"]
+    created, piped, both = run_main(
+        "data_prep.create_pretraining_data",
+        [f"--input_file={path}", *records],
+        ["--input_file=-", *records],
+        [f"--input_file={path}", "--input_format=text", "--tfds_name=tiny", *records],
+    )
+    assert created.code == 0 and "examples" in created.out, created.err
+    assert_refused(piped, "input_file - is a pipe", "Write it to a file first")
+    assert_refused(both, "tfds_name go together")
+
+
+def test_vocabulary_from_standard_input(tmp_path):
+    content = b"wab wac\nwad\n" * 50
+    (tmp_path / "text.txt").write_bytes(content)
+    vocabularies = []
+    for name, given in (("-", content), (f"{tmp_path}/text.txt", b"")):
+        output = tmp_path / f"{len(vocabularies)}.txt"
+        done = subprocess_main(
+            [f"--input_file={name}", f"--output_file={output}", "--vocab_size=120"], given
+        )
+        assert done.returncode == 0, done.stderr
+        vocabularies.append(output.read_bytes())
+    assert vocabularies[0] == vocabularies[1]
+
+
+def subprocess_main(arguments, given):
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "data_prep.train_vocabulary", *arguments]
+    return subprocess.run(command, input=given, capture_output=True)
+
+
+def test_counts_are_sums_over_the_files(tmp_path):
+    paths = [text_files.write(tmp_path / f"text{ending}", DOCUMENTS) for ending in ENDINGS]
+    expected = collections.Counter({word: len(ENDINGS) * n for word, n in WORDS.items()})
+    assert count(",".join(paths)) == expected

@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import flags
 
-flags.disclaim_key_flags()  # --help of the calling main then lists the flags
+flags.disclaim_key_flags()  # so that --help lists the flags with those of the main
 _DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
 
 

@@ -1,4 +1,4 @@
-r"""Writes TFRecords for pretraining: masked tokens and next sentences, as google-research/bert.
+r"""Writes TFRecords with masked tokens and next sentences for pretraining.
 
     python data_prep/create_pretraining_data.py \
       --input_file=corpus/*.txt --output_file=records/train.tfrecord --vocab_file=vocab.txt \
@@ -7,7 +7,7 @@ r"""Writes TFRecords for pretraining: masked tokens and next sentences, as googl
 A text file has one sentence per line and a blank line between documents. The input may also be JSON
 lines (.jsonl), TFRecord (.tfrecord), each also as .gz, and Parquet (.parquet), with one document in
 each line, record or row; or a tensorflow-datasets split (--tfds_name). The records have the seven
-features of google-research/bert with its lengths and types, so they can replace its records.
+features of google-research/bert with the same lengths and types, so they can replace its records.
 
 The same flags and input give the same bytes, for any number of workers. The same folder gets
 <stem>.manifest.json (flags, hash of the vocabulary, checksum of each shard), <stem>.stats.json

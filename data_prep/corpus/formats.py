@@ -26,12 +26,12 @@ MAX_LINE_BYTES = 64 << 20  # of JSON lines, which are parsed in memory
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
 
-# Returns the place of a line in words, such as "line 7", for its index in the bytes at hand.
+# Maps the index of a line in some bytes of a file to a description such as "line 7".
 Position = Callable[[int], str]
 
 
 def format_of(path: str, input_format: str = "auto") -> str:
-    """Returns the format of a file: `input_format`, or with "auto" the one its name ends with."""
+    """Returns `input_format`, or if it is "auto" the format that the ending of the path names."""
     if input_format != "auto":
         return input_format
     name = os.path.basename(path).removesuffix(".gz")
@@ -267,11 +267,12 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
 
     with explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
-        # With a buffer pyarrow does not read an entire row group at once.
+        # With a buffer, pyarrow reads a row group page by page.
         table = pa.parquet.ParquetFile(file, buffer_size=CHUNK_BYTES)
         columns = {field.name: field.type for field in table.schema_arrow}
         if columns.get(feature) not in (pa.string(), pa.large_string()):
             raise no_text(path, "column", feature, columns)
+        # Few rows at a time if they are large.
         groups = [table.metadata.row_group(index) for index in range(table.num_row_groups)]
         size = sum(group.total_byte_size for group in groups)
         rows = CHUNK_BYTES * table.metadata.num_rows // max(size, 1)

@@ -1,6 +1,6 @@
 """`RecordsJob`: one set of records to create, and the names of its files.
 
-Imports `manifest`, `errors`; `settings`, `reading`.
+Imports `manifest`, `errors`; `settings`, `segments`.
 """
 
 import dataclasses

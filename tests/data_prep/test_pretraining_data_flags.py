@@ -1,4 +1,4 @@
-"""The flags of create_pretraining_data.py, and the output of the main."""
+"""The flags of create_pretraining_data.py, their defaults, and the messages of the program."""
 
 import re
 
@@ -27,7 +27,7 @@ def vocab_file(tmp_path):
         {"objective": "nsp"},
     ],
 )
-def test_invalid_settings_are_refused(flags):
+def test_settings_out_of_range_are_refused(flags):
     with pytest.raises(InputError, match=next(iter(flags))):
         RecordsConfig("vocab.txt", **flags)
 
@@ -40,7 +40,7 @@ RELEASED = {
 }  # fmt: skip
 
 
-def test_the_main_creates_records_once_and_refuses_bad_flags(tmp_path, vocab_file):
+def test_program_runs_resumes_refuses_and_has_the_released_defaults(tmp_path, vocab_file):
     source, output = tmp_path / "corpus.txt", tmp_path / "out" / "data.tfrecord"
     source.write_text(text_of(corpus(10)))
     arguments = [f"--output_file={output}", f"--vocab_file={vocab_file}"]

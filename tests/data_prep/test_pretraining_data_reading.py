@@ -1,4 +1,4 @@
-"""Kinds of input, where it is cut, and input that cannot be used."""
+"""Segments and sentences of the input of record creation, and input that is refused."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def cut(config, paths):
 
 
 def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
-    """(document, sentence) pairs as they are read, over all segments."""
+    """Returns the (document number, sentence) pairs of all segments."""
     paths = []
     for number, content in enumerate(contents):
         paths.append(tmp_path / f"{number}.txt")
@@ -41,10 +41,10 @@ def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
     return [(order[key], text) for key, text in found]
 
 
-def test_a_document_goes_on_in_the_next_file_as_released(tmp_path):
+def test_a_document_continues_in_the_next_file_as_released(tmp_path):
     contents = ["a\nb", "c\n\nd\n", "\ne\n"]
-    joined = [(0, "a"), (0, "b"), (0, "c"), (1, "d"), (2, "e")]
-    assert sentences_of(tmp_path, contents) == joined
+    continued = [(0, "a"), (0, "b"), (0, "c"), (1, "d"), (2, "e")]
+    assert sentences_of(tmp_path, contents) == continued
     apart = sentences_of(tmp_path, contents, break_documents_at_files=True)
     assert apart == [(0, "a"), (0, "b"), (1, "c"), (2, "d"), (3, "e")]
 
@@ -52,28 +52,30 @@ def test_a_document_goes_on_in_the_next_file_as_released(tmp_path):
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("block_bytes", [5, 1 << 19])
 @pytest.mark.parametrize("segment_bytes", [1, 7, 100, 1000])
-def test_cuts_change_no_document(tmp_path, monkeypatch, segment_bytes, block_bytes, line_end):
+def test_cutting_into_segments_does_not_change_documents(
+    tmp_path, monkeypatch, segment_bytes, block_bytes, line_end
+):
     monkeypatch.setattr(formats, "CHUNK_BYTES", block_bytes)
     rng = random.Random(segment_bytes)
     contents = []
     for _ in range(4):
         lines = [rng.choice(["", " ", "\u3000", "x y", "äöü " * 9, "\t"]) for _ in range(60)]
         contents.append(line_end.join(lines))
-    whole = sentences_of(tmp_path, contents)
-    # The rule, spelled out: a line without anything but blanks ends a document.
-    expected, number, fresh = [], -1, True
+    uncut = sentences_of(tmp_path, contents)
+    # The rule: a line that has only white space ends a document.
+    expected, number, new_document = [], -1, True
     for line in (line for content in contents for line in content.removesuffix("\n").split("\n")):
         if not line.strip():
-            fresh = True
+            new_document = True
             continue
-        number += fresh
-        fresh = False
+        number += new_document
+        new_document = False
         expected.append((number, line.strip()))
-    assert whole == expected
-    assert sentences_of(tmp_path, contents, segment_bytes) == whole
+    assert uncut == expected
+    assert sentences_of(tmp_path, contents, segment_bytes) == uncut
 
 
-def test_jsonl_is_a_document_a_line(tmp_path, vocab_file):
+def test_each_json_line_is_a_document(tmp_path, vocab_file):
     lines = [json.dumps({"body": "wab wac.\n\nwad wae", "id": 1}), json.dumps({"body": "waf"})]
     found = sentences_of(
         tmp_path, ["\n".join(lines) + "\n"], input_format="jsonl", text_feature="body"
@@ -92,18 +94,18 @@ def test_jsonl_is_a_document_a_line(tmp_path, vocab_file):
         (b'{"text": "wac \xff"}', r"corpus.txt is not UTF-8: byte 0xff in line 2"),
     ],
 )
-def test_a_line_of_jsonl_that_cannot_be_used(tmp_path, vocab_file, second, words):
+def test_an_invalid_json_line_is_named(tmp_path, vocab_file, second, words):
     with pytest.raises(InputError, match=words):
         make(tmp_path, vocab_file, b'{"text": "wab"}\n' + second + b"\n", input_format="jsonl")
 
 
-def test_half_a_surrogate_pair_in_jsonl_is_dropped(tmp_path, vocab_file):
+def test_half_a_surrogate_pair_in_json_is_dropped(tmp_path, vocab_file):
     lines = b'\xef\xbb\xbf{"text": "wab \\ud800 wac"}\n{"text": "wad wae \\ud83d\\ude00"}\n'
     reports, _ = make(tmp_path, vocab_file, lines, input_format="jsonl")
     assert reports["train"]["examples"] > 0
 
 
-def test_a_document_may_be_large_but_not_too_large(tmp_path, vocab_file, monkeypatch):
+def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypatch):
     monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 3000)
     flags = {"segment_bytes": 1000, "max_seq_length": 32, "dupe_factor": 1}
     line, before = "wab wac wad\n", "wae\n\n" * 100
@@ -114,7 +116,7 @@ def test_a_document_may_be_large_but_not_too_large(tmp_path, vocab_file, monkeyp
         make(tmp_path, vocab_file, above, **flags)
     with pytest.raises(InputError, match=r"blank lines .* missing"):
         make(tmp_path, vocab_file, line * 500, **flags)
-    # Files without a blank line at their ends are one document, as released.
+    # Files that do not end with a blank line are one document, as released.
     for number in range(20):
         (tmp_path / f"part{number}").write_text(line * 50)
     config = RecordsConfig(vocab_file, **flags)
@@ -128,7 +130,7 @@ def test_a_document_may_be_large_but_not_too_large(tmp_path, vocab_file, monkeyp
         make(tmp_path, vocab_file, f'{{"text": "a"}}\n\n{long}\n', input_format="jsonl", **flags)
 
 
-def test_files_that_start_with_a_blank_line_are_cut_there(tmp_path):
+def test_a_blank_line_at_the_start_of_a_file_ends_a_document(tmp_path):
     contents = ["a\n", "\nb\n", " \nc\nd\n", "\r\ne\n"]
     assert sentences_of(tmp_path, contents, segment_bytes=1) == [
         (0, "a"), (1, "b"), (2, "c"), (2, "d"), (3, "e"),
@@ -137,7 +139,7 @@ def test_files_that_start_with_a_blank_line_are_cut_there(tmp_path):
     assert len(cut(RecordsConfig("", segment_bytes=1), paths)) == 4
 
 
-def test_tensorflow_datasets(tmp_path, vocab_file):
+def test_tensorflow_datasets_are_cut_into_segments_and_read(tmp_path, vocab_file):
     folder = text_files.write_tfds(tmp_path, ["wab wac\nwad", "wae waf", "wag\n\nwah"])
     config = RecordsConfig(
         vocab_file, input_format="tfds", tfds_name="tiny:train", tfds_data_dir=folder,
@@ -157,7 +159,7 @@ def test_tensorflow_datasets(tmp_path, vocab_file):
     assert local.create(config, "", [output], 1)["train"]["examples"] > 0
 
 
-def test_paragraphs_are_split_into_sentences(tmp_path):
+def test_split_sentences_splits_paragraphs(tmp_path):
     text = "One is here. Two is there!\n\nDoes three come? Yes.\n"
     found = sentences_of(tmp_path, [text], split_sentences=True)
     assert found == [
@@ -175,7 +177,7 @@ def test_paragraphs_are_split_into_sentences(tmp_path):
         (b"\x1f\x8b\x08\x00" + b"wab" * 9, "packed .gzip.*Unpack"),
     ],
 )
-def test_input_that_cannot_be_used(tmp_path, vocab_file, text, words):
+def test_unusable_input_is_refused_and_leaves_no_output(tmp_path, vocab_file, text, words):
     with pytest.raises(InputError, match=words):
         make(tmp_path, vocab_file, text)
     assert not (tmp_path / "out").exists() or not os.listdir(tmp_path / "out")

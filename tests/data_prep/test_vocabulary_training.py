@@ -1,4 +1,4 @@
-"""Learning a vocabulary: counts against the reference, order, size, sources, errors."""
+"""Vocabulary training: word counts, order and size of the vocabulary, and errors."""
 
 import collections
 import dataclasses
@@ -54,13 +54,13 @@ def test_counts_words_as_the_released_tokenizer_splits_them(tmp_path, name, do_l
     assert count(source, do_lower_case=do_lower_case) == counted(LINES, do_lower_case)
 
 
-def test_counts_over_several_files(tmp_path):
+def test_counts_words_of_several_files(tmp_path):
     write(tmp_path, "a.txt"), write(tmp_path, "b.txt")
     expected = counted([*LINES, *LINES])
     assert count(text_blocks.TextSource(str(tmp_path / "*.txt"))) == expected
 
 
-def test_counts_records(tmp_path):
+def test_counts_words_of_tfrecords(tmp_path):
     path = str(tmp_path / "text.tfrecord.gz")
     with tf.io.TFRecordWriter(path, "GZIP") as writer:
         for line in LINES:
@@ -79,7 +79,7 @@ def test_counts_records(tmp_path):
         ("folder", "folder is a folder"),
     ],
 )
-def test_a_file_that_is_not_what_its_name_says(tmp_path, name, message):
+def test_content_that_does_not_fit_the_file_name_is_refused(tmp_path, name, message):
     if name == "folder":
         (tmp_path / name).mkdir()
     else:
@@ -88,7 +88,7 @@ def test_a_file_that_is_not_what_its_name_says(tmp_path, name, message):
         count(text_blocks.TextSource(str(tmp_path / name)))
 
 
-def test_counts_a_tensorflow_dataset(tmp_path):
+def test_counts_words_of_a_tensorflow_dataset(tmp_path):
     folder = text_files.write_tfds(tmp_path, ["two lines\nof text", "text"])
     source = text_blocks.TextSource(tfds_name="tiny:train", tfds_data_dir=folder)
     assert count(source) == {"two": 1, "lines": 1, "of": 1, "text": 2}
@@ -106,7 +106,7 @@ def test_counts_a_tensorflow_dataset(tmp_path):
     assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
 
 
-def test_memory_is_bounded(tmp_path, monkeypatch):
+def test_rare_words_are_dropped_to_bound_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(word_counts, "_MAX_DISTINCT_WORDS", 10)
     found = count(text_blocks.TextSource(write(tmp_path)))
     expected = counted(LINES)
@@ -114,7 +114,7 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("unused", [0, 3, 99, 102])
-def test_released_order(unused):
+def test_tokens_have_the_released_order(unused):
     config = vocabulary_learning.VocabularyConfig(vocab_size=250, num_unused_tokens=unused)
     learned = vocabulary_learning.learn(counted(LINES), config)
     tokens, missing = learned.tokens, learned.missing
@@ -129,7 +129,7 @@ def test_released_order(unused):
 
 
 @pytest.mark.parametrize("size", [90, 100, 110, 120])
-def test_exact_size_and_every_character(size):
+def test_vocabulary_has_the_exact_size_and_covers_every_character(size):
     config = vocabulary_learning.VocabularyConfig(vocab_size=size, num_unused_tokens=2)
     learned = vocabulary_learning.learn(counted(LINES), config)
     tokens, missing = learned.tokens, learned.missing
@@ -146,10 +146,10 @@ def test_frequent_words_are_entries():
     assert {"the", "low", "new", "wide"} <= set(tokens)
 
 
-def test_same_for_any_order_of_counting():
+def test_vocabulary_does_not_depend_on_the_order_of_the_counts():
     counts = counted(LINES)
-    turned = dict(reversed(counts.items()))
-    assert vocabulary_learning.learn(counts, CONFIG) == vocabulary_learning.learn(turned, CONFIG)
+    reordered = dict(reversed(counts.items()))
+    assert vocabulary_learning.learn(counts, CONFIG) == vocabulary_learning.learn(reordered, CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -161,18 +161,18 @@ def test_same_for_any_order_of_counting():
         ({"max_characters": -1}, "max_characters must be at least 0. Received: -1"),
     ],
 )
-def test_settings_that_cannot_be(settings, message):
+def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         vocabulary_learning.VocabularyConfig(**settings)
 
 
 def ideographs(number):
-    """Each twice as often as its rank from the end says, and a little Latin text."""
+    """Counts of ideographs, from 2 * number down to 2, and of two Latin words."""
     characters = [chr(0x4E00 + index) for index in range(number)]
     return {**{c: 2 * (number - i) for i, c in enumerate(characters)}, "low": 90, "lower": 20}
 
 
-def test_ideographs_have_an_entry_each():
+def test_each_ideograph_has_one_entry():
     counts = ideographs(3000)
     learned = vocabulary_learning.learn(
         counts, vocabulary_learning.VocabularyConfig(vocab_size=5000)
@@ -181,27 +181,27 @@ def test_ideographs_have_an_entry_each():
     assert learned.uncovered == 0 and learned.uncovered_share == 0
     assert not any(f"##{word}" in learned.tokens for word in counts)
     assert learned.missing == sum(token.startswith("[unused") for token in learned.tokens) - 99
-    # What the text gave: 3,000 ideographs; l o w e r in two forms; low, ##er or lower.
+    # The text gives 3,000 ideographs; l, o, w, e, r with and without ##; low, ##er or lower.
     assert 5000 - 104 - learned.missing in range(3011, 3016)
 
 
-def test_characters_are_left_out_where_not_all_fit():
+def test_rare_characters_are_not_covered_if_they_do_not_fit():
     counts = ideographs(3000)
     learned = vocabulary_learning.learn(
         counts, vocabulary_learning.VocabularyConfig(vocab_size=2000)
     )
     assert learned.missing == 0 and learned.characters == 3005
-    left_out = {c for word in counts for c in word} - set(learned.tokens)
-    assert learned.uncovered == len(left_out) > 1000
+    uncovered = {c for word in counts for c in word} - set(learned.tokens)
+    assert learned.uncovered == len(uncovered) > 1000
     every = sum(number * len(word) for word, number in counts.items())
-    share = sum(number * sum(map(left_out.__contains__, word)) for word, number in counts.items())
+    share = sum(number * sum(map(uncovered.__contains__, word)) for word, number in counts.items())
     assert learned.uncovered_share == pytest.approx(share / every)
-    kept = [word for word in counts if len(word) == 1 and word not in left_out]
+    kept = [word for word in counts if len(word) == 1 and word not in uncovered]
     assert kept == list(counts)[: len(kept)]
 
 
-def test_rare_characters_do_not_crowd_out_pieces():
-    """Syllables take two entries each: rare ones are covered up to 1,000, and up to the half."""
+def test_rare_characters_take_at_most_half_of_the_entries():
+    """Hangul syllables take two entries each; 1,000 rare ones are covered, if they fit the half."""
     counts = {chr(0xAC00 + index): 1 for index in range(4000)}
     words = {f"{a}{b}{c}": 10**5 for a in "klmnp" for b in "aeiou" for c in "rstvwxyz"}
     texts = {f"{a}{b}": 10**4 for a in words for b in list(words)[:20]}
@@ -213,21 +213,21 @@ def test_rare_characters_do_not_crowd_out_pieces():
         assert learned.uncovered == 4000 - len(covered)
 
 
-def test_a_given_number_of_characters():
+def test_max_characters_limits_the_covered_characters():
     config = vocabulary_learning.VocabularyConfig(vocab_size=5000, max_characters=1000)
     learned = vocabulary_learning.learn(ideographs(3000), config)
     assert learned.uncovered == learned.characters - 1000
     assert len(learned.tokens) == 5000 and learned.missing >= 3890
 
 
-def test_a_character_that_only_rare_words_hold():
+def test_a_character_that_occurs_only_in_rare_words_is_covered():
     counts = {**{f"word{index}": 100 for index in range(9)}, "xylem": 99}
     config = vocabulary_learning.VocabularyConfig(vocab_size=150, num_unused_tokens=0, max_words=9)
     learned = vocabulary_learning.learn(counts, config)
     assert learned.uncovered == 0 and set("xylem") <= set(learned.tokens)
 
 
-def test_too_many_characters():
+def test_max_characters_that_do_not_fit_are_refused():
     config = vocabulary_learning.VocabularyConfig(
         vocab_size=40, num_unused_tokens=2, max_characters=1000
     )
@@ -235,12 +235,12 @@ def test_too_many_characters():
         vocabulary_learning.learn(counted(LINES), config)
 
 
-def test_no_words():
+def test_text_without_words_is_refused():
     with pytest.raises(InputError, match="no words"):
         vocabulary_learning.learn({}, CONFIG)
 
 
-def test_command(tmp_path):
+def test_program_writes_the_file_and_reports_missing_entries(tmp_path):
     path, output = write(tmp_path), str(tmp_path / "out" / "vocab.txt")
     command = [sys.executable, "-m", "data_prep.train_vocabulary", f"--input_file={path}",
                f"--output_file={output}", "--vocab_size=300", "--num_unused_tokens=2"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Counting words: blocks of bounded size from lines of any length, text that is not UTF-8."""
+"""Word counts: blocks of bounded size for lines of any length, and text that is not UTF-8."""
 
 import collections
 import functools
@@ -17,9 +17,10 @@ from bert_tf.errors import InputError
 from data_prep import word_counts
 from data_prep.corpus import text_blocks
 
-SHARED = HealthCheck.function_scoped_fixture  # it only makes blocks small
-SMALL = 64  # bytes of a block, in these tests
-_counter = functools.cache(word_counts._counter)  # traced once, not for each test
+# The fixture that these tests share only sets the block size.
+SHARED = HealthCheck.function_scoped_fixture
+SMALL = 64  # block size in bytes
+_counter = functools.cache(word_counts._counter)  # traces the function once for all tests
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,7 @@ TEXT = st.lists(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[SHARED])
 @given(TEXT, st.integers(1, 200))
-def test_blocks_are_the_text_and_bounded(text, chunk_bytes):
+def test_blocks_concatenate_to_the_text_and_have_bounded_size(text, chunk_bytes):
     encoded = text.encode()
     chunks = [encoded[at : at + chunk_bytes] for at in range(0, len(encoded), chunk_bytes)]
     blocks = cut(*chunks)
@@ -64,19 +65,19 @@ def test_blocks_are_the_text_and_bounded(text, chunk_bytes):
     for block in blocks:
         assert 0 < len(block.text) < 3 * SMALL
         assert block.line == encoded.count(b"\n", 0, at) + 1
-        block.text.decode()  # characters stay whole
+        block.text.decode()  # raises if a block ends inside a character
         at += len(block.text)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[SHARED])
 @given(st.lists(st.text("aΣσ中あ\u0301.,'\u302e\u1b44é", min_size=1, max_size=12), min_size=1))
-def test_no_word_is_cut_where_there_are_blanks(words):
+def test_text_with_blanks_is_cut_between_words(words):
     text = " ".join(words)
     parts = [reference.words(block.text.decode(), True) for block in cut(text.encode())]
     assert list(itertools.chain(*parts)) == reference.words(text, True)
 
 
-def test_where_a_block_ends():
+def test_a_block_ends_behind_a_blank_or_an_ideograph_or_a_character():
     assert cut(b"a " * 40)[0].text == b"a " * 32
     assert [len(block.text) for block in cut(("中" * 100).encode())] == [63, 63, 66, 63, 45]
     mixed = ("あ" * 15 + "中" + "あ" * 30).encode()
@@ -86,7 +87,7 @@ def test_where_a_block_ends():
 
 
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
-def test_one_line_without_end(tmp_path, name):
+def test_a_long_line_is_counted_in_blocks(tmp_path, name):
     words = ["lower", "ΟΔΟΣ", "中文", "É,", "newest"] * 400
     text = " ".join(words)
     path = write(tmp_path / name, text.encode())
@@ -95,7 +96,7 @@ def test_one_line_without_end(tmp_path, name):
     assert count(path).words == collections.Counter(reference.words(text, True))
 
 
-def test_a_long_record(tmp_path):
+def test_a_long_record_is_counted_in_blocks(tmp_path):
     text = "two lines\nof lower\n\ntext " * 40
     path = str(tmp_path / "text.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
@@ -108,31 +109,31 @@ def test_a_long_record(tmp_path):
     assert count(path).words == expected
 
 
-def test_words_that_no_vocabulary_can_hold_take_no_memory(tmp_path):
+def test_words_of_over_50_characters_are_not_counted(tmp_path):
     path = write(tmp_path / "text.txt", b"a " + b"x" * 51 + b" " + b"y" * 50 + b" " + b"z" * 5000)
     assert set(count(path).words) <= {"a", "y" * 50} | {"z" * n for n in range(51)}
 
 
-def test_few_blocks_wait(monkeypatch):
-    """Reading runs ahead of counting by twice the workers, of which there are eight at most."""
-    taken = threading.Semaphore(0)
+def test_at_most_two_blocks_per_worker_are_read_ahead(monkeypatch):
+    """At most 8 workers are used, so at most 16 blocks are read ahead."""
+    num_read = threading.Semaphore(0)
 
     def blocks():
         for index in itertools.count():
-            taken.release()
+            num_read.release()
             yield text_blocks.Block(b"a", "text.txt", index)
 
     counted = word_counts._counted(blocks(), True, 64)
     for index in range(40):
         block, _, _ = next(counted)
         assert block.line == index
-    assert taken._value <= 40 + 2 * 8
+    assert num_read._value <= 40 + 2 * 8
     counted.close()
 
 
 @pytest.mark.parametrize("num_workers", [1, 5])
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
-def test_lines_that_are_not_utf8(tmp_path, name, num_workers):
+def test_lines_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path, name, num_workers):
     bad = b"caf\xe9 " * 30  # over several blocks, and one line
     lines = [b"good", bad, b"caf\xc3\xa9", b"\xff", b"good", b"\xed\xa0\x80 x", b"\xc3"]
     path = write(tmp_path / name, b"\n".join(lines * 2))
@@ -142,7 +143,7 @@ def test_lines_that_are_not_utf8(tmp_path, name, num_workers):
     assert count(write(tmp_path / f"good-{name}", b"good\n" * 50)).invalid_lines == 0
 
 
-def test_records_that_are_not_utf8(tmp_path):
+def test_records_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path):
     path = str(tmp_path / "text.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         for value in (b"two\nlines", b"caf\xe9"):
@@ -154,41 +155,43 @@ def test_records_that_are_not_utf8(tmp_path):
 
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
 @pytest.mark.parametrize(
-    ("encoding", "said"),
+    ("encoding", "name_in_message"),
     [("utf-16", "UTF-16"), ("utf-32", "UTF-32"), ("utf-16-be", "UTF-16"), ("utf-32-be", "UTF-32")],
 )
-def test_another_encoding_is_refused(tmp_path, name, encoding, said):
+def test_utf16_and_utf32_are_refused(tmp_path, name, encoding, name_in_message):
     text = ("" if encoding in ("utf-16", "utf-32") else "\ufeff") + "plain text"
     path = write(tmp_path / name, text.encode(encoding))
-    with pytest.raises(InputError, match=rf"{name} is {said}.*iconv -f {said}"):
+    with pytest.raises(
+        InputError, match=rf"{name} is {name_in_message}.*iconv -f {name_in_message}"
+    ):
         text_blocks.read_blocks(text_blocks.TextSource(path))
 
 
-def test_a_mark_of_utf8_is_no_text(tmp_path):
+def test_a_utf8_byte_order_mark_is_ignored(tmp_path):
     assert count(write(tmp_path / "text.txt", "\ufeffplain".encode())).words == {"plain": 1}
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"[:1]])
-def test_hardly_any_text(tmp_path, content):
+def test_text_without_words_has_no_counts(tmp_path, content):
     assert count(write(tmp_path / "text.txt", content)).words == {}
 
 
-def test_a_gz_that_breaks_off(tmp_path):
+def test_a_truncated_gz_file_is_refused(tmp_path):
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(bytes(range(32, 127)) * 1000)[:-20])
     with pytest.raises(InputError, match=r"cannot be read as gzip: .*ended before"):
         count(str(path))
 
 
-def test_what_the_command_says(tmp_path):
+def test_program_reports_invalid_lines_and_refuses_utf16(tmp_path):
     path = write(tmp_path / "text.txt", b"plain caf\xe9\nlow lower\n" * 20)
     output = f"--output_file={tmp_path}/vocab.txt"
     flags = ["--vocab_size=60", "--num_unused_tokens=0"]
     wide = write(tmp_path / "wide.txt", "plain".encode("utf-16"))
-    said, refused = mains.run_main(
+    trained, refused = mains.run_main(
         "data_prep.train_vocabulary",
         *([f"--input_file={each}", output, *flags] for each in (path, wide)),
     )
-    assert said.code == 0, said.err
-    assert f"20 lines are not UTF-8, the first is {path}:1." in said.err
+    assert trained.code == 0, trained.err
+    assert f"20 lines are not UTF-8, the first is {path}:1." in trained.err
     assert refused.code == 2 and len(refused.said) == 1 and "is UTF-16" in refused.said[0]

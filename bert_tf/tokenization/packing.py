@@ -29,15 +29,21 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
     return kept_a, kept_b
 
 
-def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> Any:
-    """Checks that there is a second text for each first one.
+def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple[Any, Any]:
+    """Checks that `ids_a` and `ids_b` have the same number of rows, which would broadcast if not.
+
+    Args:
+        ids_a: Ragged int32 [B, None].
+        ids_b: Ragged int32 [B, None].
+        single_a: Whether `ids_a` was given as one text and not as a batch.
+        single_b: The same for `ids_b`.
 
     Returns:
-        `ids_b`; where the sizes are known only when the graph runs, behind an assertion: rows of
-        different number would be broadcast.
+        `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both depend on
+        an assertion, so that nothing computed from them can fail before it.
 
     Raises:
-        InputError: There are more of one, or one is a single text and the other a batch.
+        InputError: The numbers of rows differ, or one is a single text and the other a batch.
     """
     sizes = (ids_a.shape[0], ids_b.shape[0])
     if single_a != single_b or (None not in sizes and sizes[0] != sizes[1]):
@@ -47,11 +53,12 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> Any:
         )
         raise InputError(f"ids_a and ids_b must be as many. Received: {' and '.join(kinds)}.")
     if None not in sizes:
-        return ids_b
+        return ids_a, ids_b
     rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
     text = ("ids_a and ids_b must be as many. Received: batches of", rows_a, "and", rows_b)
     with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, text)]):
-        return ids_b.with_values(tf.identity(ids_b.values))
+        # Of a ragged tensor, tf.identity copies the row splits as well as the values.
+        return tf.identity(ids_a), tf.identity(ids_b)
 
 
 def pack(

@@ -215,7 +215,7 @@ class BertTokenizer(tf.Module):
         ids_a, single = as_ragged(ids_a)
         if ids_b is not None:
             ids_b, other_single = as_ragged(ids_b)
-            ids_b = packing.check_pairs(ids_a, ids_b, single, other_single)
+            ids_a, ids_b = packing.check_pairs(ids_a, ids_b, single, other_single)
         special = (self.cls_id, self.sep_id, self.pad_id)
         packed = packing.pack(ids_a, ids_b, seq_length, *special)
         return {name: value[0] if single else value for name, value in packed.items()}

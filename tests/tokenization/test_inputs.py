@@ -178,6 +178,32 @@ def test_pairs_that_are_not_as_many_when_a_graph_runs(tokenizer):
             function(first, second)
 
 
+def ancestors(operation):
+    """All operations that an operation of a graph waits for."""
+    found, waiting = set(), [operation]
+    while waiting:
+        latest = waiting.pop()
+        new = {*latest.control_inputs, *(each.op for each in latest.inputs)} - found
+        found |= new
+        waiting += new
+    return found
+
+
+def test_everything_computed_from_pairs_waits_for_the_check_of_their_number(tokenizer):
+    """Otherwise another operation may fail first, with a message about shapes."""
+    ragged = tf.RaggedTensorSpec([None, None], tf.int32)
+    graph = tf.function(tokenizer.pack).get_concrete_function(ragged, ragged).graph
+    (assertion,) = (each for each in graph.get_operations() if each.name == "Assert/AssertGuard")
+    unguarded = [
+        each.name
+        for each in set(graph.get_operations()) - ancestors(assertion) - {assertion}
+        if each.type != "Placeholder"
+        and any(other.type == "Placeholder" for other in ancestors(each))
+        and assertion not in ancestors(each)
+    ]
+    assert not unguarded
+
+
 def test_ids_in_functions(tokenizer):
     function = tf.function(lambda ids: (tokenizer.detokenize(ids), tokenizer.pack(ids)))
     text, packed = function(tf.constant([UN, AFF]))

@@ -17,7 +17,7 @@ import numpy as np
 
 from bert_tf.errors import InputError, check_at_least
 from bert_tf.progress import Progress
-from bert_tf.tokenization.tables import CJK
+from bert_tf.tokenization.unicode_tables import CJK
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 from data_prep.word_counts import LONGEST_WORD
 

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
-PACKAGES = ("bert_tf", "data_prep", "run_scripts")
+PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 FOUNDATION = (
     "command_line", "config", "errors", "features", "files", "manifest", "progress", "weights",
     "wire_format",
@@ -38,6 +38,7 @@ ROOMS = {
     ),
     "data_prep": (("bert_tf.tokenization",), ("keras",)),
     "run_scripts": (("bert_tf", "data_prep"), ()),
+    "tools": (("bert_tf", "data_prep", "run_scripts"), ()),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""From places in normalized text back to places in the text as it was given.
+"""Maps offsets in normalized text to offsets in the original text, and bytes to characters.
 
 Imports TensorFlow.
 """
@@ -8,26 +8,27 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Bytes of a UTF-8 character by its first byte; 1 for a byte that continues one, so that the end
-# of a character follows from its first byte and from its last alike.
+# Length of a UTF-8 character in bytes, by its first byte. A continuation byte has the length 1, so
+# that offset + length is the end of a character for its first byte as well as for its last byte.
 _LENGTHS = np.array([1] * 0xC0 + [2] * 0x20 + [3] * 0x10 + [4] * 0x10, np.int64)
 
 
 def in_original(texts: Any, origins: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
-    """Maps spans of normalized text to the original.
+    """Maps spans of normalized texts to the original texts.
 
-    A span reaches from its first character to the next one that is left after normalization: what
-    is dropped behind a character, such as its accents, belongs to it.
+    A span ends where the next character begins that normalization keeps: it covers the removed
+    characters after its own, such as accents.
 
     Args:
-        texts: string [N], the original.
-        origins: Ragged int64 [N, bytes + 1]: for each byte of the normalized texts, the byte or
-            the start of the character that it comes from, and at the end the original's length.
+        texts: string [N], the original texts.
+        origins: Ragged int64 [N, bytes + 1]: for each byte of the normalized text, the offset in
+            the original text of the byte, or of the start of the character, from which it comes;
+            then the length of the original text.
         starts: Ragged int64 [N, None], in bytes of the normalized text.
-        ends: The same for the ends, exclusive; no span is empty.
+        ends: Ragged int64 [N, None], exclusive, each greater than its start.
 
     Returns:
-        Starts and ends in bytes of the original, ragged int64 [N, None].
+        Starts and ends in bytes of the original text, ragged int64 [N, None].
     """
     rows = starts.value_rowids()
     first_origin = tf.gather(origins.row_splits, rows)
@@ -40,41 +41,43 @@ def in_original(texts: Any, origins: Any, starts: Any, ends: Any) -> tuple[Any, 
     return starts.with_values(start), ends.with_values(end)
 
 
-def composed(outer: Any, inner: Any) -> Any:
-    """The origins of a text that was rewritten twice.
+def compose(outer: Any, inner: Any) -> Any:
+    """Composes the origins of two rewritings, of which `inner` was the first.
 
     Args:
-        outer: Origins of the second rewriting in the first, ragged int64 [N, bytes + 1].
-        inner: Origins of the first in the original, ragged int64 [N, bytes + 1].
+        outer: Ragged int64 [N, bytes + 1], from the result to the text between both rewritings.
+        inner: Ragged int64 [N, bytes + 1], from the text between both to the original text.
 
     Returns:
-        Ragged int64 [N, bytes + 1].
+        Ragged int64 [N, bytes + 1], from the result to the original text.
     """
     first = tf.gather(inner.row_splits, outer.value_rowids())
     return outer.with_values(tf.gather(inner.values, first + outer.values))
 
 
 def in_characters(texts: Any, offsets: Any) -> Any:
-    """Offsets in bytes as offsets in characters (code points), as Python counts them.
+    """Converts offsets in bytes to offsets in characters (code points), as Python counts them.
 
     Args:
         texts: string [N], UTF-8.
-        offsets: Ragged int [N, None], each at the start of a character or at the end.
+        offsets: Ragged int [N, None], each at the start of a character or at the end of the text.
 
     Returns:
         Ragged int64 [N, None].
     """
-    begins = tf.cast((_bytes(texts) & 0xC0) != 0x80, tf.int64)
-    before = tf.concat([[0], tf.cumsum(begins)], 0)
+    begins_character = tf.cast((_bytes(texts) & 0xC0) != 0x80, tf.int64)
+    characters_before = tf.concat([[0], tf.cumsum(begins_character)], 0)
     first = tf.gather(_starts(texts), offsets.value_rowids())
     index = first + tf.cast(offsets.values, tf.int64)
-    return offsets.with_values(tf.gather(before, index) - tf.gather(before, first))
+    counts = tf.gather(characters_before, index) - tf.gather(characters_before, first)
+    return offsets.with_values(counts)
 
 
 def _bytes(texts: Any) -> Any:
-    """All bytes of a batch in one row: int32 [bytes]."""
+    """Returns the bytes of all texts, concatenated: int32 [bytes]."""
     return tf.cast(tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8), tf.int32)
 
 
 def _starts(texts: Any) -> Any:
+    """Returns the index of the first byte of each text in `_bytes`: int64 [N]."""
     return tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64), exclusive=True)

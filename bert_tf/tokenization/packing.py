@@ -1,6 +1,6 @@
-"""[CLS] A [SEP] B [SEP]: the three inputs of the model from the ids of one or two texts.
+"""Packs the ids of one or two texts as [CLS] A [SEP] B [SEP] into the three inputs of the model.
 
-Imports TensorFlow. Shape letters: B batch, S sequence length.
+Imports `errors`; TensorFlow. Shape letters: B batch, S sequence length.
 """
 
 from typing import Any
@@ -10,14 +10,18 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 
+_NOT_PAIRS = "Pairs need the same number of first and second texts"
+
 
 def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any]:
-    """How much of each text stays: tokens leave the end of the longer, of B on a tie.
+    """Returns the lengths to which truncation cuts the texts of pairs.
+
+    Truncation removes tokens from the end of the longer text, and of B if both are equally long.
 
     Args:
-        length_a: int32 [B], tokens of A.
-        length_b: int32 [B], tokens of B.
-        room: int32, tokens that fit in all.
+        length_a: int32 [B], number of tokens of A.
+        length_b: int32 [B], number of tokens of B.
+        room: int32, largest sum of both lengths.
 
     Returns:
         The two lengths, int32 [B].
@@ -30,13 +34,13 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
 
 
 def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple[Any, Any]:
-    """Checks that `ids_a` and `ids_b` have the same number of rows, which would broadcast if not.
+    """Checks that `ids_a` and `ids_b` have the same number of rows; otherwise they may broadcast.
 
     Args:
         ids_a: Ragged int32 [B, None].
         ids_b: Ragged int32 [B, None].
         single_a: Whether `ids_a` was given as one text and not as a batch.
-        single_b: The same for `ids_b`.
+        single_b: Whether `ids_b` was given as one text and not as a batch.
 
     Returns:
         `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both depend on
@@ -51,35 +55,35 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
             "one text" if single else f"a batch of {size}"
             for single, size in zip((single_a, single_b), sizes, strict=True)
         )
-        raise InputError(f"ids_a and ids_b must be as many. Received: {' and '.join(kinds)}.")
+        raise InputError(f"{_NOT_PAIRS}. Received: {' and '.join(kinds)}.")
     if None not in sizes:
         return ids_a, ids_b
     rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
-    text = ("ids_a and ids_b must be as many. Received: batches of", rows_a, "and", rows_b)
-    with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, text)]):
+    message = (f"{_NOT_PAIRS}. Received: batches of", rows_a, "and", rows_b)
+    with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, message)]):
         # Of a ragged tensor, tf.identity copies the row splits as well as the values.
         return tf.identity(ids_a), tf.identity(ids_b)
 
 
 def pack(
-    ids_a: Any, ids_b: Any, seq_length: int | None, cls_id: int, sep_id: int, pad_id: int
+    ids_a: Any, ids_b: Any, seq_length: int | None, special_ids: tuple[int, int, int]
 ) -> dict[str, Any]:
-    """The model's inputs.
+    """Packs a batch.
 
     Args:
         ids_a: Ragged int32 [B, None].
         ids_b: Ragged int32 [B, None], or None for single texts.
-        seq_length: S, or None for the longest of the batch, untruncated.
-        cls_id: Id of [CLS].
-        sep_id: Id of [SEP].
-        pad_id: Id of [PAD].
+        seq_length: Length S to which examples are truncated and padded. None pads to the longest
+            example without truncation.
+        special_ids: Ids of [CLS], [SEP] and [PAD].
 
     Returns:
         `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
 
     Raises:
-        InputError: `seq_length` has no room for the special tokens.
+        InputError: `seq_length` is not an integer, or too short for the special tokens.
     """
+    cls_id, sep_id, pad_id = special_ids
     specials = 2 if ids_b is None else 3
     if seq_length is not None:
         if not isinstance(seq_length, (int, np.integer)) or seq_length < specials:
@@ -87,8 +91,8 @@ def pack(
                 f"seq_length must be an integer of at least {specials}. Received: {seq_length!r}."
             )
         seq_length = int(seq_length)
-    a_at, a_length = _spans(ids_a)
-    b_at, b_length = (a_at, tf.zeros_like(a_length)) if ids_b is None else _spans(ids_b)
+    a_start, a_length = _row_spans(ids_a)
+    b_start, b_length = (a_start, tf.zeros_like(a_length)) if ids_b is None else _row_spans(ids_b)
     if seq_length is not None:
         a_length, b_length = truncated_lengths(a_length, b_length, seq_length - specials)
     total = a_length + b_length + specials
@@ -96,24 +100,27 @@ def pack(
     position = tf.range(size)[None]
     a_end = a_length + 1  # the position of the first [SEP]
     in_a = (position > 0) & (position < a_end)
-    ids = tf.where(in_a, _pick(ids_a, a_at + position - 1, in_a), pad_id)
+    ids = tf.where(in_a, _gather_where(in_a, ids_a, a_start + position - 1), pad_id)
     ids = tf.where(position == 0, cls_id, ids)
     ids = tf.where((position == a_end) | (position == total - 1), sep_id, ids)
     in_second = (position > a_end) & (position < total)
     if ids_b is not None:
         in_b = in_second & (position < total - 1)
-        ids = tf.where(in_b, _pick(ids_b, b_at + position - a_end - 1, in_b), ids)
+        ids = tf.where(in_b, _gather_where(in_b, ids_b, b_start + position - a_end - 1), ids)
     mask = tf.cast(position < total, tf.int32)
     segments = tf.cast(in_second, tf.int32)
     return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
 
 
-def _spans(ids: Any) -> tuple[Any, Any]:
-    """Where each row starts in the flat values, and its length: int32 [B, 1]."""
+def _row_spans(ids: Any) -> tuple[Any, Any]:
+    """Returns the index of each row's first value and the row's length: int32 [B, 1]."""
     splits = tf.cast(ids.row_splits, tf.int32)
     return splits[:-1, None], (splits[1:] - splits[:-1])[:, None]
 
 
-def _pick(ids: Any, index: Any, wanted: Any) -> Any:
-    """The flat values at the indices wanted; anything elsewhere. The 0 serves empty batches."""
-    return tf.gather(tf.concat([ids.values, [0]], 0), tf.where(wanted, index, 0))
+def _gather_where(condition: Any, ids: Any, indices: Any) -> Any:
+    """Gathers the values of `ids` at `indices` where `condition` holds, and any value elsewhere.
+
+    The appended 0 lets tf.gather read index 0 if there are no values.
+    """
+    return tf.gather(tf.concat([ids.values, [0]], 0), tf.where(condition, indices, 0))

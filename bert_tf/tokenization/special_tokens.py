@@ -1,8 +1,8 @@
-"""`[MASK]` and its like in a text as the special tokens themselves, where that is asked for.
+"""`SpecialTokenFinder`: treats `[MASK]` and the other special tokens in a text as such, on request.
 
-A special token parts a text as a blank does: what stands before it and behind it is tokenized as
-if each were a text of its own. For the time of the work a mark with blanks around it stands in for
-the token: a character of private use that the vocabulary does not hold.
+A special token separates words as a space does: the text before it and the text after it are
+tokenized independently. During tokenization a placeholder with spaces around it replaces the token.
+The placeholders are private-use characters that the vocabulary does not contain.
 Imports `vocabulary`; TensorFlow.
 """
 
@@ -15,52 +15,53 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
-# Each takes 3 bytes, so that a blank, a mark and a blank are no longer than the shortest token.
+# Each takes 3 bytes, so that a space, a placeholder and a space are no longer than "[PAD]".
 _PRIVATE_USE = range(0xE000, 0xF900)
 
 
-class SpecialTokensInText:
-    """Finds the special tokens in texts.
+class SpecialTokenFinder:
+    """Replaces special tokens in texts with placeholders.
 
-    A text may hold the marks' characters itself: one more character, which the vocabulary does
-    not hold either and which the rules treat alike, stands in for them.
+    A text may itself contain the private-use characters that serve as placeholders. They are
+    replaced with one more private-use character, which the vocabulary does not contain either and
+    for which the rules are the same.
 
     Args:
         tokens: The vocabulary.
 
     Attributes:
-        marks: What stands for the special tokens, in their order: characters that no entry of the
-            vocabulary holds.
+        placeholders: The placeholder of each special token, in the order of `SPECIAL_TOKENS`.
 
     Raises:
-        InputError: The vocabulary holds nearly all 6,400 characters of private use.
+        InputError: The vocabulary contains nearly all 6,400 private-use characters.
     """
 
     def __init__(self, tokens: Iterable[str] = ()) -> None:
-        held = set().union(*tokens)
-        free = [chr(code) for code in _PRIVATE_USE if chr(code) not in held]
+        used = set().union(*tokens)
+        free = [chr(code) for code in _PRIVATE_USE if chr(code) not in used]
         if len(free) <= len(SPECIAL_TOKENS):
             raise InputError(
-                f"special_tokens_in_text needs {len(SPECIAL_TOKENS) + 1} characters of U+E000 to "
-                f"U+F8FF that the vocabulary does not hold. It leaves {len(free)}. Remove some."
+                f"special_tokens_in_text needs {len(SPECIAL_TOKENS) + 1} characters from U+E000 to "
+                f"U+F8FF that no token contains. Received: a vocabulary that leaves {len(free)}. "
+                f"Remove tokens with such characters."
             )
-        self.marks = free[: len(SPECIAL_TOKENS)]
-        self._other = free[len(SPECIAL_TOKENS)]
+        self.placeholders = free[: len(SPECIAL_TOKENS)]
+        self._substitute = free[len(SPECIAL_TOKENS)]
 
-    def marked(self, texts: Any) -> Any:
-        """Puts a blank, the mark and blanks for each special token.
+    def replace(self, texts: Any) -> Any:
+        """Replaces each special token with a space, its placeholder and one or more spaces.
 
         Args:
             texts: string [N].
 
         Returns:
-            string [N], of the same lengths in bytes.
+            string [N], with the same lengths in bytes.
         """
-        texts = tf.strings.regex_replace(texts, f"[{''.join(self.marks)}]", self._other)
-        return self._with_marks(texts)
+        pattern = f"[{''.join(self.placeholders)}]"
+        return self._insert_placeholders(tf.strings.regex_replace(texts, pattern, self._substitute))
 
-    def marked_for_words(self, texts: Any) -> Any:
-        """As `marked`, with lengths that change, and nothing lost: see `restored`.
+    def replace_reversibly(self, texts: Any) -> Any:
+        """Does the same as `replace`, but lengths may change, and `restore` can undo it.
 
         Args:
             texts: string [N].
@@ -68,27 +69,27 @@ class SpecialTokensInText:
         Returns:
             string [N].
         """
-        for index, character in enumerate([self._other, *self.marks]):
-            texts = tf.strings.regex_replace(texts, character, f"{self._other}{index}")
-        return self._with_marks(texts)
+        for index, character in enumerate([self._substitute, *self.placeholders]):
+            texts = tf.strings.regex_replace(texts, character, f"{self._substitute}{index}")
+        return self._insert_placeholders(texts)
 
-    def restored(self, words: Any) -> Any:
-        """What stood in the text where `marked_for_words` put something else.
+    def restore(self, words: Any) -> Any:
+        """Undoes the replacements of `replace_reversibly`.
 
         Args:
-            words: string [W].
+            words: string [W], words of texts after `replace_reversibly`.
 
         Returns:
             string [W].
         """
-        for token, mark in zip(SPECIAL_TOKENS, self.marks, strict=True):
-            words = tf.strings.regex_replace(words, mark, token)
-        for index, character in reversed([*enumerate([self._other, *self.marks])]):
-            words = tf.strings.regex_replace(words, f"{self._other}{index}", character)
+        for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
+            words = tf.strings.regex_replace(words, placeholder, token)
+        for index, character in reversed([*enumerate([self._substitute, *self.placeholders])]):
+            words = tf.strings.regex_replace(words, f"{self._substitute}{index}", character)
         return words
 
-    def spans(self, pieces: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
-        """Widens the span of each mark to that of the token for which it stands.
+    def widen_spans(self, pieces: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
+        """Widens the span of each placeholder to the span of its special token.
 
         Args:
             pieces: string [T], the normalized text of each token.
@@ -99,13 +100,13 @@ class SpecialTokensInText:
             Starts and ends, int64 [T].
         """
         lengths = tf.zeros_like(starts)
-        for token, mark in zip(SPECIAL_TOKENS, self.marks, strict=True):
-            lengths += tf.where(pieces == mark, tf.constant(len(token), tf.int64), 0)
-        starts -= tf.cast(lengths > 0, tf.int64)  # the blank before the mark
+        for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
+            lengths += tf.where(pieces == placeholder, tf.constant(len(token), tf.int64), 0)
+        starts -= tf.cast(lengths > 0, tf.int64)  # the space before the placeholder
         return starts, tf.where(lengths > 0, starts + lengths, ends)
 
-    def _with_marks(self, texts: Any) -> Any:
-        for token, mark in zip(SPECIAL_TOKENS, self.marks, strict=True):
-            blanks = " " * (len(token) - len(f" {mark}".encode()))
-            texts = tf.strings.regex_replace(texts, re.escape(token), f" {mark}{blanks}")
+    def _insert_placeholders(self, texts: Any) -> Any:
+        for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
+            spaces = " " * (len(token) - len(f" {placeholder}".encode()))
+            texts = tf.strings.regex_replace(texts, re.escape(token), f" {placeholder}{spaces}")
         return texts

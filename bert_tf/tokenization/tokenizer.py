@@ -1,7 +1,7 @@
 """`BertTokenizer`: text to ids in the graph, equal to the released FullTokenizer.
 
-Imports `basic`, `inputs`, `offsets`, `packing`, `special_tokens`, `vocabulary`, `wordpiece`;
-TensorFlow.
+Imports `basic_tokenizer`, `input_checks`, `offsets`, `packing`, `special_tokens`, `vocabulary`,
+`wordpiece`, `errors`, `weights`; TensorFlow.
 """
 
 import functools
@@ -13,18 +13,18 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.tokenization import offsets, packing
-from bert_tf.tokenization.basic import BasicTokenizer
-from bert_tf.tokenization.inputs import as_batch, as_ragged
-from bert_tf.tokenization.special_tokens import SpecialTokensInText
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, as_vocabulary
+from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
+from bert_tf.tokenization.input_checks import ids_as_ragged, texts_as_batch
+from bert_tf.tokenization.special_tokens import SpecialTokenFinder
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, to_token_list
 from bert_tf.tokenization.wordpiece import WordPiece
 from bert_tf.weights import vocabulary_sha256
 
 
-def _on_host(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Runs a method on the CPU, where strings live, and without autograph.
+def _on_cpu(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a method on the CPU, since GPUs have no string operations, and without AutoGraph.
 
-    There is no Python control flow to convert; functions trace three times as fast without.
+    The methods have no Python control flow to convert, and trace three times as fast without.
     """
 
     @functools.wraps(method)
@@ -38,26 +38,27 @@ def _on_host(method: Callable[..., Any]) -> Callable[..., Any]:
 class BertTokenizer(tf.Module):
     r"""The released tokenizer, as a few fused operations over a batch of texts.
 
-    Works eagerly, in `tf.function` and in `tf.data`; is saved with a model that tracks it. Where
-    a method takes texts, these are a str, a list of str, a numpy array or a string tensor, of
-    rank 1 (a batch, ragged results [N, None]) or rank 0 (one text, results [None]). Bytes that
-    are not UTF-8 are left out, as in the released code.
+    Works eagerly, in `tf.function` and in `tf.data`, and is saved with a model that tracks it.
+    Methods accept texts as a str, a list of str, a numpy array or a string tensor. Rank 1 is a
+    batch with ragged results [N, None]; rank 0 is one text with results [None]. Bytes that are not
+    valid UTF-8 are skipped, as in the released code.
 
     Args:
         vocab: Path of a `vocab.txt`, or the list of tokens.
-        do_lower_case: Whether to lower-case and drop accents, as for the uncased models.
-        special_tokens_in_text: Whether `[MASK]` and its like in a text are the special tokens,
-            and not ordinary text: for fill-mask. They part words as a blank does.
+        do_lower_case: Whether to lower-case and remove accents, as for the uncased models.
+        special_tokens_in_text: Whether special tokens in a text such as `[MASK]` get their ids, as
+            fill-mask needs it, instead of being ordinary text. They separate words as spaces do.
 
     Attributes:
         vocabulary: The tokens, a list of str; the id of a token is its index.
-        do_lower_case: As given.
-        special_tokens_in_text: As given.
+        do_lower_case: The argument of that name.
+        special_tokens_in_text: The argument of that name.
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
         vocabulary_sha256: SHA-256 of the tokens joined by \n, as UTF-8, in hexadecimal.
 
     Raises:
-        InputError: The vocabulary cannot be used; see `load_vocabulary`.
+        InputError: The vocabulary is not valid (see `load_vocabulary`), or `do_lower_case` is not a
+            bool.
 
     Source: google-research/bert `tokenization.FullTokenizer`.
     """
@@ -71,9 +72,9 @@ class BertTokenizer(tf.Module):
         super().__init__(name="bert_tokenizer")
         if do_lower_case not in (True, False):
             raise InputError(f"do_lower_case must be True or False. Received: {do_lower_case!r}.")
-        tokens = as_vocabulary(vocab)
+        tokens = to_token_list(vocab)
         self._tokens = tuple(tokens)
-        self._written = [
+        self._detokenized = [
             "" if token in ("[PAD]", "[CLS]", "[SEP]") else f" {token}" for token in tokens
         ]
         self.do_lower_case = do_lower_case
@@ -81,10 +82,10 @@ class BertTokenizer(tf.Module):
         self.vocabulary_sha256 = vocabulary_sha256(tokens)
         ids = [tokens.index(token) for token in SPECIAL_TOKENS]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = ids
-        self._special = SpecialTokensInText(tokens) if special_tokens_in_text else None
+        self._special = SpecialTokenFinder(tokens) if special_tokens_in_text else None
         if self._special:
-            for index, mark in zip(ids, self._special.marks, strict=True):
-                tokens[index] = mark
+            for index, placeholder in zip(ids, self._special.placeholders, strict=True):
+                tokens[index] = placeholder
         self._wordpiece = WordPiece(tokens, self.unk_id)
         self._basic = BasicTokenizer(do_lower_case, self._special)
 
@@ -95,12 +96,12 @@ class BertTokenizer(tf.Module):
 
     @property
     def vocab_size(self) -> int:
-        """Number of entries of the vocabulary."""
+        """Number of tokens in the vocabulary."""
         return len(self._tokens)
 
-    @_on_host
+    @_on_cpu
     def tokenize(self, texts: Any) -> Any:
-        """Ids of the WordPiece tokens, without special tokens.
+        """Returns the ids of the WordPiece tokens, without [CLS] and [SEP].
 
         Args:
             texts: Texts, [N] or one.
@@ -108,35 +109,35 @@ class BertTokenizer(tf.Module):
         Returns:
             Ragged int32 [N, None]; for one text int32 [None].
         """
-        texts, single = as_batch(texts)
+        texts, single = texts_as_batch(texts)
         ids, _, _ = self._wordpiece(self._basic.normalize(texts))
         return ids.values if single else ids
 
-    @_on_host
+    @_on_cpu
     def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Ids, and where each token stands in the texts as given.
+        """Returns the ids of the tokens, and the span of each token in the original texts.
 
         Args:
             texts: Texts, [N] or one.
 
         Returns:
-            Ids, int32, and starts and exclusive ends, int64, in bytes: three ragged tensors
-            [N, None]; for one text [None]. A span covers what is dropped behind its characters,
-            such as accents. `in_characters` gives offsets as Python counts them.
+            Ids, int32, and starts and exclusive ends in bytes, int64: three ragged tensors
+            [N, None]; for one text [None]. A span covers the removed characters after its own,
+            such as accents. `in_characters` converts offsets to characters, as Python counts them.
         """
-        texts, single = as_batch(texts)
+        texts, single = texts_as_batch(texts)
         normalized, origins = self._basic.normalize_with_offsets(texts)
         ids, starts, ends = self._wordpiece(normalized)
-        pieces = _pieces(normalized, starts, ends) if self._special else None
+        pieces = _token_strings(normalized, starts, ends) if self._special else None
         starts, ends = offsets.in_original(texts, origins, starts, ends)
         if self._special:
-            spans = self._special.spans(pieces, starts.values, ends.values)
+            spans = self._special.widen_spans(pieces, starts.values, ends.values)
             starts, ends = map(ids.with_values, spans)
         return (ids.values, starts.values, ends.values) if single else (ids, starts, ends)
 
-    @_on_host
+    @_on_cpu
     def in_characters(self, texts: Any, byte_offsets: Any) -> Any:
-        """Starts or ends of `tokenize_with_offsets` in characters instead of bytes.
+        """Converts starts or ends of `tokenize_with_offsets` from bytes to characters.
 
         Args:
             texts: The texts, [N] or one; UTF-8.
@@ -145,18 +146,19 @@ class BertTokenizer(tf.Module):
         Returns:
             int64, of the same shape.
         """
-        texts, single = as_batch(texts)
-        byte_offsets, _ = as_ragged(byte_offsets, tf.int64)
+        texts, single = texts_as_batch(texts)
+        byte_offsets, _ = ids_as_ragged(byte_offsets, tf.int64)
         result = offsets.in_characters(texts, byte_offsets)
         return result.values if single else result
 
-    @_on_host
+    @_on_cpu
     def tokenize_in_lite(self, texts: Any) -> Any:
-        """As `tokenize`, with nothing but the operations that TFLite has with tensorflow-text's.
+        """Tokenizes with only the operations that TFLite and tensorflow_text's kernels for it have.
 
-        These results may differ from those of `tokenize`: of text that is not UTF-8; of a capital
-        sigma at the end of a word; of words over 200 characters, which are unknown from 800 bytes
-        on only; of the few marks that canonical ordering moves and that are no accents.
+        The ids may differ from those of `tokenize` for four kinds of text: bytes that are not valid
+        UTF-8; a capital sigma at the end of a word; words over 200 characters, which are unknown
+        only above 800 bytes; and the few combining characters that canonical ordering moves and
+        that are not accents.
 
         Args:
             texts: Texts, [N] or one.
@@ -165,20 +167,21 @@ class BertTokenizer(tf.Module):
             Ragged int32 [N, None]; for one text int32 [None].
 
         Raises:
-            InputError: With `special_tokens_in_text`: TFLite has nothing that finds them.
+            InputError: `special_tokens_in_text` is set. TFLite has no operation that searches text.
         """
         if self._special:
             raise InputError(
-                "TFLite has no operation that finds [MASK] in text. Make the tokenizer without "
-                "special_tokens_in_text, or give the model ids."
+                "TFLite has no operation that finds special tokens in text. Received: a tokenizer "
+                "with special_tokens_in_text=True. Create it without special_tokens_in_text, or "
+                "feed ids to the model."
             )
-        texts, single = as_batch(texts)
+        texts, single = texts_as_batch(texts)
         ids = self._wordpiece.with_byte_limit(self._basic.normalize_characters(texts))
         return ids.values if single else ids
 
-    @_on_host
+    @_on_cpu
     def words(self, texts: Any) -> Any:
-        """The words before WordPiece: normalized, and split at blanks and punctuation.
+        """Returns the words before WordPiece: normalized, and split at spaces and punctuation.
 
         Args:
             texts: Texts, [N] or one.
@@ -186,62 +189,63 @@ class BertTokenizer(tf.Module):
         Returns:
             Ragged string [N, None]; for one text string [None].
         """
-        texts, single = as_batch(texts)
+        texts, single = texts_as_batch(texts)
         words = self._basic.words(texts)
         return words.values if single else words
 
-    @_on_host
+    @_on_cpu
     def pack(self, ids_a: Any, ids_b: Any = None, seq_length: int | None = 128) -> dict[str, Any]:
-        """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], padded: the inputs of the model.
+        """Packs ids as [CLS] A [SEP], or [CLS] A [SEP] B [SEP], with padding.
 
-        What does not fit leaves from the end of the longer text, of B on a tie, as in the
-        released `_truncate_seq_pair` of the classifiers.
+        Truncation removes tokens from the end of the longer text, and of B if both are equally
+        long, as the released `_truncate_seq_pair` of the classifiers does.
 
         Args:
             ids_a: Ids [B, None]: ragged, a list of lists, or dense without padding; or of one
                 text, [None]. `[]` is one text without tokens.
-            ids_b: Ids of the second texts, as many, or None.
-            seq_length: Length S of the result, or None for the longest of the batch.
+            ids_b: Ids of the second texts, the same number, or None.
+            seq_length: Length S to which examples are truncated and padded. None pads to the
+                longest example of the batch without truncation.
 
         Returns:
-            `input_ids`, `input_mask` (1 = a token) and `segment_ids` (1 = B and its [SEP]), int32
-            [B, S]; for one text [S].
+            `input_ids`, `input_mask` (1 for tokens, 0 for padding) and `segment_ids` (1 for B and
+            its [SEP], 0 elsewhere), int32 [B, S]; for one text or pair [S].
 
         Raises:
-            InputError: `seq_length` has no room for the special tokens, the ids are no ids, or
-                there are more of one than of the other. In a graph that learns their number only
-                when it runs: tf.errors.InvalidArgumentError.
+            InputError: `seq_length` is too short for the special tokens, the ids are not integers,
+                or the numbers of first and second texts differ. If a graph learns these numbers
+                only when it runs, it raises tf.errors.InvalidArgumentError instead.
         """
-        ids_a, single = as_ragged(ids_a)
+        ids_a, single = ids_as_ragged(ids_a)
         if ids_b is not None:
-            ids_b, other_single = as_ragged(ids_b)
-            ids_a, ids_b = packing.check_pairs(ids_a, ids_b, single, other_single)
-        special = (self.cls_id, self.sep_id, self.pad_id)
-        packed = packing.pack(ids_a, ids_b, seq_length, *special)
+            ids_b, single_b = ids_as_ragged(ids_b)
+            ids_a, ids_b = packing.check_pairs(ids_a, ids_b, single, single_b)
+        special_ids = (self.cls_id, self.sep_id, self.pad_id)
+        packed = packing.pack(ids_a, ids_b, seq_length, special_ids)
         return {name: value[0] if single else value for name, value in packed.items()}
 
-    @_on_host
+    @_on_cpu
     def detokenize(self, ids: Any) -> Any:
-        """Text from ids: pieces joined to words, words with blanks between them.
+        """Joins tokens to words, and words to texts with spaces between them.
 
         [PAD], [CLS] and [SEP] are left out.
 
         Args:
-            ids: int [N, None], ragged or not, or of one text [None]. `[]` is one text without
+            ids: int [N, None], ragged or dense; or of one text [None]. `[]` is one text without
                 tokens.
 
         Returns:
             string [N], or one string.
 
         Raises:
-            InputError: The ids are no ids, or not of this vocabulary.
+            InputError: The ids are not integers, or not in the vocabulary.
         """
-        ids, single = as_ragged(ids, tf.int64)
+        ids, single = ids_as_ragged(ids, tf.int64)
         try:
-            tokens = tf.gather(tf.constant(self._written), ids.values)
+            tokens = tf.gather(tf.constant(self._detokenized), ids.values)
         except tf.errors.InvalidArgumentError as error:
             raise InputError(
-                f"An id is not of this vocabulary, of {self.vocab_size} entries: "
+                f"Ids must be in the vocabulary of {self.vocab_size} tokens. Received: "
                 f"{plain_message(error)}."
             ) from error
         joined = tf.strings.reduce_join(ids.with_values(tokens), axis=-1)
@@ -249,7 +253,7 @@ class BertTokenizer(tf.Module):
         return texts[0] if single else texts
 
 
-def _pieces(texts: Any, starts: Any, ends: Any) -> Any:
-    """The tokens as they stand in the normalized texts: string [tokens]."""
-    own = tf.gather(texts, starts.value_rowids())
-    return tf.strings.substr(own, starts.values, ends.values - starts.values)
+def _token_strings(texts: Any, starts: Any, ends: Any) -> Any:
+    """Returns the text of each token in the normalized texts: string [tokens]."""
+    token_texts = tf.gather(texts, starts.value_rowids())
+    return tf.strings.substr(token_texts, starts.values, ends.values - starts.values)

@@ -1,4 +1,4 @@
-"""`vocab.txt`: reading and checking it, and whether it fits a checkpoint.
+"""Reads `vocab.txt` files and checks vocabularies.
 
 Imports `errors` and `files`; numpy.
 """
@@ -14,30 +14,30 @@ from bert_tf import files
 from bert_tf.errors import InputError
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-# WordPiece encodes a length in 8 bits.
-_MAX_TOKEN_BYTES = 256
-_PADDING = 128
-# No text gives a token with one of these, but WordPiece would find it over two words.
-_BLANKS = re.compile(r"[ \t\r\x00]")
-# Two entries of the released Chinese file, which would be "" and "##" without the white space.
-_KEPT_WHOLE = ("\u2028", "##\u2028")
+_MAX_TOKEN_BYTES = 256  # The WordPiece operation stores a length in 8 bits.
+_MAX_PADDING = 127
+# No text contains a token with one of these characters, but the WordPiece operation would find such
+# a token across two words.
+_SEPARATORS = re.compile(r"[ \t\r\x00]")
+# Tokens of the released Chinese file, which would be "" and "##" without their white space.
+_KEPT_LINE_SEPARATORS = ("\u2028", "##\u2028")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def as_vocabulary(vocab: Any) -> list[str]:
-    """The tokens of what a user gives.
+def to_token_list(vocab: Any) -> list[str]:
+    """Returns the tokens of a vocabulary that is given as a path or as tokens, and checks them.
 
     Args:
-        vocab: Path of a `vocab.txt`, or the tokens: a list, a tuple or a numpy array of str.
+        vocab: Path of a `vocab.txt`, or a list, tuple or numpy array of str.
 
     Raises:
-        InputError: It is something else, or as in `load_vocabulary`.
+        InputError: `vocab` is of another type, or `load_vocabulary` would refuse its tokens.
     """
     if isinstance(vocab, (str, os.PathLike)):
         return load_vocabulary(os.fspath(vocab))
     if not isinstance(vocab, (list, tuple, np.ndarray)):
         raise InputError(
-            f"vocab is the path of a vocab.txt or a list of tokens in the order of their ids. "
+            f"vocab must be the path of a vocab.txt or a list of tokens in the order of their ids. "
             f"Received: a value of type {type(vocab).__name__}."
         )
     tokens = [str(token) if isinstance(token, str) else token for token in vocab]
@@ -46,20 +46,20 @@ def as_vocabulary(vocab: Any) -> list[str]:
 
 
 def load_vocabulary(path: str) -> list[str]:
-    r"""Reads a `vocab.txt`: a token a line, its id the number of the line, from 0.
+    r"""Reads and checks a `vocab.txt`: one token per line, whose id is the line number from 0.
 
-    Lines end at \n or \r\n only. White space around a token is dropped, as in the released
-    `load_vocab`, but for two entries of the released Chinese file, U+2028 and ##U+2028.
+    Lines end at \n or \r\n only. White space around a token is removed, as in the released
+    `load_vocab`, except in two tokens of the released Chinese file, U+2028 and ##U+2028.
 
     Args:
         path: The file, UTF-8, local or gs://.
 
     Raises:
-        InputError: The file is missing, not UTF-8, has an empty line before its end, a blank or a
-            NUL inside a token, a token twice, a token over 256 bytes, or lacks a special token.
-            The line is named.
+        InputError: The file does not exist or is not UTF-8; a line before the last token is empty;
+            a token contains a space, tab, carriage return or NUL, is longer than 256 bytes, or is
+            repeated; or a special token is missing. The message gives the line.
     """
-    lines = [_stripped(line) for line in files.read_text(path).split("\n")]
+    lines = [_strip_token(line) for line in files.read_text(path).split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     if lines:
@@ -68,30 +68,31 @@ def load_vocabulary(path: str) -> list[str]:
     return lines
 
 
-def _stripped(line: str) -> str:
+def _strip_token(line: str) -> str:
     token = line.strip(" \t\r")
-    return token if token in _KEPT_WHOLE else token.strip()
+    return token if token in _KEPT_LINE_SEPARATORS else token.strip()
 
 
 def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> None:
-    """Checks that the tokens can be a vocabulary.
+    """Checks that tokens are a valid vocabulary.
 
     Args:
         tokens: The tokens in the order of their ids.
-        source: Where they are from, for the message.
+        source: The origin of the tokens, for the message.
 
     Raises:
-        InputError: As in `load_vocabulary`.
+        InputError: `load_vocabulary` lists the reasons.
     """
     seen: dict[str, int] = {}
     for line, token in enumerate(tokens, 1):
         if not isinstance(token, str):
-            raise InputError(f"{source}: a token is a str. Received: {token!r} as number {line}.")
+            raise InputError(f"{source}: token {line} must be a str. Received: {token!r}.")
         if not token:
-            raise InputError(f"{source}: line {line} is empty. Every line must hold a token.")
-        if _BLANKS.search(token):
+            raise InputError(f"{source}: line {line} is empty. Each line must hold one token.")
+        if _SEPARATORS.search(token):
             raise InputError(
-                f"{source}: line {line} holds a blank or a NUL: {token!r}. A line is one token."
+                f"{source}: line {line} contains a space, tab, carriage return or NUL: {token!r}. "
+                f"Each line must hold one token."
             )
         if token in seen:
             raise InputError(
@@ -99,34 +100,36 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
             )
         if _SURROGATES.search(token):
             raise InputError(
-                f"{source}: line {line} holds half a surrogate pair: {token!r}. UTF-8 has no such."
+                f"{source}: line {line} contains a lone surrogate: {token!r}. Remove it, since "
+                f"UTF-8 cannot encode it."
             )
         if len(token.encode()) > _MAX_TOKEN_BYTES:
             raise InputError(
-                f"{source}: line {line} is longer than {_MAX_TOKEN_BYTES} bytes. Is this a "
-                f"vocab.txt, with a token a line?"
+                f"{source}: line {line} is longer than {_MAX_TOKEN_BYTES} bytes. Give a vocab.txt "
+                f"with one token per line."
             )
         seen[token] = line
     missing = [token for token in SPECIAL_TOKENS if token not in seen]
     if missing:
         raise InputError(
-            f"{source}: none of the {len(tokens)} lines is {' or '.join(missing)}. A vocabulary of "
-            f"BERT holds {' '.join(SPECIAL_TOKENS)}."
+            f"{source}: none of the {len(tokens)} lines is {' or '.join(missing)}. The vocabulary "
+            f"of a BERT model must hold {' '.join(SPECIAL_TOKENS)}."
         )
 
 
 def check_size(tokens: Sequence[str], vocab_size: int, source: str = "the vocabulary") -> None:
-    """Checks a vocabulary against the `vocab_size` of a model.
+    """Checks the number of tokens against the `vocab_size` of a model.
 
-    A model may have up to 127 entries more: some pad their tables to a multiple of 8 or 128.
+    A model may have up to 127 more entries than the vocabulary has tokens, since some models pad
+    their embedding tables to a multiple of 8 or 128.
 
     Raises:
-        InputError: They differ; both are named.
+        InputError: The vocabulary does not fit the model. The message gives both sizes.
     """
-    if not 0 <= vocab_size - len(tokens) < _PADDING:
+    if not 0 <= vocab_size - len(tokens) <= _MAX_PADDING:
         raise InputError(
-            f"{source} has {len(tokens)} entries, the model's vocab_size is {vocab_size}. Take the "
-            f"vocab.txt that the model was trained with."
+            f"{source} has {len(tokens)} tokens, but the model's vocab_size is {vocab_size}. Give "
+            f"the vocab.txt that the model was trained with."
         )
 
 

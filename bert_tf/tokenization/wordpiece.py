@@ -1,6 +1,6 @@
-"""Normalized text to WordPiece ids, with the released limit of 200 characters a word.
+"""`WordPiece`: splits normalized text into ids; words over 200 characters are unknown, as released.
 
-Imports `tables`; TensorFlow and tensorflow_text.
+Imports `errors`, `unicode_tables`; TensorFlow and tensorflow_text.
 """
 
 import struct
@@ -13,124 +13,155 @@ import tensorflow_text as tf_text
 from tensorflow_text.core.pybinds import pywrap_fast_wordpiece_tokenizer_model_builder as builder
 
 from bert_tf.errors import InputError
-from bert_tf.tokenization import tables
+from bert_tf.tokenization import unicode_tables
 
 MAX_CHARACTERS = 200  # `max_input_chars_per_word` of the released WordpieceTokenizer
 _MAX_BYTES = 4 * MAX_CHARACTERS
-# Dropped by the rules from every text, so that no word holds it.
+# The rules remove this character from every text, so that no word contains it.
 _NEVER_IN_WORDS = "\ufffd"
 
 
 class WordPiece(tf.Module):
-    """Greedy longest match first over the words of normalized text.
+    """Splits the words of normalized text by greedy longest match first.
 
-    The operation of tensorflow_text counts bytes where the released code counts characters. It
-    runs with a limit of 200 bytes, which no word of up to 200 ASCII characters exceeds; the rare
-    longer words come out unknown and are looked at again, in a branch of the graph.
+    The operation of tensorflow_text limits words by bytes and the released code by characters. The
+    operation runs with a limit of 200 bytes, which no word of up to 200 ASCII characters exceeds.
+    Longer words come out unknown; if a batch has any, a branch of the graph tokenizes them again.
 
     Args:
         tokens: The vocabulary, in the order of the ids.
         unk_id: Id of [UNK].
+
+    Raises:
+        InputError: tensorflow_text cannot use the vocabulary.
     """
 
     def __init__(self, tokens: Sequence[str], unk_id: int) -> None:
         super().__init__()
         try:
             buffer = builder.build_fast_wordpiece_model(
-                _with_stand_ins(tokens), MAX_CHARACTERS, "##", tokens[unk_id], False, False
+                _with_placeholders(tokens), MAX_CHARACTERS, "##", tokens[unk_id], False, False
             )
         except RuntimeError as error:
-            raise InputError(f"The vocabulary cannot be used: {error}") from error
+            raise InputError(
+                f"tensorflow_text cannot use the vocabulary: {error}. Give the vocab.txt of a BERT "
+                f"model."
+            ) from error
         self._unk_id = unk_id
-        self._limit_at = _limit_position(buffer)
+        self._limit_position = _limit_position(buffer)
         with tf.init_scope(), tf.device("cpu:0"):
             self._model = tf.constant(np.frombuffer(buffer, np.uint8))
 
     def __call__(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Ids, starts and ends in bytes of the normalized texts.
+        """Splits texts into tokens.
 
         Args:
             texts: string [N], normalized.
 
         Returns:
-            Three ragged tensors [N, None]: ids int32, starts and ends int64.
+            Ids, int32, and their starts and exclusive ends in bytes of the normalized texts, int64:
+            three ragged tensors [N, None].
         """
-        ids, starts, ends = self._run(texts, self._model)
-        flat = (ids.values, starts.values, ends.values, ids.row_splits)
-        too_long = tf.reduce_max(ends.values - starts.values) > MAX_CHARACTERS
-        *values, splits = tf.cond(too_long, lambda: self._look_again(texts, *flat), lambda: flat)
+        ids, starts, ends = self._tokenize(texts, self._model)
+        components = (ids.values, starts.values, ends.values, ids.row_splits)
+        has_long_words = tf.reduce_max(ends.values - starts.values) > MAX_CHARACTERS
+        *values, splits = tf.cond(
+            has_long_words,
+            lambda: self._retokenize_long_words(texts, *components),
+            lambda: components,
+        )
         ids, starts, ends = (
             tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values
         )
         return ids, starts, ends
 
     def with_byte_limit(self, texts: Any) -> Any:
-        """Ids only, int32 [N, None], with one limit of 800 bytes a word, whatever its characters.
+        """Splits texts into ids, ragged int32 [N, None], with a limit of 800 bytes per word.
 
-        The limit lets through every word of 200 characters.
+        The limit accepts every word of up to 200 characters, and some longer words.
         """
         with tf.init_scope(), tf.device("cpu:0"):
-            model = self._with_limit(_MAX_BYTES)
-        ids, _, _ = self._run(texts, model)
+            model = self._model_with_limit(_MAX_BYTES)
+        ids, _, _ = self._tokenize(texts, model)
         return ids
 
-    def _run(self, texts: Any, model: Any) -> tuple[Any, Any, Any]:
+    def _tokenize(self, texts: Any, model: Any) -> tuple[Any, Any, Any]:
         tokenizer = tf_text.FastWordpieceTokenizer(model_buffer=model, token_out_type=tf.int32)
         return tokenizer.tokenize_with_offsets(texts)
 
-    def _look_again(self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any) -> Any:
-        """Tokenizes the words over 200 bytes that have no more than 200 characters."""
+    def _retokenize_long_words(
+        self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """Tokenizes words of more than 200 bytes and at most 200 characters again.
+
+        Args:
+            texts: string [N], normalized.
+            ids: int32 [T], the tokens of all texts, with such words unknown.
+            starts: int64 [T], in bytes.
+            ends: int64 [T], in bytes.
+            splits: int64 [N + 1], row splits of the tokens.
+
+        Returns:
+            Ids, starts, ends and row splits with the tokens of these words.
+        """
         rows = tf.ragged.row_splits_to_segment_ids(splits)
-        over = tf.where((ids == self._unk_id) & (ends - starts > MAX_CHARACTERS))[:, 0]
-        start = tf.gather(starts, over)
-        length = tf.gather(ends, over) - start
-        words = tf.strings.substr(tf.gather(texts, tf.gather(rows, over)), start, length)
-        short = tf.where(tf.strings.length(words, "UTF8_CHAR") <= MAX_CHARACTERS)[:, 0]
-        over, start, words = (tf.gather(each, short) for each in (over, start, words))
-        pieces = self._run(words, self._with_limit(_MAX_BYTES))
+        long = tf.where((ids == self._unk_id) & (ends - starts > MAX_CHARACTERS))[:, 0]
+        start = tf.gather(starts, long)
+        length = tf.gather(ends, long) - start
+        words = tf.strings.substr(tf.gather(texts, tf.gather(rows, long)), start, length)
+        allowed = tf.where(tf.strings.length(words, "UTF8_CHAR") <= MAX_CHARACTERS)[:, 0]
+        long, start, words = (tf.gather(each, allowed) for each in (long, start, words))
+        pieces = self._tokenize(words, self._model_with_limit(_MAX_BYTES))
         pieces = (pieces[0], pieces[1] + start[:, None], pieces[2] + start[:, None])
         order = tf.tensor_scatter_nd_update(
             tf.range(tf.size(ids, tf.int64)),
-            over[:, None],
-            tf.size(ids, tf.int64) + tf.range(tf.size(over, tf.int64)),
+            long[:, None],
+            tf.size(ids, tf.int64) + tf.range(tf.size(long, tf.int64)),
         )
         merged = [
             tf.gather(tf.concat([tf.RaggedTensor.from_tensor(old[:, None]), new], 0), order)
             for old, new in zip((ids, starts, ends), pieces, strict=True)
         ]
-        return (*(each.values for each in merged), tf.gather(merged[0].row_splits, splits))
+        ids, starts, ends = (each.values for each in merged)
+        return ids, starts, ends, tf.gather(merged[0].row_splits, splits)
 
-    def _with_limit(self, limit_bytes: int) -> Any:
-        """The model with another limit: the four bytes that hold it are replaced."""
-        at = tf.range(self._limit_at, self._limit_at + 4)[:, None]
+    def _model_with_limit(self, limit_bytes: int) -> Any:
+        """Returns the model with another limit, by replacing the four bytes that hold it."""
+        indices = tf.range(self._limit_position, self._limit_position + 4)[:, None]
         limit = tf.constant(np.frombuffer(struct.pack("<i", limit_bytes), np.uint8))
-        return tf.tensor_scatter_nd_update(self._model, at, limit)
+        return tf.tensor_scatter_nd_update(self._model, indices, limit)
 
 
-def _with_stand_ins(tokens: Sequence[str]) -> list[str]:
-    """The entries as the normalizer writes words.
+def _with_placeholders(tokens: Sequence[str]) -> list[str]:
+    """Replaces later punctuation in the tokens with placeholders, as the normalizer does in text.
 
-    Those that hold a stand-in as a character of their own would be found in later punctuation.
-    By the rules no word matches them: they get a name that none matches, each another.
+    A token that itself contains a placeholder character would match such punctuation in text, but
+    by the rules it matches no word. It becomes a unique string that no word contains.
     """
-    stand_ins = dict(zip(tables.LATER_PUNCTUATION, tables.STAND_INS, strict=True))
-    unmatched = {*map(chr, tables.STAND_INS), _NEVER_IN_WORDS}
+    punctuation, placeholders = unicode_tables.LATER_PUNCTUATION, unicode_tables.PLACEHOLDERS
+    replacements = dict(zip(punctuation, placeholders, strict=True))
+    unmatched = {*map(chr, placeholders), _NEVER_IN_WORDS}
     return [
-        token.translate(stand_ins) if unmatched.isdisjoint(token) else f"{_NEVER_IN_WORDS}{index}"
+        token.translate(replacements)
+        if unmatched.isdisjoint(token)
+        else f"{_NEVER_IN_WORDS}{index}"
         for index, token in enumerate(tokens)
     ]
 
 
 def _limit_position(buffer: bytes) -> int:
-    """Where a model buffer holds its limit: the field `max_bytes_per_token`, the fifth.
+    """Returns the index of the limit in a model buffer: `max_bytes_per_token`, the fifth field.
 
-    Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`; the flatbuffers encoding, where
-    a table points back to the list of its fields' places.
+    Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`; the flatbuffers encoding, in which
+    a table refers to a list of the positions of its fields.
     """
     (root,) = struct.unpack_from("<I", buffer, 0)
     (back,) = struct.unpack_from("<i", buffer, root)
     (field,) = struct.unpack_from("<H", buffer, root - back + 4 + 2 * 4)
     position = root + field
     if not field or struct.unpack_from("<i", buffer, position) != (MAX_CHARACTERS,):
-        raise RuntimeError("tensorflow_text's WordPiece model has another layout than expected.")
+        raise RuntimeError(
+            "The layout of tensorflow_text's WordPiece model is not the expected one. Install a "
+            "version of tensorflow_text that bert-tf supports."
+        )
     return position

@@ -1,8 +1,8 @@
-"""The released tokenizer, written anew from its rules in plain Python. Imports none of ours.
+"""The released tokenizer, written from its rules in plain Python. Imports nothing of bert_tf.
 
 Source: google-research/bert tokenization.py, as described in its README and comments: decode as
-UTF-8 leaving out what is not, clean, isolate CJK, split at blanks, lower-case and drop accents,
-split at punctuation, then greedy longest match first.
+UTF-8 and skip invalid bytes, clean, isolate CJK characters, split at white space, lower-case and
+remove accents, split at punctuation, then greedy longest match first.
 """
 
 import functools
@@ -62,7 +62,7 @@ def split_punctuation(text):
 
 
 def words(text, do_lower_case):
-    """The words of a str or of bytes."""
+    """Returns the words of a str or of bytes."""
     result = []
     for token in space_cjk(clean(to_unicode(text))).split():
         if do_lower_case:
@@ -71,10 +71,10 @@ def words(text, do_lower_case):
     return result
 
 
-def stays_as_it_is(character, do_lower_case):
-    """Whether each rule leaves the character alone: what holds for one such, holds for all.
+def is_unchanged(character, do_lower_case):
+    """Whether no rule changes the character or splits at it.
 
-    Words then are what stands between blanks.
+    All such characters are equivalent: texts of them have their words between spaces.
     """
     code = ord(character)
     if code in (0, 0xFFFD) or character.isspace() or is_whitespace(character):
@@ -91,7 +91,7 @@ def stays_as_it_is(character, do_lower_case):
 
 
 def pieces(word, vocabulary):
-    """The WordPiece tokens of a word."""
+    """Returns the WordPiece tokens of a word."""
     if len(word) > 200:
         return ["[UNK]"]
     found, start = [], 0
@@ -108,7 +108,7 @@ def pieces(word, vocabulary):
 
 
 class Tokenizer:
-    """From texts to ids.
+    """Converts texts to ids.
 
     Args:
         tokens: The vocabulary, in the order of the ids.
@@ -126,10 +126,10 @@ class Tokenizer:
     def tokenize(self, text):
         return self.ids_of(words(text, self.do_lower_case))
 
-    def tokenize_by_heart(self, text):
-        """As `tokenize`, looking up what is known already.
+    def tokenize_with_cache(self, text):
+        """Does the same as `tokenize`, with a cache of the parts between spaces.
 
-        No rule reaches over a blank, so that the parts between blanks can be taken one by one.
+        No rule depends on characters beyond a space, so that the parts are independent.
         """
         result = []
         for part in to_unicode(text).split(" "):
@@ -139,7 +139,7 @@ class Tokenizer:
         return result
 
     def ids_of(self, split):
-        """The ids of a text that is split into words."""
+        """Returns the ids of a text that is split into words."""
         result = []
         for word in split:
             if word not in self.known:
@@ -149,7 +149,7 @@ class Tokenizer:
 
 
 def truncate(ids_a, ids_b, room):
-    """Pops from the end of the longer, of B on a tie, until both fit."""
+    """Removes tokens from the end of the longer list, and of B if equally long, until both fit."""
     ids_a, ids_b = list(ids_a), list(ids_b)
     while len(ids_a) + len(ids_b) > room:
         (ids_a if len(ids_a) > len(ids_b) else ids_b).pop()

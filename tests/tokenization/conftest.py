@@ -1,4 +1,4 @@
-"""Fixtures of the tokenizer's tests."""
+"""Fixtures of the tokenizer tests."""
 
 import pytest
 from reference import tokenizer as reference

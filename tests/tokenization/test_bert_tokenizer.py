@@ -1,4 +1,4 @@
-"""What BertTokenizer takes and gives: kinds of input, offsets, packing, special tokens."""
+"""The methods of BertTokenizer: kinds of input, offsets, words, detokenization."""
 
 import hashlib
 
@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
 
-from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", ",", "un", "##aff",
@@ -22,7 +21,7 @@ def tokenizer():
     return BertTokenizer(TOKENS)
 
 
-def test_attributes(tokenizer):
+def test_attributes_describe_the_vocabulary(tokenizer):
     assert tokenizer.vocabulary == TOKENS and tokenizer.vocab_size == len(TOKENS)
     assert tokenizer.do_lower_case is True
     assert tokenizer.vocabulary_sha256 == hashlib.sha256("\n".join(TOKENS).encode()).hexdigest()
@@ -38,26 +37,26 @@ def test_attributes(tokenizer):
     ],
     ids=["list", "tuple", "bytes", "numpy", "objects", "tensor"],
 )  # fmt: skip
-def test_kinds_of_input(tokenizer, texts):
+def test_every_kind_of_input_gives_the_same_ids(tokenizer, texts):
     ids = tokenizer.tokenize(texts)
     assert isinstance(ids, tf.RaggedTensor) and ids.dtype == tf.int32
     assert ids.to_list() == [[HELLO, COMMA, WORLD], [UN, AFF, ABLE]]
 
 
-def test_one_text_and_none(tokenizer):
+def test_single_and_empty_texts_and_empty_batches(tokenizer):
     assert tokenizer.tokenize("Hello world").numpy().tolist() == [HELLO, WORLD]
     assert tokenizer.tokenize("").numpy().tolist() == []
     assert tokenizer.tokenize([]).to_list() == []
     assert [len(each.to_list()) for each in tokenizer.tokenize_with_offsets([])] == [0, 0, 0]
 
 
-def test_half_a_surrogate_pair_makes_a_word_unknown_as_in_python(tokenizer):
+def test_a_lone_surrogate_makes_a_word_unknown_as_in_python(tokenizer):
     texts = ["hello \ud800 world", "hello\udfff"]
     released = reference.Tokenizer(TOKENS, True)
     assert tokenizer.tokenize(texts).to_list() == [released.tokenize(text) for text in texts]
 
 
-def test_in_functions_and_datasets(tokenizer):
+def test_tokenize_in_functions_and_datasets(tokenizer):
     texts = ["Hello, world", "ΑΣ \udcff".encode("utf-8", "surrogateescape"), "unaffable"]
     expected = [[HELLO, COMMA, WORLD], [15], [UN, AFF, ABLE]]
     function = tf.function(tokenizer.tokenize)
@@ -68,7 +67,7 @@ def test_in_functions_and_datasets(tokenizer):
     assert [ids.tolist() for ids in dataset.map(tokenizer.tokenize).as_numpy_iterator()] == expected
 
 
-def test_words(tokenizer):
+def test_words_are_normalized_and_split_at_punctuation(tokenizer):
     assert tokenizer.words(["Héllo,WORLD 中b"]).to_list() == [
         [b"hello", b",", b"world", "中".encode(), b"b"]
     ]
@@ -87,7 +86,7 @@ def test_words(tokenizer):
         ("я" * 150 + " hello", ["я" * 150, "hello"]),
     ],
 )
-def test_offsets(tokenizer, text, spans):
+def test_offsets_are_spans_of_the_original_text(tokenizer, text, spans):
     ids, starts, ends = tokenizer.tokenize_with_offsets([text])
     assert ids.to_list() == tokenizer.tokenize([text]).to_list()
     encoded = text.encode()
@@ -97,7 +96,7 @@ def test_offsets(tokenizer, text, spans):
     assert [text[start:end] for start, end in zip(first, last, strict=True)] == spans
 
 
-def test_offsets_skip_what_is_not_utf8(tokenizer):
+def test_offsets_skip_invalid_utf8(tokenizer):
     text = b"\xffhello\xc3 \xce\x91\xce\xa3"
     _, starts, ends = tokenizer.tokenize_with_offsets(text)
     assert starts.numpy().tolist() == [1, 8] and ends.numpy().tolist()[1] == 12
@@ -105,7 +104,7 @@ def test_offsets_skip_what_is_not_utf8(tokenizer):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("aéΣ,. \u0301中≠x\u00ad가\u302e", max_size=30), min_size=1, max_size=4))
-def test_each_span_alone_is_its_word(texts):
+def test_each_span_tokenized_alone_gives_its_token(texts):
     tokens = [*TOKENS[:5], *"aeσς,.中=x", *(f"##{c}" for c in "aeσςx")]
     tokenizer = BertTokenizer(tokens)
     ids, starts, ends = (each.to_list() for each in tokenizer.tokenize_with_offsets(texts))
@@ -117,55 +116,9 @@ def test_each_span_alone_is_its_word(texts):
             assert token == 1 or reference.words(span, True)[0].replace("ς", "σ") == letter
 
 
-def test_detokenize(tokenizer):
+def test_detokenize_joins_pieces_and_drops_special_tokens(tokenizer):
     assert tokenizer.detokenize([CLS, UN, AFF, ABLE, COMMA, MASK, SEP, PAD]).numpy() == (
         b"unaffable , [MASK]"
     )
     ids = tokenizer.tokenize(["Hello world", "", "unaffable"])
     assert tokenizer.detokenize(ids).numpy().tolist() == [b"hello world", b"", b"unaffable"]
-
-
-def packed(ids_a, ids_b, seq_length):
-    """The released convert_single_example, for one example."""
-    specials = 2 if ids_b is None else 3
-    if seq_length is not None:
-        ids_a, kept_b = reference.truncate(ids_a, ids_b or [], seq_length - specials)
-        ids_b = None if ids_b is None else kept_b
-    ids = [CLS, *ids_a, SEP]
-    segments = [0] * len(ids)
-    if ids_b is not None:
-        ids, segments = [*ids, *ids_b, SEP], [*segments, *[1] * (len(ids_b) + 1)]
-    return ids, segments
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(*[st.lists(st.integers(5, 18), max_size=12)] * 2), min_size=1, max_size=5
-    ),
-    st.booleans(),
-    st.one_of(st.none(), st.integers(3, 20)),
-)  # fmt: skip
-def test_pack(rows, pair, seq_length):
-    tokenizer = BertTokenizer(TOKENS)
-    ids_a, ids_b = (
-        tf.ragged.constant(ids, tf.int32, ragged_rank=1) for ids in zip(*rows, strict=True)
-    )
-    found = tokenizer.pack(ids_a, ids_b if pair else None, seq_length)
-    expected = [packed(a, b if pair else None, seq_length) for a, b in rows]
-    size = seq_length or max(len(ids) for ids, _ in expected)
-    for index, (ids, segments) in enumerate(expected):
-        padding = [0] * (size - len(ids))
-        assert found["input_ids"][index].numpy().tolist() == ids + padding
-        assert found["input_mask"][index].numpy().tolist() == [1] * len(ids) + padding
-        assert found["segment_ids"][index].numpy().tolist() == segments + padding
-    assert {each.dtype for each in found.values()} == {tf.int32}
-
-
-def test_pack_without_room(tokenizer):
-    with pytest.raises(InputError, match=r"at least 3\. Received: 2"):
-        tokenizer.pack([[HELLO]], [[WORLD]], seq_length=2)
-    for length in ("8", 8.0, -1):
-        with pytest.raises(InputError, match=rf"an integer of at least 2\. Received: {length!r}"):
-            tokenizer.pack([[HELLO]], seq_length=length)
-    assert tokenizer.pack([HELLO], seq_length=np.int64(3))["input_ids"].shape == [3]

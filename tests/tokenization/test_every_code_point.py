@@ -1,4 +1,4 @@
-"""Each of the 1,114,112 code points: alone, in a word, between words, doubled."""
+"""Words and ids of all 1,114,112 code points: alone, in a word, between words, and doubled."""
 
 import itertools
 import unicodedata
@@ -12,7 +12,7 @@ from bert_tf.tokenization import BertTokenizer
 
 pytestmark = pytest.mark.skipif(
     unicodedata.unidata_version != "14.0.0",
-    reason="the reference takes characters as the running Python has them; the tables are of 14.0",
+    reason="the reference uses the Unicode version of Python, and the tables are of Unicode 14.0",
 )
 SMALL = [
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abΣσςéßµ中가=;-‘ı",
@@ -28,20 +28,20 @@ def small(request):
 
 
 def texts_of(characters):
-    """Surrogates as the bytes that reach us."""
+    """Returns the texts of all forms as bytes; surrogates are encoded, which is not valid UTF-8."""
     texts = [form.format(character) for character in characters for form in FORMS]
     return [text.encode("utf-8", "surrogatepass") for text in texts]
 
 
 def assert_words(characters, tokenizer, released):
-    """The words joined by blanks: a word holds none."""
+    """Compares the words with the reference, joined by spaces, since no word contains a space."""
     texts = texts_of(characters)
     words = tokenizer.words(tf.constant(texts, tf.string))
     found = tf.strings.reduce_join(words, axis=-1, separator=" ").numpy().tolist()
-    alike = [reference.stays_as_it_is(each, released.do_lower_case) for each in characters]
-    for at, text in enumerate(texts):
-        by_rule = text if alike[at // len(FORMS)] else joined_words(text, released)
-        assert found[at] == by_rule, text
+    unchanged = [reference.is_unchanged(each, released.do_lower_case) for each in characters]
+    for index, text in enumerate(texts):
+        expected = text if unchanged[index // len(FORMS)] else joined_words(text, released)
+        assert found[index] == expected, text
 
 
 def joined_words(text, released):
@@ -49,21 +49,29 @@ def joined_words(text, released):
 
 
 def assert_ids(characters, tokenize, released):
-    """Characters alike, which no token holds, are one case; the rest go one by one."""
-    held = set().union(*released.ids)
-    known, alike = [], []
+    """Compares the ids with the reference.
+
+    All characters that no rule changes and no token contains give the same ids. The reference
+    tokenizes one of them, and a sample to check this; the other characters one by one.
+    """
+    in_tokens = set().union(*released.ids)
+    individual, equivalent = [], []
     for character in characters:
-        plain = reference.stays_as_it_is(character, released.do_lower_case)
-        (alike if plain and character not in held else known).append(character)
-    assert_rows(texts_of(known), tokenize, *flat(map(released.tokenize, texts_of(known))))
-    rows = [released.tokenize(text) for text in texts_of(alike[:1])]
-    values, lengths = flat(rows)
-    assert_rows(texts_of(alike), tokenize, values * len(alike), lengths * len(alike))
-    for text in texts_of(alike[::199]):  # so that the one case is one
+        unchanged = reference.is_unchanged(character, released.do_lower_case)
+        group = equivalent if unchanged and character not in in_tokens else individual
+        group.append(character)
+    expected = concatenated(map(released.tokenize, texts_of(individual)))
+    assert_rows(texts_of(individual), tokenize, *expected)
+    rows = [released.tokenize(text) for text in texts_of(equivalent[:1])]
+    values, lengths = concatenated(rows)
+    count = len(equivalent)
+    assert_rows(texts_of(equivalent), tokenize, values * count, lengths * count)
+    for text in texts_of(equivalent[::199]):
         assert released.tokenize(text) == rows[FORMS.index(form_of(text))]
 
 
-def flat(rows):
+def concatenated(rows):
+    """Returns the values of all rows in one list, and the length of each row."""
     rows = list(rows)
     return list(itertools.chain(*rows)), [len(row) for row in rows]
 
@@ -86,7 +94,7 @@ def every_code_point(first=0, step=1):
         yield [chr(code) for code in range(start + first, start + AT_A_TIME, step)]
 
 
-def test_every_256th_code_point(released_vocabulary):
+def test_words_and_ids_of_every_256th_code_point(released_vocabulary):
     tokenizer, released = released_vocabulary
     for characters in every_code_point(7, 256):
         assert_words(characters, tokenizer, released)
@@ -100,7 +108,7 @@ def test_the_words_of_every_code_point(small):
 
 
 @pytest.mark.slow
-def test_every_code_point(small):
+def test_the_ids_of_every_code_point(small):
     tokenizer, released = small
     for characters in every_code_point():
         assert_ids(characters, tokenizer.tokenize, released)
@@ -115,7 +123,7 @@ def test_every_code_point_with_the_released_vocabularies(released_vocabulary):
 
 @pytest.mark.slow
 def test_every_code_point_in_lite(small):
-    """One character alone makes no difference to TFLite, but for the sigma and no UTF-8."""
+    """A single character gives the same ids in TFLite, except a sigma and invalid UTF-8."""
     tokenizer, released = small
     for characters in every_code_point():
         same = [each for each in characters if each != "Σ" and not "\ud800" <= each <= "\udfff"]

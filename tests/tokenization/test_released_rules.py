@@ -1,4 +1,4 @@
-"""The tokenizer equals the released rules, which `reference.tokenizer` writes down."""
+"""The tokenizer equals the plain transcription of the released rules in `reference.tokenizer`."""
 
 import json
 import pathlib
@@ -10,11 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
 
-from bert_tf.tokenization import BertTokenizer, make_tables, tables
+from bert_tf.tokenization import BertTokenizer, unicode_tables
+from tools import make_unicode_tables
 
 needs_unicode_14 = pytest.mark.skipif(
     unicodedata.unidata_version != "14.0.0",
-    reason="the reference takes characters as the running Python has them; the tables are of 14.0",
+    reason="the reference uses the Unicode version of Python, and the tables are of Unicode 14.0",
 )
 LETTERS = [chr(code) for code in range(97, 123)]
 TOKENS = [
@@ -37,7 +38,7 @@ CASES = [
 
 
 def assert_equal(texts, tokenizer, released, words=True):
-    """Every text, given as bytes, has the words and ids of the reference."""
+    """Compares the ids, and the words if asked for, of texts given as bytes with the reference."""
     batch = tf.constant(texts, tf.string)
     split = [reference.words(text, released.do_lower_case) for text in texts]
     for text, found, expected in zip(
@@ -57,20 +58,19 @@ def small(request):
 
 @needs_unicode_14
 @pytest.mark.parametrize("alone", [True, False], ids=["one by one", "together"])
-def test_cases(small, alone):
+def test_selected_texts(small, alone):
     texts = [case.encode() for case in CASES]
     for batch in [[text] for text in texts] if alone else [texts]:
         assert_equal(batch, *small)
 
 
 @needs_unicode_14
-@needs_unicode_14
 @pytest.mark.parametrize("do_lower_case", [True, False])
 @pytest.mark.parametrize("known", [True, False])
-def test_entries_that_no_text_can_match(do_lower_case, known):
-    """Tag characters stand in for later punctuation inside; as entries they must not be found."""
-    tags = [chr(stand_in) for stand_in in tables.STAND_INS]
-    later = [chr(code) for code in tables.LATER_PUNCTUATION]
+def test_tokens_that_no_text_can_match_are_never_found(do_lower_case, known):
+    """Tokens with tag characters, which serve as placeholders for later punctuation."""
+    tags = [chr(code) for code in unicode_tables.PLACEHOLDERS]
+    later = [chr(code) for code in unicode_tables.LATER_PUNCTUATION]
     tokens = [*TOKENS[:5], "a", "##a", *tags, *(f"##{tag}" for tag in tags), "\ufffd", "\ufffd7"]
     tokens += [f"a{tags[0]}", f"{tags[1]}a"]
     tokens += [*later[:9], *(f"##{each}" for each in later[:9])] if known else []
@@ -84,7 +84,7 @@ def test_entries_that_no_text_can_match(do_lower_case, known):
     ]
 
 
-def test_invalid_utf8(small):
+def test_invalid_utf8_is_skipped(small):
     parts = [
         b"\xff", b"\xc3", b"\xe4\xb8", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\x80",
         b"\xe0\x80\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80", b"\x80\xbf",
@@ -121,7 +121,7 @@ def test_any_bytes(texts):
 @needs_unicode_14
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.text("abcéα\u0301가", min_size=190, max_size=210), min_size=1, max_size=4))
-def test_words_about_as_long_as_the_limit(words):
+def test_words_of_about_200_characters(words):
     for tokenizer, released in _both():
         assert_equal([" ab ".join(words).encode()], tokenizer, released)
 
@@ -140,16 +140,15 @@ def _both():
 
 @needs_unicode_14
 @pytest.mark.slow
-def test_every_character_of_context_around_sigma(small):
-    flagged = [
-        code for code in make_tables.CODE_POINTS if make_tables.character_class(code)
-    ]  # fmt: skip
+def test_sigma_next_to_every_character_that_matters_to_its_form(small):
+    code_points = make_unicode_tables.CODE_POINTS
+    flagged = [code for code in code_points if make_unicode_tables.character_class(code)]
     texts = [f"A{c}Σ{c} Σ{c}B {c}Σ a{c}\u1b44{c}\u302e{c}" for c in map(chr, flagged)]
     assert_equal([text.encode() for text in texts], *small)
 
 
 def real_texts(folder: pathlib.Path):
-    """Lines of every text file, strings of every JSON file."""
+    """Yields the lines of all text files and the strings of all JSON files."""
     for path in sorted(folder.rglob("*")):
         if path.suffix == ".json":
             yield from _strings(json.loads(path.read_bytes()))
@@ -171,11 +170,11 @@ def all_texts(test_data):
 
 
 @needs_unicode_14
-def test_real_text(released_vocabulary, all_texts):
+def test_a_sample_of_real_text(released_vocabulary, all_texts):
     texts = all_texts[::500]
     assert_equal(texts, *released_vocabulary)
     released = released_vocabulary[1]
-    assert all(released.tokenize_by_heart(text) == released.tokenize(text) for text in texts)
+    assert all(released.tokenize_with_cache(text) == released.tokenize(text) for text in texts)
 
 
 @needs_unicode_14
@@ -185,21 +184,15 @@ def test_all_real_text(released_vocabulary, all_texts):
     for start in range(0, len(all_texts), 20000):
         texts = all_texts[start : start + 20000]
         found = tokenizer.tokenize(tf.constant(texts)).to_list()
-        expected = [released.tokenize_by_heart(text) for text in texts]
+        expected = [released.tokenize_with_cache(text) for text in texts]
         different = [
             text for text, *ids in zip(texts, found, expected, strict=True) if ids[0] != ids[1]
         ]
         assert not different
 
 
-@needs_unicode_14
-def test_tables_are_what_the_script_makes():
-    for name, do_lower_case in (("uncased", True), ("cased", False)):
-        assert (make_tables.normalizer(do_lower_case) == tables.load()[name]).all()
-
-
 def test_the_reference_equals_another_implementation(test_data):
-    """`tokenizers`, where it follows the released rules; where it does not is written below."""
+    """The package `tokenizers` equals the reference, except where its rules differ (see below)."""
     peer = pytest.importorskip("tokenizers")
     path = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
     other = peer.BertWordPieceTokenizer(path, lowercase=True)
@@ -208,6 +201,6 @@ def test_the_reference_equals_another_implementation(test_data):
     lines = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8").split("\n")
     for line in lines[::5]:
         assert other.encode(line, add_special_tokens=False).ids == released.tokenize(line), line
-    # Its words end at 100 characters, special tokens are found in text, sigma has one form.
+    # It limits words to 100 characters, finds special tokens in text, and has no final sigma.
     for text in ("x" * 150, "[MASK]", "ΟΔΟΣ"):
         assert other.encode(text, add_special_tokens=False).ids != released.tokenize(text), text

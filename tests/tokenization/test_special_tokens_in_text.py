@@ -1,4 +1,4 @@
-"""`special_tokens_in_text`: a text is cut at [MASK] and its like, each part follows the rules."""
+"""`special_tokens_in_text`: special tokens and the parts of a text between them."""
 
 import functools
 import re
@@ -20,14 +20,14 @@ LETTERS = [*"aeσςあ中1,.=[]", *PRIVATE[:2], "mask"]
 TOKENS = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in "aeσςあ1"), "##\ue001"]
 BEFORE = {
     "start": "", "Latin": "a", "capital": "A", "kana": "あ", "CJK": "中", "digit": "1",
-    "accent": "e\u0301", "accents that stay": "\u302e\u1b44", "final sigma": "aΣ", "mark": "[MASK]",
-    "another mark": "[SEP]", "bracket": "[", "private use": "\ue004", "dropped": "a\u00ad",
+    "accent": "e\u0301", "kept accents": "\u302e\u1b44", "final sigma": "aΣ", "[MASK]": "[MASK]",
+    "[SEP]": "[SEP]", "bracket": "[", "private use": "\ue004", "removed": "a\u00ad",
     "joiner": "a\u200d", "unassigned": "\u0378", "4 bytes": "\U0001f600", "comma": ",",
 }  # fmt: skip
 
 
 def cut(text):
-    """The parts of a text at its special tokens, which are parts too, and where each starts."""
+    """Yields the special tokens of a text and the parts between them, each with its start."""
     pattern = re.compile("|".join(map(re.escape, SPECIAL)).encode())
     at = 0
     for match in pattern.finditer(text):
@@ -41,7 +41,7 @@ def is_special(part):
 
 
 def expected(text, released):
-    """Words and ids by the reference."""
+    """Returns the words and ids by the reference."""
     words, ids = [], []
     for part, _ in cut(text):
         if is_special(part):
@@ -55,14 +55,15 @@ def expected(text, released):
 
 
 @functools.cache
-def made(tokens, do_lower_case):
+def tokenizers(tokens, do_lower_case):
+    """Returns a tokenizer that finds special tokens, one that does not, and the reference."""
     tokens = list(tokens)
     finds = BertTokenizer(tokens, do_lower_case, special_tokens_in_text=True)
     return finds, BertTokenizer(tokens, do_lower_case), reference.Tokenizer(tokens, do_lower_case)
 
 
 def assert_cut(texts, do_lower_case=True, tokens=TOKENS):
-    tokenizer, plain, released = made(tuple(tokens), do_lower_case)
+    tokenizer, plain, released = tokenizers(tuple(tokens), do_lower_case)
     texts = [text if isinstance(text, bytes) else text.encode() for text in texts]
     batch = tf.constant(texts, tf.string)
     ids, starts, ends = (each.to_list() for each in tokenizer.tokenize_with_offsets(batch))
@@ -77,7 +78,7 @@ def assert_cut(texts, do_lower_case=True, tokens=TOKENS):
 
 
 def spans_of_parts(texts, plain):
-    """For each text the spans that its parts have, each tokenized as a text of its own."""
+    """Returns the spans of each text, with its parts tokenized as separate texts."""
     parts = [(row, *part) for row, text in enumerate(texts) for part in cut(text)]
     _, starts, ends = plain.tokenize_with_offsets(tf.constant([part for _, part, _ in parts]))
     spans = [[] for _ in texts]
@@ -91,7 +92,7 @@ def spans_of_parts(texts, plain):
 
 @pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
 @pytest.mark.parametrize("token", SPECIAL)
-def test_found_wherever_it_stands(token, do_lower_case):
+def test_special_tokens_are_found_next_to_every_kind_of_character(token, do_lower_case):
     texts = [
         form.format(before, token, behind)
         for before in BEFORE.values()
@@ -101,7 +102,7 @@ def test_found_wherever_it_stands(token, do_lower_case):
     assert_cut(texts, do_lower_case)
 
 
-def test_right_behind_letters():
+def test_a_special_token_directly_after_a_letter_is_found():
     tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
     ids, starts, ends = tokenizer.tokenize_with_offsets("a[MASK]e")
     assert ids.numpy().tolist() == [5, MASK, 6]
@@ -109,30 +110,32 @@ def test_right_behind_letters():
     assert tokenizer.words("a[MASK]e").numpy().tolist() == [b"a", b"[MASK]", b"e"]
 
 
-def test_near_misses_stay_text():
+def test_similar_texts_are_not_special_tokens():
     assert_cut(["[mask]", "[MASK", "MASK]", "[ MASK]", "[MA\u00adSK]", "[M\u0301ASK]", "［MASK］"])
 
 
-def test_bytes_that_are_not_utf8():
+def test_special_tokens_are_found_next_to_invalid_utf8():
     assert_cut([b"\xff[MASK]\xff", b"a\xc3[MASK]", b"\xee\x80[MASK]\x80", b"\xed\xa0\x80[SEP]a"])
 
 
-def test_not_asked_for_they_are_text():
+def test_special_tokens_are_ordinary_text_by_default():
     text = "a[MASK]"
     released = reference.Tokenizer(TOKENS, True).tokenize(text)
     assert BertTokenizer(TOKENS).tokenize(text).numpy().tolist() == released
     assert MASK not in released
 
 
-def test_every_character_of_private_use():
-    """Those that stand for special tokens inside are ordinary ones in a text."""
+def test_private_use_characters_in_a_text_are_ordinary_text():
+    """This includes the characters that serve as placeholders for special tokens."""
     characters = [chr(code) for code in (*range(0xE000, 0xF900), *range(0x10FFE0, 0x110000))]
     forms = ("{0}", "a{0}", "{0}1", "{0}{0}[MASK]{0}", "a {0} [SEP]")
     assert_cut([form.format(each) for each in characters[::7] for form in forms[3:]])
     assert_cut([form.format(each) for each in PRIVATE for form in forms])
 
 
-@pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="the tables are of 14.0")
+@pytest.mark.skipif(
+    unicodedata.unidata_version != "14.0.0", reason="the tables are of Unicode 14.0"
+)
 @pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
 @settings(max_examples=60, deadline=None)
 @given(
@@ -152,19 +155,19 @@ def test_any_text(texts, do_lower_case):
     assert_cut([text.encode("utf-8", "ignore") for text in texts], do_lower_case)
 
 
-def test_a_long_word_between_marks():
+def test_a_long_word_between_special_tokens():
     assert_cut(["[MASK]" + "a" * length + "[MASK]" for length in (199, 200, 201, 5000)])
     assert_cut(["[MASK]" + "あ" * length + "[MASK]" for length in (199, 200, 201)])
 
 
-def test_a_vocabulary_full_of_private_use():
+def test_a_vocabulary_with_nearly_all_private_use_characters():
     tokens = [*SPECIAL, "a", *map(chr, range(0xE000, 0xF8FA))]
     assert_cut(["a[MASK]\ue000[SEP]\uf8ff\uf8fa"], tokens=tokens)
-    with pytest.raises(InputError, match=r"6 characters of U\+E000 to U\+F8FF .* It leaves 5"):
+    with pytest.raises(InputError, match=r"6 characters from U\+E000 to U\+F8FF .* leaves 5"):
         BertTokenizer([*tokens, "\uf8fa"], special_tokens_in_text=True)
 
 
-def test_in_a_function_and_saved(tmp_path):
+def test_special_tokens_are_found_in_a_saved_model(tmp_path):
     module = tf.Module()
     module.tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
     signature = [tf.TensorSpec([None], tf.string)]
@@ -175,7 +178,7 @@ def test_in_a_function_and_saved(tmp_path):
     assert starts.to_list() == [[0, 1, 2], [], [0, 6]]
 
 
-def test_tflite_cannot_find_them():
+def test_tokenize_in_lite_refuses_special_tokens_in_text():
     tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
     with pytest.raises(InputError, match="without special_tokens_in_text"):
         tokenizer.tokenize_in_lite(["a"])

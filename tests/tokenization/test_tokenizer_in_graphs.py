@@ -1,4 +1,4 @@
-"""The tokenizer as part of what is exported: a SavedModel in another process, and TFLite."""
+"""The tokenizer in exported graphs: a SavedModel in another process, and TFLite."""
 
 import pathlib
 import re
@@ -14,9 +14,9 @@ from bert_tf.tokenization import BertTokenizer
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abxσς,中=", *(f"##{c}" for c in "abxσς")]
 TEXTS = ["a,b AB", "ΑΣ aΣ Σa", "", "x" * 201, "é" * 150 + " a≠", "中a b\u0301", "ax" * 40]
-OURS = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
+TEXT_OPERATIONS = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
 
-# tensorflow_text is imported for its operations only; nothing of ours is.
+# Imports tensorflow_text for its operations, and nothing of bert_tf.
 LOAD = """
 import sys, numpy as np, tensorflow as tf, tensorflow_text
 model = tf.saved_model.load(sys.argv[1])
@@ -62,7 +62,7 @@ def assert_same_in_another_process(tokenizer, texts, folder):
     np.testing.assert_array_equal(found["splits"], expected.row_splits)
 
 
-def test_saved_model_in_another_process(tmp_path):
+def test_a_saved_model_gives_the_same_ids_in_another_process(tmp_path):
     texts = [*(text.encode() for text in TEXTS), b"a\xffb"]
     assert_same_in_another_process(BertTokenizer(TOKENS), texts, tmp_path)
 
@@ -76,7 +76,7 @@ RELEASED = pytest.mark.parametrize(
 
 @pytest.mark.slow
 @RELEASED
-def test_saved_model_on_100000_lines(tmp_path, test_data, name, do_lower_case):
+def test_a_saved_model_gives_the_same_ids_on_real_text(tmp_path, test_data, name, do_lower_case):
     tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
     corpora = test_data / "data/corpora"
     lines = (corpora / "wikitext2_heldout.txt").read_bytes().split(b"\n")
@@ -87,8 +87,8 @@ def test_saved_model_on_100000_lines(tmp_path, test_data, name, do_lower_case):
 
 @pytest.mark.parametrize("special_tokens_in_text", [False, True])
 @pytest.mark.parametrize("method", ["tokenize", "tokenize_with_offsets", "words"])
-def test_operations_of_the_graph_are_known_to_a_stock_server(method, special_tokens_in_text):
-    """Core operations, and two that TensorFlow Serving 2.20 links from tensorflow-text."""
+def test_a_stock_server_has_all_operations_of_the_graph(method, special_tokens_in_text):
+    """Core operations, and two of tensorflow-text that TensorFlow Serving 2.20 includes."""
     tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=special_tokens_in_text)
     function = tf.function(getattr(tokenizer, method)).get_concrete_function(
         tf.TensorSpec([None], tf.string)
@@ -98,7 +98,7 @@ def test_operations_of_the_graph_are_known_to_a_stock_server(method, special_tok
     used = {node.op for node in nodes} - {each.signature.name for each in graph.library.function}
     core = {name for name in dir(tf.raw_ops) if name[0].isupper()}
     others = {op for op in used if op not in core and not op.startswith("_")}
-    assert others == (OURS if method != "words" else {"FastBertNormalize"})
+    assert others == (TEXT_OPERATIONS if method != "words" else {"FastBertNormalize"})
     assert not used & {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
 
 
@@ -117,7 +117,7 @@ def lite_interpreter(tokenizer, folder, function="lite"):
     )
 
 
-def test_tflite_without_flex(tmp_path):
+def test_tflite_gives_the_same_ids_without_flex_operations(tmp_path):
     tokenizer = BertTokenizer(TOKENS)
     model = lite_interpreter(tokenizer, tmp_path)
     operations = {each["op_name"] for each in model._get_ops_details()}
@@ -129,8 +129,8 @@ def test_tflite_without_flex(tmp_path):
         np.testing.assert_array_equal(values, expected[name], name)
 
 
-def test_pairs_in_tflite_without_flex(tmp_path):
-    """The assertion that there are as many of both is no operation of TFLite: it is left out."""
+def test_tflite_packs_pairs_without_flex_operations(tmp_path):
+    """TFLite has no assertion, so the conversion drops the check of the number of pairs."""
     tokenizer = BertTokenizer(TOKENS)
     model = lite_interpreter(tokenizer, tmp_path, "lite_pairs")
     operations = {each["op_name"] for each in model._get_ops_details()}
@@ -149,8 +149,8 @@ def test_pairs_in_tflite_without_flex(tmp_path):
     [b"a\xffb", "aΣ".encode(), b"x" * 201, "\u302e\u1b44".encode()],
     ids=["not UTF-8", "final sigma", "201 characters", "canonical order"],
 )  # fmt: skip
-def test_where_lite_may_differ(tmp_path, text):
-    """Each kind of text that docs/fidelity.md lists, so that the list stays true."""
+def test_lite_differs_for_each_documented_kind(text):
+    """The kinds of text that docs/fidelity.md lists."""
     tokens = [*TOKENS, "\u302e", "\u1b44", "##\u302e", "##\u1b44"]
     tokenizer = BertTokenizer(tokens)
     exact, lite = tokenizer.tokenize([text]).to_list(), tokenizer.tokenize_in_lite([text]).to_list()
@@ -158,25 +158,27 @@ def test_where_lite_may_differ(tmp_path, text):
 
 
 def listed_code_points():
-    """Those that docs/fidelity.md names as TFLite's exceptions."""
+    """Returns the code points that docs/fidelity.md lists as exceptions of TFLite."""
     text = (pathlib.Path(__file__).parents[2] / "docs/fidelity.md").read_text("utf-8")
     section = text.partition("In TFLite (`tokenize_in_lite`)")[2].partition("\n\n")[0]
     for first, last in re.findall(r"U\+([0-9A-F]{4,6})(?: to U\+([0-9A-F]{4,6}))?", section):
         yield from range(int(first, 16), int(last or first, 16) + 1)
 
 
-@pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="the tables are of 14.0")
-def test_the_list_of_characters_in_which_lite_may_differ():
-    """Those whose decomposition holds a mark that moves and is not dropped, by Unicode alone."""
-    moving = [
+@pytest.mark.skipif(
+    unicodedata.unidata_version != "14.0.0", reason="the tables are of Unicode 14.0"
+)
+def test_the_documentation_lists_all_characters_for_which_lite_may_differ():
+    """Characters that decompose to a combining character of a category other than Mn."""
+    reorderable = [
         code for code in range(0x110000)
         if any(unicodedata.combining(c) and unicodedata.category(c) != "Mn"
                for c in unicodedata.normalize("NFD", chr(code)))
     ]  # fmt: skip
-    assert sorted(listed_code_points()) == moving and len(moving) == 38
+    assert sorted(listed_code_points()) == reorderable and len(reorderable) == 38
 
 
-def test_lite_differs_in_each_of_the_listed_characters():
+def test_lite_differs_for_each_of_the_listed_characters():
     listed = [chr(code) for code in listed_code_points()]
     parts = sorted({c for each in listed for c in unicodedata.normalize("NFD", each)})
     parts = [part for part in parts if unicodedata.category(part) != "Mn"]
@@ -189,7 +191,7 @@ def test_lite_differs_in_each_of_the_listed_characters():
 
 @pytest.mark.slow
 @RELEASED
-def test_tflite_on_real_text(tmp_path, test_data, name, do_lower_case):
+def test_tflite_gives_the_same_ids_for_real_text(tmp_path, test_data, name, do_lower_case):
     tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
     run = lite_interpreter(tokenizer, tmp_path).get_signature_runner("serving_default")
     lines = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8").split("\n")
@@ -199,9 +201,9 @@ def test_tflite_on_real_text(tmp_path, test_data, name, do_lower_case):
         np.testing.assert_array_equal(run(texts=np.array(batch))["input_ids"], expected)
 
 
-def test_the_files_are_packed():
-    """The tables stand beside the modules."""
-    from bert_tf.tokenization import tables
+def test_the_unicode_tables_are_in_the_folder_of_the_package():
+    """Otherwise a wheel would not contain them."""
+    from bert_tf.tokenization import unicode_tables
 
-    assert pathlib.Path(tables.PATH).parent == pathlib.Path(tables.__file__).parent
-    assert pathlib.Path(tables.PATH).exists()
+    path = pathlib.Path(unicode_tables.PATH)
+    assert path.parent == pathlib.Path(unicode_tables.__file__).parent and path.exists()

@@ -1,10 +1,14 @@
-"""Reading vocab.txt: what is accepted, and what each error says."""
+"""Reading vocab.txt: the files that are accepted, and the message for each that is refused."""
 
 import pytest
 
 from bert_tf.errors import InputError
-from bert_tf.tokenization import BertTokenizer, load_vocabulary, validate_case_matches_checkpoint
-from bert_tf.tokenization.vocabulary import check_size
+from bert_tf.tokenization import (
+    BertTokenizer,
+    check_size,
+    load_vocabulary,
+    validate_case_matches_checkpoint,
+)
 
 GOOD = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
 
@@ -22,9 +26,9 @@ def write(folder, content):
         "\n".join(GOOD) + "\n\n\n", "\ufeff" + "\n".join(GOOD), " \n".join(GOOD),
         "\n".join(f"\u3000{token}\xa0\x85\u2028" for token in GOOD) + "\n\xa0\n\u3000",
     ],
-    ids=["no end", "plain", "crlf", "blank end", "bom", "blanks", "Unicode's blanks"],
+    ids=["no end", "plain", "crlf", "empty last lines", "bom", "spaces", "Unicode spaces"],
 )  # fmt: skip
-def test_accepted(tmp_path, content):
+def test_valid_files_give_the_tokens(tmp_path, content):
     assert load_vocabulary(write(tmp_path, content)) == GOOD
 
 
@@ -42,25 +46,25 @@ def test_accepted(tmp_path, content):
         ("\n".join([*GOOD, "x" * 257]), "line 8 is longer than 256 bytes"),
     ],
 )
-def test_refused(tmp_path, content, message):
+def test_invalid_files_are_refused_with_the_line(tmp_path, content, message):
     path = write(tmp_path, content)
     with pytest.raises(InputError, match=message) as caught:
         load_vocabulary(path)
     assert path in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_path_object(tmp_path):
+def test_the_tokenizer_accepts_a_path_object(tmp_path):
     write(tmp_path, "\n".join(GOOD))
     assert BertTokenizer(tmp_path / "vocab.txt").vocabulary == GOOD
 
 
-def test_no_such_file():
+def test_a_file_that_does_not_exist_is_refused():
     with pytest.raises(InputError, match=r"There is no file nowhere/vocab\.txt"):
         BertTokenizer("nowhere/vocab.txt")
 
 
-def test_nothing_but_special_tokens():
-    with pytest.raises(InputError, match="cannot be used"):
+def test_a_vocabulary_of_special_tokens_only_is_refused():
+    with pytest.raises(InputError, match="cannot use the vocabulary"):
         BertTokenizer(GOOD[:5])
 
 
@@ -71,7 +75,7 @@ def test_nothing_but_special_tokens():
         ("bert-base-multilingual-cased", 119547, 101), ("bert-base-chinese", 21128, 101),
     ],
 )  # fmt: skip
-def test_released_files(test_data, name, size, cls_id):
+def test_released_files_are_read_exactly(test_data, name, size, cls_id):
     path = test_data / f"data/vocab/{name}-vocab.txt"
     tokenizer = BertTokenizer(str(path))
     assert tokenizer.vocab_size == size
@@ -83,27 +87,27 @@ def test_released_files(test_data, name, size, cls_id):
         tokenizer.mask_id,
     )
     assert ids == (0, 100, cls_id, 102, 103)
-    # Two Chinese entries hold U+2028: only \n ends a line.
+    # Two Chinese tokens contain U+2028, so only \n may end a line.
     assert "\n".join(tokenizer.vocabulary) + "\n" == path.read_bytes().decode()
 
 
-def test_only_the_entries_of_the_released_chinese_file_keep_their_white_space(tmp_path):
+def test_only_the_two_tokens_of_the_released_chinese_file_keep_their_white_space(tmp_path):
     path = write(tmp_path, "\n".join([*GOOD, "\u2028", "##\u2028", "c\u2028"]))
     assert load_vocabulary(path) == [*GOOD, "\u2028", "##\u2028", "c"]
 
 
 @pytest.mark.parametrize("token", ["b a", "a\tb", "a\x00", "a\rb"])
-def test_a_blank_inside_a_token_is_refused(tmp_path, token):
+def test_a_space_inside_a_token_is_refused(tmp_path, token):
     path = write(tmp_path, "\n".join([*GOOD, token]) + "\n")
-    with pytest.raises(InputError, match=r"line 8 holds a blank or a NUL"):
+    with pytest.raises(InputError, match=r"line 8 contains a space, tab, carriage return or NUL"):
         load_vocabulary(path)
 
 
-def test_size_that_does_not_fit():
+def test_a_vocabulary_that_does_not_fit_the_model_is_refused():
     check_size(GOOD, 7)
     check_size(GOOD, 128)
     for size in (6, 135):
-        with pytest.raises(InputError, match=rf"7 entries.*vocab_size is {size}"):
+        with pytest.raises(InputError, match=rf"7 tokens.*vocab_size is {size}"):
             check_size(GOOD, size)
 
 

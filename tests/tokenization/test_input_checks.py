@@ -1,4 +1,4 @@
-"""What BertTokenizer takes for texts, ids and a vocabulary, and what it says of anything else."""
+"""The texts, ids and vocabularies that BertTokenizer accepts, and its messages for all others."""
 
 import pathlib
 
@@ -32,7 +32,7 @@ METHODS = ("tokenize", "tokenize_with_offsets", "words", "tokenize_in_lite")
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_batches(tokenizer, method, texts, rows):
+def test_every_kind_of_batch_gives_ragged_results(tokenizer, method, texts, rows):
     found = getattr(tokenizer, method)(texts)
     for each in found if isinstance(found, tuple) else (found,):
         assert isinstance(each, tf.RaggedTensor) and each.shape.rank == 2
@@ -45,7 +45,7 @@ def test_batches(tokenizer, method, texts, rows):
              tf.constant("hello"), "hello\ud800", np.array("\ud800")],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_single_texts(tokenizer, method, text):
+def test_every_kind_of_single_text_gives_tensors(tokenizer, method, text):
     found = getattr(tokenizer, method)(text)
     for each in found if isinstance(found, tuple) else (found,):
         assert isinstance(each, tf.Tensor) and each.shape == [1]
@@ -61,23 +61,23 @@ def test_single_texts(tokenizer, method, text):
         (["a", 1.5], r"1\.5, a value of type float at index 1"), (b"a"[0], "type int"),
         (np.array([1.5]), "type float at index 0"),
         (np.array(["a", None], object), "type NoneType at index 1"),
-        ([["a"], ["b"]], r"shape \(2, 1\)\. Put them in one row"), ([[]], r"shape \(1, 0\)"),
+        ([["a"], ["b"]], r"shape \(2, 1\)\. Flatten them"), ([[]], r"shape \(1, 0\)"),
         ([["a"], ["b", "c"]], "type list at index 0"),
         (tf.constant([["a"]]), r"shape \(1, 1\)"), (tf.constant([1]), "of int32"),
-        (tf.ragged.constant([["a"]]), r"RaggedTensor of string .*are its \.values"),
+        (tf.ragged.constant([["a"]]), r"RaggedTensor of string .*give its \.values"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_no_texts(tokenizer, method, texts, received):
-    with pytest.raises(InputError, match=rf"^Texts are .*Received: .*{received}") as caught:
+def test_values_that_are_not_texts_are_refused(tokenizer, method, texts, received):
+    with pytest.raises(InputError, match=rf"^Texts must be .*Received: .*{received}") as caught:
         getattr(tokenizer, method)(texts)
     assert "\n" not in str(caught.value)
 
 
-def test_no_texts_in_a_function(tokenizer):
+def test_values_that_are_not_texts_are_refused_in_a_function(tokenizer):
     function = tf.function(lambda texts: tokenizer.tokenize(texts).values)
-    # TensorFlow wraps it, as it does any error in a function; the line stays.
-    with pytest.raises(Exception, match="InputError: Texts are"):
+    # TensorFlow wraps errors that a function raises, but keeps the message.
+    with pytest.raises(Exception, match="InputError: Texts must be"):
         function(tf.constant([1]))
     with pytest.raises(Exception, match=r"shape \(1, 1\)"):
         function(tf.constant([["a"]]))
@@ -91,7 +91,7 @@ IDS = [
 
 
 @pytest.mark.parametrize("ids", IDS, ids=lambda ids: type(ids).__name__)
-def test_ids_of_one_text(tokenizer, ids):
+def test_every_kind_of_ids_of_one_text_is_accepted(tokenizer, ids):
     assert tokenizer.detokenize(ids).numpy() == b"unaffable [MASK]"
     packed = tokenizer.pack(ids, seq_length=7)
     assert packed["input_ids"].numpy().tolist() == [CLS, UN, AFF, ABLE, MASK, SEP, PAD]
@@ -109,25 +109,25 @@ def test_ids_of_one_text(tokenizer, ids):
      np.array([[UN, AFF], []], object), [tf.constant([UN, AFF]), tf.constant([], tf.int32)]],
     ids=["lists", "ragged", "dense", "arrays", "tuples", "objects", "tensors"],
 )  # fmt: skip
-def test_ids_of_a_batch(tokenizer, ids):
+def test_every_kind_of_ids_of_a_batch_is_accepted(tokenizer, ids):
     assert tokenizer.detokenize(ids).numpy().tolist() == [b"unaff", b""]
     assert tokenizer.pack(ids, seq_length=5)["input_ids"][0].numpy().tolist() == [
         CLS, UN, AFF, SEP, PAD,
     ]  # fmt: skip
 
 
-def test_no_ids_at_all(tokenizer):
-    """By the rank: [] is a text without tokens, [[]] a batch of one; a batch may be empty."""
+def test_texts_without_tokens_and_batches_without_texts_are_accepted(tokenizer):
+    """[] is one text without tokens, and [[]] is a batch of one such text."""
     for none in ([], np.array([]), tf.constant([], tf.int32)):
         assert tokenizer.detokenize(none).numpy() == b""
         assert tokenizer.pack(none, seq_length=3)["input_ids"].numpy().tolist() == [CLS, SEP, PAD]
     for empty in ([[]], np.zeros([1, 0]), tokenizer.tokenize([""])):
         assert tokenizer.detokenize(empty).numpy().tolist() == [b""]
         assert tokenizer.pack(empty, seq_length=None)["input_ids"].numpy().tolist() == [[CLS, SEP]]
-    nobody = tokenizer.tokenize([])
-    assert tokenizer.detokenize(nobody).shape == [0]
-    assert tokenizer.pack(nobody, seq_length=None)["input_ids"].shape == (0, 0)
-    assert tokenizer.pack(nobody, nobody, seq_length=9)["input_ids"].shape == (0, 9)
+    no_texts = tokenizer.tokenize([])
+    assert tokenizer.detokenize(no_texts).shape == [0]
+    assert tokenizer.pack(no_texts, seq_length=None)["input_ids"].shape == (0, 0)
+    assert tokenizer.pack(no_texts, no_texts, seq_length=9)["input_ids"].shape == (0, 9)
 
 
 @pytest.mark.parametrize(
@@ -142,44 +142,44 @@ def test_no_ids_at_all(tokenizer):
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_no_ids(tokenizer, ids, received):
+def test_values_that_are_not_ids_are_refused(tokenizer, ids, received):
     for method in (tokenizer.detokenize, tokenizer.pack):
         with pytest.raises(
-            InputError, match=rf"Ids are integers.*Received: .*{received}"
+            InputError, match=rf"Ids must be integers.*Received: .*{received}"
         ) as caught:
             method(ids)
         assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("ids", [[9], [[5, -1]], [2**32 + 5], np.array([2**63], np.uint64)])
-def test_ids_beyond_the_vocabulary(tokenizer, ids):
+def test_ids_that_are_not_in_the_vocabulary_are_refused(tokenizer, ids):
     with pytest.raises(
-        InputError, match=r"not of this vocabulary, of 9 entries: .*not in \[0, 9\)"
+        InputError, match=r"in the vocabulary of 9 tokens\. Received: .*not in \[0, 9\)"
     ):
         tokenizer.detokenize(ids)
 
 
-def test_pairs_that_are_not_as_many(tokenizer):
-    with pytest.raises(InputError, match="Received: a batch of 2 and a batch of 1"):
+def test_batches_of_different_sizes_are_refused_as_pairs(tokenizer):
+    with pytest.raises(InputError, match=r"same number .* Received: a batch of 2 and a batch of 1"):
         tokenizer.pack([[HELLO], [HELLO]], [[HELLO]])
-    with pytest.raises(InputError, match="Received: one text and a batch of 1"):
+    with pytest.raises(InputError, match=r"same number .* Received: one text and a batch of 1"):
         tokenizer.pack([HELLO], [[HELLO]])
 
 
-def test_pairs_that_are_not_as_many_when_a_graph_runs(tokenizer):
-    """Where broadcasting would give as many rows, and where it would fail."""
+def test_batches_of_different_sizes_are_refused_as_pairs_when_a_graph_runs(tokenizer):
+    """Sizes 1 and 2 would broadcast, sizes 2 and 3 would not."""
     ragged = tf.RaggedTensorSpec([None, None], tf.int32)
     function = tf.function(tokenizer.pack, input_signature=[ragged, ragged])
     one, two = (tf.ragged.constant([[HELLO]] * size) for size in (1, 2))
     assert function(two, two)["input_ids"].shape == [2, 128]
     for first, second in ((two, one), (one, two), (two, tf.ragged.constant([[HELLO]] * 3))):
         rows = rf"\[{first.shape[0]}\] \[and\] \[{second.shape[0]}\]"
-        with pytest.raises(tf.errors.InvalidArgumentError, match=f"must be as many.*{rows}"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"same number.*{rows}"):
             function(first, second)
 
 
 def ancestors(operation):
-    """All operations that an operation of a graph waits for."""
+    """Returns all operations of a graph that run before an operation."""
     found, waiting = set(), [operation]
     while waiting:
         latest = waiting.pop()
@@ -189,8 +189,8 @@ def ancestors(operation):
     return found
 
 
-def test_everything_computed_from_pairs_waits_for_the_check_of_their_number(tokenizer):
-    """Otherwise another operation may fail first, with a message about shapes."""
+def test_every_operation_on_pairs_depends_on_the_check_of_their_number(tokenizer):
+    """Otherwise another operation could fail first, with a message about shapes."""
     ragged = tf.RaggedTensorSpec([None, None], tf.int32)
     graph = tf.function(tokenizer.pack).get_concrete_function(ragged, ragged).graph
     (assertion,) = (each for each in graph.get_operations() if each.name == "Assert/AssertGuard")
@@ -204,7 +204,7 @@ def test_everything_computed_from_pairs_waits_for_the_check_of_their_number(toke
     assert not unguarded
 
 
-def test_ids_in_functions(tokenizer):
+def test_ids_are_accepted_in_functions(tokenizer):
     function = tf.function(lambda ids: (tokenizer.detokenize(ids), tokenizer.pack(ids)))
     text, packed = function(tf.constant([UN, AFF]))
     assert text.numpy() == b"unaff" and packed["input_ids"].shape == [128]
@@ -212,7 +212,7 @@ def test_ids_in_functions(tokenizer):
     assert texts.numpy().tolist() == [b"unaff", b""] and packed["input_ids"].shape == [2, 128]
 
 
-def test_offsets_in_characters_of_lists(tokenizer):
+def test_offsets_in_characters_are_accepted_as_lists(tokenizer):
     assert tokenizer.in_characters("éa", [0, 2, 3]).numpy().tolist() == [0, 1, 2]
     assert tokenizer.in_characters(["éa", ""], [[2, 3], []]).to_list() == [[1, 2], []]
 
@@ -222,28 +222,29 @@ def test_offsets_in_characters_of_lists(tokenizer):
     [
         (None, "type NoneType"), (5, "type int"), (b"vocab.txt", "type bytes"),
         (dict.fromkeys(TOKENS), "type dict"), (set(TOKENS), "type set"), (iter(TOKENS), "iterator"),
-        ([*TOKENS, 7], "7 as number 10"), ([*TOKENS, b"a"], "b'a' as number 10"),
-        ([*TOKENS, None], "None as number 10"), (np.array([1]), "as number 1"),
-        ([*TOKENS, "\ud800"], "line 10 holds half a surrogate pair"), ([], "none of the 0 lines"),
+        ([*TOKENS, 7], r"token 10 must be a str\. Received: 7"),
+        ([*TOKENS, b"a"], r"token 10 must be a str\. Received: b'a'"),
+        ([*TOKENS, None], r"token 10 .* Received: None"), (np.array([1]), r"token 1 must be a str"),
+        ([*TOKENS, "\ud800"], "line 10 contains a lone surrogate"), ([], "none of the 0 lines"),
         ([*TOKENS, ""], "line 10 is empty"), (pathlib.Path("nowhere"), "no file nowhere"),
         ("", "There is no file"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_no_vocabulary(vocab, message):
+def test_values_that_are_not_vocabularies_are_refused(vocab, message):
     with pytest.raises(InputError, match=message) as caught:
         BertTokenizer(vocab)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("vocab", [tuple(TOKENS), np.array(TOKENS), np.array(TOKENS, object)])
-def test_kinds_of_vocabulary(vocab):
+def test_every_kind_of_vocabulary_is_accepted(vocab):
     tokenizer = BertTokenizer(vocab)
     assert tokenizer.vocabulary == TOKENS and {type(token) for token in tokenizer.vocabulary} == {
         str
     }
 
 
-def test_a_casing_that_is_none():
+def test_a_casing_that_is_not_a_bool_is_refused():
     with pytest.raises(InputError, match=r"must be True or False\. Received: 'False'"):
         BertTokenizer(TOKENS, do_lower_case="False")

@@ -1,4 +1,4 @@
-"""What users give, texts and ids, as tensors.
+"""Checks the texts and ids that users give, and converts them to tensors.
 
 Imports `errors`; TensorFlow.
 """
@@ -12,19 +12,22 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_TEXTS = "Texts are a str, a list of str, a numpy array of them or a string tensor, of rank 1 or 0"
-_IDS = "Ids are integers: of one text [None], or of a batch [N, None], ragged or not"
+_TEXTS = "Texts must be a str, or a list, numpy array or tensor of strings, of rank 0 or 1"
+_IDS = "Ids must be integers of shape [None] for one text, or [N, None] for N texts"
 
 
-def as_batch(texts: Any) -> tuple[Any, bool]:
-    """Texts as string [N], and whether it was a single text.
+def texts_as_batch(texts: Any) -> tuple[Any, bool]:
+    """Converts texts to a batch.
 
     Args:
-        texts: A str, a list of str, a numpy array or a string tensor, of rank 1 or 0; bytes are
-            taken for UTF-8.
+        texts: A str, a list of str, a numpy array of str or a string tensor, of rank 0 or 1.
+            Bytes count as UTF-8.
+
+    Returns:
+        string [N], and whether a single text was given.
 
     Raises:
-        InputError: It is something else.
+        InputError: `texts` is of another type or rank.
     """
     texts = _strings(texts)
     rank = texts.shape.rank
@@ -32,8 +35,7 @@ def as_batch(texts: Any) -> tuple[Any, bool]:
         return texts[None], True
     if rank is not None and rank > 1:
         raise InputError(
-            f"{_TEXTS}. Received: shape {texts.shape}. Put them in one row, as "
-            f"tf.reshape(texts, [-1]) does."
+            f"{_TEXTS}. Received: shape {texts.shape}. Flatten them with tf.reshape(texts, [-1])."
         )
     return (texts if rank else tf.ensure_shape(texts, [None])), False
 
@@ -41,10 +43,10 @@ def as_batch(texts: Any) -> tuple[Any, bool]:
 def _strings(texts: Any) -> Any:
     try:
         return tf.convert_to_tensor(texts, tf.string)
-    except (TypeError, ValueError) as error:  # also TensorFlow's word for half a surrogate pair
+    except (TypeError, ValueError) as error:  # TensorFlow raises these for lone surrogates, too
         if tf.is_tensor(texts):
             raise InputError(
-                f"{_TEXTS}. Received: {_described(texts)}; a ragged tensor's texts are its .values."
+                f"{_TEXTS}. Received: {_described(texts)}. Of a ragged tensor, give its .values."
             ) from error
         if isinstance(texts, np.ndarray):
             texts = texts.tolist()
@@ -63,25 +65,28 @@ def _check_strings(texts: Any) -> None:
 
 
 def _without_surrogates(texts: Any) -> Any:
-    """Half a surrogate pair, not part of UTF-8, becomes another character that has no meaning."""
+    """Replaces lone surrogates, which UTF-8 cannot encode, with the noncharacter U+FFFF."""
     if isinstance(texts, str):
         return _LONE_SURROGATE.sub("\uffff", texts)
     return texts if isinstance(texts, bytes) else [_without_surrogates(text) for text in texts]
 
 
-def as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
-    """Ids as ragged [N, None], and whether they were of a single text.
+def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
+    """Converts ids to a ragged batch.
 
     Args:
         ids: Integers [None] or [N, None]: a tensor, ragged or dense, a numpy array, a list or a
-            list of lists. `[]` is one text without tokens, `[[]]` a batch of such a text.
-        dtype: Of the result.
+            list of lists. `[]` is one text without tokens, `[[]]` a batch of one such text.
+        dtype: The dtype of the result.
+
+    Returns:
+        Ragged integers [N, None], and whether the ids of a single text were given.
 
     Raises:
-        InputError: It is something else.
+        InputError: `ids` is of another type or rank.
     """
     if not tf.is_tensor(ids):
-        ids = _tensor(ids)
+        ids = _integer_tensor(ids)
     if not ids.dtype.is_integer or ids.shape.rank not in (None, 1, 2):
         raise InputError(f"{_IDS}. Received: {_described(ids)}.")
     single = ids.shape.rank == 1
@@ -91,14 +96,14 @@ def as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
     return tf.cast(ids, dtype), single
 
 
-def _tensor(ids: Any) -> Any:
-    """Lists and arrays as a tensor; ragged, where they hold rows."""
+def _integer_tensor(ids: Any) -> Any:
+    """Converts a list or an array to a tensor, which is ragged if the list contains rows."""
     if isinstance(ids, np.ndarray) and ids.dtype.kind == "O":
         ids = ids.tolist()
-    listed = ids if isinstance(ids, (list, tuple)) else ()
-    if any(map(tf.is_tensor, listed)):
+    items = ids if isinstance(ids, (list, tuple)) else ()
+    if any(map(tf.is_tensor, items)):
         return tf.ragged.stack(ids)
-    if not any(isinstance(row, (list, tuple, np.ndarray)) for row in listed):
+    if not any(isinstance(row, (list, tuple, np.ndarray)) for row in items):
         return tf.constant(_integers(ids))
     rows = [_integers(row) for row in ids]
     for index, row in enumerate(rows):
@@ -110,7 +115,7 @@ def _tensor(ids: Any) -> Any:
 def _integers(ids: Any) -> Any:
     try:
         ids = np.asarray(ids)
-    except ValueError as error:  # numpy's word for rows of unequal lengths
+    except ValueError as error:  # numpy raises it for rows of different lengths
         raise InputError(f"{_IDS}. Received: {_described(ids)}.") from error
     if ids.size and ids.dtype.kind not in "iu":
         raise InputError(f"{_IDS}. Received: {_described(ids.ravel().tolist()[0])}.")
@@ -118,7 +123,7 @@ def _integers(ids: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    """Kind and, of what is short, value."""
+    """Describes a value for a message: its type, and the value itself if it is short."""
     if tf.is_tensor(value):
         kind = "tensor" if isinstance(value, tf.Tensor) else type(value).__name__
         return f"a {kind} of {value.dtype.name} and shape {value.shape}"

@@ -1,0 +1,181 @@
+"""The rules that depend on more than one character, as graph operations over code points.
+
+The normalizer maps each character by itself. That is exact except for invalid UTF-8, for the final
+sigma, and for the order of a few combining characters that are not removed as accents. The
+functions of this module rewrite texts with these rare cases before the normalizer runs; nearly all
+texts have none. Imports `unicode_tables`; TensorFlow.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.tokenization import unicode_tables
+
+_CAPITAL_SIGMA, _SMALL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C3, 0x3C2
+
+
+def ordinary_text_pattern(do_lower_case: bool) -> str:
+    """Returns a regular expression for a full match of text without any of the rare cases.
+
+    Invalid UTF-8 matches no character class. Surrogates are listed because RE2 accepts their
+    encoding as valid.
+    """
+    rare = r"\x{D800}-\x{DFFF}"
+    if do_lower_case:
+        reorderable = unicode_tables.load()["reorderable"]
+        rare += f"\\x{{{_CAPITAL_SIGMA:X}}}"
+        rare += "".join(f"\\x{{{code:X}}}" for code in reorderable)
+    return f"[^{rare}]*"
+
+
+def rewrite(texts: Any, do_lower_case: bool) -> Any:
+    """Rewrites texts so that normalizing each character by itself follows the rules.
+
+    Args:
+        texts: string [N], any bytes.
+        do_lower_case: Whether the normalizer will lower-case the texts.
+
+    Returns:
+        string [N], valid UTF-8.
+    """
+    codes, _ = _decode(texts, do_lower_case)
+    return tf.strings.unicode_encode(codes, "UTF-8")
+
+
+def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
+    """Does the same as `rewrite`, and maps each byte of the result to the original text.
+
+    Args:
+        texts: string [N], any bytes.
+        do_lower_case: Whether the normalizer will lower-case the texts.
+
+    Returns:
+        The rewritten texts, string [N], and ragged int64 [N, bytes + 1]: for each byte of a
+        rewritten text, the offset in bytes of the character of the original text from which it
+        comes, followed by the length of the original text.
+    """
+    codes, starts = _decode(texts, do_lower_case)
+    sizes = 1 + sum(tf.cast(codes.values >= least, tf.int64) for least in (0x80, 0x800, 0x10000))
+    counts = tf.RaggedTensor.from_row_splits(sizes, codes.row_splits, validate=False)
+    lengths = tf.reduce_sum(counts, axis=1)
+    origins = tf.RaggedTensor.from_row_lengths(tf.repeat(starts, sizes), lengths, validate=False)
+    ends = tf.cast(tf.strings.length(texts), tf.int64)[:, None]
+    return tf.strings.unicode_encode(codes, "UTF-8"), tf.concat([origins, ends], axis=1)
+
+
+def placeholder_pattern() -> str:
+    """Returns a regular expression for one placeholder of `unicode_tables.PLACEHOLDERS`."""
+    placeholders = unicode_tables.PLACEHOLDERS
+    return f"[\\x{{{placeholders[0]:X}}}-\\x{{{placeholders[-1]:X}}}]"
+
+
+def restore_later_punctuation(texts: Any) -> Any:
+    """Replaces each placeholder with its character of `unicode_tables.LATER_PUNCTUATION`.
+
+    Args:
+        texts: string [N], normalized.
+
+    Returns:
+        string [N].
+    """
+    codes = tf.strings.unicode_decode(texts, "UTF-8")
+    index = codes.values - unicode_tables.PLACEHOLDERS[0]
+    found = (index >= 0) & (index < len(unicode_tables.PLACEHOLDERS))
+    punctuation = tf.gather(unicode_tables.LATER_PUNCTUATION, tf.where(found, index, 0))
+    restored = codes.with_values(tf.where(found, punctuation, codes.values))
+    return tf.strings.unicode_encode(restored, "UTF-8")
+
+
+def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
+    """Decodes texts and applies the rules of this module.
+
+    Returns:
+        The code points, ragged int32 [N, characters], and for each of them the offset of its
+        character in the original text in bytes, int64 [characters of all texts].
+    """
+    codes, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
+    rows, codes, starts = codes.value_rowids(), codes.values, starts.values
+    if do_lower_case:
+        # Removed characters are transparent for the rules of context, so they are removed first.
+        kept = tf.where(_classes(codes) & unicode_tables.REMOVED == 0)[:, 0]
+        rows, codes, starts = (tf.gather(each, kept) for each in (rows, codes, starts))
+        codes = _lower_sigmas(codes, rows)
+        rows, codes, starts = _order_combining_characters(rows, codes, starts)
+    size = tf.size(texts, tf.int64)
+    return tf.RaggedTensor.from_value_rowids(codes, rows, size, validate=False), starts
+
+
+def _classes(codes: Any) -> Any:
+    arrays = unicode_tables.load()
+    ranges = tf.searchsorted(arrays["class_bounds"], codes, side="right") - 1
+    return tf.gather(arrays["classes"], ranges)
+
+
+def _lower_sigmas(codes: Any, rows: Any) -> Any:
+    """Lower-cases each capital sigma by its context.
+
+    A sigma is final if, ignoring case-ignorable characters, the character before it is cased and
+    the character after it is not. Spaces are not cased and not case-ignorable, so that they end
+    the context without a search for word boundaries.
+
+    Args:
+        codes: int32 [C].
+        rows: int64 [C], the index of the text of each code point.
+
+    Returns:
+        int32 [C].
+
+    Source: Unicode 14.0, section 3.13, Final_Sigma, as in Python's `str.lower`.
+    """
+    classes = _classes(codes)
+    context = tf.where(classes & unicode_tables.CASE_IGNORABLE == 0)[:, 0]
+    cased = tf.gather(classes, context) & unicode_tables.CASED != 0
+    context_rows = tf.gather(rows, context)
+    same_text = context_rows[1:] == context_rows[:-1]
+    cased_before = tf.pad(cased[:-1] & same_text, [[1, 0]])
+    cased_after = tf.pad(cased[1:] & same_text, [[0, 1]])
+    sigmas = tf.where(tf.gather(codes, context) == _CAPITAL_SIGMA)[:, 0]
+    final = tf.gather(cased_before & ~cased_after, sigmas)
+    lowered = tf.where(final, _FINAL_SIGMA, _SMALL_SIGMA)
+    return tf.tensor_scatter_nd_update(codes, tf.gather(context, sigmas)[:, None], lowered)
+
+
+def _order_combining_characters(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
+    """Brings runs of combining characters into canonical order.
+
+    Only the code points move and their starts do not, so that the span of a token that ends within
+    a run covers the run.
+
+    Args:
+        rows: int64 [C], the index of the text of each code point.
+        codes: int32 [C].
+        starts: int64 [C], the offset of each code point in the original text.
+
+    Returns:
+        The three tensors, [D], since some code points are decomposed.
+
+    Source: Unicode 14.0, section 3.11, Canonical Ordering Algorithm.
+    """
+    rows, codes, starts = _decompose(rows, codes, starts)
+    combining = tf.cast(_classes(codes) & 0xFF, tf.int64)
+    new_text = tf.pad(rows[1:] != rows[:-1], [[1, 0]])
+    runs = tf.cumsum(tf.cast((combining == 0) | new_text, tf.int64))
+    order = tf.argsort(runs * 256 + combining, stable=True)
+    return rows, tf.gather(codes, order), starts
+
+
+def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
+    """Decomposes the characters whose combining characters are not all removed as accents."""
+    arrays = unicode_tables.load()
+    characters, lengths = arrays["reorderable"], arrays["decomposition_lengths"]
+    firsts = (np.cumsum(lengths) - lengths).astype(np.int32)
+    index = tf.minimum(tf.searchsorted(characters, codes), len(characters) - 1)
+    found = tf.gather(characters, index) == codes
+    counts = tf.where(found, tf.gather(lengths, index), 1)
+    nth = tf.range(tf.reduce_sum(counts)) - tf.repeat(tf.cumsum(counts, exclusive=True), counts)
+    part = tf.repeat(tf.where(found, tf.gather(firsts, index), 0), counts) + nth
+    parts = tf.gather(arrays["decompositions"], part)
+    codes = tf.where(tf.repeat(found, counts), parts, tf.repeat(codes, counts))
+    return tf.repeat(rows, counts), codes, tf.repeat(starts, counts)

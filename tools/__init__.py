@@ -1,0 +1,5 @@
+"""Programs for the developers of bert-tf; they are not installed with the package.
+
+`make_unicode_tables` generates the character tables of the tokenizer, with the data structure of
+`double_array_trie`. May import everything; nothing imports `tools` except tests.
+"""

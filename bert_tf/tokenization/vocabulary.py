@@ -1,6 +1,6 @@
 """Reads `vocab.txt` files and checks vocabularies.
 
-Imports `errors` and `files`; numpy.
+Imports `errors` and `weights`; numpy.
 """
 
 import os
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.weights import read_vocabulary
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _MAX_TOKEN_BYTES = 256  # The WordPiece operation stores a length in 8 bits.
@@ -19,8 +19,6 @@ _MAX_PADDING = 127
 # No text contains a token with one of these characters, but the WordPiece operation would find such
 # a token across two words.
 _SEPARATORS = re.compile(r"[ \t\r\x00]")
-# Tokens of the released Chinese file, which would be "" and "##" without their white space.
-_KEPT_LINE_SEPARATORS = ("\u2028", "##\u2028")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -59,18 +57,9 @@ def load_vocabulary(path: str) -> list[str]:
             a token contains a space, tab, carriage return or NUL, is longer than 256 bytes, or is
             repeated; or a special token is missing. The message gives the line.
     """
-    lines = [_strip_token(line) for line in files.read_text(path).split("\n")]
-    while lines and not lines[-1]:
-        lines.pop()
-    if lines:
-        lines[0] = lines[0].removeprefix("\ufeff")
-    check_vocabulary(lines, path)
-    return lines
-
-
-def _strip_token(line: str) -> str:
-    token = line.strip(" \t\r")
-    return token if token in _KEPT_LINE_SEPARATORS else token.strip()
+    tokens = read_vocabulary(path)
+    check_vocabulary(tokens, path)
+    return tokens
 
 
 def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> None:

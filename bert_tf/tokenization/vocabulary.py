@@ -117,7 +117,7 @@ def check_size(tokens: Sequence[str], vocab_size: int, source: str = "the vocabu
     """
     if not 0 <= vocab_size - len(tokens) <= _MAX_PADDING:
         raise InputError(
-            f"{source} has {len(tokens)} tokens, but the model's vocab_size is {vocab_size}. Give "
+            f"{source} has {len(tokens)} entries, but the model's vocab_size is {vocab_size}. Give "
             f"the vocab.txt that the model was trained with."
         )
 

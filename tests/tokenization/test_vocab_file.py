@@ -107,7 +107,7 @@ def test_a_vocabulary_that_does_not_fit_the_model_is_refused():
     check_size(GOOD, 7)
     check_size(GOOD, 128)
     for size in (6, 135):
-        with pytest.raises(InputError, match=rf"7 tokens.*vocab_size is {size}"):
+        with pytest.raises(InputError, match=rf"7 entries.*vocab_size is {size}"):
             check_size(GOOD, size)
 
 

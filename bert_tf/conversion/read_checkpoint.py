@@ -1,6 +1,7 @@
 """`read_weights`: reads a checkpoint of any dialect, also from a .zip file or the hub.
 
-Imports layer 0 and the other modules of this package, except `write_checkpoint`.
+Imports layer 0, `tokenization.casing` and the other modules of this package, except
+`write_checkpoint`.
 """
 
 import dataclasses
@@ -15,8 +16,8 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import hugging_face
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
-from bert_tf.conversion.tensorflow_checkpoint import released_casing
 from bert_tf.errors import InputError
+from bert_tf.tokenization.casing import released_casing
 
 _HUB = "hf://"
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]

@@ -1,6 +1,6 @@
 """TensorFlow checkpoint files, the common format of the dialects "google" and "model_garden".
 
-Imports layer 0; TensorFlow inside functions.
+Imports layer 0 and `tokenization.casing`; TensorFlow inside functions.
 """
 
 import posixpath
@@ -9,13 +9,10 @@ from typing import Any
 from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
+from bert_tf.tokenization.casing import released_casing
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor
-_CASINGS = {
-    **dict.fromkeys(("uncased_L-", "multilingual_L-", "chinese_L-"), True),
-    **dict.fromkeys(("cased_L-", "multi_cased_L-"), False),
-}
 
 
 def find(path: str) -> tuple[str, Any]:
@@ -87,18 +84,3 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
         vocabulary = read_vocabulary(vocabulary_path)
     casing = released_casing(posixpath.basename(folder))
     return {"config": config, "vocabulary": vocabulary, "do_lower_case": casing}
-
-
-def released_casing(path: str) -> bool | None:
-    """Returns whether a released model lower-cases text, by the name of its folder or .zip file.
-
-    Args:
-        path: Path or name of the folder or file; only the last part of the path is used.
-
-    Returns:
-        True for models of lower-cased text, False for cased models, None for other names.
-
-    Source: google-research/bert README; `tokenization.validate_case_matches_checkpoint`.
-    """
-    name = posixpath.basename(path.rstrip("/")).removeprefix("wwm_")
-    return next((casing for start, casing in _CASINGS.items() if name.startswith(start)), None)

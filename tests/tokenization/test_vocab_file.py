@@ -3,12 +3,7 @@
 import pytest
 
 from bert_tf.errors import InputError
-from bert_tf.tokenization import (
-    BertTokenizer,
-    check_size,
-    load_vocabulary,
-    validate_case_matches_checkpoint,
-)
+from bert_tf.tokenization import BertTokenizer, check_size, load_vocabulary
 
 GOOD = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
 
@@ -109,18 +104,3 @@ def test_a_vocabulary_that_does_not_fit_the_model_is_refused():
     for size in (6, 135):
         with pytest.raises(InputError, match=rf"7 entries.*vocab_size is {size}"):
             check_size(GOOD, size)
-
-
-def test_casing_that_does_not_fit():
-    for do_lower_case, path in (
-        (True, "uncased_L-12_H-768_A-12/bert_model.ckpt"), (True, "x/uncased_L-2_H-128_A-2/model"),
-        (False, "gs://b/cased_L-12_H-768_A-12/bert_model.ckpt"), (True, "mine/model.ckpt"),
-        (False, None),
-        (False, "multi_cased_L-12_H-768_A-12/bert_model.ckpt"), (False, "mine/model.ckpt"),
-        (True, "chinese_L-12_H-768_A-12/bert_model.ckpt"), (True, "wwm_uncased_L-24_H-1024_A-16/b"),
-    ):  # fmt: skip
-        validate_case_matches_checkpoint(do_lower_case, path)
-    with pytest.raises(InputError, match=r"do_lower_case is False, but .*uncased.*Set .* to True"):
-        validate_case_matches_checkpoint(False, "uncased_L-12_H-768_A-12/bert_model.ckpt")
-    with pytest.raises(InputError, match=r"do_lower_case is True, but .*cased.*Set .* to False"):
-        validate_case_matches_checkpoint(True, "a/cased_L-12_H-768_A-12/bert_model.ckpt")

@@ -1,0 +1,50 @@
+"""Casing of the released models: whether their text is lower-cased.
+
+Imports `errors`.
+"""
+
+import re
+
+from bert_tf.errors import InputError
+
+_RELEASED = re.compile(r"(?:^|/)(?:wwm_)?(uncased|cased|multilingual|multi_cased|chinese)_L-")
+_LOWER_CASED = ("uncased", "multilingual", "chinese")
+
+
+def released_casing(path: str) -> bool | None:
+    """Returns whether the released model that a path names needs lower-cased text.
+
+    Args:
+        path: Path or name of a folder or a file. A released model is known by the start of a
+            folder's or file's name, such as `uncased_L-12_H-768_A-12` and
+            `uncased_L-12_H-768_A-12.zip`, including the smaller models and those trained with
+            whole-word masking.
+
+    Returns:
+        True for lower-cased text, False for cased text, None if the path names no released model.
+
+    Source: google-research/bert README; `tokenization.validate_case_matches_checkpoint`.
+    """
+    match = _RELEASED.search(path)
+    return match[1] in _LOWER_CASED if match else None
+
+
+def validate_case_matches_checkpoint(do_lower_case: bool, init_checkpoint: str | None) -> None:
+    """Checks that the casing is the one of the released model that the checkpoint's path names.
+
+    Args:
+        do_lower_case: Whether text will be lower-cased.
+        init_checkpoint: Path of a checkpoint such as `uncased_L-12_H-768_A-12/bert_model.ckpt`.
+            None and paths that name no released model are accepted.
+
+    Raises:
+        InputError: The casing differs from the released model's.
+
+    Source: google-research/bert `tokenization.validate_case_matches_checkpoint`.
+    """
+    released = released_casing(init_checkpoint or "")
+    if released not in (None, do_lower_case):
+        raise InputError(
+            f"do_lower_case is {do_lower_case}, but {init_checkpoint} is a model for "
+            f"{'lower-cased' if released else 'cased'} text. Set do_lower_case to {released}."
+        )

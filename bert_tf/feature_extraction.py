@@ -124,12 +124,11 @@ class FeatureExtractor:
 
     def _extract(self, texts: Sequence[Sequence[str]]) -> list[LineFeatures]:
         """Returns the features of lines that all have one text, or all have two texts."""
-        columns = [self._tokenizer.tokenize(list(column)) for column in zip(*texts, strict=True)]
-        packed = self._tokenizer.pack(*columns, seq_length=self._config.max_seq_length)
+        sides = [list(side) for side in zip(*texts, strict=True)]
+        length = self._config.max_seq_length
+        packed = self._tokenizer.encode(*sides, seq_length=length, trim_to_longest=True)
         lengths = tf.reduce_sum(packed["input_mask"], axis=1).numpy()
-        longest = int(lengths.max())
-        names = ("input_ids", "input_mask", "segment_ids")
-        inputs = [packed[name][:, :longest] for name in names]
+        inputs = [packed[name] for name in ("input_ids", "input_mask", "segment_ids")]
         states = self._compute(*inputs).numpy()
         vocabulary = self._tokenizer.vocabulary
         return [

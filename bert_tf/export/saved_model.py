@@ -54,12 +54,11 @@ class ServedClassifier(tf.Module):
 
     def classify(self, text_a: Any, text_b: Any = None) -> dict[str, Any]:
         """Returns probabilities and the most probable label for raw text."""
-        ids_a = self.tokenizer.tokenize(text_a)
-        ids_b = None if text_b is None else self.tokenizer.tokenize(text_b)
-        packed = self.tokenizer.pack(ids_a, ids_b, seq_length=self._max_seq_length)
-        # Trim to the longest text of the batch: padding costs as much time as text.
-        longest = tf.reduce_max(tf.reduce_sum(packed["input_mask"], axis=1))
-        return self.classify_ids({name: ids[:, :longest] for name, ids in packed.items()})
+        # Padding costs as much computation as text.
+        inputs = self.tokenizer.encode(
+            text_a, text_b, seq_length=self._max_seq_length, trim_to_longest=True
+        )
+        return self.classify_ids(inputs)
 
     def signatures(self) -> dict[str, Any]:
         """Returns the concrete functions by signature name."""

@@ -66,7 +66,11 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
 
 
 def pack(
-    ids_a: Any, ids_b: Any, seq_length: int | None, special_ids: tuple[int, int, int]
+    ids_a: Any,
+    ids_b: Any,
+    seq_length: int | None,
+    special_ids: tuple[int, int, int],
+    trim_to_longest: bool = False,
 ) -> dict[str, Any]:
     """Packs a batch.
 
@@ -76,6 +80,7 @@ def pack(
         seq_length: Length S to which examples are truncated and padded. None pads to the longest
             example without truncation.
         special_ids: Ids of [CLS], [SEP] and [PAD].
+        trim_to_longest: Whether S is the length of the longest example after truncation instead.
 
     Returns:
         `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
@@ -96,7 +101,8 @@ def pack(
     if seq_length is not None:
         a_length, b_length = truncated_lengths(a_length, b_length, seq_length - specials)
     total = a_length + b_length + specials
-    size = tf.reduce_max(tf.concat([total[:, 0], [0]], 0)) if seq_length is None else seq_length
+    to_longest = seq_length is None or trim_to_longest
+    size = tf.reduce_max(tf.concat([total[:, 0], [0]], 0)) if to_longest else seq_length
     position = tf.range(size)[None]
     a_end = a_length + 1  # the position of the first [SEP]
     in_a = (position > 0) & (position < a_end)

@@ -194,7 +194,42 @@ class BertTokenizer(tf.Module):
         return words.values if single else words
 
     @_on_cpu
-    def pack(self, ids_a: Any, ids_b: Any = None, seq_length: int | None = 128) -> dict[str, Any]:
+    def encode(
+        self,
+        texts_a: Any,
+        texts_b: Any = None,
+        seq_length: int | None = 128,
+        trim_to_longest: bool = False,
+    ) -> dict[str, Any]:
+        """Tokenizes and packs texts or pairs of texts: the inputs of the model.
+
+        Args:
+            texts_a: Texts, [B] or one.
+            texts_b: The second texts of pairs, the same number, or None.
+            seq_length: Length S to which examples are truncated and padded. None pads to the
+                longest example of the batch without truncation.
+            trim_to_longest: Whether S is the length of the longest example of the batch after
+                truncation instead.
+
+        Returns:
+            `input_ids`, `input_mask` and `segment_ids` as `pack` returns them, int32 [B, S]; for
+            one text or pair [S].
+
+        Raises:
+            InputError: The texts are not valid (see `tokenize`), or `pack` raises it.
+        """
+        ids_a = self.tokenize(texts_a)
+        ids_b = None if texts_b is None else self.tokenize(texts_b)
+        return self.pack(ids_a, ids_b, seq_length, trim_to_longest)
+
+    @_on_cpu
+    def pack(
+        self,
+        ids_a: Any,
+        ids_b: Any = None,
+        seq_length: int | None = 128,
+        trim_to_longest: bool = False,
+    ) -> dict[str, Any]:
         """Packs ids as [CLS] A [SEP], or [CLS] A [SEP] B [SEP], with padding.
 
         Truncation removes tokens from the end of the longer text, and of B if both are equally
@@ -206,6 +241,8 @@ class BertTokenizer(tf.Module):
             ids_b: Ids of the second texts, the same number, or None.
             seq_length: Length S to which examples are truncated and padded. None pads to the
                 longest example of the batch without truncation.
+            trim_to_longest: Whether S is the length of the longest example of the batch after
+                truncation instead.
 
         Returns:
             `input_ids`, `input_mask` (1 for tokens, 0 for padding) and `segment_ids` (1 for B and
@@ -221,7 +258,7 @@ class BertTokenizer(tf.Module):
             ids_b, single_b = ids_as_ragged(ids_b)
             ids_a, ids_b = packing.check_pairs(ids_a, ids_b, single, single_b)
         special_ids = (self.cls_id, self.sep_id, self.pad_id)
-        packed = packing.pack(ids_a, ids_b, seq_length, special_ids)
+        packed = packing.pack(ids_a, ids_b, seq_length, special_ids, trim_to_longest)
         return {name: value[0] if single else value for name, value in packed.items()}
 
     @_on_cpu

@@ -58,9 +58,9 @@ class ClassificationTask:
         self, examples: Sequence[TextExample], tokenizer: BertTokenizer, max_seq_length: int
     ) -> dict[str, np.ndarray]:
         """Returns the columns of `features.CLASSIFICATION`; a missing label is written as 0."""
-        ids_a = tokenizer.tokenize([example.text_a for example in examples])
-        ids_b = tokenizer.tokenize([e.text_b or "" for e in examples]) if self.pair else None
-        packed = tokenizer.pack(ids_a, ids_b, seq_length=max_seq_length)
+        texts_a = [example.text_a for example in examples]
+        texts_b = [example.text_b or "" for example in examples] if self.pair else None
+        packed = tokenizer.encode(texts_a, texts_b, seq_length=max_seq_length)
         index = {label: number for number, label in enumerate(self.labels)}
         labels = [0 if example.label is None else index[example.label] for example in examples]
         return {

@@ -1,0 +1,139 @@
+"""`BertTokenizer.encode` and `pack`: special tokens, truncation, padding and trimming."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import tokenizer as reference
+
+from bert_tf.errors import InputError
+from bert_tf.tokenization import BertTokenizer
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmn"]
+PAD, UNK, CLS, SEP, MASK, A, B, C, D = range(9)
+NAMES = ("input_ids", "input_mask", "segment_ids")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return BertTokenizer(TOKENS)
+
+
+def packed(ids_a, ids_b, seq_length):
+    """The released convert_single_example, for one example: ids and segment ids."""
+    specials = 2 if ids_b is None else 3
+    if seq_length is not None:
+        ids_a, kept_b = reference.truncate(ids_a, ids_b or [], seq_length - specials)
+        ids_b = None if ids_b is None else kept_b
+    ids = [CLS, *ids_a, SEP]
+    segments = [0] * len(ids)
+    if ids_b is not None:
+        ids, segments = [*ids, *ids_b, SEP], [*segments, *[1] * (len(ids_b) + 1)]
+    return ids, segments
+
+
+def assert_packed(found, rows, pair, seq_length, trim_to_longest=False):
+    """Compares packed inputs with the released rules applied to rows of (ids_a, ids_b)."""
+    expected = [packed(a, b if pair else None, seq_length) for a, b in rows]
+    longest = max((len(ids) for ids, _ in expected), default=0)
+    size = longest if seq_length is None or trim_to_longest else seq_length
+    for name in NAMES:
+        assert found[name].shape == (len(rows), size) and found[name].dtype == tf.int32
+    for index, (ids, segments) in enumerate(expected):
+        padding = [0] * (size - len(ids))
+        assert found["input_ids"][index].numpy().tolist() == ids + padding
+        assert found["input_mask"][index].numpy().tolist() == [1] * len(ids) + padding
+        assert found["segment_ids"][index].numpy().tolist() == segments + padding
+
+
+ROWS = st.lists(
+    st.tuples(*[st.lists(st.integers(5, 18), max_size=12)] * 2), min_size=1, max_size=5
+)  # fmt: skip
+SEQ_LENGTHS = st.one_of(st.none(), st.integers(3, 20))
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.booleans(), SEQ_LENGTHS, st.booleans())
+def test_pack_follows_the_released_rules(rows, pair, seq_length, trim_to_longest):
+    tokenizer = BertTokenizer(TOKENS)
+    ids_a, ids_b = (
+        tf.ragged.constant(ids, tf.int32, ragged_rank=1) for ids in zip(*rows, strict=True)
+    )
+    found = tokenizer.pack(ids_a, ids_b if pair else None, seq_length, trim_to_longest)
+    assert_packed(found, rows, pair, seq_length, trim_to_longest)
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROWS, st.booleans(), SEQ_LENGTHS, st.booleans())
+def test_encode_follows_the_released_rules(rows, pair, seq_length, trim_to_longest):
+    texts_a, texts_b = (
+        [" ".join(TOKENS[i] for i in ids) for ids in side] for side in zip(*rows, strict=True)
+    )
+    found = BertTokenizer(TOKENS).encode(
+        texts_a, texts_b if pair else None, seq_length, trim_to_longest
+    )
+    assert_packed(found, rows, pair, seq_length, trim_to_longest)
+
+
+def test_pack_refuses_a_length_without_room_for_special_tokens(tokenizer):
+    with pytest.raises(InputError, match=r"at least 3\. Received: 2"):
+        tokenizer.pack([[A]], [[B]], seq_length=2)
+    for length in ("8", 8.0, -1):
+        with pytest.raises(InputError, match=rf"an integer of at least 2\. Received: {length!r}"):
+            tokenizer.pack([[A]], seq_length=length)
+    assert tokenizer.pack([A], seq_length=np.int64(3))["input_ids"].shape == [3]
+
+
+def test_encode_pads_and_truncates_to_128_tokens_by_default(tokenizer):
+    inputs = tokenizer.encode(["a " * 200, "b"])
+    assert {name: value.shape for name, value in inputs.items()} == dict.fromkeys(NAMES, (2, 128))
+    assert tf.reduce_sum(inputs["input_mask"], axis=1).numpy().tolist() == [128, 3]
+
+
+def test_encode_returns_vectors_for_one_text(tokenizer):
+    inputs = tokenizer.encode("a b", seq_length=6)
+    assert inputs["input_ids"].numpy().tolist() == [CLS, A, B, SEP, PAD, PAD]
+    assert inputs["input_mask"].numpy().tolist() == [1, 1, 1, 1, 0, 0]
+    trimmed = tokenizer.encode("a b", "c", seq_length=20, trim_to_longest=True)
+    assert trimmed["input_ids"].numpy().tolist() == [CLS, A, B, SEP, C, SEP]
+    assert trimmed["segment_ids"].numpy().tolist() == [0, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("trim_to_longest", [False, True])
+def test_encode_of_an_empty_batch_has_no_rows(tokenizer, trim_to_longest):
+    inputs = tokenizer.encode([], seq_length=9, trim_to_longest=trim_to_longest)
+    shape = (0, 0) if trim_to_longest else (0, 9)
+    assert {name: value.shape for name, value in inputs.items()} == dict.fromkeys(NAMES, shape)
+
+
+@pytest.mark.parametrize("trim_to_longest", [False, True])
+def test_encode_in_graphs_equals_eager_encode(tokenizer, trim_to_longest):
+    texts_a, texts_b = ["a b c", "", "d" + " a" * 30], ["b", "c d", "a"]
+    options = {"seq_length": 16, "trim_to_longest": trim_to_longest}
+    expected = tokenizer.encode(texts_a, texts_b, **options)
+    strings = tf.TensorSpec([None], tf.string)
+    function = tf.function(
+        lambda a, b: tokenizer.encode(a, b, **options), input_signature=[strings, strings]
+    )
+    dataset = tf.data.Dataset.from_tensor_slices((texts_a, texts_b)).batch(3)
+    in_dataset = next(iter(dataset.map(lambda a, b: tokenizer.encode(a, b, **options))))
+    for found in (function(tf.constant(texts_a), tf.constant(texts_b)), in_dataset):
+        for name in NAMES:
+            np.testing.assert_array_equal(found[name], expected[name], name)
+
+
+def test_encode_has_a_static_length_unless_it_trims(tokenizer):
+    strings = tf.TensorSpec([None], tf.string)
+    for trim_to_longest, length in ((False, 16), (True, None)):
+        function = tf.function(lambda texts, trim: tokenizer.encode(texts, None, 16, trim))
+        concrete = function.get_concrete_function(strings, trim_to_longest)
+        for value in concrete.structured_outputs.values():
+            assert value.shape.as_list() == [None, length]
+
+
+def test_encode_refuses_pairs_with_different_numbers_of_texts(tokenizer):
+    with pytest.raises(InputError, match=r"same number .* Received: a batch of 2 and a batch of 1"):
+        tokenizer.encode(["a", "b"], ["c"])
+    with pytest.raises(InputError, match=r"same number .* Received: one text and a batch of 1"):
+        tokenizer.encode("a", ["c"])

@@ -66,7 +66,7 @@ class _Units:
     def __init__(self) -> None:
         self.values: list[int] = [0] * _BLOCK
         self._free = [True] * _BLOCK
-        self._free[0] = False  # the root
+        self._free[0] = False  # the root node
         self._bases = {0}
 
     def allocate_children(self, labels: list[int]) -> int:

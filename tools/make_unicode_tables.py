@@ -1,6 +1,6 @@
 """Generates `bert_tf/tokenization/unicode_14.npz`, the character tables of the tokenizer.
 
-The tables say what the rules of the released tokenizer make of each Unicode character. They are
+The tables hold the result of the released tokenizer's rules for each Unicode character. They are
 stored in the repository, so that the same text gives the same ids under every version of Python
 and of ICU. Run this program only after a change to the rules or to the format of the tables:
 
@@ -105,8 +105,8 @@ def _flatbuffer(trie: np.ndarray, zero: int, pool: bytes, do_lower_case: bool) -
 def character_class(code: int) -> int:
     """Returns the canonical combining class and the flags of `unicode_tables` of one character.
 
-    Python does not expose the properties Cased and Case_Ignorable. The form of sigma to which
-    `str.lower` maps a capital sigma after the character reveals them.
+    Python does not expose the properties Cased and Case_Ignorable. They follow from the form of
+    sigma that `str.lower` chooses after the character.
     """
     character = chr(code)
     value = unicodedata.combining(character) | (REMOVED if is_removed(code) else 0)

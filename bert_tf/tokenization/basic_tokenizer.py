@@ -97,8 +97,8 @@ class BasicTokenizer(tf.Module):
             texts: string [N].
 
         Returns:
-            The normalized texts, string [N], and for each of their bytes its origin in the texts,
-            ragged int64 [N, bytes + 1], in the form that `offsets.in_original` describes.
+            The normalized texts, string [N], and the origin of each of their bytes in the original
+            texts, ragged int64 [N, bytes + 1]. `offsets.in_original` describes the format.
         """
         if self.special_tokens:
             texts = self.special_tokens.replace(texts)

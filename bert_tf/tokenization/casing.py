@@ -15,10 +15,9 @@ def released_casing(path: str) -> bool | None:
     """Returns whether the released model that a path names needs lower-cased text.
 
     Args:
-        path: Path or name of a folder or a file. A released model is known by the start of a
-            folder's or file's name, such as `uncased_L-12_H-768_A-12` and
-            `uncased_L-12_H-768_A-12.zip`, including the smaller models and those trained with
-            whole-word masking.
+        path: Path or name of a folder or file, such as `uncased_L-12_H-768_A-12` or
+            `uncased_L-12_H-768_A-12.zip`. The start of a name identifies a released model,
+            including the smaller models and the models with whole-word masking.
 
     Returns:
         True for lower-cased text, False for cased text, None if the path names no released model.
@@ -30,7 +29,7 @@ def released_casing(path: str) -> bool | None:
 
 
 def validate_case_matches_checkpoint(do_lower_case: bool, init_checkpoint: str | None) -> None:
-    """Checks that the casing is the one of the released model that the checkpoint's path names.
+    """Checks `do_lower_case` against the released model that the path of a checkpoint names.
 
     Args:
         do_lower_case: Whether text will be lower-cased.

@@ -21,13 +21,13 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
 
     Args:
         texts: A str, a list of str, a numpy array of str or a string tensor, of rank 0 or 1.
-            Bytes count as UTF-8.
+            Bytes are interpreted as UTF-8.
 
     Returns:
         string [N], and whether a single text was given.
 
     Raises:
-        InputError: `texts` is of another type or rank.
+        InputError: `texts` has another type or rank.
     """
     texts = _strings(texts)
     rank = texts.shape.rank
@@ -43,7 +43,7 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
 def _strings(texts: Any) -> Any:
     try:
         return tf.convert_to_tensor(texts, tf.string)
-    except (TypeError, ValueError) as error:  # TensorFlow raises these for lone surrogates, too
+    except (TypeError, ValueError) as error:  # lone surrogates cause these errors, too
         if tf.is_tensor(texts):
             raise InputError(
                 f"{_TEXTS}. Received: {_described(texts)}. Of a ragged tensor, give its .values."
@@ -83,7 +83,7 @@ def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
         Ragged integers [N, None], and whether the ids of a single text were given.
 
     Raises:
-        InputError: `ids` is of another type or rank.
+        InputError: `ids` has another type or rank.
     """
     if not tf.is_tensor(ids):
         ids = _integer_tensor(ids)
@@ -115,7 +115,7 @@ def _integer_tensor(ids: Any) -> Any:
 def _integers(ids: Any) -> Any:
     try:
         ids = np.asarray(ids)
-    except ValueError as error:  # numpy raises it for rows of different lengths
+    except ValueError as error:  # the rows have different lengths
         raise InputError(f"{_IDS}. Received: {_described(ids)}.") from error
     if ids.size and ids.dtype.kind not in "iu":
         raise InputError(f"{_IDS}. Received: {_described(ids.ravel().tolist()[0])}.")

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Length of a UTF-8 character in bytes, by its first byte. A continuation byte has the length 1, so
-# that offset + length is the end of a character for its first byte as well as for its last byte.
+# Length of a UTF-8 character in bytes, indexed by its first byte. A continuation byte has length 1.
+# Offset + length is then the end of a character for its first byte and for its last byte.
 _LENGTHS = np.array([1] * 0xC0 + [2] * 0x20 + [3] * 0x10 + [4] * 0x10, np.int64)
 
 
 def in_original(texts: Any, origins: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
     """Maps spans of normalized texts to the original texts.
 
-    A span ends where the next character begins that normalization keeps: it covers the removed
-    characters after its own, such as accents.
+    A span ends at the next character that normalization keeps, so that it also covers removed
+    characters such as accents.
 
     Args:
         texts: string [N], the original texts.
-        origins: Ragged int64 [N, bytes + 1]: for each byte of the normalized text, the offset in
-            the original text of the byte, or of the start of the character, from which it comes;
-            then the length of the original text.
+        origins: Ragged int64 [N, bytes + 1]. For each byte of a normalized text, the offset of its
+            source in the original text: of the byte itself or of the start of its character. The
+            last value of a row is the length of the original text.
         starts: Ragged int64 [N, None], in bytes of the normalized text.
         ends: Ragged int64 [N, None], exclusive, each greater than its start.
 
@@ -42,14 +42,16 @@ def in_original(texts: Any, origins: Any, starts: Any, ends: Any) -> tuple[Any, 
 
 
 def compose(outer: Any, inner: Any) -> Any:
-    """Composes the origins of two rewritings, of which `inner` was the first.
+    """Composes the byte origins of two consecutive rewritings of a text.
 
     Args:
-        outer: Ragged int64 [N, bytes + 1], from the result to the text between both rewritings.
-        inner: Ragged int64 [N, bytes + 1], from the text between both to the original text.
+        outer: Ragged int64 [N, bytes + 1], offsets in the intermediate text for each byte of the
+            result.
+        inner: Ragged int64 [N, bytes + 1], offsets in the original text for each byte of the
+            intermediate text.
 
     Returns:
-        Ragged int64 [N, bytes + 1], from the result to the original text.
+        Ragged int64 [N, bytes + 1], offsets in the original text for each byte of the result.
     """
     first = tf.gather(inner.row_splits, outer.value_rowids())
     return outer.with_values(tf.gather(inner.values, first + outer.values))

@@ -14,7 +14,7 @@ _NOT_PAIRS = "Pairs need the same number of first and second texts"
 
 
 def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any]:
-    """Returns the lengths to which truncation cuts the texts of pairs.
+    """Returns the lengths of both texts of each pair after truncation.
 
     Truncation removes tokens from the end of the longer text, and of B if both are equally long.
 
@@ -34,7 +34,7 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
 
 
 def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple[Any, Any]:
-    """Checks that `ids_a` and `ids_b` have the same number of rows; otherwise they may broadcast.
+    """Checks that `ids_a` and `ids_b` have the same number of rows, since they could broadcast.
 
     Args:
         ids_a: Ragged int32 [B, None].
@@ -43,8 +43,8 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
         single_b: Whether `ids_b` was given as one text and not as a batch.
 
     Returns:
-        `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both depend on
-        an assertion, so that nothing computed from them can fail before it.
+        `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both tensors
+        depend on an assertion. No operation on them can then fail before the assertion does.
 
     Raises:
         InputError: The numbers of rows differ, or one is a single text and the other a batch.
@@ -61,7 +61,7 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
     rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
     message = (f"{_NOT_PAIRS}. Received: batches of", rows_a, "and", rows_b)
     with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, message)]):
-        # Of a ragged tensor, tf.identity copies the row splits as well as the values.
+        # tf.identity of a ragged tensor covers its row splits as well as its values.
         return tf.identity(ids_a), tf.identity(ids_b)
 
 
@@ -72,7 +72,7 @@ def pack(
     special_ids: tuple[int, int, int],
     trim_to_longest: bool = False,
 ) -> dict[str, Any]:
-    """Packs a batch.
+    """Packs the ids of a batch.
 
     Args:
         ids_a: Ragged int32 [B, None].
@@ -80,7 +80,7 @@ def pack(
         seq_length: Length S to which examples are truncated and padded. None pads to the longest
             example without truncation.
         special_ids: Ids of [CLS], [SEP] and [PAD].
-        trim_to_longest: Whether S is the length of the longest example after truncation instead.
+        trim_to_longest: Whether to reduce S to the length of the longest example after truncation.
 
     Returns:
         `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].

@@ -52,9 +52,9 @@ def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
         do_lower_case: Whether the normalizer will lower-case the texts.
 
     Returns:
-        The rewritten texts, string [N], and ragged int64 [N, bytes + 1]: for each byte of a
-        rewritten text, the offset in bytes of the character of the original text from which it
-        comes, followed by the length of the original text.
+        The rewritten texts, string [N], and ragged int64 [N, bytes + 1]. For each byte of a
+        rewritten text, the offset of its source character in the original text, in bytes. The last
+        value of a row is the length of the original text.
     """
     codes, starts = _decode(texts, do_lower_case)
     sizes = 1 + sum(tf.cast(codes.values >= least, tf.int64) for least in (0x80, 0x800, 0x10000))
@@ -92,13 +92,13 @@ def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     """Decodes texts and applies the rules of this module.
 
     Returns:
-        The code points, ragged int32 [N, characters], and for each of them the offset of its
-        character in the original text in bytes, int64 [characters of all texts].
+        The code points, ragged int32 [N, characters], and the offset of each of them in the
+        original text in bytes, int64 [characters of all texts].
     """
     codes, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
     rows, codes, starts = codes.value_rowids(), codes.values, starts.values
     if do_lower_case:
-        # Removed characters are transparent for the rules of context, so they are removed first.
+        # The rules for context ignore the characters that the normalizer removes.
         kept = tf.where(_classes(codes) & unicode_tables.REMOVED == 0)[:, 0]
         rows, codes, starts = (tf.gather(each, kept) for each in (rows, codes, starts))
         codes = _lower_sigmas(codes, rows)
@@ -145,8 +145,8 @@ def _lower_sigmas(codes: Any, rows: Any) -> Any:
 def _order_combining_characters(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     """Brings runs of combining characters into canonical order.
 
-    Only the code points move and their starts do not, so that the span of a token that ends within
-    a run covers the run.
+    The starts are not reordered with the code points, so that the span of a token with such a run
+    covers the complete run.
 
     Args:
         rows: int64 [C], the index of the text of each code point.

@@ -1,4 +1,4 @@
-"""`SpecialTokenFinder`: treats `[MASK]` and the other special tokens in a text as such, on request.
+"""`SpecialTokenFinder`: finds `[MASK]` and the other special tokens in texts.
 
 A special token separates words as a space does: the text before it and the text after it are
 tokenized independently. During tokenization a placeholder with spaces around it replaces the token.
@@ -22,9 +22,8 @@ _PRIVATE_USE = range(0xE000, 0xF900)
 class SpecialTokenFinder:
     """Replaces special tokens in texts with placeholders.
 
-    A text may itself contain the private-use characters that serve as placeholders. They are
-    replaced with one more private-use character, which the vocabulary does not contain either and
-    for which the rules are the same.
+    If a text contains a private-use character that serves as a placeholder, another private-use
+    character replaces it. The rules treat both alike, and the vocabulary contains neither.
 
     Args:
         tokens: The vocabulary.

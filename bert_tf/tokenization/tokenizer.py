@@ -24,7 +24,8 @@ from bert_tf.weights import vocabulary_sha256
 def _on_cpu(method: Callable[..., Any]) -> Callable[..., Any]:
     """Runs a method on the CPU, since GPUs have no string operations, and without AutoGraph.
 
-    The methods have no Python control flow to convert, and trace three times as fast without.
+    The methods have no Python control flow for AutoGraph to convert, and they trace three times as
+    fast without it.
     """
 
     @functools.wraps(method)
@@ -46,13 +47,13 @@ class BertTokenizer(tf.Module):
     Args:
         vocab: Path of a `vocab.txt`, or the list of tokens.
         do_lower_case: Whether to lower-case and remove accents, as for the uncased models.
-        special_tokens_in_text: Whether special tokens in a text such as `[MASK]` get their ids, as
-            fill-mask needs it, instead of being ordinary text. They separate words as spaces do.
+        special_tokens_in_text: Whether special tokens in a text, such as `[MASK]`, get their own
+            ids, which fill-mask needs. Then they separate words as spaces do. By default they are
+            ordinary text.
 
     Attributes:
-        vocabulary: The tokens, a list of str; the id of a token is its index.
-        do_lower_case: The argument of that name.
-        special_tokens_in_text: The argument of that name.
+        vocabulary: The tokens, a list of str. The id of a token is its index.
+        do_lower_case, special_tokens_in_text: The constructor arguments.
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
         vocabulary_sha256: SHA-256 of the tokens joined by \n, as UTF-8, in hexadecimal.
 
@@ -104,7 +105,7 @@ class BertTokenizer(tf.Module):
         """Returns the ids of the WordPiece tokens, without [CLS] and [SEP].
 
         Args:
-            texts: Texts, [N] or one.
+            texts: string [N], or one text.
 
         Returns:
             Ragged int32 [N, None]; for one text int32 [None].
@@ -118,12 +119,13 @@ class BertTokenizer(tf.Module):
         """Returns the ids of the tokens, and the span of each token in the original texts.
 
         Args:
-            texts: Texts, [N] or one.
+            texts: string [N], or one text.
 
         Returns:
             Ids, int32, and starts and exclusive ends in bytes, int64: three ragged tensors
-            [N, None]; for one text [None]. A span covers the removed characters after its own,
-            such as accents. `in_characters` converts offsets to characters, as Python counts them.
+            [N, None]; for one text [None]. A span also covers removed characters that follow
+            the token, such as accents. `in_characters` converts offsets to characters, as Python
+            counts them.
         """
         texts, single = texts_as_batch(texts)
         normalized, origins = self._basic.normalize_with_offsets(texts)
@@ -140,7 +142,7 @@ class BertTokenizer(tf.Module):
         """Converts starts or ends of `tokenize_with_offsets` from bytes to characters.
 
         Args:
-            texts: The texts, [N] or one; UTF-8.
+            texts: string [N], UTF-8, or one text.
             byte_offsets: Ragged int [N, None]; for one text int [None].
 
         Returns:
@@ -153,7 +155,7 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def tokenize_in_lite(self, texts: Any) -> Any:
-        """Tokenizes with only the operations that TFLite and tensorflow_text's kernels for it have.
+        """Tokenizes using only operations that TFLite supports, including tensorflow_text's.
 
         The ids may differ from those of `tokenize` for four kinds of text: bytes that are not valid
         UTF-8; a capital sigma at the end of a word; words over 200 characters, which are unknown
@@ -161,7 +163,7 @@ class BertTokenizer(tf.Module):
         that are not accents.
 
         Args:
-            texts: Texts, [N] or one.
+            texts: string [N], or one text.
 
         Returns:
             Ragged int32 [N, None]; for one text int32 [None].
@@ -184,7 +186,7 @@ class BertTokenizer(tf.Module):
         """Returns the words before WordPiece: normalized, and split at spaces and punctuation.
 
         Args:
-            texts: Texts, [N] or one.
+            texts: string [N], or one text.
 
         Returns:
             Ragged string [N, None]; for one text string [None].
@@ -201,22 +203,22 @@ class BertTokenizer(tf.Module):
         seq_length: int | None = 128,
         trim_to_longest: bool = False,
     ) -> dict[str, Any]:
-        """Tokenizes and packs texts or pairs of texts: the inputs of the model.
+        """Tokenizes texts or pairs of texts and packs them into the inputs of the model.
 
         Args:
-            texts_a: Texts, [B] or one.
-            texts_b: The second texts of pairs, the same number, or None.
+            texts_a: string [B], or one text.
+            texts_b: The second text of each pair, in the form of `texts_a`, or None.
             seq_length: Length S to which examples are truncated and padded. None pads to the
                 longest example of the batch without truncation.
-            trim_to_longest: Whether S is the length of the longest example of the batch after
-                truncation instead.
+            trim_to_longest: Whether to reduce S to the length of the longest example in the batch
+                after truncation.
 
         Returns:
             `input_ids`, `input_mask` and `segment_ids` as `pack` returns them, int32 [B, S]; for
             one text or pair [S].
 
         Raises:
-            InputError: The texts are not valid (see `tokenize`), or `pack` raises it.
+            InputError: A value is not a text, or `pack` raises the error.
         """
         ids_a = self.tokenize(texts_a)
         ids_b = None if texts_b is None else self.tokenize(texts_b)
@@ -238,11 +240,11 @@ class BertTokenizer(tf.Module):
         Args:
             ids_a: Ids [B, None]: ragged, a list of lists, or dense without padding; or of one
                 text, [None]. `[]` is one text without tokens.
-            ids_b: Ids of the second texts, the same number, or None.
+            ids_b: Ids of the second text of each pair, in the form of `ids_a`, or None.
             seq_length: Length S to which examples are truncated and padded. None pads to the
                 longest example of the batch without truncation.
-            trim_to_longest: Whether S is the length of the longest example of the batch after
-                truncation instead.
+            trim_to_longest: Whether to reduce S to the length of the longest example in the batch
+                after truncation.
 
         Returns:
             `input_ids`, `input_mask` (1 for tokens, 0 for padding) and `segment_ids` (1 for B and
@@ -250,8 +252,8 @@ class BertTokenizer(tf.Module):
 
         Raises:
             InputError: `seq_length` is too short for the special tokens, the ids are not integers,
-                or the numbers of first and second texts differ. If a graph learns these numbers
-                only when it runs, it raises tf.errors.InvalidArgumentError instead.
+                or the numbers of first and second texts differ. If these numbers are known only
+                when a graph runs, it raises tf.errors.InvalidArgumentError instead.
         """
         ids_a, single = ids_as_ragged(ids_a)
         if ids_b is not None:

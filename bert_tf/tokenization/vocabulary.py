@@ -16,8 +16,8 @@ from bert_tf.weights import read_vocabulary
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _MAX_TOKEN_BYTES = 256  # The WordPiece operation stores a length in 8 bits.
 _MAX_PADDING = 127
-# No text contains a token with one of these characters, but the WordPiece operation would find such
-# a token across two words.
+# A token must not contain these characters. By the rules no text contains such a token, but the
+# WordPiece operation would match it across two words.
 _SEPARATORS = re.compile(r"[ \t\r\x00]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -70,7 +70,7 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
         source: The origin of the tokens, for the message.
 
     Raises:
-        InputError: `load_vocabulary` lists the reasons.
+        InputError: The tokens are not a valid vocabulary, as described in `load_vocabulary`.
     """
     seen: dict[str, int] = {}
     for line, token in enumerate(tokens, 1):

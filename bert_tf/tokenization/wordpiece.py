@@ -1,4 +1,4 @@
-"""`WordPiece`: splits normalized text into ids; words over 200 characters are unknown, as released.
+"""`WordPiece`: splits normalized text into tokens. Words of over 200 characters are unknown.
 
 Imports `errors`, `unicode_tables`; TensorFlow and tensorflow_text.
 """
@@ -24,9 +24,10 @@ _NEVER_IN_WORDS = "\ufffd"
 class WordPiece(tf.Module):
     """Splits the words of normalized text by greedy longest match first.
 
-    The operation of tensorflow_text limits words by bytes and the released code by characters. The
-    operation runs with a limit of 200 bytes, which no word of up to 200 ASCII characters exceeds.
-    Longer words come out unknown; if a batch has any, a branch of the graph tokenizes them again.
+    The released code limits the length of a word in characters, and the operation of
+    tensorflow_text limits it in bytes. The operation runs with a limit of 200 bytes, which no word
+    of up to 200 ASCII characters exceeds, and returns [UNK] for longer words. If a batch has longer
+    words, a branch of the graph tokenizes them again.
 
     Args:
         tokens: The vocabulary, in the order of the ids.
@@ -44,8 +45,7 @@ class WordPiece(tf.Module):
             )
         except RuntimeError as error:
             raise InputError(
-                f"tensorflow_text cannot use the vocabulary: {error}. Give the vocab.txt of a BERT "
-                f"model."
+                f"tensorflow_text cannot use the vocabulary: {error}. Give a BERT's vocab.txt."
             ) from error
         self._unk_id = unk_id
         self._limit_position = _limit_position(buffer)
@@ -63,12 +63,10 @@ class WordPiece(tf.Module):
             three ragged tensors [N, None].
         """
         ids, starts, ends = self._tokenize(texts, self._model)
-        components = (ids.values, starts.values, ends.values, ids.row_splits)
-        has_long_words = tf.reduce_max(ends.values - starts.values) > MAX_CHARACTERS
+        tokens = (ids.values, starts.values, ends.values, ids.row_splits)
+        too_long = tf.reduce_max(ends.values - starts.values) > MAX_CHARACTERS
         *values, splits = tf.cond(
-            has_long_words,
-            lambda: self._retokenize_long_words(texts, *components),
-            lambda: components,
+            too_long, lambda: self._retokenize(texts, *tokens), lambda: tokens
         )
         ids, starts, ends = (
             tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values
@@ -89,14 +87,12 @@ class WordPiece(tf.Module):
         tokenizer = tf_text.FastWordpieceTokenizer(model_buffer=model, token_out_type=tf.int32)
         return tokenizer.tokenize_with_offsets(texts)
 
-    def _retokenize_long_words(
-        self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any
-    ) -> tuple[Any, Any, Any, Any]:
+    def _retokenize(self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any) -> Any:
         """Tokenizes words of more than 200 bytes and at most 200 characters again.
 
         Args:
             texts: string [N], normalized.
-            ids: int32 [T], the tokens of all texts, with such words unknown.
+            ids: int32 [T], the tokens of all texts. These words have the id of [UNK].
             starts: int64 [T], in bytes.
             ends: int64 [T], in bytes.
             splits: int64 [N + 1], row splits of the tokens.
@@ -122,8 +118,7 @@ class WordPiece(tf.Module):
             tf.gather(tf.concat([tf.RaggedTensor.from_tensor(old[:, None]), new], 0), order)
             for old, new in zip((ids, starts, ends), pieces, strict=True)
         ]
-        ids, starts, ends = (each.values for each in merged)
-        return ids, starts, ends, tf.gather(merged[0].row_splits, splits)
+        return (*(each.values for each in merged), tf.gather(merged[0].row_splits, splits))
 
     def _model_with_limit(self, limit_bytes: int) -> Any:
         """Returns the model with another limit, by replacing the four bytes that hold it."""
@@ -135,8 +130,8 @@ class WordPiece(tf.Module):
 def _with_placeholders(tokens: Sequence[str]) -> list[str]:
     """Replaces later punctuation in the tokens with placeholders, as the normalizer does in text.
 
-    A token that itself contains a placeholder character would match such punctuation in text, but
-    by the rules it matches no word. It becomes a unique string that no word contains.
+    A token that already contains a placeholder character must not match later punctuation in text.
+    By the rules it matches no word, so it becomes a unique string that no word contains.
     """
     punctuation, placeholders = unicode_tables.LATER_PUNCTUATION, unicode_tables.PLACEHOLDERS
     replacements = dict(zip(punctuation, placeholders, strict=True))
@@ -160,8 +155,5 @@ def _limit_position(buffer: bytes) -> int:
     (field,) = struct.unpack_from("<H", buffer, root - back + 4 + 2 * 4)
     position = root + field
     if not field or struct.unpack_from("<i", buffer, position) != (MAX_CHARACTERS,):
-        raise RuntimeError(
-            "The layout of tensorflow_text's WordPiece model is not the expected one. Install a "
-            "version of tensorflow_text that bert-tf supports."
-        )
+        raise RuntimeError("tensorflow_text's WordPiece model has another layout than expected.")
     return position

@@ -1,4 +1,4 @@
-"""The released tokenizer, written from its rules in plain Python. Imports nothing of bert_tf.
+"""The released tokenizer, written from its rules in plain Python. Imports nothing from bert_tf.
 
 Source: google-research/bert tokenization.py, as described in its README and comments: decode as
 UTF-8 and skip invalid bytes, clean, isolate CJK characters, split at white space, lower-case and
@@ -74,7 +74,7 @@ def words(text, do_lower_case):
 def is_unchanged(character, do_lower_case):
     """Whether no rule changes the character or splits at it.
 
-    All such characters are equivalent: texts of them have their words between spaces.
+    All such characters are equivalent: in a text of them, words are the parts between spaces.
     """
     code = ord(character)
     if code in (0, 0xFFFD) or character.isspace() or is_whitespace(character):
@@ -112,7 +112,7 @@ class Tokenizer:
 
     Args:
         tokens: The vocabulary, in the order of the ids.
-        do_lower_case: Whether to lower-case and drop accents.
+        do_lower_case: Whether to lower-case and remove accents.
     """
 
     def __init__(self, tokens, do_lower_case):
@@ -129,7 +129,7 @@ class Tokenizer:
     def tokenize_with_cache(self, text):
         """Does the same as `tokenize`, with a cache of the parts between spaces.
 
-        No rule depends on characters beyond a space, so that the parts are independent.
+        No rule looks across a space, so the parts are independent.
         """
         result = []
         for part in to_unicode(text).split(" "):

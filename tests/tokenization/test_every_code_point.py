@@ -28,7 +28,7 @@ def small(request):
 
 
 def texts_of(characters):
-    """Returns the texts of all forms as bytes; surrogates are encoded, which is not valid UTF-8."""
+    """Returns each character in each of FORMS, as bytes. Surrogates become invalid UTF-8."""
     texts = [form.format(character) for character in characters for form in FORMS]
     return [text.encode("utf-8", "surrogatepass") for text in texts]
 
@@ -51,8 +51,9 @@ def joined_words(text, released):
 def assert_ids(characters, tokenize, released):
     """Compares the ids with the reference.
 
-    All characters that no rule changes and no token contains give the same ids. The reference
-    tokenizes one of them, and a sample to check this; the other characters one by one.
+    All characters that no rule changes and no token contains give the same ids. To save time, the
+    reference tokenizes only one of them, and a sample to check this. It tokenizes each of the other
+    characters.
     """
     in_tokens = set().union(*released.ids)
     individual, equivalent = [], []

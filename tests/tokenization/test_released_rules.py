@@ -38,7 +38,7 @@ CASES = [
 
 
 def assert_equal(texts, tokenizer, released, words=True):
-    """Compares the ids, and the words if asked for, of texts given as bytes with the reference."""
+    """Compares the ids of texts with the reference, and their words if `words` is set."""
     batch = tf.constant(texts, tf.string)
     split = [reference.words(text, released.do_lower_case) for text in texts]
     for text, found, expected in zip(
@@ -201,6 +201,6 @@ def test_the_reference_equals_another_implementation(test_data):
     lines = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8").split("\n")
     for line in lines[::5]:
         assert other.encode(line, add_special_tokens=False).ids == released.tokenize(line), line
-    # It limits words to 100 characters, finds special tokens in text, and has no final sigma.
+    # `tokenizers` limits words to 100 characters, finds special tokens, and has no final sigma.
     for text in ("x" * 150, "[MASK]", "ΟΔΟΣ"):
         assert other.encode(text, add_special_tokens=False).ids != released.tokenize(text), text

@@ -16,7 +16,7 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abxσς,中=", *(f"##{
 TEXTS = ["a,b AB", "ΑΣ aΣ Σa", "", "x" * 201, "é" * 150 + " a≠", "中a b\u0301", "ax" * 40]
 TEXT_OPERATIONS = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
 
-# Imports tensorflow_text for its operations, and nothing of bert_tf.
+# Imports tensorflow_text for its operations, and nothing from bert_tf.
 LOAD = """
 import sys, numpy as np, tensorflow as tf, tensorflow_text
 model = tf.saved_model.load(sys.argv[1])
@@ -150,7 +150,7 @@ def test_tflite_packs_pairs_without_flex_operations(tmp_path):
     ids=["not UTF-8", "final sigma", "201 characters", "canonical order"],
 )  # fmt: skip
 def test_lite_differs_for_each_documented_kind(text):
-    """The kinds of text that docs/fidelity.md lists."""
+    """Keeps the list of docs/fidelity.md correct."""
     tokens = [*TOKENS, "\u302e", "\u1b44", "##\u302e", "##\u1b44"]
     tokenizer = BertTokenizer(tokens)
     exact, lite = tokenizer.tokenize([text]).to_list(), tokenizer.tokenize_in_lite([text]).to_list()
@@ -158,7 +158,7 @@ def test_lite_differs_for_each_documented_kind(text):
 
 
 def listed_code_points():
-    """Returns the code points that docs/fidelity.md lists as exceptions of TFLite."""
+    """Returns the code points that docs/fidelity.md lists as exceptions in TFLite."""
     text = (pathlib.Path(__file__).parents[2] / "docs/fidelity.md").read_text("utf-8")
     section = text.partition("In TFLite (`tokenize_in_lite`)")[2].partition("\n\n")[0]
     for first, last in re.findall(r"U\+([0-9A-F]{4,6})(?: to U\+([0-9A-F]{4,6}))?", section):
@@ -202,7 +202,7 @@ def test_tflite_gives_the_same_ids_for_real_text(tmp_path, test_data, name, do_l
 
 
 def test_the_unicode_tables_are_in_the_folder_of_the_package():
-    """Otherwise a wheel would not contain them."""
+    """A wheel contains only files that are in the folder of a package."""
     from bert_tf.tokenization import unicode_tables
 
     path = pathlib.Path(unicode_tables.PATH)

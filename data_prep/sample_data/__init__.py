@@ -1,6 +1,6 @@
-"""Sample data from installed documentation; behind `make_sample_data.py`.
+"""Sample data from the documentation of installed packages; used by `make_sample_data.py`.
 
-Read in this order: documentation (docstrings from source files), cleaning (a docstring's prose),
-sentences, split (near-duplicates on one side), sentence_sets and span_sets (labelled examples),
-build (the folder). Imports of ours: `bert_tf.errors`, `files`, `progress`.
+Reading order: documentation (docstrings from source files), cleaning (the prose of a docstring),
+sentences, train_dev_test_split (near-duplicates stay together), sentence_sets and span_sets
+(labeled examples), build (the output folder). May import `bert_tf.errors`, `files`, `progress`.
 """

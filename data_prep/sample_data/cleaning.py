@@ -1,27 +1,28 @@
-"""A docstring in, its prose out: no code, tables, directives or markup.
+"""Extracts the prose of a docstring: no code, tables, directives or markup.
 
-Knows the four ways docstrings are written: plain text, reStructuredText (NumPy's sections and
-Sphinx's fields), Google's sections, and Markdown. Pure functions; imports nothing of ours.
+Supports plain text, reStructuredText (NumPy's sections and Sphinx's fields), Google's sections,
+and Markdown. Code that is not marked as such is left for `sentences.is_prose` to drop. Pure
+functions; imports no other module of this project.
 """
 
-import html
 import inspect
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Stands where something that is not prose was (a formula, an address): the sentence is dropped.
+# Replaces text that is not prose (a formula, a URL). Sentences that contain it are dropped.
 GAP = "\ufffc"
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A run of prose.
+    """One paragraph of prose.
 
     Attributes:
         text: One line; an argument's description begins with its name and a colon.
-        code: Where words of `text` are code, as [start, end) in characters.
-        argument: The name of the argument it begins to describe, else "".
+        code: The [start, end) positions of code in `text`, in characters.
+        argument: The argument whose description begins here, else "".
     """
 
     text: str
@@ -29,134 +30,111 @@ class Paragraph:
     argument: str = ""
 
 
+def extract_prose(docstring: str) -> tuple[Paragraph, ...]:
+    """Returns the prose of a docstring as paragraphs, in order."""
+    text = _CODE_BLOCK.sub("", inspect.cleandoc(docstring))
+    prose = []
+    for section in _sections(text.splitlines()):
+        for term, lines in _entries(section):
+            for field, paragraph in _paragraphs(lines):
+                name, term = field or term, ""
+                is_argument = bool(field) or section.kind == "arguments"
+                plain, code = strip_inline_markup(f"`{name}`: {paragraph}" if name else paragraph)
+                if plain:
+                    prose.append(Paragraph(plain, code, name if is_argument else ""))
+    return tuple(prose)
+
+
 # --- Sections ---------------------------------------------------------------------------------
 
-_ARGUMENTS = {
-    *("args", "arg", "arguments", "parameters", "other parameters", "keyword arguments", "params"),
-    *("keyword args", "kwargs", "call arguments", "init args", "parameter"),
+_KINDS = {
+    **dict.fromkeys(("args", "arguments", "parameters", "other parameters"), "arguments"),
+    **dict.fromkeys(("keyword arguments", "call arguments"), "arguments"),
+    # Described like arguments, but not passed by a caller.
+    **dict.fromkeys(("attributes", "properties", "fields"), "attributes"),
+    **dict.fromkeys(("returns", "return", "yields", "raises", "warns", "receives"), "results"),
+    **dict.fromkeys(("see also", "references", "reference", "methods", "usage"), "skipped"),
+    **dict.fromkeys(("input shape", "output shape"), "skipped"),
 }
-# Described like arguments, but nothing that is passed.
-_OTHERS = {"attributes", "properties", "fields"}
-_TERMS = ("arguments", "others")
-_RESULTS = {"returns", "return", "yields", "raises", "warns", "receives", "result", "results"}
-_SKIPPED = {
-    *("see also", "references", "reference", "methods", "functions", "classes", "todo", "author"),
-    *("authors", "license", "input shape", "output shape", "input shapes", "output shapes"),
-    *("contents", "index", "copyright", "routine listings", "exceptions", "objects", "usage"),
-}
-_UNDERLINE = re.compile(r"\s*([-=~^*#])\1{2,}\s*$")
-_GOOGLE_HEADER = re.compile(r"(\s*)([A-Z][A-Za-z ]{2,24}):\s*$")
-_MARKDOWN_HEADER = re.compile(r"\s*#{1,5}\s+\S")
-_GOOGLE_ENTRY = re.compile(r"`{0,2}(\*{0,2}\w[\w.]*)`{0,2}\s*(?:\([^()]*\))?\s*:\s+(?=\S)")
-_NUMPY_ENTRY = re.compile(
-    r"`{0,2}(\*{0,2}\w[\w.]*)`{0,2}(?:\s*,\s*[*`\w.]+)*\s*(?::.*|\([^)]*\))?$"
+# Fenced code, and a doctest up to the next blank line.
+_CODE_BLOCK = re.compile(
+    r"^[ >]*(```|~~~).*?(?:^[ >]*\1[^\n`]*$|\Z)|^ *>>>[^\n]*(?:\n[^\n]*\S[^\n]*)*", re.M | re.S
 )
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b-\u200f\ud800-\udfff\ue000-\uf8ff]")
-_FENCED = re.compile(r"^[ >]*(```|~~~).*?(?:^[ >]*\1[^\n`]*$|\Z)", re.M | re.S)
+_UNDERLINE = re.compile(r"\s*([-=~^*#])\1{2,}\s*$")
+_GOOGLE_HEADER = re.compile(r"\s*[A-Z][A-Za-z ]{2,24}:\s*$")
+_GOOGLE_ENTRY = re.compile(r"[ *-]*`{0,2}\**(\w[\w.]*)`{0,2}\s*(?:\([^()]*\))?\s*:\s+(?=\S)")
+_NUMPY_ENTRY = re.compile(r"\s*`{0,2}\**(\w[\w.]*)`{0,2}(?:\s*,\s*[*`\w.]+)*\s*(?::.*|\([^)]*\))?$")
 
 
-def clean(docstring: str) -> tuple[Paragraph, ...]:
-    """The prose of a docstring, paragraph by paragraph, in order."""
-    text = _UNPRINTABLE.sub(GAP, docstring.expandtabs())
-    text = _FENCED.sub("", inspect.cleandoc(text))
-    found = []
-    for kind, term, lines in _entries(text.splitlines()):
-        for field, paragraph in _paragraphs(lines):
-            name, term = (field or term).lstrip("*"), ""
-            is_argument = bool(field) or kind.endswith("arguments")
-            plain, code = inline(f"`{name}`: {paragraph}" if name else paragraph)
-            if plain:
-                found.append(Paragraph(plain, code, name if is_argument else ""))
-    return tuple(found)
+@dataclass(frozen=True)
+class _Section:
+    """A section of a docstring.
+
+    Attributes:
+        kind: A value of `_KINDS` or "prose".
+        is_numpy: Whether its header is underlined, as in NumPy's style.
+        indent: Indentation of the header, in characters.
+        lines: The lines after the header.
+    """
+
+    kind: str
+    is_numpy: bool
+    indent: int
+    lines: list[str]
 
 
-def _entries(lines: list[str]) -> Iterator[tuple[str, str, list[str]]]:
-    """Runs of lines, each with the kind of its section and the term that it describes or ""."""
-    start = 0
-    section, indent = "", 0
-    for at in range(len(lines) + 1):
-        header = _header(lines, at) if at < len(lines) else ("", 0, 0)
-        if header is None and at < len(lines):
-            continue
-        for term, body in _section(section, indent, lines[start:at]):
-            yield section, term, body
-        if header is not None:
-            section, indent, used = header
-            start = at + used
+def _sections(lines: list[str]) -> list[_Section]:
+    sections = [_Section("prose", False, 0, [])]
+    for line, next_line in itertools.pairwise([*lines, ""]):
+        title = line.strip(" :#*").lower()
+        is_numpy = 0 < len(title) < 60 and bool(_UNDERLINE.match(next_line))
+        if is_numpy or (title in _KINDS and _GOOGLE_HEADER.match(line)):
+            kind = _KINDS.get(title, "prose")
+            sections.append(_Section(kind, is_numpy, _indent(line), []))
+        else:
+            sections[-1].lines.append(line)
+    return sections
 
 
-def _header(lines: list[str], at: int) -> tuple[str, int, int] | None:
-    """(Kind of the section that begins here, indent of its body's head lines, lines used)."""
-    line = lines[at]
-    if not line.strip():
-        return None
-    indent = _indent(line)
-    if at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1]) and len(line.strip()) < 60:
-        return _kind(line, "numpy"), indent, 2
-    match = _GOOGLE_HEADER.match(line)
-    if match and _kind(match[2], "google") != "prose":
-        return _kind(match[2], "google"), indent, 1
-    if _MARKDOWN_HEADER.match(line):
-        return _kind(line.strip(" #:"), "google"), indent, 1
-    return None
-
-
-def _kind(title: str, style: str) -> str:
-    title = title.strip(" :#*").lower()
-    if title in _ARGUMENTS:
-        return f"{style} arguments"
-    if title in _OTHERS:
-        return f"{style} others"
-    if title in _RESULTS:
-        return f"{style} results"
-    return "skipped" if title in _SKIPPED else "prose"
-
-
-def _section(kind: str, indent: int, lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    if kind == "skipped":
-        # Google's skipped sections end where the indentation does.
-        rest = next((i for i, s in enumerate(lines) if s.strip() and _indent(s) <= indent), None)
-        if rest is not None and rest > 0:
-            yield "", lines[rest:]
-    elif kind.startswith("numpy "):
-        yield from _numpy_entries(lines, indent, kind)
-    elif kind.startswith("google "):
-        yield from _google_entries(lines, indent, kind)
+def _entries(section: _Section) -> Iterator[tuple[str, list[str]]]:
+    """Yields each described term ("" for other text) with the lines of its text."""
+    if section.kind == "skipped":
+        if not section.is_numpy:
+            # The section ends where its indentation ends.
+            yield "", list(itertools.dropwhile(lambda s: _is_inside(s, section), section.lines))
+    elif section.kind == "prose" or (section.kind == "results" and not section.is_numpy):
+        yield "", section.lines
     else:
-        yield "", lines
+        yield from _described_terms(section)
 
 
-def _numpy_entries(lines: list[str], indent: int, kind: str) -> Iterator[tuple[str, list[str]]]:
-    name = ""
-    body: list[str] = []
-    for line in lines:
-        head = _NUMPY_ENTRY.match(line.strip()) if line.strip() else None
-        if line.strip() and _indent(line) <= indent:
-            yield name, body
-            name = head[1] if head and kind.endswith(_TERMS) else ""
-            body = [] if head else [line]
+def _is_inside(line: str, section: _Section) -> bool:
+    return not line.strip() or _indent(line) > section.indent
+
+
+def _described_terms(section: _Section) -> Iterator[tuple[str, list[str]]]:
+    level = section.indent
+    if not section.is_numpy:
+        body_indents = (_indent(s) for s in section.lines if s.strip() and _is_inside(s, section))
+        level = min(body_indents, default=0)
+    term = ""
+    lines: list[str] = []
+    for line in section.lines:
+        if line.strip() and _indent(line) <= level:
+            yield term, lines
+            term, lines = _split_term(line, section)
         else:
-            body.append(line)
-    yield name, body
+            lines.append(line)
+    yield term, lines
 
 
-def _google_entries(lines: list[str], indent: int, kind: str) -> Iterator[tuple[str, list[str]]]:
-    name = ""
-    body: list[str] = []
-    inside = min((_indent(s) for s in lines if s.strip() and _indent(s) > indent), default=0)
-    for line in lines:
-        depth = _indent(line)
-        head = _GOOGLE_ENTRY.match(line.lstrip(" -*")) if line.strip() and depth <= inside else None
-        if head and depth > indent and kind.endswith(_TERMS):
-            yield name, body
-            text = line.lstrip(" -*")
-            name, body = head[1], [" " * (inside + 2) + text[head.end() :]]
-        elif line.strip() and depth <= inside and kind.endswith(_TERMS):
-            yield name, body
-            name, body = "", [line]
-        else:
-            body.append(line)
-    yield name, body
+def _split_term(line: str, section: _Section) -> tuple[str, list[str]]:
+    """Splits a line into the term that it describes ("" for none) and the remaining lines."""
+    entry = (_NUMPY_ENTRY if section.is_numpy else _GOOGLE_ENTRY).match(line)
+    if not entry or not (section.is_numpy or _is_inside(line, section)):
+        return "", [line]
+    term = "" if section.kind == "results" else entry[1]
+    return term, [] if section.is_numpy else [" " * (_indent(line) + 2) + line[entry.end() :]]
 
 
 def _indent(line: str) -> int:
@@ -165,73 +143,49 @@ def _indent(line: str) -> int:
 
 # --- Paragraphs -------------------------------------------------------------------------------
 
-_BULLET = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)]|\([a-z\d]\))\s+(?=\S)")
-_FIELD = re.compile(r"\s*[:@](?:param|arg|parameter|keyword|key)\s+(?:[\w.\[\]| ]+ )?([*\w]+):\s*")
-_OTHER_FIELD = re.compile(r"\s*[:@](\w+)(?:\s+[^:]*)?:(?!`)\s*")
-_DIRECTIVE = re.compile(r"\s*\.\.\s+(?:([\w:-]+)::\s*(.*))?")
-_KEPT_DIRECTIVES = {"note", "warning", "tip", "important", "caution", "hint", "attention"}
-_RULE = re.compile(r"[\s=+|\-~^*#_.]{3,}$")
-_TABLE = re.compile(r"^\s*[|+]|\S {3,}\S|\s\|\s|\t|^\s*\w+ {2,}-{0,2} {0,2}\w")
-_CODE = re.compile(
-    r"^\s*(?:>>>|\.\.\.|\$ |#|@\w|import \w|from \w+ import|def \w|class \w+[:(]|return\b|print\(|"
-    r"for \w+ in |if .*:$|with .*:$|%|<\w|\{|\[|\w+(?:\.\w+)* ?[-+*/|]?= ?\S|\w[\w.]*\([^ ]*\)$)"
+# Begins a paragraph and is removed: a bullet, an admonition, or a Sphinx field.
+_MARKER = re.compile(
+    r"\s*(?:[-*+•]\s|\d{1,2}[.)]\s|\([a-z\d]\)\s|\.\. (?:note|warning|tip|important|caution)::"
+    r"|:returns?:|:param (?:[^:]* )?\**(?P<name>\w+):)\s*"
 )
+# Begins text that is dropped with the deeper lines below it: other directives and fields.
+_DIRECTIVE = re.compile(r"\s*(?:\.\.(?:\s|$)|:\w+(?:\s+[^:]*)?:(?!`))")
+_RULE = re.compile(r"[\s=+|\-~^*#_.]{3,}$")
+_TABLE_ROW = re.compile(r"\S {3,}\S|^\s*\w+ {2,}-{0,2} {0,2}\w")
 
 
 def _paragraphs(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Paragraphs of prose, each with the argument that a Sphinx field names or ""."""
+    """Yields the argument that a Sphinx field names ("" for none) and the text of a paragraph."""
     for name, block in _blocks(lines):
-        text = " ".join(line.strip() for line in block)
-        codelike = sum(bool(_CODE.match(line)) for line in block) * 2 > len(block)
-        if text and not codelike and not any(_TABLE.search(line) for line in block):
-            yield name, text
+        if not any(_TABLE_ROW.search(line) for line in block):
+            yield name, " ".join(line.strip() for line in block)
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Groups lines; leaves out doctests, literal blocks, directives and rules."""
+    """Groups lines into paragraphs, without directives and horizontal rules."""
     name = ""
     block: list[str] = []
-    skip_deeper_than: int | None = None
-    doctest = False
+    directive_indent: int | None = None
     for line in [*lines, ""]:
-        depth = _indent(line)
-        if not line.strip():
-            doctest = False
-            if block:
-                yield name, block
-                if block[-1].rstrip().endswith("::"):
-                    skip_deeper_than = _indent(block[0])
-            name, block = "", []
+        is_blank = not line.strip() or bool(_RULE.match(line))
+        if directive_indent is not None and (is_blank or _indent(line) > directive_indent):
             continue
-        if doctest or (skip_deeper_than is not None and depth > skip_deeper_than):
-            continue
-        skip_deeper_than = None
-        directive = _DIRECTIVE.match(line)
-        field, other = _FIELD.match(line), _OTHER_FIELD.match(line)
-        starts = directive or field or other or _BULLET.match(line) or _RULE.match(line)
-        doctest = line.lstrip().startswith(">>>")
-        if block and (starts or doctest or _breaks(block, depth)):
+        marker = _MARKER.match(line)
+        directive = not marker and _DIRECTIVE.match(line)
+        if block and (is_blank or marker or directive or _begins_paragraph(line, block)):
             yield name, block
             name, block = "", []
-        if directive:
-            if directive[1] not in _KEPT_DIRECTIVES:
-                skip_deeper_than = depth
-            elif directive[2]:
-                block = [directive[2]]
-        elif field:
-            name, block = field[1], [" " * depth + line[field.end() :]]
-        elif other:
-            keep = other[1] in ("return", "returns")
-            block = [" " * depth + line[other.end() :]] if keep else []
-            skip_deeper_than = None if keep else depth
-        elif not doctest and not _RULE.match(line):
-            bullet = _BULLET.match(line)
-            block.append(" " * bullet.end() + line[bullet.end() :] if bullet else line)
+        directive_indent = _indent(line) if directive else None
+        if marker:
+            name = marker["name"] or ""
+            line = " " * marker.end() + line[marker.end() :]
+        if line.strip() and not is_blank and not directive:
+            block.append(line)
 
 
-def _breaks(block: list[str], depth: int) -> bool:
-    """Whether a line of this indentation begins another paragraph."""
-    last = _indent(block[-1])
+def _begins_paragraph(line: str, block: list[str]) -> bool:
+    """Whether the indentation of a line separates it from the lines before it."""
+    depth, last = _indent(line), _indent(block[-1])
     if depth == last:
         return False
     ended = block[-1].rstrip().endswith((".", ":", "?", "!"))
@@ -243,51 +197,42 @@ def _breaks(block: list[str], depth: int) -> bool:
 # --- Inline markup ----------------------------------------------------------------------------
 
 _TEXT_ROLES = {"ref", "doc", "term", "abbr", "sub", "sup", "emphasis", "strong", "dfn", "guilabel"}
-_HTML = re.compile(r"</?(?:p|b|i|br|code|a|ul|ol|li|em|strong|tt|pre|sub|sup|div|span)\b[^>]*>")
 _INLINE = re.compile(
-    r"(?P<gap>:math:`[^`]*`|\$\$.*?\$\$|\$[^$\s][^$]*\$|\\\(.*?\\\)|\\\[.*?\\\]|!\[[^]]*\]\([^)]*\)"
-    r"|(?:https?|ftp|file)://\S+|\bwww\.\S+|\|\w+\||%\(\w+\)s|\{\w+\}|<[\w.+-]+@[\w.-]+>"
-    # A citation that is part of the sentence cannot be left out.
+    r"(?P<gap>:math:`[^`]*`|(?:https?|ftp|file)://\S+"
+    # A citation that is part of the sentence: without it the sentence would be incomplete.
     r"|\b(?:[Ii]n|[Ss]ee|of|by|from|with|and|to|on|than)\s\[[\w*#+,-]+\]_)"
     r"|:(?P<role>[\w:+-]+):`(?P<target>[^`]+)`"
     r"|``(?P<literal>.+?)``"
     r"|`(?P<link>[^`<]+?)\s*<[^`>]+>`__?"
-    r"|`(?P<quoted>[^`]+)`(?P<reference>__?\b)?"
+    r"|`(?P<quoted>[^`]+)`(?:__?\b)?"
     r"|\[(?P<label>[^]\[]+)\](?:\([^)\s]+\)|\[[^]]*\])"
     r"|(?P<citation>\s?\[[\w*#+,-]+\]_\b)"
     r"|(?<![\w*])(?P<stars>\*{1,2})(?P<bold>[^\s*](?:[^*]*[^\s*])?)(?P=stars)(?![\w*])"
     r"|(?<!\w)_(?P<italic>[A-Za-z][^_]*[A-Za-z])_(?!\w)"
-    r"|\\(?P<escaped>[*_`|<>\\])"
     r"|(?P<compatibility>@(?:end_)?compatibility(?:\([^)]*\))?)"
 )
 
 
-def inline(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Plain text and the places in it that were marked as code.
-
-    Args:
-        text: One paragraph with inline markup of reStructuredText or Markdown.
+def strip_inline_markup(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Converts a paragraph with inline markup of reStructuredText or Markdown to plain text.
 
     Returns:
-        The text with single spaces, `GAP` where something unreadable stood, and the code's
-        [start, end) in it.
+        The text, with single spaces and with `GAP` in place of formulas and URLs; and the
+        [start, end) positions of the words that were marked as code.
     """
-    pieces: list[str] = []
+    plain = ""
     code: list[tuple[int, int]] = []
-    length = 0
-    for piece, is_code in _pieces(" ".join(_HTML.sub("", html.unescape(text)).split())):
-        if not pieces or pieces[-1].endswith(" "):
+    for piece, is_code in _pieces(" ".join(text.split())):
+        if not plain or plain.endswith(" "):
             piece = piece.lstrip(" ")
-        if not piece:
-            continue
-        if is_code:
-            code.append((length, length + len(piece)))
-        pieces.append(piece)
-        length += len(piece)
-    return "".join(pieces).rstrip(), tuple(code)
+        if is_code and piece:
+            code.append((len(plain), len(plain) + len(piece)))
+        plain += piece
+    return plain.rstrip(), tuple(code)
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Yields the pieces of the plain text and whether each one is code."""
     end = 0
     for match in _INLINE.finditer(text):
         yield text[end : match.start()], False
@@ -295,34 +240,31 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
         if match["gap"]:
             yield GAP, False
         elif match["role"]:
-            yield from _role(match["role"], match["target"])
+            yield _role_text(match["role"], match["target"])
         elif match["literal"] or match["quoted"]:
-            yield from _literal(match["literal"] or match["quoted"], bool(match["reference"]))
+            yield _literal(match["literal"] or match["quoted"])
         elif match["label"] or match["bold"] or match["italic"]:
             yield from _pieces(match["label"] or match["bold"] or match["italic"])
-        elif match["link"] or match["escaped"]:
-            yield match["link"] or match["escaped"], False
+        elif match["link"]:
+            yield match["link"], False
     yield text[end:], False
 
 
-def _role(role: str, target: str) -> Iterator[tuple[str, bool]]:
+def _role_text(role: str, target: str) -> tuple[str, bool]:
+    """Returns the visible text of a Sphinx role and whether it is code."""
     name = role.rsplit(":", 1)[-1]
-    titled = re.fullmatch(r"(.+?)\s*<.+>", target)
-    shown = titled[1] if titled else target.lstrip("!")
+    title = re.fullmatch(r"(.+?)\s*<.+>", target)
+    shown = title[1] if title else target.lstrip("!")
     if name in ("pep", "rfc"):
-        yield f"{name.upper()} {shown}", False
-    elif name in _TEXT_ROLES:
-        yield (GAP if not titled and "_" in shown else shown), False
-    else:
-        shown = shown.rsplit(".", 1)[-1] if shown.startswith("~") else shown
-        yield from _literal(shown, False)
+        return f"{name.upper()} {shown}", False
+    if name in _TEXT_ROLES:
+        return (GAP if not title and "_" in shown else shown), False
+    return _literal(shown.rsplit(".", 1)[-1] if shown.startswith("~") else shown)
 
 
-def _literal(content: str, is_link: bool) -> Iterator[tuple[str, bool]]:
+def _literal(content: str) -> tuple[str, bool]:
+    """Returns quoted text and whether it is code: a long text is not."""
     content = content.strip()
     if "`" in content or "://" in content:
-        yield GAP, False
-    elif is_link or len(content.split()) > 6:
-        yield content, False
-    else:
-        yield content, bool(content)
+        return GAP, False
+    return content, len(content.split()) <= 6

@@ -1,15 +1,16 @@
-"""Docstrings of the standard library and of installed packages, read from their source files.
+"""Reads docstrings of the standard library and of installed packages from their source files.
 
-Source files are parsed, never imported: nothing of what is installed runs, and the result depends
-on the files alone. Imports nothing of ours but the pure parts beside it; safe in worker processes.
+Source files are parsed and never imported, so no code of the packages runs and the result depends
+only on the files. Imports `cleaning`; safe in worker processes.
 """
 
 import ast
 import concurrent.futures
+import contextlib
 import gc
 import importlib.metadata
 import multiprocessing
-import os
+import pathlib
 import platform
 import re
 import sys
@@ -20,66 +21,43 @@ from dataclasses import dataclass
 
 from data_prep.sample_data import cleaning
 
-# The requirements of bert-tf and what these require, with the folders that hold their code. A
-# fixed list: whatever else is installed (a test runner, say) must not change the text.
-DISTRIBUTIONS = (
-    ("keras", ("keras",)),
-    ("numpy", ("numpy",)),
-    ("scipy", ("scipy",)),
-    ("scikit-learn", ("sklearn",)),
-    ("tensorflow", ("tensorflow",)),
-    ("tensorflow-text", ("tensorflow_text",)),
-    ("tensorflow-datasets", ("tensorflow_datasets",)),
-    ("tensorboard", ("tensorboard",)),
-    ("absl-py", ("absl",)),
-    ("attrs", ("attr", "attrs")),
-    ("einops", ("einops",)),
-    ("etils", ("etils",)),
-    ("fsspec", ("fsspec",)),
-    ("grpcio", ("grpc",)),
-    ("h5py", ("h5py",)),
-    ("joblib", ("joblib",)),
-    ("Markdown", ("markdown",)),
-    ("narwhals", ("narwhals",)),
-    ("optree", ("optree",)),
-    ("packaging", ("packaging",)),
-    ("pillow", ("PIL",)),
-    ("protobuf", ("google/protobuf",)),
-    ("psutil", ("psutil",)),
-    ("pyarrow", ("pyarrow",)),
-    ("Pygments", ("pygments",)),
-    ("requests", ("requests",)),
-    ("rich", ("rich",)),
-    ("simple-parsing", ("simple_parsing",)),
-    ("tqdm", ("tqdm",)),
-    ("urllib3", ("urllib3",)),
-    ("Werkzeug", ("werkzeug",)),
-    ("wrapt", ("wrapt",)),
-)
 PYTHON = "python"
-# The libraries with the most documentation; those that the classification tells apart.
-LABELS = (PYTHON, "tensorflow", "keras", "numpy", "scipy", "scikit-learn")
-
-_SKIPPED_FOLDERS = {
-    *("test", "tests", "testing", "idlelib", "lib2to3", "turtledemo", "ensurepip", "include"),
-    *("_vendor", "_vendored", "vendored", "externals", "_external", "extern", "third_party"),
-    *("array_api_compat", "array_api_extra"),
-    *("__pycache__", "site-packages", "dist-packages"),
+# The requirements of bert-tf and their requirements. The list is fixed so that other installed
+# packages (a test runner, for example) do not change the text.
+DISTRIBUTIONS = (
+    *("keras", "numpy", "scipy", "scikit-learn", "tensorflow", "tensorflow-text"),
+    *("tensorflow-datasets", "tensorboard", "absl-py", "attrs", "einops", "etils", "fsspec"),
+    *("grpcio", "h5py", "joblib", "Markdown", "narwhals", "optree", "packaging", "pillow"),
+    *("protobuf", "psutil", "pyarrow", "Pygments", "requests", "rich", "simple-parsing"),
+    *("tqdm", "urllib3", "Werkzeug", "wrapt"),
+)
+# The libraries with the most documentation, and their labels in the classification set.
+LABELS = {
+    PYTHON: "python",
+    "tensorflow": "tensorflow",
+    "keras": "keras",
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "scikit-learn": "sklearn",
 }
-# Frozen copies of another library of the list: their text would carry the wrong label.
-_SKIPPED_PATHS = ("tensorflow/python/keras/", "tensorflow/_api/", "keras/_tf_keras/", "keras/api/")
+# Tests, demos, and copies of other libraries, whose text would get the wrong label.
+_EXCLUDED_FILE = re.compile(
+    r"(^|/)(tests?|testing|_?vendor\w*|externals|array_api_\w+|idlelib|lib2to3|turtledemo)/"
+    r"|(^|/)(test_[^/]*|conftest[^/]*|[^/]*_test)\.py$"
+    r"|^tensorflow/(python/keras|_api)/|^keras/_tf_keras/"
+)
 _MIN_CHARACTERS = 80
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """One source file.
 
     Attributes:
-        library: The distribution it belongs to, or "python".
-        path: Where it lies on this machine.
-        name: The name below the folder that holds the package, with "/", on all machines alike.
+        library: The distribution that it belongs to, or "python".
+        path: Its path on this machine.
+        name: Its path below the folder of installed packages; the same on all machines.
     """
 
     library: str
@@ -88,13 +66,13 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Document:
+class Docstring:
     """The prose of one docstring.
 
     Attributes:
-        library: The distribution it comes from, or "python".
-        name: The dotted name of what it documents.
-        paragraphs: Its text, in order.
+        library: The distribution that it comes from, or "python".
+        name: The dotted name of the documented object.
+        paragraphs: The text, in order.
     """
 
     library: str
@@ -102,125 +80,83 @@ class Document:
     paragraphs: tuple[cleaning.Paragraph, ...]
 
 
-def versions() -> tuple[dict[str, str], list[str]]:
-    """The version of Python and of each installed distribution, and the distributions missing."""
-    found, missing = {PYTHON: platform.python_version()}, []
-    for name, _ in DISTRIBUTIONS:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            missing.append(name)
-    return found, missing
-
-
-def sources(libraries: tuple[str, ...] = ()) -> list[Source]:
-    """The source files, library after library, sorted by name within each.
-
-    Args:
-        libraries: Those to take; none means all of `DISTRIBUTIONS` and the standard library.
-    """
-    found = []
-    if not libraries or PYTHON in libraries:
-        found += _standard_library()
-    for distribution, folders in DISTRIBUTIONS:
-        if libraries and distribution not in libraries:
-            continue
-        try:
-            installed = importlib.metadata.distribution(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        for folder in folders:
-            root = str(installed.locate_file(folder))
-            found += _folder(distribution, root, folder)
+def _installed() -> dict[str, importlib.metadata.Distribution]:
+    found = {}
+    for name in DISTRIBUTIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.distribution(name)
     return found
 
 
-def _standard_library() -> list[Source]:
-    root = sysconfig.get_path("stdlib")
-    found = []
-    for name in sorted(sys.stdlib_module_names - _SKIPPED_FOLDERS):
-        path = os.path.join(root, f"{name}.py")
-        if os.path.isfile(path):
-            found.append(Source(PYTHON, path, f"{name}.py"))
-        found += _folder(PYTHON, os.path.join(root, name), name)
-    return found
+def library_versions() -> dict[str, str]:
+    """Returns the versions of Python and of the installed distributions, by name."""
+    installed = {name: distribution.version for name, distribution in _installed().items()}
+    return {PYTHON: platform.python_version(), **installed}
 
 
-def _folder(library: str, root: str, name: str) -> list[Source]:
-    found = []
-    for folder, inside, files in os.walk(root):
-        inside[:] = [each for each in inside if each not in _SKIPPED_FOLDERS]
-        relative = os.path.relpath(folder, root).replace(os.sep, "/")
-        prefix = f"{name}/" if relative == "." else f"{name}/{relative}/"
-        found += [
-            Source(library, os.path.join(folder, file), prefix + file)
-            for file in files
-            if file.endswith(".py") and not re.search(r"(^test_|_test\.py$|^conftest)", file)
-        ]
-    found = [each for each in found if not each.name.startswith(_SKIPPED_PATHS)]
-    return sorted(found, key=lambda source: source.name)
+def list_source_files() -> list[SourceFile]:
+    """Returns the source files of all libraries, grouped by library and sorted by name."""
+    files = _standard_library()
+    for library, distribution in _installed().items():
+        names = sorted(str(path) for path in distribution.files or () if path.suffix == ".py")
+        files += [SourceFile(library, str(distribution.locate_file(name)), name) for name in names]
+    return [file for file in files if not _EXCLUDED_FILE.search(file.name)]
 
 
-def harvest(
-    files: list[Source], num_workers: int
-) -> Generator[tuple[int, list[Document]], None, None]:
-    """Reads and cleans the docstrings of files, in the order of the files.
+def _standard_library() -> list[SourceFile]:
+    root = pathlib.Path(sysconfig.get_path("stdlib"))
+    return [
+        SourceFile(PYTHON, str(path), path.relative_to(root).as_posix())
+        for module in sorted(sys.stdlib_module_names)
+        for path in (root / f"{module}.py", *sorted((root / module).rglob("*.py")))
+        if path.exists()
+    ]
+
+
+def read_source_files(
+    files: list[SourceFile], num_workers: int
+) -> Generator[list[Docstring], None, None]:
+    """Reads and cleans the docstrings of files in parallel.
 
     Args:
-        files: What to read. Files that do not parse are passed over.
-        num_workers: Processes; the result does not depend on it.
+        files: The files to read.
+        num_workers: The number of processes. The result does not depend on it.
 
     Yields:
-        The number of files read, and their documents.
+        The docstrings of each file, in the order of `files`.
     """
-    chunks = [files[start : start + 32] for start in range(0, len(files), 32)]
-    if num_workers == 1:
-        yield from ((len(chunk), _read_chunk(chunk)) for chunk in chunks)
-        return
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(num_workers, context) as pool:
-        try:
-            for chunk, documents in zip(chunks, pool.map(_read_chunk, chunks), strict=True):
-                yield len(chunk), documents
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _read_chunk(files: list[Source]) -> list[Document]:
-    # Syntax trees hold no cycles: collecting only costs time.
-    gc.disable()
+    # Syntax trees hold no reference cycles, so garbage collection would only cost time.
+    pool = concurrent.futures.ProcessPoolExecutor(
+        num_workers, multiprocessing.get_context("spawn"), initializer=gc.disable
+    )
     try:
-        return [document for file in files for document in read(file)]
+        yield from pool.map(read_source_file, files, chunksize=32)
     finally:
-        gc.enable()
+        pool.shutdown(cancel_futures=True)
 
 
-def read(source: Source) -> list[Document]:
-    """The documents of one file, in the order of the file."""
-    with open(source.path, "rb") as file:
-        content = file.read()
-    if b'"""' not in content and b"'''" not in content:
-        return []
+def read_source_file(file: SourceFile) -> list[Docstring]:
+    """Returns the cleaned docstrings of one file; none if the file cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(content)
+            tree = ast.parse(pathlib.Path(file.path).read_bytes())
     except (SyntaxError, ValueError, RecursionError):
         return []
-    module = source.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    documents = []
-    for name, text in docstrings(tree, module):
-        paragraphs = cleaning.clean(text) if len(text) >= _MIN_CHARACTERS else ()
+    module = file.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    docstrings = []
+    for name, text in find_docstrings(tree, module):
+        paragraphs = cleaning.extract_prose(text) if len(text) >= _MIN_CHARACTERS else ()
         if paragraphs:
-            documents.append(Document(source.library, name, paragraphs))
-    return documents
+            docstrings.append(Docstring(file.library, name, paragraphs))
+    return docstrings
 
 
-def docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
-    """Each docstring below a syntax tree with the dotted name of what it documents.
+def find_docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
+    """Yields each docstring in a syntax tree with the dotted name of the documented object.
 
-    Besides the usual places: what `add_newdoc` calls attach to compiled objects (NumPy, SciPy),
-    and the topics of `pydoc_data`.
+    This includes texts that `add_newdoc` attaches to compiled objects (NumPy, SciPy) and the
+    topics of `pydoc_data`.
     """
     if isinstance(node, (ast.Module, *_DEFINITIONS)):
         text = ast.get_docstring(node, clean=False)
@@ -228,34 +164,21 @@ def docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
             yield name, text
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _DEFINITIONS):
-            yield from docstrings(child, f"{name}.{child.name}")
+            yield from find_docstrings(child, f"{name}.{child.name}")
         elif isinstance(child, (ast.If, ast.Try, ast.With)):
-            yield from docstrings(child, name)
+            yield from find_docstrings(child, name)
         elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
-            yield from _attached(child.value)
+            yield from _attached_docstring(child.value)
         elif isinstance(child, ast.Assign) and name == "pydoc_data.topics":
-            yield from _topics(child.value)
+            for topic, text in ast.literal_eval(child.value).items():
+                # Sphinx's text output writes literals between double quotes.
+                yield f"{name}.{topic}", re.sub(r'"([^"\s]+)"', r"``\1``", text)
 
 
-def _attached(call: ast.Call) -> Iterator[tuple[str, str]]:
-    function = call.func.attr if isinstance(call.func, ast.Attribute) else call.func
-    if (function.id if isinstance(function, ast.Name) else function) != "add_newdoc":
+def _attached_docstring(call: ast.Call) -> Iterator[tuple[str, str]]:
+    if ast.unparse(call.func).rpartition(".")[2] != "add_newdoc":
         return
-    strings = [
-        each.value
-        for argument in call.args
-        for each in ast.walk(argument)
-        if isinstance(each, ast.Constant) and isinstance(each.value, str)
-    ]
-    if len(strings) > 1:
-        yield ".".join(strings[:-1]), strings[-1]
-
-
-def _topics(table: ast.expr) -> Iterator[tuple[str, str]]:
-    if not isinstance(table, ast.Dict):
-        return
-    for key, value in zip(table.keys, table.values, strict=True):
-        topic, text = getattr(key, "value", None), getattr(value, "value", None)
-        if isinstance(topic, str) and isinstance(text, str):
-            # Sphinx's text output writes literals between double quotes.
-            yield f"pydoc_data.topics.{topic}", re.sub(r'"([^"\s]+)"', r"``\1``", text)
+    constants = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
+    *names, text = [value for value in constants if isinstance(value, str)] or [""]
+    if names:
+        yield ".".join(names), text

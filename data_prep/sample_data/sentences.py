@@ -1,14 +1,13 @@
-"""Documents as sentences, and which sentences are worth keeping.
+"""Splits docstrings into sentences and decides which sentences are kept.
 
-Imports `documentation`; TensorFlow Text inside the function that splits.
+Imports `cleaning` and `documentation`; imports TensorFlow Text inside a function.
 """
 
 import dataclasses
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from data_prep.sample_data import cleaning, documentation
 
@@ -19,27 +18,25 @@ class Sentence:
 
     Attributes:
         text: One line.
-        code: Where words of `text` are code, as [start, end) in characters.
-        paragraph: The number of its paragraph in the document as it was harvested.
-        argument: The name of the argument that its paragraph describes, else "".
-        follows: Whether the sentence before it in the document comes directly before it there.
+        code: The [start, end) positions of code in `text`, in characters.
+        argument: The argument that its paragraph describes, else "".
+        follows: Whether the previous kept sentence directly precedes it in the docstring.
     """
 
     text: str
     code: tuple[tuple[int, int], ...]
-    paragraph: int
     argument: str
     follows: bool
 
 
 @dataclass(frozen=True)
-class Text:
-    """A document as sentences.
+class Document:
+    """A docstring as sentences.
 
     Attributes:
-        library: The distribution it comes from, or "python".
-        name: The dotted name of what it documents.
-        sentences: Those worth keeping, in order.
+        library: The distribution that it comes from, or "python".
+        name: The dotted name of the documented object.
+        sentences: The kept sentences, in order.
     """
 
     library: str
@@ -55,25 +52,26 @@ _ABBREVIATION = re.compile(
 _INNER_DOT = re.compile(r"[.!?](?=[^\s\"')\]]|[\"')\]]+[^\s\"')\].])|\.(?= [a-z(,])")
 
 
-def split(documents: Sequence[documentation.Document]) -> list[Text]:
-    """Cuts paragraphs into sentences and keeps the good ones.
+def split_into_sentences(docstrings: Sequence[documentation.Docstring]) -> list[Document]:
+    """Splits paragraphs into sentences and keeps those that are prose.
 
-    The cutting is TensorFlow Text's `StateBasedSentenceBreaker`. It takes any full stop for an
-    end, so the stops in names, numbers and abbreviations are hidden from it.
+    TensorFlow Text's `StateBasedSentenceBreaker` splits at every full stop. Full stops in names,
+    numbers and abbreviations are therefore masked before it runs.
     """
-    paragraphs = [paragraph for document in documents for paragraph in document.paragraphs]
-    bounds = iter(_boundaries([_masked(paragraph.text) for paragraph in paragraphs]))
-    return [_text(document, bounds) for document in documents]
+    paragraphs = [paragraph for docstring in docstrings for paragraph in docstring.paragraphs]
+    positions = iter(_sentence_positions([_mask_dots(paragraph.text) for paragraph in paragraphs]))
+    return [_document(docstring, positions) for docstring in docstrings]
 
 
-def _masked(text: str) -> str:
-    """The same length in ASCII, where only what ends a sentence looks like it."""
+def _mask_dots(text: str) -> str:
+    """Returns ASCII text of the same length in which only ends of sentences look like ends."""
     text = re.sub(r"[^ -~]", "x", text)
     text = _ABBREVIATION.sub(lambda match: match[0].replace(".", "_"), text)
     return _INNER_DOT.sub("_", text).replace(":", "_").replace(";", "_")
 
 
-def _boundaries(texts: list[str]) -> list[list[tuple[int, int]]]:
+def _sentence_positions(texts: list[str]) -> list[list[tuple[int, int]]]:
+    """Returns the [start, end) positions of the sentences of each text, in characters."""
     import tensorflow_text
 
     if not texts:
@@ -87,22 +85,24 @@ def _boundaries(texts: list[str]) -> list[list[tuple[int, int]]]:
     return [pairs[a:b] for a, b in itertools.pairwise(rows)]
 
 
-def _text(document: documentation.Document, bounds: Any) -> Text:
+def _document(
+    docstring: documentation.Docstring, positions: Iterator[list[tuple[int, int]]]
+) -> Document:
     kept: list[Sentence] = []
-    unbroken = False
-    for number, paragraph in enumerate(document.paragraphs):
-        pieces = next(bounds)
-        for start, end in pieces:
-            sentence = _cut(paragraph, number, start, end, unbroken)
-            unbroken = is_prose(sentence, is_last=end == pieces[-1][1])
-            if unbroken:
+    previous_kept = False
+    for paragraph in docstring.paragraphs:
+        spans = next(positions)
+        for start, end in spans:
+            sentence = _extract_sentence(paragraph, start, end, previous_kept)
+            previous_kept = is_prose(sentence, is_last=end == spans[-1][1])
+            if previous_kept:
                 stop = "" if sentence.text[-1] in ".:!?\"')" else "."
                 kept.append(dataclasses.replace(sentence, text=sentence.text + stop))
-    return Text(document.library, document.name, tuple(kept))
+    return Document(docstring.library, docstring.name, tuple(kept))
 
 
-def _cut(
-    paragraph: cleaning.Paragraph, number: int, start: int, end: int, follows: bool
+def _extract_sentence(
+    paragraph: cleaning.Paragraph, start: int, end: int, follows: bool
 ) -> Sentence:
     text = paragraph.text[start:end]
     start += len(text) - len(text.lstrip())
@@ -112,10 +112,10 @@ def _cut(
         for a, b in paragraph.code
         if a - start < len(text) and b > start
     )
-    return Sentence(text, code, number, paragraph.argument, follows)
+    return Sentence(text, code, paragraph.argument, follows)
 
 
-_COMMON = re.compile(
+_COMMON_WORD = re.compile(
     r"\b(?:an?|the|of|to|in|is|are|be|for|and|or|if|with|by|as|on|this|that|it|from|not|will|when|"
     r"which|can|must|has|have|at|should|may|you|all|any|no|was|were|been|than|into|each|its|only|"
     r"these|but|one|other|use|used)\b",
@@ -123,8 +123,9 @@ _COMMON = re.compile(
 )
 _LEGAL = re.compile(r"copyright|licensed under|all rights reserved|warrant(?:y|ies)|@\w+\.\w", re.I)
 _LEAD_IN = re.compile(r"(?:For )?(?:Examples?|Usage)\b.{0,60}:$", re.I)
-_REMNANT = re.compile(
-    rf"[{cleaning.GAP}`|\\{{}}~^$@]|::|==|>>|<<|--+|\w=|\*\w+\*|%\(|\.\.\. |__ |_$|\S{{50}}"
+_CODE_OR_MARKUP = re.compile(
+    rf"[{cleaning.GAP}`|\\{{}}~^$@]|::|==|>>|<<|</?[a-z]|--+|\w=|\*\w+\*|%\(|\.\.\. |__ |_$"
+    r"| #[ .]|(?:^|[.)] )\w+ = [\w.]+\(|\S{50}"
 )
 _SYMBOL = re.compile(r"[^\w\s.,;:!?'\"()-]")
 _START = re.compile(r"[A-Z0-9]|[\"'(]\w")
@@ -135,22 +136,22 @@ def is_prose(sentence: Sentence, is_last: bool) -> bool:
     """Whether a sentence reads as English.
 
     Args:
-        sentence: What the splitter cut.
-        is_last: Whether its paragraph ends with it; only then it may lack a full stop.
+        sentence: The sentence.
+        is_last: Whether it is the last one of its paragraph; only then may it lack a full stop.
     """
     text = sentence.text
     for start, end in reversed(sentence.code):
         text = f"{text[:start]}Code{text[end:]}"
-    if _REMNANT.search(text) or _LEGAL.search(text) or _LEAD_IN.match(text):
+    if _CODE_OR_MARKUP.search(text) or _LEGAL.search(text) or _LEAD_IN.match(text):
         return False
     words = _WORD.findall(text)
     ended = text.rstrip("\"')")[-1:] in (".", "!", "?", ":")
-    complete = ended or (is_last and len(words) >= 5 and not _COMMON.fullmatch(words[-1]))
+    complete = ended or (is_last and len(words) >= 5 and not _COMMON_WORD.fullmatch(words[-1]))
     if not 4 <= len(words) <= 80 or not complete or not _START.match(text):
         return False
     letters = sum(map(len, words))
     return (
-        len(_COMMON.findall(text)) * 9 >= len(words)
+        len(_COMMON_WORD.findall(text)) * 9 >= len(words)
         and letters >= 0.6 * len(text)
         and len(_SYMBOL.findall(text)) * 25 <= len(text)
         and text.count("(") == text.count(")")

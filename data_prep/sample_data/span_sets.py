@@ -1,17 +1,17 @@
-"""Labelled sets whose answers are words of the text: questions (SQuAD) and tags (CoNLL).
+"""Labeled sets whose answers are words of the text: questions (SQuAD) and tags (CoNLL).
 
 Pure functions from the documents of one part. Imports `sentences`.
 """
 
+import dataclasses
 import hashlib
 import random
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from data_prep.sample_data.sentences import Sentence, Text
+from data_prep.sample_data.sentences import Document, Sentence
 
 _CONTEXT_WORDS = 180
 _MIN_ANSWER_WORDS, _MAX_ANSWER_WORDS = 2, 24
@@ -20,22 +20,24 @@ _QUESTIONS = (
     "What is the argument {argument} of {entry}?",
     "What does {entry} take as {argument}?",
 )
-_PER_DOCUMENT = 6
+_QUESTIONS_PER_DOCUMENT = 6
 _TOKEN = re.compile(r"\w+|[^\w\s]")
+
+TaggedSentence = list[tuple[str, str]]  # (word, tag) pairs
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question on a context.
+    """One question about a context.
 
     Attributes:
-        library: Where the documentation is from.
-        context: Whole sentences of one document.
+        library: The library of the document.
+        context: Consecutive sentences of one document.
         id: 24 hexadecimal digits.
         question: The text.
-        answer: The words of the context that answer it; of an unanswerable one, those that seem to.
-        start: Where they begin, in characters.
-        is_impossible: Whether nothing in the context answers it.
+        answer: The answer, part of the context. Of an unanswerable question, a plausible answer.
+        start: Start of the answer in the context, in characters.
+        is_impossible: Whether the context does not contain the answer.
     """
 
     library: str
@@ -44,63 +46,65 @@ class Question:
     question: str
     answer: str
     start: int
-    is_impossible: bool
+    is_impossible: bool = False
 
 
-def questions(texts: Sequence[Text], limit: int, seed: int) -> list[Question]:
-    """Asks what arguments mean; about a third of the questions have no answer.
+def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list[Question]:
+    """Asks for the meaning of arguments; about a third of the questions are unanswerable.
 
-    An unanswerable question asks for an argument that other entries of the library have and that
-    the document does not even mention.
+    An unanswerable question asks for an argument that other documents of the library describe
+    and that this document does not mention.
 
     Args:
-        texts: Documents of one part.
-        limit: At most this many questions.
-        seed: Of the choice and the wording.
+        documents: The documents of one part.
+        limit: Documents are added until there are this many questions.
+        seed: Seed of the selection and the wording.
     """
     rng = random.Random(f"{seed} questions")
-    usual: dict[str, list[str]] = {}
-    for text in texts:
-        names = dict.fromkeys(s.argument for s in text.sentences if s.argument)
-        usual.setdefault(text.library, []).extend(names)
-    found: list[Question] = []
-    for number in rng.sample(range(len(texts)), len(texts)):
-        text = texts[number]
-        asked = [*_answerable(text, number, rng)]
-        asked = asked[: min(_PER_DOCUMENT, limit - len(found))]
-        mentioned = {word for s in text.sentences for word in _TOKEN.findall(s.text)}
-        for question in asked:
-            found.append(question)
-            strange = rng.choice(usual[text.library])
-            if rng.random() < 0.5 and strange not in mentioned:
-                mentioned.add(strange)
-                found.append(_unanswerable(question, text, number, strange, rng))
-    return found
+    library_arguments: dict[str, list[str]] = {}
+    for document in documents:
+        names = dict.fromkeys(s.argument for s in document.sentences if s.argument)
+        library_arguments.setdefault(document.library, []).extend(names)
+    questions: list[Question] = []
+    for number in rng.sample(range(len(documents)), len(documents)):
+        if len(questions) >= limit:
+            break
+        document = documents[number]
+        answerable = [*_answerable_questions(document, number, rng)]
+        mentioned = {word for s in document.sentences for word in _TOKEN.findall(s.text)}
+        for question in answerable[:_QUESTIONS_PER_DOCUMENT]:
+            questions.append(question)
+            argument = rng.choice(library_arguments[document.library])
+            if rng.random() < 0.5 and argument not in mentioned:
+                mentioned.add(argument)
+                wording = _id_and_question(document, number, argument, -1, rng)
+                questions.append(dataclasses.replace(question, **wording, is_impossible=True))
+    return questions
 
 
-def _answerable(text: Text, number: int, rng: random.Random) -> Iterator[Question]:
-    for context, starts in _contexts(text.sentences):
+def _answerable_questions(
+    document: Document, number: int, rng: random.Random
+) -> Iterator[Question]:
+    for context, starts in _contexts(document.sentences):
         for start, sentence in starts:
             prefix = f"{sentence.argument}: "
             answer = sentence.text.removeprefix(prefix).rstrip(".")
-            if not sentence.argument or answer == sentence.text.rstrip("."):
-                continue
-            if _MIN_ANSWER_WORDS <= len(answer.split()) <= _MAX_ANSWER_WORDS:
+            is_description = sentence.argument and sentence.text.startswith(prefix)
+            if is_description and _MIN_ANSWER_WORDS <= len(answer.split()) <= _MAX_ANSWER_WORDS:
+                wording = _id_and_question(document, number, sentence.argument, start, rng)
                 yield Question(
-                    text.library,
-                    context,
-                    _id(text, number, sentence.argument, start),
-                    _ask(text, sentence.argument, rng),
-                    answer,
-                    start + len(prefix),
-                    False,
+                    library=document.library,
+                    context=context,
+                    answer=answer,
+                    start=start + len(prefix),
+                    **wording,
                 )
 
 
 def _contexts(
     sentences: Sequence[Sentence],
 ) -> Iterator[tuple[str, list[tuple[int, Sentence]]]]:
-    """Runs of sentences of up to `_CONTEXT_WORDS` words, each sentence with its start."""
+    """Yields contexts of up to `_CONTEXT_WORDS` words, with their sentences and start positions."""
     context = ""
     starts: list[tuple[int, Sentence]] = []
     for sentence in sentences:
@@ -112,101 +116,90 @@ def _contexts(
     yield context, starts
 
 
-def _unanswerable(
-    question: Question, text: Text, number: int, argument: str, rng: random.Random
-) -> Question:
-    return Question(
-        question.library,
-        question.context,
-        _id(text, number, argument, -1),
-        _ask(text, argument, rng),
-        question.answer,
-        question.start,
-        True,
-    )
-
-
-def _id(text: Text, number: int, argument: str, start: int) -> str:
-    key = f"{text.name} {number} {argument} {start}"
-    return hashlib.sha256(key.encode()).hexdigest()[:24]
-
-
-def _ask(text: Text, argument: str, rng: random.Random) -> str:
-    parts = [part for part in text.name.split(".") if part not in ("__init__", "__call__")]
-    # A method goes with its class.
+def _id_and_question(
+    document: Document, number: int, argument: str, start: int, rng: random.Random
+) -> dict[str, Any]:
+    key = f"{document.name} {number} {argument} {start}"
+    parts = [part for part in document.name.split(".") if part not in ("__init__", "__call__")]
+    # The name of a method includes its class.
     is_method = len(parts) > 1 and parts[-2][:1].isupper() and parts[-1][:1].islower()
     entry = ".".join(parts[-2:] if is_method else parts[-1:])
-    return rng.choice(_QUESTIONS).format(argument=argument, entry=entry)
+    return {
+        "id": hashlib.sha256(key.encode()).hexdigest()[:24],
+        "question": rng.choice(_QUESTIONS).format(argument=argument, entry=entry),
+    }
 
 
-def squad(asked: Sequence[Question], version: str) -> dict[str, Any]:
-    """The questions as the official JSON, an article for each library.
+def squad_json(questions: Sequence[Question], version: str) -> dict[str, Any]:
+    """Returns the questions in SQuAD's official format, with one article per library.
 
     Args:
-        asked: The questions.
-        version: "1.1", which leaves the unanswerable ones out, or "v2.0".
+        questions: The questions.
+        version: "1.1", which excludes the unanswerable questions, or "v2.0".
     """
     articles: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for question in asked:
+    for question in questions:
+        if question.is_impossible and version != "v2.0":
+            continue
         row: dict[str, Any] = {"id": question.id, "question": question.question}
-        answer = [{"text": question.answer, "answer_start": question.start}]
+        answers = [{"text": question.answer, "answer_start": question.start}]
         if version == "v2.0":
             row["is_impossible"] = question.is_impossible
-        if not question.is_impossible:
-            row["answers"] = answer
-        elif version == "v2.0":
-            row |= {"answers": [], "plausible_answers": answer}
+        if question.is_impossible:
+            row |= {"answers": [], "plausible_answers": answers}
         else:
-            continue
+            row["answers"] = answers
         contexts = articles.setdefault(question.library, {})
         contexts.setdefault(question.context, []).append(row)
     data = [
         {
             "title": library,
-            "paragraphs": [{"context": each, "qas": rows} for each, rows in contexts.items()],
+            "paragraphs": [{"context": text, "qas": rows} for text, rows in contexts.items()],
         }
         for library, contexts in articles.items()
     ]
     return {"version": version, "data": data}
 
 
-def tagged(texts: Sequence[Text], limit: int, seed: int) -> list[list[list[tuple[str, str]]]]:
-    """Which words are code: what was marked as code, with the marks taken away.
+def tag_documents(
+    documents: Sequence[Document], limit: int, seed: int
+) -> list[list[TaggedSentence]]:
+    """Tags the words that were marked as code; the marks themselves are removed.
 
-    Only documents that mark code throughout are of use: where few words are marked, others were
-    forgotten.
+    Only documents in which at least half of the sentences mark code are used: in the others,
+    unmarked words are often code too.
 
     Args:
-        texts: Documents of one part.
-        limit: Documents are taken until there are this many sentences.
-        seed: Of the choice.
+        documents: The documents of one part.
+        limit: Documents are added until they contain this many sentences.
+        seed: Seed of the selection.
 
     Returns:
-        Documents of sentences of (word, tag), where the tags are B-CODE, I-CODE and O.
+        Documents of sentences of (word, tag) pairs with the tags B-CODE, I-CODE and O.
     """
     rng = random.Random(f"{seed} tagged")
-    found: list[list[list[tuple[str, str]]]] = []
-    for text in rng.sample(list(texts), len(texts)):
-        marked = sum(any(start > 0 for start, _ in s.code) for s in text.sentences)
-        if marked * 2 >= len(text.sentences) and sum(map(len, found)) < limit:
-            found.append([tags(sentence) for sentence in text.sentences])
-    return found
+    tagged: list[list[TaggedSentence]] = []
+    for document in rng.sample(list(documents), len(documents)):
+        marked = sum(any(start > 0 for start, _ in s.code) for s in document.sentences)
+        if marked * 2 >= len(document.sentences) and sum(map(len, tagged)) < limit:
+            tagged.append([_tag_words(sentence) for sentence in document.sentences])
+    return tagged
 
 
-def tags(sentence: Sentence) -> list[tuple[str, str]]:
-    """Words and punctuation marks of a sentence, each with its tag."""
-    rows = []
-    begun: tuple[int, int] | None = None
+def _tag_words(sentence: Sentence) -> TaggedSentence:
+    """Tags the words and punctuation marks of a sentence."""
+    tagged = []
+    previous: tuple[int, int] | None = None
     for match in _TOKEN.finditer(sentence.text):
-        inside = next((each for each in sentence.code if each[0] <= match.start() < each[1]), None)
-        tag = "O" if inside is None else "I-CODE" if inside == begun else "B-CODE"
-        begun = inside
-        rows.append((match[0], tag))
-    return rows
+        span = next((s for s in sentence.code if s[0] <= match.start() < s[1]), None)
+        tag = "O" if span is None else "I-CODE" if span == previous else "B-CODE"
+        previous = span
+        tagged.append((match[0], tag))
+    return tagged
 
 
-def conll(documents: Sequence[Sequence[Sequence[tuple[str, str]]]]) -> str:
-    """The columns of CoNLL-2003: word, part of speech, chunk, tag; the middle two unknown, "-"."""
+def conll_text(documents: Sequence[Sequence[TaggedSentence]]) -> str:
+    """Returns CoNLL-2003's columns: word, part of speech and chunk (unknown, "-"), and tag."""
     lines = []
     for document in documents:
         lines.append("-DOCSTART- - - O\n\n")
@@ -214,8 +207,3 @@ def conll(documents: Sequence[Sequence[Sequence[tuple[str, str]]]]) -> str:
             lines += [f"{word} - - {tag}\n" for word, tag in sentence]
             lines.append("\n")
     return "".join(lines)
-
-
-def tag_counts(documents: Sequence[Sequence[Sequence[tuple[str, str]]]]) -> dict[str, int]:
-    """How often each tag stands."""
-    return dict(Counter(tag for d in documents for sentence in d for _, tag in sentence))

@@ -1,4 +1,4 @@
-"""The sample data as a whole: a small harvest, judged by properties that its files must have."""
+"""Properties of the files of a small sample data folder."""
 
 import csv
 import hashlib
@@ -36,16 +36,16 @@ def sample(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-def everything(folder: pathlib.Path) -> dict[str, bytes]:
+def file_contents(folder: pathlib.Path) -> dict[str, bytes]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def tsv(path: pathlib.Path) -> list[list[str]]:
+def read_tsv(path: pathlib.Path) -> list[list[str]]:
     return [line.split("\t") for line in path.read_text("utf-8").splitlines()]
 
 
-def table(path: pathlib.Path) -> list[list[str]]:
+def read_csv(path: pathlib.Path) -> list[list[str]]:
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.reader(file))
 
@@ -68,7 +68,7 @@ def sentences(path: pathlib.Path) -> list[list[tuple[str, str]]]:
     return [[(row[0], row[3]) for row in block] for block in rows]
 
 
-def grams(text: str) -> set[tuple[str, ...]]:
+def eight_word_sequences(text: str) -> set[tuple[str, ...]]:
     words = re.findall(r"\w+", text.lower())
     return {tuple(words[i : i + 8]) for i in range(len(words) - 7)}
 
@@ -82,21 +82,21 @@ def test_one_worker_writes_the_same_bytes(sample, tmp_path):
         LC_ALL="C.UTF-8",
     )
     assert done.returncode == 0, done.stderr
-    assert everything(other) == everything(sample)
+    assert file_contents(other) == file_contents(sample)
 
 
-def test_stats_say_what_is_there(sample):
+def test_stats_match_the_files(sample):
     stats = json.loads((sample / "stats.json").read_text())
-    files = everything(sample)
+    files = file_contents(sample)
     assert set(stats["files"]) == set(files) - {"stats.json"}
-    for name, its in stats["files"].items():
-        assert its["sha256"] == hashlib.sha256(files[name]).hexdigest()
-        assert its["bytes"] == len(files[name])
+    for name, file_stats in stats["files"].items():
+        assert file_stats["sha256"] == hashlib.sha256(files[name]).hexdigest()
+        assert file_stats["bytes"] == len(files[name])
     corpus = [documents(sample / "corpus" / f"{name}.txt") for name in ("train", "heldout")]
-    for name, its in zip(("train", "heldout"), corpus, strict=True):
+    for name, texts in zip(("train", "heldout"), corpus, strict=True):
         counts = stats["files"][f"corpus/{name}.txt"]
-        assert counts["documents"] == len(its)
-        assert counts["sentences"] == sum(map(len, its))
+        assert counts["documents"] == len(texts)
+        assert counts["sentences"] == sum(map(len, texts))
     assert stats["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert sum(part["documents"] for part in stats["parts"].values()) <= DOCUMENTS
 
@@ -112,25 +112,25 @@ def test_corpus_is_clean(sample):
 
 
 def texts_of(sample: pathlib.Path, part: str) -> list[str]:
-    """Every text of a part, from all sets."""
-    found = [row[0] for row in tsv(sample / "classification" / f"{part}.tsv")[1:]]
-    found += [each for row in tsv(sample / "pairs" / f"{part}.tsv")[1:] for each in row[3:]]
-    rows = table(sample / "swag" / f"{'val' if part == 'dev' else part}.csv")[1:]
-    found += [row[4] for row in rows] + [f"{row[5]} {each}" for row in rows for each in row[7:11]]
+    """All texts of a part, from all sets."""
+    texts = [row[0] for row in read_tsv(sample / "classification" / f"{part}.tsv")[1:]]
+    texts += [each for row in read_tsv(sample / "pairs" / f"{part}.tsv")[1:] for each in row[3:]]
+    rows = read_csv(sample / "swag" / f"{'val' if part == 'dev' else part}.csv")[1:]
+    texts += [row[4] for row in rows] + [f"{row[5]} {each}" for row in rows for each in row[7:11]]
     tagged = sentences(sample / "ner" / f"{part}.conll")
-    found += [" ".join(word for word, _ in sentence) for sentence in tagged]
+    texts += [" ".join(word for word, _ in sentence) for sentence in tagged]
     if part != "test":
         for version in ("v1.1", "v2.0"):
             asked = questions(sample / "squad" / f"{part}-{version}.json")
-            found += [context for context, _ in asked]
+            texts += [context for context, _ in asked]
     corpus = documents(sample / "corpus" / f"{'train' if part == 'train' else 'heldout'}.txt")
-    return found + [" ".join(each) for each in corpus]
+    return texts + [" ".join(each) for each in corpus]
 
 
-def test_no_eight_words_of_a_held_out_text_are_in_training(sample):
-    train = set().union(*map(grams, texts_of(sample, "train")))
+def test_training_shares_no_eight_words_with_held_out_text(sample):
+    train = set().union(*map(eight_word_sequences, texts_of(sample, "train")))
     for part in ("dev", "test"):
-        heldout = set().union(*map(grams, texts_of(sample, part)))
+        heldout = set().union(*map(eight_word_sequences, texts_of(sample, part)))
         assert heldout
         assert not train & heldout
 
@@ -138,7 +138,12 @@ def test_no_eight_words_of_a_held_out_text_are_in_training(sample):
 def test_dev_and_test_share_no_eight_words(sample):
     for name, column in (("classification", 0), ("pairs", 3)):
         dev, test = (
-            set().union(*(grams(row[column]) for row in tsv(sample / name / f"{part}.tsv")[1:]))
+            set().union(
+                *(
+                    eight_word_sequences(row[column])
+                    for row in read_tsv(sample / name / f"{part}.tsv")[1:]
+                )
+            )
             for part in ("dev", "test")
         )
         assert dev and test and not dev & test
@@ -147,7 +152,7 @@ def test_dev_and_test_share_no_eight_words(sample):
 def test_classification_names_no_library(sample):
     labels = {"python", "tensorflow", "keras", "numpy", "scipy", "sklearn"}
     for part in PARTS:
-        header, *rows = tsv(sample / "classification" / f"{part}.tsv")
+        header, *rows = read_tsv(sample / "classification" / f"{part}.tsv")
         assert header == ["sentence", "label"]
         assert {row[1] for row in rows} == labels
         assert len({row[0].lower() for row in rows}) == len(rows)
@@ -160,7 +165,7 @@ def test_classification_names_no_library(sample):
 
 def test_pairs_have_the_columns_of_mrpc(sample):
     for part in PARTS:
-        header, *rows = tsv(sample / "pairs" / f"{part}.tsv")
+        header, *rows = read_tsv(sample / "pairs" / f"{part}.tsv")
         assert header == ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
         assert {len(row) for row in rows} == {5}
         assert 0.4 < sum(row[0] == "1" for row in rows) / len(rows) < 0.6
@@ -168,15 +173,15 @@ def test_pairs_have_the_columns_of_mrpc(sample):
         assert len({i for i, _ in strings}) == len({s for _, s in strings}) == len(strings)
 
 
-def test_pairs_of_one_entry_stand_in_one_document(sample):
+def test_positive_pairs_are_from_one_document(sample):
     corpus = [" ".join(each) for each in documents(sample / "corpus" / "train.txt")]
-    for quality, _, _, first, second in tsv(sample / "pairs" / "train.tsv")[1:200]:
+    for quality, _, _, first, second in read_tsv(sample / "pairs" / "train.tsv")[1:200]:
         together = any(first in each and second in each for each in corpus)
-        # Two entries may say the same.
+        # Two documents may contain the same passage.
         assert together if quality == "1" else any(second in each for each in corpus)
 
 
-def test_questions_are_as_in_squad(sample):
+def test_questions_have_the_format_of_squad(sample):
     ids = []
     for part in ("train", "dev"):
         old = questions(sample / "squad" / f"{part}-v1.1.json")
@@ -198,7 +203,7 @@ def test_questions_are_as_in_squad(sample):
     assert all(re.fullmatch("[0-9a-f]{24}", each) for each in ids)
 
 
-def test_answers_describe_the_argument_that_is_asked_for(sample):
+def test_answers_describe_the_requested_argument(sample):
     for context, question in questions(sample / "squad" / "dev-v2.0.json"):
         words = re.findall(r"\w+", question["question"])
         if question["is_impossible"]:
@@ -216,7 +221,7 @@ def test_choices_have_the_columns_of_swag(sample):
     ]
     lines = {line for path in ("train", "heldout") for line in corpus_lines(sample, path)}
     for part in ("train", "val", "test"):
-        header, *rows = table(sample / "swag" / f"{part}.csv")
+        header, *rows = read_csv(sample / "swag" / f"{part}.csv")
         assert header == official
         for number, row in enumerate(rows):
             assert row[0] == row[2] == str(number)
@@ -242,7 +247,7 @@ def adjacent(sample: pathlib.Path) -> set[tuple[str, str]]:
     return _adjacent
 
 
-def test_tags_are_as_in_conll(sample):
+def test_tags_have_the_format_of_conll(sample):
     for part in PARTS:
         blocks = sentences(sample / "ner" / f"{part}.conll")
         assert blocks[0] == [("-DOCSTART-", "O")]
@@ -257,17 +262,17 @@ def test_tags_are_as_in_conll(sample):
         assert found == {"O", "B-CODE", "I-CODE"}
 
 
-def test_a_folder_with_something_in_it_is_left_alone(sample, tmp_path):
-    before = everything(sample)
+def test_existing_folders_are_not_overwritten(sample, tmp_path):
+    before = file_contents(sample)
     done = run(sample, "--max_documents=100")
     assert done.returncode == 2
     line = done.stderr.strip().splitlines()[-1]
-    assert str(sample) in line and "--overwrite" in line
+    assert str(sample) in line and "overwrite=True" in line
     assert "Traceback" not in done.stderr
-    assert everything(sample) == before
+    assert file_contents(sample) == before
     (tmp_path / "precious").write_text("mine")
-    with pytest.raises(InputError, match=r"no stats\.json"):
-        build.build(build.SampleDataConfig(str(tmp_path), overwrite=True))
+    with pytest.raises(InputError, match=r"has no stats\.json"):
+        build.build_sample_data(build.SampleDataConfig(str(tmp_path), overwrite=True))
     assert (tmp_path / "precious").read_text() == "mine"
 
 
@@ -280,38 +285,39 @@ def test_a_folder_with_something_in_it_is_left_alone(sample, tmp_path):
         {"max_documents": -1},
     ],
 )
-def test_settings_out_of_range_are_named(tmp_path, setting):
-    with pytest.raises(InputError, match=f"--{next(iter(setting))}="):
-        build.build(build.SampleDataConfig(str(tmp_path / "out"), **setting))
+def test_settings_out_of_range_are_refused_by_name(tmp_path, setting):
+    ((name, value),) = setting.items()
+    with pytest.raises(InputError, match=rf"^{name} must be .* Received: {value}\.$"):
+        build.build_sample_data(build.SampleDataConfig(str(tmp_path / "out"), **setting))
 
 
-def test_too_little_text_leaves_nothing_behind(tmp_path):
+def test_too_few_documents_leave_no_files(tmp_path):
     config = build.SampleDataConfig(str(tmp_path / "out"), max_documents=5, num_workers=1)
-    with pytest.raises(InputError, match="--max_documents=5"):
-        build.build(config)
+    with pytest.raises(InputError, match="max_documents=5"):
+        build.build_sample_data(config)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_everything_is_there_and_can_be_learned(tmp_path):
+def test_full_sample_data_has_enough_text_that_can_be_learned(tmp_path):
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    stats = build.build(build.SampleDataConfig(str(tmp_path / "out")))
+    stats = build.build_sample_data(build.SampleDataConfig(str(tmp_path / "out")))
     files = stats["files"]
     assert files["corpus/train.txt"]["bytes"] > 8_000_000
     assert files["corpus/train.txt"]["documents"] > 15_000
     assert files["classification/train.tsv"]["examples"] >= 8_000
     assert files["classification/dev.tsv"]["examples"] >= 800
     train, dev = (
-        list(zip(*tsv(tmp_path / "out" / "classification" / f"{part}.tsv")[1:], strict=True))
+        list(zip(*read_tsv(tmp_path / "out" / "classification" / f"{part}.tsv")[1:], strict=True))
         for part in ("train", "dev")
     )
     assert max(map(dev[1].count, set(dev[1]))) < 0.35 * len(dev[1])
     words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
     model = make_pipeline(words, LogisticRegression(max_iter=200, C=5)).fit(*train)
     assert model.score(*dev) > 0.65
-    test_no_eight_words_of_a_held_out_text_are_in_training(tmp_path / "out")
+    test_training_shares_no_eight_words_with_held_out_text(tmp_path / "out")
     test_classification_names_no_library(tmp_path / "out")
-    test_questions_are_as_in_squad(tmp_path / "out")
+    test_questions_have_the_format_of_squad(tmp_path / "out")

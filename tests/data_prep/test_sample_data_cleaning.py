@@ -1,4 +1,4 @@
-"""Docstrings written out here, with the prose that a reader would take from them."""
+"""Literal docstrings with the prose that must be extracted from them."""
 
 import ast
 import textwrap
@@ -9,11 +9,11 @@ from data_prep.sample_data import cleaning, documentation, sentences
 
 
 def prose(docstring: str) -> list[str]:
-    return [paragraph.text for paragraph in cleaning.clean(textwrap.dedent(docstring))]
+    return [paragraph.text for paragraph in cleaning.extract_prose(textwrap.dedent(docstring))]
 
 
 def test_numpy_sections():
-    found = cleaning.clean(
+    paragraphs = cleaning.extract_prose(
         """Return the mean.
 
         Parameters
@@ -45,7 +45,7 @@ def test_numpy_sections():
         1.0
         """
     )
-    assert [(each.argument, each.text) for each in found] == [
+    assert [(each.argument, each.text) for each in paragraphs] == [
         ("", "Return the mean."),
         ("a", "a: Array of numbers whose mean is desired."),
         ("axis", "axis: Axis along which to go."),
@@ -54,11 +54,11 @@ def test_numpy_sections():
         ("", "The mean of the numbers."),
         ("", "Sums first, then divides."),
     ]
-    assert [found[1].text[a:b] for a, b in found[1].code] == ["a"]
+    assert [paragraphs[1].text[a:b] for a, b in paragraphs[1].code] == ["a"]
 
 
 def test_google_sections():
-    found = cleaning.clean(
+    paragraphs = cleaning.extract_prose(
         """Adds two numbers.
 
         For example:
@@ -79,7 +79,7 @@ def test_google_sections():
           ValueError: If one is missing.
         """
     )
-    assert [(each.argument, each.text) for each in found] == [
+    assert [(each.argument, each.text) for each in paragraphs] == [
         ("", "Adds two numbers."),
         ("", "For example:"),
         ("x", "x: The first number, on two lines."),
@@ -89,17 +89,21 @@ def test_google_sections():
     ]
 
 
-def test_attributes_are_no_arguments():
-    found = cleaning.clean("Does it.\n\nAttributes\n----------\nsize_ : int\n    How many.\n")
-    assert [(each.argument, each.text) for each in found] == [
+def test_attributes_are_not_arguments():
+    paragraphs = cleaning.extract_prose(
+        "Does it.\n\nAttributes\n----------\nsize_ : int\n    How many.\n"
+    )
+    assert [(each.argument, each.text) for each in paragraphs] == [
         ("", "Does it."),
         ("", "size_: How many."),
     ]
 
 
 def test_sphinx_fields():
-    found = cleaning.clean("Opens it.\n\n:param str path: Where it is.\n:return: The file.\n")
-    assert [(each.argument, each.text) for each in found] == [
+    paragraphs = cleaning.extract_prose(
+        "Opens it.\n\n:param str path: Where it is.\n:return: The file.\n"
+    )
+    assert [(each.argument, each.text) for each in paragraphs] == [
         ("", "Opens it."),
         ("path", "path: Where it is."),
         ("", "The file."),
@@ -107,26 +111,25 @@ def test_sphinx_fields():
 
 
 @pytest.mark.parametrize(
-    "lost",
+    "removed",
     [
-        "Then::\n\n    x = 1\n    y = 2\n",
-        ".. versionadded:: 1.2\n   Something new.\n",
-        ".. [1] A. Author, A Book, 1999.\n",
+        "This happens then::\n\n    x = 1\n    y = 2\n",
+        ".. versionadded:: 1.2\n   Something new in this version.\n",
+        ".. [1] A. Author, A Book of the Year, 1999.\n",
         "=====  =====\nName   Mean\n=====  =====\n",
         "| a | b |\n|---|---|\n| 1 | 2 |\n",
-        ">>> run()\nsome output\n",
+        ">>> run()\nthis is the output of the run\n",
         "$ make all\n",
     ],
 )
-def test_what_is_no_prose_goes(lost):
-    found = prose(f"Before it all.\n\n{lost}\nAfter it all.\n")
-    assert [each for each in found if not each.startswith("Then")] == [
-        "Before it all.",
-        "After it all.",
-    ]
+def test_code_tables_and_directives_are_removed(removed):
+    before, after = "This is the text before it.", "This is the text after it."
+    paragraphs = prose(f"{before}\n\n{removed}\n{after}\n")
+    kept = [each for each in split_paragraphs(*paragraphs) if not each.startswith("This happens")]
+    assert kept == [before, after]
 
 
-def test_notes_stay():
+def test_text_of_admonitions_is_kept():
     assert prose("Go.\n\n.. note::\n    Mind the gap.\n\nStay.\n") == [
         "Go.",
         "Mind the gap.",
@@ -153,29 +156,28 @@ def test_lists_become_paragraphs():
         ("See `the page <http://x.org>`_.", "See the page.", []),
         ("See [the `tf.f` page](http://x.org).", "See the tf.f page.", ["tf.f"]),
         ("It is **very** *bold* [1]_.", "It is very bold.", []),
-        (r"The \*args are &lt;kept&gt;.", "The *args are <kept>.", []),
         (":pep:`8` says so", "PEP 8 says so", []),
         ("As shown in [2]_ it is", f"As shown {cleaning.GAP} it is", []),
-        ("In @compatibility(numpy) <b> </b> it is", "In it is", []),
+        ("In @compatibility(numpy) it is", "In it is", []),
         ("Where :math:`x_i` is", f"Where {cleaning.GAP} is", []),
         ("At https://x.org/y now", f"At {cleaning.GAP} now", []),
     ],
 )
 def test_inline_markup(marked, plain, code):
-    text, spans = cleaning.inline(marked)
+    text, spans = cleaning.strip_inline_markup(marked)
     assert text == plain
     assert [text[a:b] for a, b in spans] == code
 
 
-def split(*paragraphs: str) -> list[str]:
-    document = documentation.Document(
+def split_paragraphs(*paragraphs: str) -> list[str]:
+    docstring = documentation.Docstring(
         "python", "name", tuple(cleaning.Paragraph(each, ()) for each in paragraphs)
     )
-    return [sentence.text for sentence in sentences.split([document])[0].sentences]
+    return [sentence.text for sentence in sentences.split_into_sentences([docstring])[0].sentences]
 
 
-def test_sentences_end_where_a_reader_ends_them():
-    assert split(
+def test_sentences_end_at_full_stops_but_not_at_abbreviations_and_numbers():
+    assert split_paragraphs(
         "It takes the mean, e.g. of an array, i.e. one number. See tf.nn.relu or Fig. 2 for it. "
         "The default of this is 0.5 in Python 3.10. Is it the best? It is (at least here). Naïve "
         "users will not see it."
@@ -189,9 +191,9 @@ def test_sentences_end_where_a_reader_ends_them():
     ]
 
 
-def test_only_prose_is_kept():
+def test_sentences_that_are_not_prose_are_dropped():
     kept = "This is a whole sentence of the text."
-    assert split(
+    assert split_paragraphs(
         kept,
         "x = f(y) and so on it goes to z = 3.",
         f"The value {cleaning.GAP} is in the middle of this.",
@@ -200,22 +202,30 @@ def test_only_prose_is_kept():
         "Tensor of float32.",
         "This one breaks off in the",
         'This has only one " of the quotes in it.',
+        "The text is in a <b>bold</b> font here.",
+        r"The name of \*args is not changed by it.",
+        "The result is here. y = run(x)",
+        "This is the call # and this is a comment.",
     ) == [kept]
 
 
 def test_a_missing_full_stop_is_added():
-    assert split("The axis along which it is computed") == ["The axis along which it is computed."]
+    assert split_paragraphs("The axis along which it is computed") == [
+        "The axis along which it is computed."
+    ]
 
 
-def test_code_stays_in_place():
-    text, code = cleaning.inline("The first is here. Then `axis` is the one to reduce.")
-    document = documentation.Document("python", "name", (cleaning.Paragraph(text, code),))
-    first, second = sentences.split([document])[0].sentences
+def test_code_positions_are_kept_within_sentences():
+    text, code = cleaning.strip_inline_markup(
+        "The first is here. Then `axis` is the one to reduce."
+    )
+    docstring = documentation.Docstring("python", "name", (cleaning.Paragraph(text, code),))
+    first, second = sentences.split_into_sentences([docstring])[0].sentences
     assert (first.code, [second.text[a:b] for a, b in second.code]) == ((), ["axis"])
     assert (first.follows, second.follows) == (False, True)
 
 
-def test_docstrings_are_found_without_running_the_file():
+def test_docstrings_are_found_without_executing_the_file():
     tree = ast.parse(
         textwrap.dedent(
             '''
@@ -234,7 +244,7 @@ def test_docstrings_are_found_without_running_the_file():
             '''
         )
     )
-    assert list(documentation.docstrings(tree, "m")) == [
+    assert list(documentation.find_docstrings(tree, "m")) == [
         ("m", "Module."),
         ("m.C", "Class."),
         ("m.C.f", "Method."),
@@ -244,8 +254,11 @@ def test_docstrings_are_found_without_running_the_file():
     ]
 
 
-def test_files_that_do_not_parse_are_passed_over(tmp_path):
+def test_files_that_cannot_be_parsed_are_skipped(tmp_path):
     for name, content in (("a", b'print "x" """'), ("b", b'"""\xff"""'), ("c", b'"""\0"""')):
         path = tmp_path / f"{name}.py"
         path.write_bytes(content)
-        assert documentation.read(documentation.Source("python", str(path), path.name)) == []
+        assert (
+            documentation.read_source_file(documentation.SourceFile("python", str(path), path.name))
+            == []
+        )

@@ -1,0 +1,140 @@
+"""Splits documents into train, dev and test parts that share no eight consecutive words.
+
+Documentation repeats itself: two versions of a function, or one argument described in many
+places. A random split would therefore evaluate on text that was trained on. Here, documents that
+share any eight consecutive words, directly or through other documents, stay in one part. Imports
+`sentences`.
+"""
+
+import dataclasses
+import random
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.sparse import coo_matrix, csgraph  # type: ignore[import-untyped]
+
+from data_prep.sample_data.sentences import Document, Sentence
+
+NGRAM_WORDS = 8
+PARTS = ("train", "dev", "test")
+# An n-gram in more documents than this is boilerplate: sentences that contain it are dropped.
+MAX_REPEATS = 8
+# Larger groups go to training, so that no single topic fills the held-out parts.
+MAX_HELD_OUT_GROUP = 20
+_WORD = re.compile(r"\w+")
+_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
+    """Drops sentences that share an n-gram with many documents, then documents of one sentence."""
+    sentences = [sentence for document in documents for sentence in document.sentences]
+    document_of: np.ndarray = np.repeat(
+        np.arange(len(documents)), [len(document.sentences) for document in documents]
+    )
+    # A sentence that is shorter than an n-gram is padded to one n-gram.
+    words = [_words(sentence.text) for sentence in sentences]
+    hashes, sentence_of = _ngram_hashes([w + [""] * (NGRAM_WORDS - len(w)) for w in words])
+    pairs = np.unique(np.stack([hashes, document_of[sentence_of].astype(np.uint64)]), axis=1)
+    ngrams, repeats = np.unique(pairs[0], return_counts=True)
+    dropped: np.ndarray = np.zeros(len(sentences), bool)
+    dropped[sentence_of[np.isin(hashes, ngrams[repeats > MAX_REPEATS])]] = True
+    keep = iter((~dropped).tolist())
+    kept = [
+        dataclasses.replace(document, sentences=_kept_sentences(document.sentences, keep))
+        for document in documents
+    ]
+    return [document for document in kept if len(document.sentences) > 1]
+
+
+def _kept_sentences(sentences: Sequence[Sentence], keep: Iterator[bool]) -> tuple[Sentence, ...]:
+    kept: list[Sentence] = []
+    previous_kept = True
+    for sentence in sentences:
+        is_kept = next(keep)
+        if is_kept:
+            kept.append(dataclasses.replace(sentence, follows=sentence.follows and previous_kept))
+        previous_kept = is_kept
+    return tuple(kept)
+
+
+def _words(text: str) -> list[str]:
+    """Returns the words that near-duplicates are compared by: lower-case letters, digits, "_"."""
+    return _WORD.findall(text.lower())
+
+
+def _ngram_hashes(texts: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Hashes all n-grams of `NGRAM_WORDS` words that lie within one text.
+
+    Args:
+        texts: The words of each text.
+
+    Returns:
+        hashes: uint64 [N].
+        text_numbers: int64 [N], the index of the text that each n-gram is from.
+    """
+    ids: dict[str, int] = {}
+    word_ids = np.array(
+        [ids.setdefault(word, len(ids) + 1) for words in texts for word in words], np.uint64
+    )
+    text_of: np.ndarray = np.repeat(np.arange(len(texts)), [len(words) for words in texts])
+    if len(word_ids) < NGRAM_WORDS:
+        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    count = len(word_ids) - NGRAM_WORDS + 1
+    hashes: np.ndarray = np.zeros(count, np.uint64)
+    for offset in range(NGRAM_WORDS):
+        hashes = (hashes ^ word_ids[offset : offset + count]) * _HASH_FACTOR
+        hashes ^= hashes >> np.uint64(29)
+    in_one_text = text_of[:count] == text_of[NGRAM_WORDS - 1 :]
+    return hashes[in_one_text], text_of[:count][in_one_text]
+
+
+def group_near_duplicates(documents: Sequence[Document]) -> np.ndarray:
+    """Groups documents that share an n-gram, directly or through other documents.
+
+    Returns:
+        The group number of each document, int32 [number of documents].
+    """
+    texts = [" ".join(s.text for s in document.sentences) for document in documents]
+    hashes, document_of = _ngram_hashes([_words(text) for text in texts])
+    order = np.lexsort((document_of, hashes))
+    hashes, document_of = hashes[order], document_of[order]
+    same = hashes[1:] == hashes[:-1]
+    edges = (document_of[:-1][same], document_of[1:][same])
+    graph = coo_matrix((np.ones(len(edges[0]), bool), edges), shape=(len(documents),) * 2)
+    return csgraph.connected_components(graph, directed=False)[1]
+
+
+def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: int) -> list[str]:
+    """Assigns groups of near-duplicate documents to parts, library by library.
+
+    Args:
+        documents: The documents.
+        heldout_fraction: The share of each library's characters that is held out; half of it is
+            for dev, half for test.
+        seed: Seed of the order in which groups are assigned.
+
+    Returns:
+        The part of each document, one of `PARTS`.
+    """
+    groups: dict[int, list[int]] = {}
+    for number, group in enumerate(group_near_duplicates(documents).tolist()):
+        groups.setdefault(group, []).append(number)
+    sizes = [sum(len(s.text) for s in document.sentences) for document in documents]
+    parts = ["train"] * len(documents)
+    for library in sorted({document.library for document in documents}):
+        # A group of several libraries belongs to the library of its first document.
+        in_library = [g for g in groups.values() if documents[g[0]].library == library]
+        random.Random(f"{seed} {library}").shuffle(in_library)
+        total = sum(
+            size for size, doc in zip(sizes, documents, strict=True) if doc.library == library
+        )
+        remaining = dict.fromkeys(("dev", "test"), heldout_fraction / 2 * total)
+        for group_members in in_library:
+            size = sum(sizes[number] for number in group_members)
+            part = max(remaining, key=lambda name: remaining[name])
+            if len(group_members) <= MAX_HELD_OUT_GROUP and size <= remaining[part]:
+                remaining[part] -= size
+                for number in group_members:
+                    parts[number] = part
+    return parts

@@ -26,7 +26,8 @@ DEV = [
     "ruff==0.17.5",
     "mypy>=1.15",
     "pre-commit>=4",
-    "tokenizers>=0.21",  # a peer to compare with, never the tokenizer in use
+    "psutil>=6",  # memory of processes in benchmarks/
+    "tokenizers>=0.21",  # a peer for comparison; bert-tf itself does not use it
 ]
 MAINS = {
     "bert-tf-make-sample-data": "data_prep.make_sample_data",

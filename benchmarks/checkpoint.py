@@ -1,4 +1,4 @@
-r"""Seconds that saving a training checkpoint holds training up, and its bytes.
+r"""Time for which saving a training checkpoint pauses training, and the checkpoint's size.
 
 python benchmarks/checkpoint.py --size=base --folder=/tmp/checkpoint
 """
@@ -23,13 +23,13 @@ from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.optimizer import Optimizer
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("size", "base", "Named size.")
-flags.DEFINE_string("folder", None, "Where to write to; removed at the end.", required=True)
-flags.DEFINE_integer("turns", 3, "Checkpoints to write.")
+flags.DEFINE_string("size", "base", "Named size of the model.")
+flags.DEFINE_string("folder", None, "The folder to write to; removed at the end.", required=True)
+flags.DEFINE_integer("turns", 3, "Number of checkpoints to write.")
 
 
 def main():
-    """Writes checkpoints and prints what they take; beside it, the same bytes written plainly."""
+    """Writes checkpoints, and plain files of the same size, and prints the times."""
     config = BertConfig.named(FLAGS.size, 30522)
     optimizer = Optimizer(variables_by_name(BertPretrainer(config)))
     training = TrainingConfig(num_train_steps=10**6, num_warmup_steps=0)
@@ -39,24 +39,24 @@ def main():
         writer = CheckpointWriter(folder, optimizer, {}, 1)
         start = time.perf_counter()
         writer.save(RunState(turn + 1), iterator)
-        stalling = time.perf_counter() - start
+        pause_secs = time.perf_counter() - start
         writer.wait()
-        writing = time.perf_counter() - start
-        place = folder.checkpoint(turn + 1)
+        write_secs = time.perf_counter() - start
+        checkpoint = folder.checkpoint(turn + 1)
         start = time.perf_counter()
-        found = folder.latest_checkpoint()
-        checking = time.perf_counter() - start
-        assert found == place
-        count = sum(path.stat().st_size for path in pathlib.Path(place).iterdir())
+        latest = folder.latest_checkpoint()
+        check_secs = time.perf_counter() - start
+        assert latest == checkpoint
+        num_bytes = sum(path.stat().st_size for path in pathlib.Path(checkpoint).iterdir())
         start = time.perf_counter()
         with open(f"{FLAGS.folder}/plain", "wb") as file:
-            file.write(bytes(count))
+            file.write(bytes(num_bytes))
             os.fsync(file.fileno())
-        plain = time.perf_counter() - start
+        plain_secs = time.perf_counter() - start
         print(
-            f"{FLAGS.size}: {count / 1e9:.2f} GB; training stands still {stalling:.2f} s, all is "
-            f"written after {writing:.1f} s (as many plain bytes: {plain:.1f} s); finding the "
-            f"newest whole checkpoint takes {checking:.1f} s",
+            f"{FLAGS.size}: {num_bytes / 1e9:.2f} GB; training is paused for {pause_secs:.2f} s, "
+            f"the checkpoint is written after {write_secs:.1f} s (a plain file of this size: "
+            f"{plain_secs:.1f} s), finding the latest complete checkpoint takes {check_secs:.1f} s",
             flush=True,
         )
     shutil.rmtree(FLAGS.folder)

@@ -1,9 +1,9 @@
-r"""Held-out results of pretraining, beside Hugging Face transformers on the same records.
+r"""Held-out results of pretraining, compared with Hugging Face transformers on the same records.
 
-bert-tf trains by run_scripts/run_pretraining.py; transformers' BertForPreTraining (PyTorch, eager)
-trains on the very batches that bert-tf saw, in their order, with the released update, schedule and
-clipping. Both start from random weights of their own and are evaluated on the same held-out
-records. The seconds are those of training alone.
+bert-tf trains with run_scripts/run_pretraining.py. transformers' BertForPreTraining (PyTorch,
+eager) trains on the same batches in the same order, with the released optimizer, schedule and
+clipping. The two start from different random weights and are evaluated on the same held-out
+records. The seconds of training exclude start-up and evaluation.
 
     python benchmarks/held_out.py --torch_path=/tmp/torch --output_dir=/tmp/held_out \
         --input_file='/data/books-*.tfrecord' --eval_input_file='/data/books_eval-*.tfrecord' \
@@ -30,24 +30,30 @@ ROOT = pathlib.Path(__file__).parent.parent
 BETAS, EPSILON, DECAY, CLIP = (0.9, 0.999), 1e-6, 0.01, 1.0
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("input_file", None, "Records to train on.", required=True)
-flags.DEFINE_string("eval_input_file", None, "Held-out records.", required=True)
-flags.DEFINE_string("bert_config_file", None, "The architecture.", required=True)
-flags.DEFINE_string("vocab_file", None, "The vocabulary.", required=True)
-flags.DEFINE_string("output_dir", None, "Where the runs go.", required=True)
-flags.DEFINE_string("torch_path", "", "Folder with torch and transformers, if not installed.")
-flags.DEFINE_integer("num_train_steps", 1500, "Steps.")
-flags.DEFINE_integer("num_warmup_steps", 150, "Steps of warmup.")
-flags.DEFINE_integer("train_batch_size", 32, "Examples in a step.")
-flags.DEFINE_float("learning_rate", 1e-3, "Peak.")
-flags.DEFINE_integer("eval_steps", 250, "Steps between evaluations.")
-flags.DEFINE_integer("max_eval_steps", 100, "Batches of 32 examples of an evaluation.")
-flags.DEFINE_integer("seed", 12345, "Of bert-tf's weights, dropout and order of examples.")
-flags.DEFINE_bool("peer", False, "Used by this program itself.")
+flags.DEFINE_string("input_file", None, "Record files to train on.", required=True)
+flags.DEFINE_string("eval_input_file", None, "Held-out record files.", required=True)
+flags.DEFINE_string(
+    "bert_config_file", None, "The model configuration, bert_config.json.", required=True
+)
+flags.DEFINE_string("vocab_file", None, "The vocabulary file.", required=True)
+flags.DEFINE_string(
+    "output_dir", None, "The folder for the results of both systems.", required=True
+)
+flags.DEFINE_string(
+    "torch_path", "", "Folder with torch and transformers, if they are not installed."
+)
+flags.DEFINE_integer("num_train_steps", 1500, "Number of training steps.")
+flags.DEFINE_integer("num_warmup_steps", 150, "Number of warm-up steps.")
+flags.DEFINE_integer("train_batch_size", 32, "Number of examples per step.")
+flags.DEFINE_float("learning_rate", 1e-3, "Peak learning rate.")
+flags.DEFINE_integer("eval_steps", 250, "Number of steps between evaluations.")
+flags.DEFINE_integer("max_eval_steps", 100, "Number of batches of 32 examples per evaluation.")
+flags.DEFINE_integer("seed", 12345, "Seed of bert-tf's weights, dropout and order of examples.")
+flags.DEFINE_bool("peer", False, "Internal: run transformers in this process.")
 
 
-def ours():
-    """Trains with bert-tf; what is printed of it."""
+def train_bert_tf():
+    """Trains with bert-tf and returns its evaluations and seconds."""
     shared = ("input_file", "eval_input_file", "bert_config_file", "vocab_file", "num_train_steps",
               "num_warmup_steps", "train_batch_size", "learning_rate", "eval_steps", "seed",
               "max_eval_steps")  # fmt: skip
@@ -63,14 +69,14 @@ def ours():
     lines = pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
     trained = [entry for entry in entries if entry["kind"] == "train"]
-    rate = [entry["examples_per_sec"] for entry in trained]
-    secs = sum(25 * FLAGS.train_batch_size / each for each in rate)
+    rates = [entry["examples_per_sec"] for entry in trained]
+    secs = sum(25 * FLAGS.train_batch_size / each for each in rates)
     evals = {entry["step"]: entry for entry in entries if entry["kind"] == "eval"}
     return {"evals": evals, "secs": secs, "wall": wall}
 
 
-def keep_batches(path):
-    """Saves the batches of training, in order, and those of the evaluation, for PyTorch."""
+def save_batches(path):
+    """Saves the training batches in order, and the evaluation batches, for PyTorch."""
     from bert_tf.pretraining.batches import evaluation_batches, training_batches
     from bert_tf.pretraining.record_checks import record_files
 
@@ -85,14 +91,14 @@ def keep_batches(path):
         ("train", train.take(FLAGS.num_train_steps)),
         ("eval", held_out.take(FLAGS.max_eval_steps)),
     ):
-        found = [{name: value.numpy() for name, value in batch.items()} for batch in batches]
-        for name in set(found[0]) - {"origin"}:
-            arrays[f"{kind}/{name}"] = np.concatenate([batch[name] for batch in found])
+        values = [{name: value.numpy() for name, value in batch.items()} for batch in batches]
+        for name in set(values[0]) - {"origin"}:
+            arrays[f"{kind}/{name}"] = np.concatenate([batch[name] for batch in values])
     np.savez(path, **arrays)
 
 
-def peer(path):
-    """Trains transformers' model; prints evaluations as JSON lines."""
+def train_transformers(path):
+    """Trains transformers' model and prints its evaluations as JSON lines."""
     import torch
     import transformers
 
@@ -117,7 +123,7 @@ def peer(path):
         model.zero_grad(set_to_none=True)
         sum(losses).backward()
         torch.nn.utils.clip_grad_norm_(weights.values(), CLIP)
-        update(weights, slots, rate(step))
+        update(weights, slots, scheduled_rate(step))
         secs += time.perf_counter() - start
         if (step + 1) % FLAGS.eval_steps == 0 or step + 1 == FLAGS.num_train_steps:
             print(json.dumps({"step": step + 1, "secs": secs, **evaluate(model, arrays)}))
@@ -125,7 +131,7 @@ def peer(path):
 
 
 def part(arrays, kind, rows):
-    """Rows of the kept batches."""
+    """Returns rows of the saved batches of one kind, "train" or "eval"."""
     prefix = f"{kind}/"
     return {
         name.removeprefix(prefix): value[rows]
@@ -135,7 +141,7 @@ def part(arrays, kind, rows):
 
 
 def forward(model, batch):
-    """Masked-LM and next-sentence loss, and how often each was right."""
+    """Returns the masked-LM and next-sentence losses and whether each prediction is correct."""
     import torch
 
     outputs = model(
@@ -155,15 +161,15 @@ def forward(model, batch):
     return losses, [(logits.argmax(-1) == ids).float(), (pairs.argmax(-1) == labels).float()]
 
 
-def rate(step):
-    """The released schedule."""
+def scheduled_rate(step):
+    """Returns the learning rate of the released schedule."""
     if step < FLAGS.num_warmup_steps:
         return FLAGS.learning_rate * step / FLAGS.num_warmup_steps
     return FLAGS.learning_rate * (1 - step / FLAGS.num_train_steps)
 
 
 def update(weights, slots, learning_rate):
-    """The released optimizer, on all weights at once."""
+    """Applies the released optimizer to all weights at once."""
     import torch
 
     with torch.no_grad():
@@ -182,7 +188,7 @@ def update(weights, slots, learning_rate):
 
 
 def evaluate(model, arrays):
-    """Held-out results, under the names of `eval_results.txt`."""
+    """Returns the held-out results under the names of `eval_results.txt`."""
     import torch
 
     model.eval()
@@ -190,29 +196,29 @@ def evaluate(model, arrays):
     totals = np.zeros(6)
     with torch.no_grad():
         for at in range(0, count, 32):
-            losses, right = forward(model, part(arrays, "eval", slice(at, at + 32)))
+            losses, correct = forward(model, part(arrays, "eval", slice(at, at + 32)))
             for kind in (0, 1):
-                number = len(right[kind])
+                number = len(correct[kind])
                 totals[3 * kind : 3 * kind + 3] += (
-                    number, number * losses[kind].item(), right[kind].sum().item(),
+                    number, number * losses[kind].item(), correct[kind].sum().item(),
                 )  # fmt: skip
-    masked, following = totals[:3], totals[3:]
+    masked, next_sentence = totals[:3], totals[3:]
     return {
-        "loss": masked[1] / masked[0] + following[1] / following[0],
+        "loss": masked[1] / masked[0] + next_sentence[1] / next_sentence[0],
         "masked_lm_loss": masked[1] / masked[0],
         "masked_lm_accuracy": masked[2] / masked[0],
-        "next_sentence_accuracy": following[2] / following[0],
+        "next_sentence_accuracy": next_sentence[2] / next_sentence[0],
     }
 
 
 def main():
-    """Trains both and prints their held-out results side by side."""
-    kept = f"{FLAGS.output_dir}/batches.npz"
+    """Trains both systems and prints a table of their held-out results."""
+    batches_file = f"{FLAGS.output_dir}/batches.npz"
     if FLAGS.peer:
-        peer(kept)
+        train_transformers(batches_file)
         return
-    found = ours()
-    keep_batches(kept)
+    ours = train_bert_tf()
+    save_batches(batches_file)
     environment = {**os.environ, "PYTHONPATH": f"{FLAGS.torch_path}:{ROOT}"}
     start = time.perf_counter()
     done = subprocess.run(
@@ -225,10 +231,10 @@ def main():
     for line in done.stdout.splitlines():
         last = json.loads(line)
         for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy"):
-            value = found["evals"][last["step"]][name]
+            value = ours["evals"][last["step"]][name]
             print(f"| {last['step']:,} | {name} | {value:.4f} | {last[name]:.4f} |")
-    print(f"| | seconds of training | {found['secs']:.0f} | {last['secs']:.0f} |")
-    print(f"| | seconds with start and evaluations | {found['wall']:.0f} | {wall:.0f} |")
+    print(f"| | seconds of training | {ours['secs']:.0f} | {last['secs']:.0f} |")
+    print(f"| | seconds with start-up and evaluations | {ours['wall']:.0f} | {wall:.0f} |")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-r"""The input pipeline of pretraining alone: records a second, to compare with what a step takes.
+r"""Throughput of the input pipeline of pretraining, to compare with the time of a training step.
 
     python benchmarks/input_pipeline.py --input_file=records/train-*.tfrecord \
       --max_seq_length=128 --max_predictions_per_seq=20
 
-Prints, as the best and the median of several rounds on the same records: TensorFlow's reader alone
-(the limit), reading, shuffling and parsing whole batches with nothing else, and ours, which also
-says where each example came from and checks the ids. Then how large the position in the data is in
-a checkpoint, and how long writing it takes. --vocab_size=0 leaves the check of the ids out.
+Measures three pipelines on the same records and prints the median and the best of several rounds:
+TensorFlow's reader alone (the upper limit); a plain pipeline that reads, shuffles, batches and
+parses; and bert-tf's pipeline, which also records the origin of each example and checks the ids.
+Then prints the size of the pipeline's position in a checkpoint and the time to write it.
+--vocab_size=0 turns off the check of the ids.
 """
 
 import itertools
@@ -21,24 +22,28 @@ from absl import app, flags, logging
 from bert_tf import features
 from bert_tf.pretraining import batches, damage, record_checks
 
-flags.DEFINE_string("input_file", None, "Records, a comma list of globs.", required=True)
-flags.DEFINE_integer("max_seq_length", 128, "Their length.")
-flags.DEFINE_integer("max_predictions_per_seq", 20, "Length of their predictions.")
-flags.DEFINE_integer("vocab_size", 30522, "Size of their vocabulary.")
-flags.DEFINE_integer("batch_size", 32, "Examples in a batch.")
-flags.DEFINE_integer("shuffle_buffer_size", 10000, "Examples that the order is drawn from.")
-flags.DEFINE_integer("rounds", 5, "Rounds, in each of which every pipeline has its turn.")
-flags.DEFINE_float("secs", 2.0, "Seconds of a turn.")
+flags.DEFINE_string(
+    "input_file", None, "Record files, a comma-separated list of globs.", required=True
+)
+flags.DEFINE_integer("max_seq_length", 128, "The max_seq_length of the records.")
+flags.DEFINE_integer("max_predictions_per_seq", 20, "The max_predictions_per_seq of the records.")
+flags.DEFINE_integer(
+    "vocab_size", 30522, "Number of vocabulary entries; 0 turns off the check of the ids."
+)
+flags.DEFINE_integer("batch_size", 32, "Number of examples per batch.")
+flags.DEFINE_integer("shuffle_buffer_size", 10000, "Number of examples in the shuffle buffer.")
+flags.DEFINE_integer("rounds", 5, "Number of rounds; each round measures every pipeline once.")
+flags.DEFINE_float("secs", 2.0, "Seconds per measurement.")
 
 SEED = 1
 
 
-def read_only(paths: list[str]) -> tf.data.Dataset:
+def reader_only(paths: list[str]) -> tf.data.Dataset:
     records = tf.data.TFRecordDataset(paths, damage.compression(paths[0]))
     return records.repeat().batch(1024)
 
 
-def plain(paths: list[str], sizes: dict[str, int]) -> tf.data.Dataset:
+def plain_pipeline(paths: list[str], sizes: dict[str, int]) -> tf.data.Dataset:
     values = flags.FLAGS
     names = tf.data.Dataset.from_tensor_slices(paths).shuffle(len(paths), SEED)
     records = names.interleave(
@@ -50,8 +55,8 @@ def plain(paths: list[str], sizes: dict[str, int]) -> tf.data.Dataset:
     return records.map(parse, num_parallel_calls=2).prefetch(2)
 
 
-def rate(iterator: tf.data.Iterator, batch_size: int) -> float:
-    """Records a second, after the shuffle buffer is full."""
+def records_per_sec(iterator: tf.data.Iterator, batch_size: int) -> float:
+    """Returns records per second, measured after the shuffle buffer is full."""
     for _ in itertools.islice(iterator, 3):
         pass
     start, records = time.perf_counter(), 0
@@ -61,13 +66,14 @@ def rate(iterator: tf.data.Iterator, batch_size: int) -> float:
     return records / (time.perf_counter() - start)
 
 
-def print_position(iterator: tf.data.Iterator) -> None:
+def print_position_size(iterator: tf.data.Iterator) -> None:
+    """Prints the size of a pipeline's position in a checkpoint and the time to write it."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         tf.train.Checkpoint(iterator=iterator).write(os.path.join(folder, "position"))
         secs = time.perf_counter() - start
         size = sum(entry.stat().st_size for entry in os.scandir(folder))
-    print(f"position in the data: {size / 1e6:,.1f} MB, written in {secs:.2f} s")
+    print(f"position in the data pipeline: {size / 1e6:,.1f} MB, written in {secs:.2f} s")
 
 
 def main(_: list[str]) -> None:
@@ -78,21 +84,22 @@ def main(_: list[str]) -> None:
     limits = {**sizes, "V": values.vocab_size} if values.vocab_size else sizes
     batch, buffer = values.batch_size, values.shuffle_buffer_size
     iterators = {
-        "reader alone": (iter(read_only(paths)), 1024),
-        "plain pipeline": (iter(plain(paths, sizes)), batch),
-        "ours": (iter(batches.training_batches(paths, limits, batch, SEED, buffer)), batch),
+        "reader alone": (iter(reader_only(paths)), 1024),
+        "plain pipeline": (iter(plain_pipeline(paths, sizes)), batch),
+        "bert-tf": (iter(batches.training_batches(paths, limits, batch, SEED, buffer)), batch),
     }
     rates = {name: [] for name in iterators}
     for _ in range(values.rounds):
         for name, (iterator, size) in iterators.items():
-            rates[name].append(rate(iterator, size))
+            rates[name].append(records_per_sec(iterator, size))
     print(f"{len(paths)} files, length {values.max_seq_length}, batches of {batch}")
-    for name, found in rates.items():
+    for name, measured in rates.items():
+        median = statistics.median(measured)
         print(
-            f"{name:15}{statistics.median(found):>10,.0f} records/s, best {max(found):>10,.0f}; "
-            f"{statistics.median(found) * values.max_seq_length / 1e6:6.2f} M tokens/s"
+            f"{name:15}{median:>10,.0f} records/s, best {max(measured):>10,.0f}; "
+            f"{median * values.max_seq_length / 1e6:6.2f} M tokens/s"
         )
-    print_position(iterators["ours"][0])
+    print_position_size(iterators["bert-tf"][0])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 r"""Peak memory of a pretraining step, with and without recomputation.
 
-Each case runs in a process of its own: the model, its optimizer, and two steps (forward, backward,
-clipping, update) with dropout. The peak is the largest resident memory of that process.
+Each case runs in its own process: the model, its optimizer, and two steps (forward pass, backward
+pass, clipping, update) with dropout. The peak is the largest resident memory of that process.
 
     python benchmarks/memory.py --size=base --length=512 --batches=2,8 --recompute_batches=8,32
 """
@@ -22,22 +22,24 @@ from bert_tf import command_line
 from bert_tf.config import SIZES, BertConfig
 
 FLAGS = flags.FLAGS
-flags.DEFINE_enum("size", "base", list(SIZES), "Named size of the model, 30,522 words.")
-flags.DEFINE_integer("length", 512, "Tokens of an example.")
-flags.DEFINE_list("batches", ["2", "8"], "Examples in a step; each is a row of the table.")
-flags.DEFINE_list("recompute_batches", ["8", "32"], "The same with recomputation.")
+flags.DEFINE_enum(
+    "size", "base", list(SIZES), "Named size of the model; its vocabulary has 30,522 entries."
+)
+flags.DEFINE_integer("length", 512, "Number of tokens per example.")
+flags.DEFINE_list("batches", ["2", "8"], "Batch sizes to measure; each gives one row of the table.")
+flags.DEFINE_list("recompute_batches", ["8", "32"], "Batch sizes to measure with recomputation.")
 flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Dtype policy.")
-flags.DEFINE_bool("xla", False, "Compile forward and backward pass.")
-flags.DEFINE_string("worker", "", "Used by this program itself.")
+flags.DEFINE_bool("xla", False, "Compile the forward and backward pass with XLA.")
+flags.DEFINE_string("worker", "", "Internal: the case that a worker process measures.")
 
 
 def peak_gib() -> float:
-    """The largest resident memory of this process so far."""
+    """Returns the peak resident memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def batch_of(batch: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:
-    """Random ids, 15 % of them predicted."""
+    """Returns a batch of random ids, of which 15 % are predicted."""
     rng = np.random.default_rng(0)
     predictions = max(1, round(0.15 * length))
     shape = (batch, predictions)
@@ -53,7 +55,7 @@ def batch_of(batch: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:
 
 
 def measure(batch: int, recompute: bool) -> dict[str, float]:
-    """Peak memory in GiB before the first step and after the second, and seconds of the second."""
+    """Returns the peak memory in GiB before and after two steps, and the second step's seconds."""
     import keras
     import tensorflow as tf
 
@@ -92,16 +94,16 @@ def main() -> None:
         if not lines:
             print(f"{batch:>5}  {recompute!s:9}  no result: exit code {done.returncode}")
             continue
-        found = json.loads(lines[0].removeprefix("RESULT "))
+        result = json.loads(lines[0].removeprefix("RESULT "))
         print(
-            f"{batch:>5}  {recompute!s:9}  {found['before']:10.2f} GiB  {found['peak']:5.2f} GiB"
-            f"  {found['seconds']:5.1f} s",
+            f"{batch:>5}  {recompute!s:9}  {result['before']:10.2f} GiB  {result['peak']:5.2f} GiB"
+            f"  {result['seconds']:5.1f} s",
             flush=True,
         )
 
 
 def run() -> None:
-    """The console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -1,19 +1,23 @@
-"""Pretraining records: ours beside the Model Garden's create_pretraining_data.py, in one run.
+"""Speed and memory of creating pretraining records, compared with the TensorFlow Model Garden.
 
     pip install --no-deps --target /tmp/peer tf-models-official
     python benchmarks/pretraining_data.py --peer=/tmp/peer \
       --input_file=books.txt --vocab_file=vocab.txt --dupe_factor=5
 
-Both get the same text, vocabulary and flags. Prints, for each, seconds, seconds of all cores,
-examples a second with start-up and sustained, text a second, and the largest memory of all its
-processes (proportional set size); then the ratios. Sustained is what further text costs: the
-difference to a smaller run of the same command, for the peer on a few lines; for ours, which starts
-fewer processes for a few lines, the difference between the text --sustained times and once. Ours
-also prints the memory above that of as many processes that only import TensorFlow, and the largest
-size of its intermediate files. Without --peer ours runs alone; --repeat gives it the text several
-times, to see that memory does not grow.
+The peer is the Model Garden's create_pretraining_data.py; both programs get the same text,
+vocabulary and flags. For each program the benchmark prints wall time, CPU time, examples per second
+with and without start-up ("sustained"), MB of text per second, and the peak memory of all its
+processes (proportional set size); then the ratios. The sustained rate is the rate of additional
+text: it is computed from the difference between a larger and a smaller run of the same command. The
+smaller run of the peer reads a few lines. bert-tf starts fewer processes for a few lines, so its
+smaller run reads the text once and its larger run reads it --sustained times.
+
+For bert-tf the benchmark also prints the peak size of its intermediate files, and its memory minus
+the memory of the same number of processes that only import TensorFlow. Without --peer only bert-tf
+runs; --repeat reads the text several times, to check that memory does not grow.
 """
 
+import contextlib
 import os
 import pathlib
 import resource
@@ -24,18 +28,21 @@ import tempfile
 import threading
 import time
 
+import psutil
 from absl import app, flags
 
-flags.DEFINE_string("peer", "", "Folder with the package `official`; empty: ours alone.")
-flags.DEFINE_string("input_file", None, "Text, a sentence a line.", required=True)
+flags.DEFINE_string("peer", "", "Folder with the package `official`; empty: measure only bert-tf.")
+flags.DEFINE_string("input_file", None, "Text with one sentence per line.", required=True)
 flags.DEFINE_string("vocab_file", None, "Vocabulary.", required=True)
-flags.DEFINE_integer("dupe_factor", 5, "Passes.")
-flags.DEFINE_integer("num_workers", os.cpu_count(), "Processes of ours.")
-flags.DEFINE_integer("repeat", 1, "Copies of the text, as files of their own.")
-flags.DEFINE_integer("sustained", 4, "Copies of the text in the larger run of ours; 0: none.")
+flags.DEFINE_integer("dupe_factor", 5, "Number of passes over the text.")
+flags.DEFINE_integer("num_workers", os.cpu_count(), "Number of processes of bert-tf.")
+flags.DEFINE_integer("repeat", 1, "Number of copies of the text, each in its own file.")
+flags.DEFINE_integer(
+    "sustained", 4, "Number of copies of the text in the larger run of bert-tf; 0: no such run."
+)
 
 ROOT = pathlib.Path(__file__).parents[1]
-# The peer imports these but needs nothing of them for plain WordPiece.
+# The peer imports these modules but does not use them for plain WordPiece.
 PEER = """
 import sys, types
 for name in ("tf_keras", "sentencepiece"):
@@ -47,36 +54,23 @@ app.run(program.main)
 """
 
 
-def processes(root: int) -> list[int]:
-    """The process and all below it."""
-    children: dict[int, list[int]] = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
-    found, at = [root], 0
-    while at < len(found):
-        found += children.get(found[at], [])
-        at += 1
-    return found
-
-
-def memory_bytes(root: int) -> int:
+def memory_bytes(process_id: int) -> int:
+    """Returns the proportional set size of a process and its descendants."""
     total = 0
-    for pid in processes(root):
-        try:
-            text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
-        except OSError:
-            continue
-        total += sum(int(x.split()[1]) << 10 for x in text.splitlines() if x.startswith("Pss:"))
+    try:
+        root = psutil.Process(process_id)
+        processes = [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    for process in processes:
+        # A process may end between the calls.
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_full_info().pss
     return total
 
 
-def timed(command: list[str], folder: pathlib.Path) -> tuple[float, float, int, int]:
-    """Seconds, seconds of all cores, largest memory and largest intermediate files in bytes."""
+def run_and_measure(command: list[str], folder: pathlib.Path) -> tuple[float, float, int, int]:
+    """Returns wall seconds, CPU seconds, peak memory and peak intermediate files in bytes."""
     peak = disk = 0
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
@@ -88,7 +82,7 @@ def timed(command: list[str], folder: pathlib.Path) -> tuple[float, float, int, 
             nonlocal peak, disk
             while process.poll() is None:
                 peak = max(peak, memory_bytes(process.pid))
-                disk = max(disk, folder_bytes(folder))
+                disk = max(disk, intermediate_bytes(folder))
                 time.sleep(0.5)
 
         watcher = threading.Thread(target=watch)
@@ -104,30 +98,33 @@ def timed(command: list[str], folder: pathlib.Path) -> tuple[float, float, int, 
     return secs, cpu, peak, disk
 
 
-def import_memory_bytes(processes_: int) -> int:
-    """Of a process with that many children that have imported TensorFlow and do nothing."""
+def import_memory_bytes(num_processes: int) -> int:
+    """Returns the memory of a process whose children import TensorFlow and then only wait."""
     program = (
         "import multiprocessing as m, time\n"
-        "def f(all_of_them):\n"
-        " import tensorflow, tensorflow_text; all_of_them.wait(); time.sleep(3)\n"
+        "def f(barrier):\n"
+        " import tensorflow, tensorflow_text; barrier.wait(); time.sleep(3)\n"
         "if __name__ == '__main__':\n"
-        f" c = m.get_context('spawn'); n = {processes_}; barrier = c.Barrier(n)\n"
+        f" c = m.get_context('spawn'); n = {num_processes}; barrier = c.Barrier(n)\n"
         " started = [c.Process(target=f, args=(barrier,)) for _ in range(n)]\n"
         " [each.start() for each in started]; [each.join() for each in started]\n"
     )
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(program)
         file.flush()
-        return timed([sys.executable, file.name], pathlib.Path(file.name).parent / "none")[2]
+        return run_and_measure(
+            [sys.executable, file.name], pathlib.Path(file.name).parent / "none"
+        )[2]
 
 
-def count(path: pathlib.Path) -> int:
+def count_records(path: pathlib.Path) -> int:
     import tensorflow as tf
 
     return sum(len(batch) for batch in tf.data.TFRecordDataset(str(path)).batch(4096))
 
 
-def folder_bytes(folder: pathlib.Path) -> int:
+def intermediate_bytes(folder: pathlib.Path) -> int:
+    """Returns the size of the work folders of a running program."""
     total = 0
     for path in folder.rglob(".*.work/*"):
         try:
@@ -138,15 +135,15 @@ def folder_bytes(folder: pathlib.Path) -> int:
 
 
 def measure(name: str, command: list[str], inputs: list[str], folder: pathlib.Path) -> dict:
-    """Runs a program on a text, and takes what it made away."""
+    """Runs a program, prints its figures, and removes its output."""
     values = flags.FLAGS
     common = [f"--vocab_file={values.vocab_file}", f"--dupe_factor={values.dupe_factor}"]
     output = folder / "records.tfrecord"
-    secs, cpu, peak, disk = timed(
+    secs, cpu, peak, disk = run_and_measure(
         [*command, *common, f"--input_file={','.join(inputs)}", f"--output_file={output}"], folder
     )
-    examples = count(output)
-    found = {
+    examples = count_records(output)
+    figures = {
         "secs": secs,
         "cpu_secs": cpu,
         "examples": examples,
@@ -158,12 +155,12 @@ def measure(name: str, command: list[str], inputs: list[str], folder: pathlib.Pa
     }
     shutil.rmtree(folder)
     folder.mkdir()
-    print(name, *(f"{key}={value:,.1f}" for key, value in found.items()), sep="\n  ", flush=True)
-    return found
+    print(name, *(f"{key}={value:,.1f}" for key, value in figures.items()), sep="\n  ", flush=True)
+    return figures
 
 
-def sustained(larger: dict, smaller: dict) -> float:
-    """Examples a second that further text makes."""
+def sustained_rate(larger: dict, smaller: dict) -> float:
+    """Returns the examples per second of the additional text of the larger run."""
     return (larger["examples"] - smaller["examples"]) / (larger["secs"] - smaller["secs"])
 
 
@@ -180,24 +177,24 @@ def main(_: list[str]) -> None:
         tiny.write_text("One sentence.\nAnother one.\n\nA document.\nIts end.\n", encoding="utf-8")
         main_file = str(ROOT / "data_prep/create_pretraining_data.py")
         command = [sys.executable, main_file, f"--num_workers={values.num_workers}"]
-        ours = measure("ours", command, inputs[: values.repeat], folder)
+        ours = measure("bert-tf", command, inputs[: values.repeat], folder)
         above = ours["peak_memory_mb"] - import_memory_bytes(values.num_workers) / 1e6
-        print(f"ours, memory above importing TensorFlow {values.num_workers} times: {above:.0f} MB")
+        print(f"bert-tf, memory above importing TensorFlow in each process: {above:.0f} MB")
         rate = 0.0
         if values.sustained > 1:
-            rate = sustained(measure("ours, more text", command, inputs, folder), ours)
-            print(f"ours, sustained examples a second: {rate:,.0f}")
+            rate = sustained_rate(measure("bert-tf, more text", command, inputs, folder), ours)
+            print(f"bert-tf, sustained examples per second: {rate:,.0f}")
         if not values.peer:
             return
         program = [sys.executable, "-c", PEER.format(folder=values.peer)]
         few = measure("peer, a few lines", program, [str(tiny)], folder)
         peer = measure("peer", program, inputs[: values.repeat], folder)
-        print(f"peer, sustained examples a second: {sustained(peer, few):,.0f}")
+        print(f"peer, sustained examples per second: {sustained_rate(peer, few):,.0f}")
         for key in ("secs", "cpu_secs", "peak_memory_mb"):
-            print(f"peer / ours, {key}: {peer[key] / ours[key]:.1f}")
+            print(f"peer / bert-tf, {key}: {peer[key] / ours[key]:.1f}")
         ratio = ours["examples_per_sec"] / peer["examples_per_sec"]
-        print(f"ours / peer, examples_per_sec: {ratio:.1f}")
-        print(f"ours / peer, sustained: {rate / sustained(peer, few):.1f}")
+        print(f"bert-tf / peer, examples_per_sec: {ratio:.1f}")
+        print(f"bert-tf / peer, sustained: {rate / sustained_rate(peer, few):.1f}")
 
 
 if __name__ == "__main__":

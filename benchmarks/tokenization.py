@@ -1,15 +1,15 @@
-r"""Speed and exactness of the tokenizer, and of learning a vocabulary, beside others.
+r"""Speed and exactness of the tokenizer and of vocabulary learning, compared with other systems.
 
-Seconds are of processor time, one core for each system. The systems take turns over the same
-batches, and the median of the turns counts, so that a busy machine slows all of them alike.
-`differ` is the share of lines whose ids are not the released ones, by the plain Python rules of
-tests/reference/tokenizer.py.
+Seconds are CPU time on one core for each system. The systems run in turns over the same batches and
+the median of the turns is reported, so that other load on the machine slows all of them equally.
+`differ` is the share of lines whose ids differ from the released ones, which are computed by
+tests/reference/tokenizer.py in plain Python.
 
     python benchmarks/tokenization.py --data=data --multilingual=django-5.2.19-py3-none-any.whl
     python benchmarks/tokenization.py --data=data --vocabulary_megabytes=100
 
-The text in many languages is a file of one's own, or the message catalogues of a wheel, such as
-Django's, which is in 99 languages (4 MB):
+The multilingual text is a text file or the message catalogs in a wheel, such as Django's, which
+cover 99 languages (4 MB):
 
     pip download --no-deps django==5.2.19
 """
@@ -24,7 +24,7 @@ import sys
 import time
 import zipfile
 
-os.environ["RAYON_NUM_THREADS"] = "1"  # of `tokenizers`
+os.environ["RAYON_NUM_THREADS"] = "1"  # threads of `tokenizers`
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -41,34 +41,38 @@ from bert_tf.tokenization import BertTokenizer, load_vocabulary
 from data_prep import vocabulary_learning, word_counts
 from data_prep.corpus import text_blocks
 
-_LINES_A_BATCH = 1000
+_LINES_PER_BATCH = 1000
 _REFERENCE_LINES = 5000
 
 flags.DEFINE_string("data", None, "Folder with corpora/ and vocab/.", required=True)
-flags.DEFINE_string("multilingual", None, "Text in many languages: a text file or a wheel.")
-flags.DEFINE_integer("turns", 5, "Turns of each system.")
-flags.DEFINE_integer("megabytes", 8, "Text to tokenize, from the start of a file.")
-flags.DEFINE_integer("vocabulary_megabytes", 0, "Text to learn a vocabulary from, instead.")
-flags.DEFINE_integer("vocab_size", 30522, "Size of the vocabulary to learn.")
+flags.DEFINE_string("multilingual", None, "Multilingual text: a text file or a wheel.")
+flags.DEFINE_integer("turns", 5, "Number of turns of each system.")
+flags.DEFINE_integer("megabytes", 8, "MB of text to tokenize, from the start of the file.")
+flags.DEFINE_integer(
+    "vocabulary_megabytes",
+    0,
+    "If above 0: measure learning a vocabulary from this many MB instead.",
+)
+flags.DEFINE_integer("vocab_size", 30522, "Number of vocabulary entries to learn.")
 
 
-def peer(tokens, do_lower_case):
-    """The BERT tokenizer of the `tokenizers` package, without its wrapper."""
+def tokenizers_bert(tokens, do_lower_case):
+    """Returns the BERT tokenizer of the `tokenizers` package, without its wrapper class."""
     ids = {token: index for index, token in enumerate(tokens)}
     model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=200)
-    made = tokenizers.Tokenizer(model)
-    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=do_lower_case)
-    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    return made
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=do_lower_case)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return tokenizer
 
 
 def systems(tokens, do_lower_case):
-    """For each system, what turns a batch into its input, what tokenizes it, and the ids."""
+    """Returns three functions per system: prepare its input, tokenize a batch, extract the ids."""
     ours = BertTokenizer(tokens, do_lower_case)
     fast = tf_text.FastBertTokenizer(
         tokens, lower_case_nfd_strip_accents=do_lower_case, token_out_type=tf.int32
     )
-    other = peer(tokens, do_lower_case)
+    other = tokenizers_bert(tokens, do_lower_case)
     signature = [tf.TensorSpec([None], tf.string)]
     return {
         "bert-tf": (tf.constant, tf.function(ours.tokenize, signature), lambda x: x.to_list()),
@@ -84,26 +88,28 @@ def systems(tokens, do_lower_case):
 
 
 def measure(title, lines, tokens, do_lower_case, turns):
-    """Prints a row for each system."""
-    batches = [lines[at : at + _LINES_A_BATCH] for at in range(0, len(lines), _LINES_A_BATCH)]
+    """Prints one row per system."""
+    batches = [lines[at : at + _LINES_PER_BATCH] for at in range(0, len(lines), _LINES_PER_BATCH)]
     megabytes = sum(map(len, lines)) / 1e6
     released = reference.Tokenizer(tokens, do_lower_case)
     sample = lines[:: max(1, len(lines) // _REFERENCE_LINES)]
     expected = [released.tokenize(line) for line in sample]
     start = time.process_time()
-    fresh = reference.Tokenizer(tokens, do_lower_case)
+    uncached = reference.Tokenizer(tokens, do_lower_case)
     for line in sample:
-        fresh.tokenize(line)
+        uncached.tokenize(line)
     seconds = {"plain Python": [time.process_time() - start]}
     differ = {"plain Python": 0.0}
-    made = systems(tokens, do_lower_case)
-    inputs = {name: [to(batch) for batch in batches] for name, (to, *_) in made.items()}
-    for name, (to, run, ids) in made.items():
-        found = ids(run(to(sample)))
-        differ[name] = statistics.mean(a != b for a, b in zip(found, expected, strict=True))
+    measured = systems(tokens, do_lower_case)
+    inputs = {
+        name: [prepare(batch) for batch in batches] for name, (prepare, *_) in measured.items()
+    }
+    for name, (prepare, run, ids) in measured.items():
+        predicted = ids(run(prepare(sample)))
+        differ[name] = statistics.mean(a != b for a, b in zip(predicted, expected, strict=True))
         seconds[name] = []
     for _ in range(turns):
-        for name, (_, run, _) in made.items():
+        for name, (_, run, _) in measured.items():
             start = time.process_time()
             for batch in inputs[name]:
                 run(batch)
@@ -117,33 +123,33 @@ def measure(title, lines, tokens, do_lower_case, turns):
 
 
 def multilingual_lines(path):
-    """The lines of a text file, or of the message catalogues in a wheel."""
+    """Returns the lines of a text file or of the message catalogs in a wheel."""
     if not path.endswith(".whl"):
         return pathlib.Path(path).read_bytes().split(b"\n")
     lines = []
     with zipfile.ZipFile(path) as wheel:
         for name in sorted(wheel.namelist()):
             if name.endswith(".mo"):
-                lines += translated(wheel.read(name))
+                lines += translated_lines(wheel.read(name))
     random.Random(0).shuffle(lines)
     return lines
 
 
-def translated(catalogue):
-    """The translated lines of a .mo file.
+def translated_lines(catalog):
+    """Returns the translated lines of a .mo file.
 
     Source: GNU gettext manual, "The Format of GNU MO Files".
     """
-    _, count, _, table = struct.unpack_from("<4I", catalogue, 4)
+    _, count, _, table = struct.unpack_from("<4I", catalog, 4)
     lines = []
-    for index in range(1, count):  # 0 is the header
-        length, at = struct.unpack_from("<2I", catalogue, table + 8 * index)
-        lines += catalogue[at : at + length].replace(b"\0", b"\n").split(b"\n")
+    for index in range(1, count):  # entry 0 is the header
+        length, at = struct.unpack_from("<2I", catalog, table + 8 * index)
+        lines += catalog[at : at + length].replace(b"\0", b"\n").split(b"\n")
     return [line for line in lines if line]
 
 
-def tokenization(data, megabytes, turns, multilingual):
-    """The speed tables: English with both casings, and many languages."""
+def measure_tokenization(data, megabytes, turns, multilingual):
+    """Prints the speed tables: English with both casings, and multilingual text."""
     text = (data / "corpora/books.txt").read_bytes()[: megabytes * 1_000_000]
     for name, do_lower_case in (("uncased", True), ("cased", False)):
         tokens = load_vocabulary(str(data / f"vocab/bert-base-{name}-vocab.txt"))
@@ -155,16 +161,16 @@ def tokenization(data, megabytes, turns, multilingual):
         measure("many languages, uncased", lines, tokens, True, turns)
 
 
-def learn_ours(path, size):
-    """Tokens of our vocabulary."""
+def learn_with_bert_tf(path, size):
+    """Returns the tokens of the vocabulary that bert-tf learns."""
     blocks, total = text_blocks.read_blocks(text_blocks.TextSource(path))
     config = vocabulary_learning.VocabularyConfig(vocab_size=size)
     counts = word_counts.count_words(blocks, total, do_lower_case=True, num_workers=1)
     return vocabulary_learning.learn(counts.words, config).tokens
 
 
-def learn_theirs(path, size):
-    """Tokens of the vocabulary that `tokenizers` learns: byte pair merges by another name."""
+def learn_with_tokenizers(path, size):
+    """Returns the tokens of the vocabulary that `tokenizers` learns with byte pair encoding."""
     trainer = tokenizers.BertWordPieceTokenizer(lowercase=True)
     special = ["[PAD]", *(f"[unused{index}]" for index in range(99)), "[UNK]", "[CLS]", "[SEP]",
                "[MASK]"]  # fmt: skip
@@ -172,17 +178,17 @@ def learn_theirs(path, size):
     return sorted(trainer.get_vocab(), key=trainer.get_vocab().get)
 
 
-def learning(data, megabytes, size):
-    """Time to learn a vocabulary, and its quality on text that was not learned from."""
+def measure_learning(data, megabytes, size):
+    """Prints the time to learn a vocabulary and its quality on held-out text."""
     books = (data / "corpora/books.txt").read_bytes()
-    learned_from, held_out = books[: len(books) * 9 // 10], books[len(books) * 9 // 10 :]
+    training_text, held_out = books[: len(books) * 9 // 10], books[len(books) * 9 // 10 :]
     path = f"/tmp/bert_tf_benchmark_{os.getpid()}.txt"
-    repeats = -(-megabytes * 1_000_000 // len(learned_from))
-    pathlib.Path(path).write_bytes((learned_from * repeats)[: megabytes * 1_000_000])
+    repeats = -(-megabytes * 1_000_000 // len(training_text))
+    pathlib.Path(path).write_bytes((training_text * repeats)[: megabytes * 1_000_000])
     wiki = (data / "corpora/wikitext2_heldout.txt").read_bytes()
     print(f"\nLearning {size:,} entries from {megabytes} MB of books, one core")
     try:
-        for name, learn in (("bert-tf", learn_ours), ("tokenizers", learn_theirs)):
+        for name, learn in (("bert-tf", learn_with_bert_tf), ("tokenizers", learn_with_tokenizers)):
             start = time.process_time()
             tokens = learn(path, size)
             seconds = time.process_time() - start
@@ -194,17 +200,17 @@ def learning(data, megabytes, size):
 
 
 def quality(tokens, text):
-    """Tokens a word, and the share of words that are unknown."""
+    """Returns the number of tokens per word and the share of unknown words, as text."""
     tokenizer = BertTokenizer(tokens)
     totals = collections.Counter()
     lines = text.split(b"\n")
-    for at in range(0, len(lines), _LINES_A_BATCH):
-        ids = tokenizer.tokenize(lines[at : at + _LINES_A_BATCH]).values.numpy()
-        totals["words"] += tokenizer.words(lines[at : at + _LINES_A_BATCH]).values.shape[0]
+    for at in range(0, len(lines), _LINES_PER_BATCH):
+        ids = tokenizer.tokenize(lines[at : at + _LINES_PER_BATCH]).values.numpy()
+        totals["words"] += tokenizer.words(lines[at : at + _LINES_PER_BATCH]).values.shape[0]
         totals["tokens"] += len(ids)
         totals["unknown"] += int((ids == tokenizer.unk_id).sum())
     share = totals["unknown"] / totals["words"]
-    return f"{totals['tokens'] / totals['words']:.4f} tokens a word, [UNK] {share:.4%}"
+    return f"{totals['tokens'] / totals['words']:.4f} tokens per word, [UNK] {share:.4%}"
 
 
 def main():
@@ -213,9 +219,9 @@ def main():
     tf.config.threading.set_inter_op_parallelism_threads(1)
     data = pathlib.Path(values.data)
     if values.vocabulary_megabytes:
-        learning(data, values.vocabulary_megabytes, values.vocab_size)
+        measure_learning(data, values.vocabulary_megabytes, values.vocab_size)
     else:
-        tokenization(data, values.megabytes, values.turns, values.multilingual)
+        measure_tokenization(data, values.megabytes, values.turns, values.multilingual)
 
 
 if __name__ == "__main__":

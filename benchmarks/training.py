@@ -1,13 +1,13 @@
-r"""Tokens per second of pretraining, beside keras-hub and Hugging Face transformers.
+r"""Training throughput of pretraining, compared with keras-hub and Hugging Face transformers.
 
-Each system trains in a fresh process of its own: forward, backward, clipping by the global norm,
-Adam with weight decay; dropout 0.1, float32 weights. The systems take turns, and the median of the
-turns counts, so that a busy machine slows all of them alike. The share of the peak is that of the
-fastest matrix products which the first system measured between its turns.
+Each system trains in its own process: forward pass, backward pass, clipping by the global norm,
+Adam with weight decay; dropout 0.1, float32 weights. The systems run in turns and the median of the
+turns is reported, so that other load on the machine slows all of them equally. MFU is relative to
+the fastest matrix products that the bert-tf process measured between its turns.
 
 keras-hub's BertMaskedLM (TensorFlow backend) predicts the masked tokens only: it has no
-next-sentence head. transformers' BertForPreTraining computes logits at every position; PyTorch
-runs it, in bfloat16 by autocast. Where a system can be compiled, both ways are measured.
+next-sentence head. transformers' BertForPreTraining (PyTorch) computes logits at every position; it
+uses bfloat16 through autocast. Systems that can be compiled are measured with and without it.
 
     pip install --target=/tmp/keras_hub --no-deps keras-hub kagglehub kagglesdk sentencepiece regex
     pip install --target=/tmp/torch torch transformers
@@ -35,53 +35,57 @@ from bert_tf import command_line
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 
-# Named size, examples a batch; each of 128 tokens, 20 of them predicted, vocabulary 30,522.
+# Named size and batch size. Each example has 128 tokens, of which 20 are predicted.
 SHAPES = {"small": ("small", 16), "base": ("base", 8), "tiny": ("tiny", 2)}
 LENGTH, PREDICTIONS, VOCABULARY = 128, 20, 30522
 DROPOUT = 0.1
 RATE, CLIP, DECAY = 1e-4, 1.0, 0.01
 
 FLAGS = flags.FLAGS
-flags.DEFINE_list("shapes", ["small", "base"], f"Of {', '.join(SHAPES)}.")
-flags.DEFINE_list("precisions", ["float32", "bfloat16"], "float32, bfloat16.")
+flags.DEFINE_list("shapes", ["small", "base"], f"Model sizes to measure, from {', '.join(SHAPES)}.")
+flags.DEFINE_list(
+    "precisions", ["float32", "bfloat16"], "Precisions to measure: float32, bfloat16."
+)
 flags.DEFINE_list(
     "systems",
     ["bert-tf", "keras-hub", "keras-hub, XLA", "transformers", "transformers, compiled"],
-    "What to measure; also 'bert-tf, XLA'. Those not installed are left out.",
+    "Systems to measure; also 'bert-tf, XLA'. Systems that are not installed are skipped.",
 )
-flags.DEFINE_integer("turns", 7, "Turns of each system.")
-flags.DEFINE_integer("steps", 5, "Steps in a turn.")
+flags.DEFINE_integer("turns", 7, "Number of turns of each system.")
+flags.DEFINE_integer("steps", 5, "Number of steps per turn.")
 flags.DEFINE_string("keras_hub_path", "", "Folder with keras-hub, if it is not installed.")
-flags.DEFINE_string("torch_path", "", "Folder with torch and transformers, likewise.")
-flags.DEFINE_bool("breakdown", False, "Say instead where the time of one of our steps goes.")
-flags.DEFINE_string("worker", "", "Used by this program itself.")
+flags.DEFINE_string(
+    "torch_path", "", "Folder with torch and transformers, if they are not installed."
+)
+flags.DEFINE_bool("breakdown", False, "Print instead the time of each part of a bert-tf step.")
+flags.DEFINE_string("worker", "", "Internal: the system that a worker process measures.")
 
 
 def batch_of(shape):
-    """Random features of `features.PRETRAINING`, the same for all systems."""
-    draw = np.random.default_rng(0)
+    """Returns random features of `features.PRETRAINING`, the same for all systems."""
+    rng = np.random.default_rng(0)
     size = SHAPES[shape][1]
-    places = [np.sort(draw.permutation(LENGTH)[:PREDICTIONS]) for _ in range(size)]
+    positions = [np.sort(rng.permutation(LENGTH)[:PREDICTIONS]) for _ in range(size)]
     ids = {
-        "input_ids": draw.integers(0, VOCABULARY, (size, LENGTH)),
+        "input_ids": rng.integers(0, VOCABULARY, (size, LENGTH)),
         "input_mask": np.ones((size, LENGTH)),
         "segment_ids": np.arange(LENGTH)[None].repeat(size, 0) >= LENGTH // 2,
-        "masked_lm_positions": np.array(places),
-        "masked_lm_ids": draw.integers(0, VOCABULARY, (size, PREDICTIONS)),
-        "next_sentence_labels": draw.integers(0, 2, (size, 1)),
+        "masked_lm_positions": np.array(positions),
+        "masked_lm_ids": rng.integers(0, VOCABULARY, (size, PREDICTIONS)),
+        "next_sentence_labels": rng.integers(0, 2, (size, 1)),
     }
     batch = {name: value.astype(np.int32) for name, value in ids.items()}
     return batch | {"masked_lm_weights": np.ones((size, PREDICTIONS), np.float32)}
 
 
 def config_of(shape, dropout=DROPOUT):
-    """The architecture of a shape."""
+    """Returns the architecture of a shape."""
     changes = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     return BertConfig.named(SHAPES[shape][0], VOCABULARY, **changes)
 
 
-def make_ours(shape, precision, compiled, dropout=DROPOUT):
-    """Our engine: what runs N steps, and the parts that `--breakdown` times alone."""
+def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
+    """Returns a function that runs N steps of bert-tf, and the objective for `--breakdown`."""
     import keras
     import tensorflow as tf
 
@@ -108,7 +112,7 @@ def make_ours(shape, precision, compiled, dropout=DROPOUT):
 
 
 def make_keras_hub(shape, precision, compiled):
-    """keras-hub's model in Keras' own training loop."""
+    """Returns a function that runs N steps of keras-hub's model in `fit`."""
     os.environ["KERAS_BACKEND"] = "tensorflow"
     import keras
     import keras_hub
@@ -140,7 +144,7 @@ def make_keras_hub(shape, precision, compiled):
 
 
 def make_transformers(shape, precision, compiled):
-    """Hugging Face's model in a plain PyTorch loop."""
+    """Returns a function that runs N steps of Hugging Face's model in a plain PyTorch loop."""
     import torch
     import transformers
 
@@ -173,14 +177,14 @@ def make_transformers(shape, precision, compiled):
 
 
 MAKERS = {
-    "bert-tf": lambda *of: make_ours(*of)[0],
+    "bert-tf": lambda *arguments: make_bert_tf(*arguments)[0],
     "keras-hub": make_keras_hub,
     "transformers": make_transformers,
 }
 
 
-def work(system, shape, precision):
-    """A worker: for each line it is given, a turn of steps; answers with seconds a step."""
+def run_worker(system, shape, precision):
+    """Runs one turn of steps for each line on stdin and prints the seconds per step."""
     name, _, compiled = system.partition(", ")
     if name == "bert-tf":
         from bert_tf.training.reporting.devices import matmul_flops_per_sec
@@ -201,36 +205,38 @@ def work(system, shape, precision):
 
 
 class Worker:
-    """A system in a process of its own."""
+    """A system that runs in its own process."""
 
     def __init__(self, system, shape, precision):
         paths = {"keras-hub": FLAGS.keras_hub_path, "transformers": FLAGS.torch_path}
         folders = [paths.get(system.split(",")[0], ""), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
         spec = json.dumps([system, shape, precision])
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process)
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, __file__, f"--worker={spec}", f"--steps={FLAGS.steps}"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
             env=environment,
         )  # fmt: skip
         self.turns = []
-        self.failure = "" if self._process.stdout.readline() == "ready\n" else self._last_words()
+        self.failure = (
+            "" if self._process.stdout.readline() == "ready\n" else self._last_error_line()
+        )
 
-    def _last_words(self):
+    def _last_error_line(self):
         self._process.wait()
         self._log.seek(0)
         return (self._log.read().strip().splitlines() or ["no message"])[-1][:200]
 
-    def turn(self):
-        """Runs a turn and keeps what it took."""
+    def run_turn(self):
+        """Runs a turn and stores its times."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         self.turns.append(json.loads(self._process.stdout.readline()))
 
-    def median(self, what):
-        """Of all turns."""
-        return statistics.median(turn[what] for turn in self.turns)
+    def median(self, figure):
+        """Returns the median of a figure over all turns."""
+        return statistics.median(turn[figure] for turn in self.turns)
 
     def end(self):
         """Ends the process."""
@@ -239,20 +245,20 @@ class Worker:
 
 
 def compare(shape, precision):
-    """Prints the table of one shape and precision."""
-    from bert_tf.modeling import costs  # brings TensorFlow, which PyTorch cannot be loaded beside
+    """Prints the table of one shape and one precision."""
+    from bert_tf.modeling import costs  # imports TensorFlow; PyTorch fails in the same process
 
     size, batch = SHAPES[shape]
     workers = {}
     for system in FLAGS.systems:
         worker = Worker(system, shape, precision)
         if worker.failure:
-            print(f"{system} is left out: {worker.failure}")
+            print(f"{system} is skipped: {worker.failure}")
         else:
             workers[system] = worker
     for _ in range(FLAGS.turns):
         for worker in workers.values():
-            worker.turn()
+            worker.run_turn()
     for worker in workers.values():
         worker.end()
     flops = costs.training_step_flops(
@@ -261,10 +267,10 @@ def compare(shape, precision):
     first = next(iter(workers.values()))
     peak = first.median("peak") if "peak" in first.turns[0] else None
     print(
-        f"\n{size}, batch {batch} x {LENGTH}, {precision}: {flops / 1e9:.0f} GFLOP a step; "
+        f"\n{size}, batch {batch} x {LENGTH}, {precision}: {flops / 1e9:.0f} GFLOP per step; "
         + (f"matrix products at {peak / 1e9:.0f} GFLOP/s" if peak else "")
     )
-    print("| system | ms a step | core ms | tokens/s | share of the peak | bert-tf is |")
+    print("| system | ms per step | CPU ms | tokens/s | MFU | time relative to the first |")
     print("|---|---|---|---|---|---|")
     for system, worker in workers.items():
         secs = worker.median("secs")
@@ -277,12 +283,12 @@ def compare(shape, precision):
 
 
 def breakdown(shape, precision):
-    """Prints where the milliseconds of one of our steps go."""
+    """Prints the time of the parts of a bert-tf step."""
     import tensorflow as tf
 
-    print(f"\n{shape}, {precision}: milliseconds, least of {FLAGS.turns} turns (wall, all cores)")
+    print(f"\n{shape}, {precision}: milliseconds, minimum of {FLAGS.turns} turns (wall, CPU)")
     for dropout in (DROPOUT, 0.0):
-        run, objective = make_ours(shape, precision, False, dropout)
+        run, objective = make_bert_tf(shape, precision, False, dropout)
         variables = [variable.value for variable in objective.variables.values()]
         batch = {name: tf.constant(value) for name, value in batch_of(shape).items()}
         counts, seed = objective.counts(batch), tf.constant([1, 2])
@@ -290,34 +296,34 @@ def breakdown(shape, precision):
         def forward(objective=objective, batch=batch, seed=seed, counts=counts):
             return objective.loss(objective.sums(batch, training=True, seed=seed), counts)
 
-        def both(forward=forward, variables=variables):
+        def forward_and_backward(forward=forward, variables=variables):
             with tf.GradientTape() as tape:
                 loss = forward()
             return [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
 
         parts = {
-            "forward": least(tf.function(forward)),
-            "forward and backward": least(tf.function(both)),
-            "the whole step": least(lambda run=run: run(1)),
+            "forward": minimum_secs(tf.function(forward)),
+            "forward and backward": minimum_secs(tf.function(forward_and_backward)),
+            "complete step": minimum_secs(lambda run=run: run(1)),
         }
         for name, (wall, cores) in parts.items():
             print(f"  dropout {dropout}: {name:22} {wall * 1e3:6.0f} {cores * 1e3:6.0f}")
-        by_operation(run)
+        print_operations(run)
 
 
-def least(call):
-    """Least wall and core seconds of a call, the first ones not counted."""
+def minimum_secs(call):
+    """Returns the minimum wall and CPU seconds of a call, after two warm-up calls."""
     call(), call()
-    found = []
+    times = []
     for _ in range(FLAGS.turns):
         start, cores = time.perf_counter(), time.process_time()
         call()
-        found.append((time.perf_counter() - start, time.process_time() - cores))
-    return min(wall for wall, _ in found), min(cores for _, cores in found)
+        times.append((time.perf_counter() - start, time.process_time() - cores))
+    return min(wall for wall, _ in times), min(cores for _, cores in times)
 
 
-def by_operation(run):
-    """Prints the operations that take most of a step, by TensorFlow's profiler."""
+def print_operations(run):
+    """Prints the operations that take the most time, measured by TensorFlow's profiler."""
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -337,18 +343,18 @@ def by_operation(run):
                 if ":" in name and kind.isidentifier():
                     totals[kind] += event.duration_ps / 1e9
                     counts[kind] += 1
-    print("  operation                        ms a step  times")
+    print("  operation                      ms per step  calls")
     for kind, total in totals.most_common(25):
         print(f"  {kind:30} {total / FLAGS.steps:10.1f} {counts[kind] / FLAGS.steps:6.0f}")
 
 
 def main():
-    """Compares or breaks down, as the flags say."""
+    """Compares the systems, or prints the breakdown of a bert-tf step."""
     unknown = {*FLAGS.shapes} - {*SHAPES}
     if unknown:
-        raise InputError(f"Unknown shapes: {sorted(unknown)}. Give some of {sorted(SHAPES)}.")
+        raise InputError(f"Unknown shapes: {sorted(unknown)}. Choose from {sorted(SHAPES)}.")
     if FLAGS.worker:
-        work(*json.loads(FLAGS.worker))
+        run_worker(*json.loads(FLAGS.worker))
         return
     for shape in FLAGS.shapes:
         for precision in FLAGS.precisions:

@@ -1,4 +1,4 @@
-# The two commands of the README, and what a developer runs in between.
+# The two commands of the README and the commands for development.
 .PHONY: quickstart smoke test test-slow lint format clean
 
 quickstart:

@@ -1,11 +1,12 @@
-"""From raw text to answers on this machine: the main job, end to end.
+"""Runs the complete workflow on this machine, from raw text to predictions.
 
     bash run_scripts/quickstart.sh [--smoke] [--output_dir=quickstart_output]
 
 Makes sample text from the documentation of Python and of the installed libraries, learns a
 vocabulary, writes records, pretrains a small BERT with held-out evaluation, fine-tunes a classifier
-that says which library a passage is from, exports it, and answers raw text in a process that knows
-nothing of this project. A stage that is done is not done again; interrupted, it goes on.
+that predicts which library a passage is from, exports it, and classifies raw text in a process that
+does not import this project. Completed stages are skipped; an interrupted run resumes when it is
+started again.
 """
 
 import dataclasses
@@ -29,15 +30,15 @@ from bert_tf.files import read_text, write_json, write_text
 from run_scripts import quickstart_report as report
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("output_dir", "quickstart_output", "Where all results go.")
-flags.DEFINE_bool("smoke", False, "Do the same in small, in under 2 minutes.")
+flags.DEFINE_string("output_dir", "quickstart_output", "The folder for all results.")
+flags.DEFINE_bool("smoke", False, "Run a small version that takes less than 2 minutes.")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How much of everything."""
+    """The sizes of the data, of the model and of the training runs."""
 
     documents: int
     config: BertConfig
@@ -51,11 +52,11 @@ class Size:
 
 
 def _tiny(vocab_size: int) -> BertConfig:
-    """A BERT that learns in minutes.
+    """Returns the configuration of a BERT that trains in minutes.
 
-    The released initializer_range, 0.02, is made for 768 units; 1 / sqrt(128) keeps the scale of
-    the activations (docs/results.md has both).
-    Text is passed over less than once, so dropout would only slow learning.
+    The released initializer_range, 0.02, fits 768 hidden units. This model has 128; 1 / sqrt(128)
+    keeps the scale of the activations (docs/results.md compares both values). Dropout is off
+    because training covers less than one epoch of the text, so it would only slow down learning.
     """
     return BertConfig.named(
         "tiny",
@@ -93,12 +94,12 @@ SMOKE = Size(
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A step of the main job.
+    """One stage of the workflow.
 
     Attributes:
-        name: As the table names it.
-        commands: What it runs, one after the other.
-        result: Its main result, relative to the output folder.
+        name: Its name in the printed table.
+        commands: The commands that it runs, in order.
+        result: Path of its main result, relative to the output folder.
     """
 
     name: str
@@ -106,25 +107,25 @@ class Stage:
     result: str
 
 
-def command(script: str, **values: object) -> list[str]:
-    """A main and its flags."""
-    given = (
+def make_command(script: str, **flag_values: object) -> list[str]:
+    """Returns the command that runs a script with these flags."""
+    arguments = (
         f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
-        for name, value in values.items()
+        for name, value in flag_values.items()
     )
-    return [sys.executable, str(ROOT / script), *given]
+    return [sys.executable, str(ROOT / script), *arguments]
 
 
 def data_stages(size: Size, folder: str) -> Iterator[Stage]:
-    """Text -> vocabulary -> records, as commands that a user could type."""
+    """Yields the stages from text to records, as commands that a user could type."""
     text, vocab = f"{folder}/sample/corpus", f"{folder}/vocab.txt"
-    sample = command(
+    sample = make_command(
         "data_prep/make_sample_data.py",
         output_dir=f"{folder}/sample",
         max_documents=size.documents,
     )
     yield Stage("sample data", [sample], "sample")
-    vocabulary = command(
+    vocabulary = make_command(
         "data_prep/train_vocabulary.py",
         input_file=f"{text}/train.txt",
         output_file=vocab,
@@ -133,7 +134,7 @@ def data_stages(size: Size, folder: str) -> Iterator[Stage]:
     )
     yield Stage("vocabulary", [vocabulary], "vocab.txt")
     records = [
-        command(
+        make_command(
             "data_prep/create_pretraining_data.py",
             input_file=f"{text}/{part}.txt",
             output_file=f"{folder}/records/{part}.tfrecord",
@@ -148,9 +149,9 @@ def data_stages(size: Size, folder: str) -> Iterator[Stage]:
 
 
 def model_stages(size: Size, folder: str) -> Iterator[Stage]:
-    """Records -> checkpoints -> SavedModel -> answers, as commands that a user could type."""
+    """Yields the stages from records to predictions, as commands that a user could type."""
     classification = f"{folder}/sample/classification"
-    pretraining = command(
+    pretraining = make_command(
         "run_scripts/run_pretraining.py",
         input_file=f"{folder}/records/train.tfrecord",
         eval_input_file=f"{folder}/records/heldout.tfrecord",
@@ -171,7 +172,7 @@ def model_stages(size: Size, folder: str) -> Iterator[Stage]:
         save_checkpoints_steps=size.num_train_steps // 6,
     )
     yield Stage("pretraining", [pretraining], "pretrained")
-    classifier = command(
+    classifier = make_command(
         "run_scripts/run_classifier.py",
         task_name="custom",
         data_dir=classification,
@@ -187,19 +188,19 @@ def model_stages(size: Size, folder: str) -> Iterator[Stage]:
         predict_batch_size=64,
     )
     yield Stage("fine-tuning", [classifier], "classifier")
-    export = command(
+    export = make_command(
         "run_scripts/export_model.py",
         checkpoint=f"{folder}/classifier",
         export_dir=f"{folder}/export",
     )
     yield Stage("export", [export], "export")
-    answers = [report.ANSWER, f"{folder}/export/1", f"{classification}/test.tsv"]
-    stranger = [sys.executable, "-I", "-c", *answers, f"{folder}/answers.json"]
-    yield Stage("answers", [stranger], "answers.json")
+    program = [report.CLASSIFY_PROGRAM, f"{folder}/export/1", f"{classification}/test.tsv"]
+    classify = [sys.executable, "-I", "-c", *program, f"{folder}/answers.json"]
+    yield Stage("answers", [classify], "answers.json")
 
 
 def main() -> None:
-    """Runs the stages that are not done, then prints what they gave."""
+    """Runs the stages that are not complete, then prints their results."""
     size = SMOKE if FLAGS.smoke else FULL
     folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
     write_text(f"{folder}/bert_config.json", size.config.to_json())
@@ -208,31 +209,31 @@ def main() -> None:
         commands = [list(words) for words in stage.commands]
         key = hashlib.sha256(json.dumps([key, commands]).encode()).hexdigest()
         secs[stage.name] = run_stage(stage, key, folder)
-    print(report.table(folder, secs))
-    missed = [] if FLAGS.smoke else report.shortfalls(folder)
+    print(report.format_report(folder, secs))
+    missed = [] if FLAGS.smoke else report.missed_targets(folder)
     if missed:
-        sys.exit(f"error: this run should have reached: {'; '.join(missed)}.")
+        sys.exit(f"error: this run did not reach: {'; '.join(missed)}.")
 
 
 def run_stage(stage: Stage, key: str, folder: str) -> float:
-    """Runs a stage unless it is done.
+    """Runs a stage unless it is complete.
 
     Args:
         stage: The stage.
-        key: Changes whenever its commands, or those of a stage before it, do.
-        folder: Where results go; `stages/<name>.json` there says that a stage is done.
+        key: A hash of the commands of this stage and of all stages before it.
+        folder: The folder of all results; `stages/<name>.json` in it records the stage's state.
 
     Returns:
-        Seconds it took, over all its attempts.
+        The seconds that the stage took, over all attempts.
     """
     path = f"{folder}/stages/{stage.name.replace(' ', '_')}.json"
-    note = json.loads(read_text(path)) if os.path.exists(path) else {}
-    if note.get("key") != key:
-        note = {"key": key, "secs": 0.0, "done": False}
-        discard(folder, stage)
-    if note["done"] and os.path.exists(f"{folder}/{stage.result}"):
-        print(f"== {stage.name}: done before", file=sys.stderr)
-        return float(note["secs"])
+    state = json.loads(read_text(path)) if os.path.exists(path) else {}
+    if state.get("key") != key:
+        state = {"key": key, "secs": 0.0, "done": False}
+        remove_result(folder, stage)
+    if state["done"] and os.path.exists(f"{folder}/{stage.result}"):
+        print(f"== {stage.name}: already complete", file=sys.stderr)
+        return float(state["secs"])
     print(f"== {stage.name}", file=sys.stderr)
     started = time.monotonic()
     try:
@@ -241,22 +242,22 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
                 print("$ " + shlex.join(words), file=sys.stderr)
             code = run_command(words)
             if code:
-                sys.exit(code)  # the command has said why
-        note["done"] = True
+                sys.exit(code)  # the command has printed the reason
+        state["done"] = True
     finally:
-        note["secs"] += time.monotonic() - started
-        write_json(path, note)
-    return float(note["secs"])
+        state["secs"] += time.monotonic() - started
+        write_json(path, state)
+    return float(state["secs"])
 
 
 def run_command(words: Sequence[str]) -> int:
-    """Runs a command; a request to stop is left to it, which saves first.
+    """Runs a command; signals to stop are handled by the command, which saves a checkpoint first.
 
     Returns:
-        Its exit code.
+        The exit code of the command.
     """
     process = subprocess.Popen(words)
-    # Ctrl-C reaches the command by itself; SIGTERM is handed on.
+    # The terminal sends Ctrl-C to the command too; SIGTERM must be forwarded.
     handlers = {
         signal.SIGINT: lambda *_: None,
         signal.SIGTERM: lambda number, _: process.send_signal(number),
@@ -270,8 +271,8 @@ def run_command(words: Sequence[str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def discard(folder: str, stage: Stage) -> None:
-    """Removes what a stage left that was run otherwise than it is to be run now."""
+def remove_result(folder: str, stage: Stage) -> None:
+    """Removes the result of a stage that ran with other commands."""
     path = f"{folder}/{stage.result}"
     if os.path.isdir(path):
         shutil.rmtree(path)
@@ -280,7 +281,7 @@ def discard(folder: str, stage: Stage) -> None:
 
 
 def run() -> None:
-    """The console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# From raw text to answers: sets up an environment in .venv and runs run_scripts/quickstart.py.
+# Sets up an environment in .venv and runs run_scripts/quickstart.py, from raw text to predictions.
 #
 #   bash run_scripts/quickstart.sh              at most 10 minutes on 2 cores
-#   bash run_scripts/quickstart.sh --smoke      the same in small, under 2 minutes
+#   bash run_scripts/quickstart.sh --smoke      a small version, under 2 minutes
 #
-# Stages that are done are not done again; interrupted, it goes on. Results are in
-# quickstart_output/ (or --output_dir=...).
+# Completed stages are skipped, and an interrupted run resumes when it is started again. The results
+# are in quickstart_output/ (or --output_dir=...).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 set_up ""

@@ -1,4 +1,7 @@
-"""What the quickstart's stages gave: a table with each figure beside what guessing would reach."""
+"""The report of the quickstart: a table of results, each next to its majority baseline.
+
+The majority baseline is the score of always giving the most frequent answer.
+"""
 
 import collections
 import dataclasses
@@ -12,8 +15,10 @@ import numpy as np
 from bert_tf import features
 from bert_tf.files import read_text
 
-# Runs with `python -I -c`: tensorflow and tensorflow_text are all it may import.
-ANSWER = """
+_MASKED_LM, _NEXT_SENTENCE = "masked_lm_accuracy", "next_sentence_accuracy"
+# Runs with `python -I -c`. Besides the standard library it may import tensorflow and
+# tensorflow_text only.
+CLASSIFY_PROGRAM = """
 import json, os, sys, time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf, tensorflow_text
@@ -21,28 +26,35 @@ model_dir, test_file, output_file = sys.argv[1:]
 model = tf.saved_model.load(model_dir).signatures["serving_default"]
 lines = open(test_file, encoding="utf-8").read().split("\\n")[1:]
 rows = [line.split("\\t") for line in lines if line]
-texts, wanted = [row[0] for row in rows], [row[1] for row in rows]
+texts, expected = [row[0] for row in rows], [row[1] for row in rows]
 model(text=tf.constant(texts[:64]))
-started, labels, sure = time.monotonic(), [], []
+started, labels, confidences = time.monotonic(), [], []
 for first in range(0, len(texts), 64):
     answer = model(text=tf.constant(texts[first : first + 64]))
     labels += [label.decode() for label in answer["label"].numpy()]
-    sure += answer["probabilities"].numpy().max(axis=1).tolist()
+    confidences += answer["probabilities"].numpy().max(axis=1).tolist()
 secs = time.monotonic() - started
-ours = sorted(name for name in sys.modules if name.split(".")[0] in ("bert_tf", "data_prep"))
-assert not ours, f"imported {ours}"
-for text, label, probability in list(zip(texts, labels, sure))[:5]:
+imported = sorted(name for name in sys.modules if name.split(".")[0] in ("bert_tf", "data_prep"))
+assert not imported, f"imported {imported}"
+for text, label, probability in list(zip(texts, labels, confidences))[:5]:
     print(f"{label:12s} {probability:.2f}  {text[:100]}")
-right = sum(label == other for label, other in zip(labels, wanted))
+correct = sum(label == other for label, other in zip(labels, expected))
 with open(output_file + ".tmp", "w") as file:
-    json.dump({"texts": len(texts), "secs": secs, "accuracy": right / len(texts)}, file)
+    json.dump({"texts": len(texts), "secs": secs, "accuracy": correct / len(texts)}, file)
 os.replace(output_file + ".tmp", output_file)
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What a stage gave: how many units it worked on, its result, and what that is worth."""
+    """One row of the table.
+
+    Attributes:
+        units: The amount of work, for the throughput.
+        unit: Its unit; "" if there is no throughput.
+        result: The file or folder of the result.
+        figure: Sizes or held-out scores of the result.
+    """
 
     units: float
     unit: str
@@ -50,8 +62,13 @@ class Row:
     figure: str = ""
 
 
-def table(folder: str, secs: dict[str, float]) -> str:
-    """The table, and what to do next."""
+def format_report(folder: str, secs: dict[str, float]) -> str:
+    """Returns the table of results and the next steps.
+
+    Args:
+        folder: The output folder of the quickstart.
+        secs: The seconds of each stage.
+    """
     stages = {
         "sample data": _sample(folder),
         "vocabulary": _vocabulary(folder),
@@ -61,12 +78,12 @@ def table(folder: str, secs: dict[str, float]) -> str:
         "export": Row(0, "", "export/1"),
         "answers": _answers(folder),
     }
-    cells = [("stage", "time", "throughput", "result", "held-out figure (what guessing gives)")]
+    cells = [("stage", "time", "throughput", "result", "held-out result (majority baseline)")]
     for name, row in stages.items():
         digits = 0 if row.units > 9 * secs[name] else 1
         rate = f"{row.units / secs[name]:,.{digits}f} {row.unit}/s" if row.unit else ""
         cells.append((name, f"{secs[name]:.0f} s", rate, row.result, row.figure))
-    cells.append(("all", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), ""))
+    cells.append(("total", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), ""))
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -75,20 +92,24 @@ def table(folder: str, secs: dict[str, float]) -> str:
     return "\n".join(["", *lines, "", *_next_steps(folder)])
 
 
-def shortfalls(folder: str) -> list[str]:
-    """What a full run must reach and this one did not, a line each; empty when all is well."""
+def missed_targets(folder: str) -> list[str]:
+    """Returns the targets of a full run that this run did not reach."""
     results = _results(f"{folder}/pretrained/eval_results.txt")
-    guesses = guessing(folder)
+    baselines = majority_baselines(folder)
     last, two_thirds = _held_out_losses(folder)
-    classifier = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
-    masked, following = "masked_lm_accuracy", "next_sentence_accuracy"
-    wanted = {
-        "masked LM at least twice as good as guessing": results[masked] >= 2 * guesses[masked],
-        "next sentence 10 points above guessing": results[following] >= guesses[following] + 0.1,
-        "held-out loss still falling in the last third": last < two_thirds,
-        "classifier 20 points above guessing": classifier >= _majority(folder, "dev") + 0.2,
+    accuracy = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
+    points = results[_NEXT_SENTENCE] - baselines[_NEXT_SENTENCE]
+    targets = {
+        "masked-LM accuracy of twice the baseline": (
+            results[_MASKED_LM] >= 2 * baselines[_MASKED_LM]
+        ),
+        "next-sentence accuracy 10 points above the baseline": points >= 0.1,
+        "a held-out loss that still falls in the last third of the run": last < two_thirds,
+        "classifier accuracy 20 points above the baseline": (
+            accuracy >= _majority_share(folder, "dev") + 0.2
+        ),
     }
-    return [name for name, reached in wanted.items() if not reached]
+    return [name for name, reached in targets.items() if not reached]
 
 
 def _sample(folder: str) -> Row:
@@ -112,22 +133,19 @@ def _records(folder: str) -> Row:
 def _pretraining(folder: str) -> Row:
     config = json.loads(read_text(f"{folder}/pretrained/training_config.json"))
     results = _results(f"{folder}/pretrained/eval_results.txt")
-    guesses = guessing(folder)
+    baselines = majority_baselines(folder)
     last, two_thirds = _held_out_losses(folder)
-    figure = ", ".join(
-        [
-            f"masked LM {results['masked_lm_accuracy']:.1%} ({guesses['masked_lm_accuracy']:.1%})",
-            f"next sentence {results['next_sentence_accuracy']:.1%} "
-            f"({guesses['next_sentence_accuracy']:.1%})",
-            f"loss {last:.2f} (at two thirds {two_thirds:.2f})",
-        ]
-    )
+    scores = [
+        f"{title} {results[name]:.1%} ({baselines[name]:.1%})"
+        for title, name in (("masked LM", _MASKED_LM), ("next sentence", _NEXT_SENTENCE))
+    ]
+    figure = f"{', '.join(scores)}, loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)"
     examples = config["num_train_steps"] * config["global_batch_size"]
     return Row(examples, "examples", "pretrained/", figure)
 
 
 def _held_out_losses(folder: str) -> tuple[float, float]:
-    """The last held-out loss, and the one at two thirds of the run."""
+    """Returns the final held-out loss and the held-out loss at two thirds of the run."""
     text = read_text(f"{folder}/pretrained/metrics.jsonl")
     lines = [json.loads(line) for line in text.split("\n") if line]
     losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
@@ -137,7 +155,7 @@ def _held_out_losses(folder: str) -> tuple[float, float]:
 def _finetuning(folder: str) -> Row:
     config = json.loads(read_text(f"{folder}/classifier/training_config.json"))
     accuracy = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
-    figure = f"accuracy {accuracy:.1%} ({_majority(folder, 'dev'):.1%})"
+    figure = f"accuracy {accuracy:.1%} ({_majority_share(folder, 'dev'):.1%})"
     examples = config["num_train_steps"] * config["global_batch_size"]
     return Row(examples, "examples", "classifier/", figure)
 
@@ -146,22 +164,22 @@ def _answers(folder: str) -> Row:
     answers = json.loads(read_text(f"{folder}/answers.json"))
     rate = answers["texts"] / answers["secs"]
     figure = (
-        f"accuracy {answers['accuracy']:.1%} ({_majority(folder, 'test'):.1%}), "
-        f"{rate:,.0f} texts/s once loaded"
+        f"accuracy {answers['accuracy']:.1%} ({_majority_share(folder, 'test'):.1%}), "
+        f"{rate:,.0f} texts/s after loading"
     )
     return Row(answers["texts"], "texts", "answers.json", figure)
 
 
-def _majority(folder: str, split: str) -> float:
-    """Share of the most frequent label."""
+def _majority_share(folder: str, split: str) -> float:
+    """Returns the share of the most frequent label."""
     lines = read_text(f"{folder}/sample/classification/{split}.tsv").split("\n")[1:]
     labels = collections.Counter(line.split("\t")[1] for line in lines if line)
     return max(labels.values()) / sum(labels.values())
 
 
 @functools.cache
-def guessing(folder: str) -> dict[str, float]:
-    """What always giving the most frequent answer of the held-out records would reach."""
+def majority_baselines(folder: str) -> dict[str, float]:
+    """Returns the accuracies of always giving the most frequent answer of the held-out records."""
     import tensorflow as tf
 
     records = f"{folder}/records/heldout.tfrecord"
@@ -174,8 +192,8 @@ def guessing(folder: str) -> dict[str, float]:
         tokens.update(batch["masked_lm_ids"][batch["masked_lm_weights"] > 0].tolist())
         labels.update(np.ravel(batch["next_sentence_labels"]).tolist())
     return {
-        "masked_lm_accuracy": max(tokens.values()) / sum(tokens.values()),
-        "next_sentence_accuracy": max(labels.values()) / sum(labels.values()),
+        _MASKED_LM: max(tokens.values()) / sum(tokens.values()),
+        _NEXT_SENTENCE: max(labels.values()) / sum(labels.values()),
     }
 
 
@@ -196,10 +214,10 @@ def _next_steps(folder: str) -> list[str]:
     short = os.path.relpath(folder)
     python = ".venv/bin/python"
     return [
-        "What next:",
-        f"  .venv/bin/tensorboard --logdir {short}          the curves",
+        "Next steps:",
+        f"  .venv/bin/tensorboard --logdir {short}          show the training curves",
         f"  {python} run_scripts/predict.py --model={short}/export \\",
         '      --text="Returns the element-wise sine of the input array."',
-        f"  {python} run_scripts/run_classifier.py --help   a classifier of your own texts",
-        f"  {python} run_scripts/run_pretraining.py --help  a BERT of your own texts",
+        f"  {python} run_scripts/run_classifier.py --help   train a classifier on your texts",
+        f"  {python} run_scripts/run_pretraining.py --help  pretrain a BERT on your texts",
     ]

@@ -1,11 +1,12 @@
-# Sourced by quickstart.sh and test.sh: a virtual environment in .venv with this project in it.
+# Creates a virtual environment in .venv and installs this project in it. Sourced by quickstart.sh and
+# test.sh.
 #
-#   set_up ""                  what the package needs
-#   set_up "[dev]"             and an extra
-#   set_up "[ci]" "name==1"    and packages without what they depend on
+#   set_up ""                  installs the core requirements
+#   set_up "[dev]"             installs an extra too
+#   set_up "[ci]" "name==1"    installs further packages too, without their dependencies
 #
-# Leaves $PYTHON, the environment's interpreter. Needs Python 3.10 to 3.13, as python3 or in
-# BERT_TF_PYTHON, and pip; nothing else. An environment that is up to date is used as it is.
+# Sets $PYTHON to the environment's interpreter. Requires Python 3.10 to 3.13 (python3, or the
+# interpreter that BERT_TF_PYTHON names) and pip. An up-to-date environment is reused.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 PYTHON="$ROOT/.venv/bin/python"
@@ -23,39 +24,39 @@ find_python() {
             return
         fi
     done
-    echo "error: Python 3.10 to 3.13 is needed. Tried: $*. Name one in BERT_TF_PYTHON." >&2
+    echo "error: Python 3.10 to 3.13 is required. Tried: $*. Set BERT_TF_PYTHON to its path." >&2
     return 2
 }
 
 make_environment() {
-    local base="$1" outside
+    local base="$1" pip_folder
     if [ ! -x "$PYTHON" ]; then
         "$base" -m venv "$ROOT/.venv" >/dev/null 2>&1 ||
             "$base" -m venv --without-pip --clear "$ROOT/.venv"
     fi
     if ! "$PYTHON" -m pip --version >/dev/null 2>&1; then
-        # Debian's python3 comes without ensurepip: the pip outside installs the one inside.
-        if ! outside="$("$base" -c 'import pip; print(pip.__path__[0])' 2>/dev/null)"; then
+        # Debian's python3 has no ensurepip: its own pip installs pip into the environment.
+        if ! pip_folder="$("$base" -c 'import pip; print(pip.__path__[0])' 2>/dev/null)"; then
             echo "error: $base has neither ensurepip nor pip. Install one of them." >&2
             return 2
         fi
-        PYTHONPATH="$(dirname "$outside")" "$PYTHON" -m pip install --quiet --ignore-installed pip
+        PYTHONPATH="$(dirname "$pip_folder")" "$PYTHON" -m pip install --quiet --ignore-installed pip
     fi
-    # Pips as old as that of Python 3.10 may find no versions that go together.
+    # Old versions of pip, such as the one of Python 3.10, may find no compatible versions.
     "$PYTHON" -m pip install --quiet --upgrade pip
 }
 
 set_up() {
-    local extra="$1" base wanted stamp="$ROOT/.venv/installed"
+    local extra="$1" base expected stamp="$ROOT/.venv/installed"
     shift
     base="$(find_python)" || return
-    wanted="$(cat "$ROOT/setup.py" "$ROOT/requirements.txt" | cksum) $ROOT $*"
-    if [ -f "$stamp$extra" ] && [ "$(cat "$stamp$extra")" = "$wanted" ]; then
+    expected="$(cat "$ROOT/setup.py" "$ROOT/requirements.txt" | cksum) $ROOT $*"
+    if [ -f "$stamp$extra" ] && [ "$(cat "$stamp$extra")" = "$expected" ]; then
         return
     fi
-    echo "Setting up $ROOT/.venv (once; tensorflow is a large download) ..." >&2
+    echo "Setting up $ROOT/.venv (only once; tensorflow is a large download) ..." >&2
     make_environment "$base"
     "$PYTHON" -m pip install --quiet -e "$ROOT$extra"
     if [ $# -gt 0 ]; then "$PYTHON" -m pip install --quiet --no-deps "$@"; fi
-    echo "$wanted" >"$stamp$extra"
+    echo "$expected" >"$stamp$extra"
 }

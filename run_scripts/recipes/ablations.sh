@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The paper's table 5 without its BiLSTM: BERT, "No NSP", and "LTR & No NSP", each pretrained and
-# then fine-tuned on MRPC with the same settings.
+# Table 5 of the paper without its BiLSTM rows: BERT, "No NSP", and "LTR & No NSP", each pretrained
+# and then fine-tuned on MRPC with the same settings.
 #
 # Hardware   as for pretrain_base.sh, once for each row.
 # Expected   MRPC accuracy on dev (paper, table 5): 86.7, 86.5 and 77.5.
-#            Not run here at this size; tests/run_scripts/test_recipes.py runs it in small.
+#            Not run at this size; tests/run_scripts/test_recipes.py runs a small version.
 #
 # TEXT='wiki/*.txt' VOCAB=vocab.txt CONFIG=bert_config.json MRPC=glue/MRPC OUT=ablations \
 #   bash run_scripts/recipes/ablations.sh [further flags of run_pretraining.py]
 set -euo pipefail
-: "${TEXT:?globs of text: one sentence a line, documents apart by blank lines}"
+: "${TEXT:?globs of text files: one sentence per line, a blank line between documents}"
 : "${VOCAB:?vocab.txt}" "${CONFIG:?bert_config.json}" "${MRPC:?folder of MRPC}" "${OUT:?folder}"
 PYTHON=${PYTHON:-python}
 BATCH=${BATCH:-256} STEPS=${STEPS:-1000000} WARMUP=${WARMUP:-10000} LENGTH=${LENGTH:-128}
@@ -24,7 +24,7 @@ for objective in mlm_nsp mlm causal; do
     --bert_config_file="$CONFIG" --vocab_file="$VOCAB" --max_seq_length="$LENGTH" \
     --max_predictions_per_seq=20 --train_batch_size="$BATCH" --num_train_steps="$STEPS" \
     --num_warmup_steps="$WARMUP" --learning_rate=1e-4 --output_dir="$OUT/$objective/model" "$@"
-  # Left-to-right attention is kept in fine-tuning: the checkpoint's config says it.
+  # Fine-tuning reads the attention direction from the checkpoint's configuration.
   "$PYTHON" "$here/run_scripts/run_classifier.py" --task_name=MRPC --data_dir="$MRPC" \
     --do_train=true --do_eval=true --init_checkpoint="$OUT/$objective/model" \
     --max_seq_length="$LENGTH" --train_batch_size=32 --learning_rate=2e-5 --num_train_epochs=3 \

@@ -2,16 +2,16 @@
 # BERT-Base as published: 1,000,000 steps of 256 sequences, 90 % of them at length 128, the rest at
 # 512, with one learning rate schedule over both phases.
 #
-# Hardware   16 TPU chips in the paper. --gradient_accumulation_steps and --recompute=true make
-#            the batch fit on less.
+# Hardware   16 TPU chips in the paper. --gradient_accumulation_steps and --recompute=true reduce
+#            the memory of a batch.
 # Time       4 days in the paper.
 # Expected   after fine-tuning, on dev (paper, table 5): MNLI-m 84.4, MRPC 86.7, SST-2 92.7.
-#            Not run here at this size; tests/run_scripts/test_recipes.py runs it in small.
+#            Not run at this size; tests/run_scripts/test_recipes.py runs a small version.
 #
 # TEXT='wiki/*.txt' VOCAB=vocab.txt CONFIG=bert_config.json OUT=base \
 #   bash run_scripts/recipes/pretrain_base.sh [further flags of run_pretraining.py]
 set -euo pipefail
-: "${TEXT:?globs of text: one sentence a line, documents apart by blank lines}"
+: "${TEXT:?globs of text files: one sentence per line, a blank line between documents}"
 : "${VOCAB:?vocab.txt}" "${CONFIG:?bert_config.json}" "${OUT:?folder of the results}"
 PYTHON=${PYTHON:-python}
 BATCH=${BATCH:-256} STEPS=${STEPS:-1000000} WARMUP=${WARMUP:-10000} SHORT=${SHORT:-128} LONG=${LONG:-512}
@@ -35,6 +35,6 @@ records "$SHORT" 20
 pretrain "$SHORT" 20 phase1 --num_train_steps="$STEPS" --stop_at_step="$SHORT_STEPS" \
   --num_warmup_steps="$WARMUP" --learning_rate=1e-4 "$@"
 records "$LONG" 77
-# Where the first phase ended its rate was a tenth of the peak: the second goes on from there.
+# The first phase ends at a tenth of the peak learning rate; the second phase starts at that rate.
 pretrain "$LONG" 77 phase2 --init_checkpoint="$OUT/phase1" --num_train_steps=$((STEPS - SHORT_STEPS)) \
   --num_warmup_steps=0 --learning_rate=1e-5 "$@"

@@ -1,4 +1,4 @@
-"""The main job in small: from nothing to answers, interrupted on the way."""
+"""The smoke version of the quickstart, interrupted and resumed."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def finish(folder):
 
 
 @pytest.mark.slow
-def test_quickstart_is_interrupted_goes_on_and_is_done_once(tmp_path):
+def test_quickstart_resumes_after_an_interrupt_and_skips_complete_stages(tmp_path):
     saved = tmp_path / "smoke/pretrained/checkpoints"
     with open(tmp_path / "log", "w") as log:
         process = start(tmp_path, log)
@@ -47,7 +47,7 @@ def test_quickstart_is_interrupted_goes_on_and_is_done_once(tmp_path):
     assert not (tmp_path / "smoke/classifier").exists()
 
     text = finish(tmp_path)
-    assert [name for name in STAGES if f"== {name}: done before" in text] == STAGES[:3]
+    assert [name for name in STAGES if f"== {name}: already complete" in text] == STAGES[:3]
     assert re.search(r"Continuing from step \d+", text)
     for name in STAGES:
         assert re.search(rf"^{name} +\d+ s", text, re.M), name
@@ -59,7 +59,7 @@ def test_quickstart_is_interrupted_goes_on_and_is_done_once(tmp_path):
     assert "tensorboard --logdir" in text
 
     again = finish(tmp_path)
-    assert [name for name in STAGES if f"== {name}: done before" in again] == STAGES
+    assert [name for name in STAGES if f"== {name}: already complete" in again] == STAGES
     assert again.split("stage ")[1] == text.split("stage ")[1]
 
 

@@ -1,4 +1,4 @@
-"""Options and fixtures that all tests share."""
+"""Options and fixtures for all tests."""
 
 import os
 import pathlib
@@ -9,13 +9,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="run the slow tests too")
+    parser.addoption("--slow", action="store_true", help="also run the slow tests")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--slow"):
-        # The longest one first: at the end it would run alone.
-        items.sort(key=lambda item: item.name != "test_twenty_kills_change_nothing")
+        # The longest test starts first; otherwise it would still run alone after all others.
+        items.sort(key=lambda item: item.name != "test_twenty_kills_do_not_change_the_result")
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")
     for item in items:
@@ -25,8 +25,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def test_data() -> pathlib.Path:
-    """The folder that holds data/ and golden/, from BERT_TF_TEST_DATA."""
+    """The folder that contains data/ and golden/, from BERT_TF_TEST_DATA."""
     folder = os.environ.get("BERT_TF_TEST_DATA")
     if not folder:
-        pytest.skip("needs real data: set BERT_TF_TEST_DATA to the folder with data/ and golden/")
+        pytest.skip(
+            "requires real data: set BERT_TF_TEST_DATA to the folder with data/ and golden/"
+        )
     return pathlib.Path(folder).resolve()

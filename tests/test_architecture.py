@@ -1,4 +1,4 @@
-"""Who may import whom, as CONTRIBUTING.md says it; no cycles; flags only in mains."""
+"""Checks the import rules of CONTRIBUTING.md, import cycles, flags in mains only, and sizes."""
 
 import ast
 import graphlib
@@ -13,9 +13,9 @@ FOUNDATION = (
     "wire_format",
 )  # fmt: skip
 
-# For each room, what it may import of ours besides itself and the foundation, and what it must not
-# import of others.
-ROOMS = {
+# For each package: the packages of this project that it may import in addition to itself and the
+# foundation, and the third-party packages that it must not import.
+IMPORT_RULES = {
     "bert_tf.tokenization": ((), ("keras",)),
     "bert_tf.modeling": ((), ("tensorflow", "tensorflow_text")),
     "bert_tf.training": ((), ()),
@@ -56,7 +56,7 @@ MODULES = modules()
 
 
 def imports(name: str, top_level_only: bool = False) -> set[str]:
-    """Full names of the modules that a module imports."""
+    """Returns the full names of the modules that a module imports."""
     tree = MODULES[name]
     found = set()
     for node in tree.body if top_level_only else ast.walk(tree):
@@ -70,49 +70,51 @@ def imports(name: str, top_level_only: bool = False) -> set[str]:
     return found
 
 
-def inside(module: str, room: str) -> bool:
-    return module == room or module.startswith(f"{room}.")
+def is_inside(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
-def room_of(module: str) -> str | None:
-    return next((room for room in ROOMS if inside(module, room)), None)
+def package_of(module: str) -> str | None:
+    return next((package for package in IMPORT_RULES if is_inside(module, package)), None)
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_imports_follow_the_table(name):
-    room = room_of(name)
-    allowed, never = ROOMS[room] if room else ((), ("keras", "tensorflow_text"))
+def test_imports_follow_the_rules(name):
+    package = package_of(name)
+    allowed, forbidden = IMPORT_RULES[package] if package else ((), ("keras", "tensorflow_text"))
     for imported in imports(name):
-        assert imported.split(".")[0] not in never, f"{name} imports {imported}"
+        assert imported.split(".")[0] not in forbidden, f"{name} imports {imported}"
         if imported.split(".")[0] not in PACKAGES or imported == "bert_tf":
             continue
-        ours = any(inside(imported, other) for other in (*allowed, room) if other)
-        foundation = any(inside(imported, f"bert_tf.{part}") for part in FOUNDATION)
-        assert ours or foundation, f"{name} may not import {imported}"
+        is_allowed = any(is_inside(imported, other) for other in (*allowed, package) if other)
+        is_foundation = any(is_inside(imported, f"bert_tf.{part}") for part in FOUNDATION)
+        assert is_allowed or is_foundation, f"{name} may not import {imported}"
 
 
 @pytest.mark.parametrize("name", [f"bert_tf.{part}" for part in FOUNDATION])
-def test_the_foundation_imports_tensorflow_in_functions_only(name):
-    heavy = {"tensorflow", "keras", "tensorflow_text"}
-    assert not heavy & {imported.split(".")[0] for imported in imports(name, top_level_only=True)}
+def test_foundation_imports_tensorflow_only_inside_functions(name):
+    forbidden = {"tensorflow", "keras", "tensorflow_text"}
+    assert not forbidden & {
+        imported.split(".")[0] for imported in imports(name, top_level_only=True)
+    }
 
 
-def test_task_folders_know_the_contract_only():
+def test_task_folders_import_only_the_task_contract():
     for name in MODULES:
         parts = name.split(".")
         if parts[:2] == ["bert_tf", "tasks"] and len(parts) > 3:
             for imported in imports(name):
-                if inside(imported, "bert_tf.tasks"):
-                    own = ".".join(parts[:3])
-                    assert inside(imported, own) or imported == "bert_tf.tasks.task"
+                if is_inside(imported, "bert_tf.tasks"):
+                    task_folder = ".".join(parts[:3])
+                    assert is_inside(imported, task_folder) or imported == "bert_tf.tasks.task"
 
 
-def test_no_cycles():
+def test_imports_have_no_cycles():
     graph = {name: {other for other in imports(name) if other in MODULES} for name in MODULES}
     list(graphlib.TopologicalSorter(graph).static_order())
 
 
-def test_flags_are_defined_in_mains_only():
+def test_flags_are_defined_only_in_mains():
     for name, tree in MODULES.items():
         uses = any(
             isinstance(node, ast.Attribute) and node.attr.startswith(("DEFINE_", "FLAGS"))
@@ -124,22 +126,26 @@ def test_flags_are_defined_in_mains_only():
             "run_scripts.flags",
             "data_prep.config_flags",
         ):
-            assert main and not name.startswith("bert_tf"), f"{name} uses flags but is no main"
+            assert main and not name.startswith("bert_tf"), f"{name} uses flags but is not a main"
 
 
 def test_files_and_functions_stay_small():
     for name, tree in MODULES.items():
-        assert last_line(tree) <= 400, f"{name} is over 400 lines: where is the cut?"
+        assert last_line(tree) <= 400, f"{name} has more than 400 lines: split it"
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                assert node.end_lineno - node.lineno < 60, f"{name}.{node.name} is too long"
+                assert node.end_lineno - node.lineno < 60, (
+                    f"{name}.{node.name} is longer than 60 lines"
+                )
 
 
 def last_line(tree: ast.Module) -> int:
     return max((node.end_lineno for node in tree.body), default=0)
 
 
-def test_every_package_says_what_it_is():
+def test_every_package_has_a_docstring():
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("__init__.py")):
         name = ".".join(path.relative_to(ROOT).parent.parts)
-        assert len(ast.get_docstring(MODULES[name]) or "") > 60, f"{name} has no real docstring"
+        assert len(ast.get_docstring(MODULES[name]) or "") > 60, (
+            f"{name} has no docstring or a very short one"
+        )

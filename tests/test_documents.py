@@ -1,4 +1,4 @@
-"""The documents: what they link to is there, and nothing is left to fill in."""
+"""Checks of the documents: links lead to existing files, and no placeholder remains."""
 
 import pathlib
 import re
@@ -13,7 +13,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_links_lead_to_files(name):
+def test_links_lead_to_existing_files(name):
     path = ROOT / name
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text("utf-8")):
         if not re.match(r"https?:|mailto:|#", target):
@@ -21,5 +21,5 @@ def test_links_lead_to_files(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_left_to_fill_in(name):
+def test_no_placeholder_remains(name):
     assert not re.findall(r"@@\w*|\bTODO\b|\bTBD\b|\bXXX\b", (ROOT / name).read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""A small vocabulary, texts of it, and records of the texts: what tests of `data_prep` share."""
+"""A small vocabulary, texts that use it, and records of these texts, for tests of `data_prep`."""
 
 import random
 
@@ -17,13 +17,14 @@ CLS, SEP, MASK = 2, 3, 4
 
 
 def vocabulary_file(folder):
+    """Writes the vocabulary and returns its path."""
     path = folder / "vocab.txt"
     path.write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
     return str(path)
 
 
 def corpus(documents, seed=0, longest_sentence=25, longest_document=30):
-    """Documents of sentences of words; a word has 0 to 2 further pieces."""
+    """Returns random documents of sentences of words; a word has 0 to 2 "##" pieces."""
     rng = random.Random(seed)
     return [
         [
@@ -38,16 +39,19 @@ def corpus(documents, seed=0, longest_sentence=25, longest_document=30):
 
 
 def text_of(documents):
+    """Returns text with one sentence per line and a blank line between documents."""
     return "\n\n".join("\n".join(" ".join(s) for s in document) for document in documents) + "\n"
 
 
 def ids_of(documents, tokenizer):
+    """Returns the token ids of each sentence of each document."""
     return [
         [tokenizer.tokenize([" ".join(s)]).to_list()[0] for s in document] for document in documents
     ]
 
 
 def parsed(paths, length, predictions, compression=""):
+    """Reads record files; returns an array of [number of examples, ...] for each feature."""
     data = tf.data.TFRecordDataset(paths, compression_type=compression.upper()).batch(1 << 20)
     parse = features.parser(features.PRETRAINING, {"S": length, "P": predictions})
     batches = [parse(batch) for batch in data]
@@ -55,6 +59,7 @@ def parsed(paths, length, predictions, compression=""):
 
 
 def make(tmp_path, vocab_file, text, name="out/data.tfrecord", workers=1, **flags):
+    """Creates records of a text; returns their statistics and the output paths."""
     source = tmp_path / "corpus.txt"
     source.write_bytes(text if isinstance(text, bytes) else text.encode())
     config = RecordsConfig(vocab_file, **flags)

@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from mains import assert_refused, run_mains
+from run_programs import assert_refused, run_mains
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import write_weights

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from mains import assert_refused, run_main
+from run_programs import assert_refused, run_main
 from tiny_corpus import corpus, text_of, vocabulary_file
 
 from bert_tf.errors import InputError

@@ -6,8 +6,8 @@ import random
 
 import pytest
 import tensorflow as tf
-from mains import assert_refused, run_main
 from reference import pretraining_data as released
+from run_programs import assert_refused, run_main
 from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_of, vocabulary_file
 
 from bert_tf.errors import InputError

@@ -6,8 +6,8 @@ import gzip
 import itertools
 import threading
 
-import mains
 import pytest
+import run_programs
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -188,10 +188,10 @@ def test_program_reports_invalid_lines_and_refuses_utf16(tmp_path):
     output = f"--output_file={tmp_path}/vocab.txt"
     flags = ["--vocab_size=60", "--num_unused_tokens=0"]
     wide = write(tmp_path / "wide.txt", "plain".encode("utf-16"))
-    trained, refused = mains.run_main(
+    trained, refused = run_programs.run_main(
         "data_prep.train_vocabulary",
         *([f"--input_file={each}", output, *flags] for each in (path, wide)),
     )
     assert trained.code == 0, trained.err
     assert f"20 lines are not UTF-8, the first is {path}:1." in trained.err
-    assert refused.code == 2 and len(refused.said) == 1 and "is UTF-16" in refused.said[0]
+    assert refused.code == 2 and len(refused.messages) == 1 and "is UTF-16" in refused.messages[0]

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from mains import assert_refused, run_main
+from run_programs import assert_refused, run_main
 
 from bert_tf.config import BertConfig
 from bert_tf.export import saved_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_corpus
-from mains import assert_refused, run_mains
+from run_programs import assert_refused, run_mains
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError

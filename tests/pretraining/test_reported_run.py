@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import tiny_corpus
-from mains import run_main
+from run_programs import run_main
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from bert_tf.config import BertConfig
@@ -35,7 +35,7 @@ def run(tmp_path_factory):
         "--max_eval_steps=2",
     ])  # fmt: skip
     assert result.code == 0, result.err
-    return folder / "run", result.said
+    return folder / "run", result.messages
 
 
 def test_evaluation_reports_a_damaged_record(run):
@@ -52,8 +52,8 @@ def test_evaluation_reports_a_damaged_record(run):
         "--max_eval_steps=0",
     ])  # fmt: skip
     assert result.code == 2, result.err
-    assert "damaged.tfrecord cannot be read: " in result.said[-1]
-    assert result.said[-1].endswith("or give --skip_bad_records=true.")
+    assert "damaged.tfrecord cannot be read: " in result.messages[-1]
+    assert result.messages[-1].endswith("or give --skip_bad_records=true.")
 
 
 def test_the_cost_of_a_step_is_printed_before_training(run):

@@ -1,4 +1,4 @@
-"""A run whose process ends, or whose disk fills, at each stage of writing its files."""
+"""Runs whose process is killed, or whose disk becomes full, at each stage of writing files."""
 
 import json
 import os
@@ -19,16 +19,16 @@ from bert_tf.training.lifecycle import checkpoint_writer
 from bert_tf.training.lifecycle.run_folder import RunFolder
 
 
-class Disk:
-    """Calls `before` in front of every change that a run makes to its files, and amid each write.
+class FileChangeHook:
+    """Calls `before` before every change of a file and in the middle of each write.
 
-    What TensorFlow's own checkpoint writer does counts as one change.
+    All changes by TensorFlow's checkpoint writer count as one change.
     """
 
     def __init__(self, monkeypatch, before):
-        gfile, plain = tf.io.gfile, tf.io.gfile.GFile
+        gfile = tf.io.gfile
 
-        class File(plain):
+        class File(gfile.GFile):
             def write(self, content):
                 before("create")
                 super().write(content[: len(content) // 2])
@@ -36,7 +36,7 @@ class Disk:
                 before("write")
                 super().write(content[len(content) // 2 :])
 
-        def hooked(function, kind):
+        def with_hook(function, kind):
             def call(*args, **kwargs):
                 before(kind)
                 return function(*args, **kwargs)
@@ -45,28 +45,28 @@ class Disk:
 
         monkeypatch.setattr(gfile, "GFile", File)
         for name in ("rename", "remove", "rmtree", "makedirs"):
-            monkeypatch.setattr(gfile, name, hooked(getattr(gfile, name), name))
+            monkeypatch.setattr(gfile, name, with_hook(getattr(gfile, name), name))
         write = tf.train.Checkpoint.write
-        monkeypatch.setattr(tf.train.Checkpoint, "write", hooked(write, "write"))
+        monkeypatch.setattr(tf.train.Checkpoint, "write", with_hook(write, "write"))
 
 
-class AtOnce:
-    """An executor that does what it is given before it goes on."""
+class SynchronousExecutor:
+    """An executor that runs each call before `submit` returns."""
 
     def __init__(self, *_):
         pass
 
     def submit(self, call):
-        done = checkpoint_writer.concurrent.futures.Future()
-        done.set_result(call())
-        return done
+        future = checkpoint_writer.concurrent.futures.Future()
+        future.set_result(call())
+        return future
 
     def shutdown(self):
         pass
 
 
 def run(folder):
-    """Three checkpoints, of which one stays, each after an evaluation; the best weights."""
+    """Trains 6 steps, evaluating and saving every 2 steps; returns the best weights."""
     runtime = RuntimeConfig(
         save_checkpoints_steps=2, eval_steps=2, keep_checkpoints=1, early_stopping_evals=9
     )
@@ -77,7 +77,7 @@ def run(folder):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """The weights of an undisturbed run, and its folder as it was before each change."""
+    """The weights of an uninterrupted run, and copies of its folder from before each change."""
     folder = tmp_path_factory.mktemp("run")
     copies = []
 
@@ -86,35 +86,35 @@ def killed(tmp_path_factory):
         shutil.copytree(folder, copies[-1], dirs_exist_ok=True)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        # Writing beside training, the folder would change while it is copied.
-        monkeypatch.setattr(checkpoint_writer.concurrent.futures, "ThreadPoolExecutor", AtOnce)
-        Disk(monkeypatch, copy)
+        # With a background thread, the folder would change while it is copied.
+        monkeypatch.setattr(checkpoint_writer.concurrent.futures, "ThreadPoolExecutor", SynchronousExecutor)
+        FileChangeHook(monkeypatch, copy)
         expected = run(folder)
     return expected, copies
 
 
-def test_a_kill_at_any_stage_leaves_the_last_whole_checkpoint(killed):
+def test_a_kill_at_any_stage_keeps_the_last_complete_checkpoint(killed):
     steps = [latest_valid_step(folder) for folder in killed[1]]
     assert list(dict.fromkeys(steps)) == [None, 2, 4, 6]
     assert [step or 0 for step in steps] == sorted(step or 0 for step in steps)
     for folder, step in zip(killed[1], steps, strict=True):
-        found = RunFolder(str(folder)).latest_checkpoint()
-        assert found == (step and f"{folder}/checkpoints/step-{step:08d}")
+        latest = RunFolder(str(folder)).latest_checkpoint()
+        assert latest == (step and f"{folder}/checkpoints/step-{step:08d}")
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_any_stage_ends_as_an_undisturbed_one(killed, capsys):
+def test_a_run_killed_at_any_stage_resumes_to_the_same_weights(killed, capsys):
     expected, folders = killed
     steps = [latest_valid_step(folder) for folder in folders]
-    # The beginning, and all that happens from one checkpoint to the next.
+    # All changes at the start, and all changes between two checkpoints.
     chosen = [*range(9), *range(steps.index(2), steps.index(4) + 3)]
     for folder, step in [(folders[at], steps[at]) for at in chosen]:
         found = run(folder)
-        said = capsys.readouterr().err
-        assert (f"Continuing from step {step} " in said) == bool(step)
+        log = capsys.readouterr().err
+        assert (f"Continuing from step {step} " in log) == bool(step)
         assert_same(found, expected)
-        left = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".old")]
-        assert not left
+        temporary = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".old")]
+        assert not temporary
 
 
 def assert_same(found, expected):
@@ -123,7 +123,7 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("change", [1, 4, 15, 33, 45])
-def test_a_full_disk_stops_with_one_line(tmp_path, change):
+def test_a_full_disk_stops_the_run_with_one_line(tmp_path, change):
     count = 0
 
     def refuse(kind):
@@ -133,64 +133,63 @@ def test_a_full_disk_stops_with_one_line(tmp_path, change):
             raise tf.errors.ResourceExhaustedError(None, None, "x; No space left on device")
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        Disk(monkeypatch, refuse)
-        with pytest.raises(
-            InputError, match=r"cannot be (written|created): No space left on device"
-        ):
+        FileChangeHook(monkeypatch, refuse)
+        reason = r"cannot be (written|created): No space left on device"
+        with pytest.raises(InputError, match=reason):
             run(tmp_path)
     step = latest_valid_step(tmp_path)
-    found = RunFolder(str(tmp_path)).latest_checkpoint()
-    assert found == (step and f"{tmp_path}/checkpoints/step-{step:08d}")
+    latest = RunFolder(str(tmp_path)).latest_checkpoint()
+    assert latest == (step and f"{tmp_path}/checkpoints/step-{step:08d}")
 
 
-# In a mount namespace of its own, where anybody may mount a small disk.
+# Runs in its own mount namespace, in which any user may mount a small disk.
 FULL_DISK = """
 import json, os, pathlib, subprocess, sys
 sys.path[:0] = sys.argv[1:3]
 import test_interrupted_saves as t
 from bert_tf.errors import InputError
 
-disk, undisturbed = sys.argv[3:]
-expected = t.run(undisturbed)
+disk, uninterrupted = sys.argv[3:]
+expected = t.run(uninterrupted)
 for pages in range(2, 200, 2):
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4 * pages}k", "tmpfs", disk], check=True)
-    said = ""
+    message = ""
     try:
         t.run(disk)
     except InputError as error:
-        said = str(error)
+        message = str(error)
     step = t.latest_valid_step(disk)
-    left = [str(path) for path in pathlib.Path(disk).rglob(".*.tmp*")]
+    temporary = [str(path) for path in pathlib.Path(disk).rglob(".*.tmp*")]
     subprocess.run(["mount", "-o", "remount,size=10m", disk], check=True)
     t.assert_same(t.run(disk), expected)
     subprocess.run(["umount", "--lazy", disk], check=True)
-    print("RESULT", json.dumps([said, step, left]), flush=True)
-    if not said:
+    print("RESULT", json.dumps([message, step, temporary]), flush=True)
+    if not message:
         break
 """
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_really_full(tmp_path):
+def test_runs_on_a_mounted_disk_that_becomes_full(tmp_path):
     unshare = ["unshare", "--map-root-user", "--mount"]
     if subprocess.run(
         [*unshare, "mount", "-t", "tmpfs", "tmpfs", tmp_path], check=False
     ).returncode:
-        pytest.skip("needs the right to mount a small disk (unshare --map-root-user --mount)")
-    disk, here = tmp_path / "disk", os.path.dirname(__file__)
+        pytest.skip("requires permission to mount a small disk (unshare --map-root-user --mount)")
+    disk, folder = tmp_path / "disk", os.path.dirname(__file__)
     disk.mkdir()
-    command = [sys.executable, "-c", FULL_DISK, os.path.dirname(here), here]
-    done = subprocess.run(
-        [*unshare, *command, str(disk), str(tmp_path / "undisturbed")],
+    command = [sys.executable, "-c", FULL_DISK, os.path.dirname(folder), folder]
+    process = subprocess.run(
+        [*unshare, *command, str(disk), str(tmp_path / "uninterrupted")],
         stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    *refused, (said, step, _) = [json.loads(line.removeprefix("RESULT ")) for line in lines]
-    assert len(refused) > 10 and not said and step == 6
-    for said, _, left in refused:
-        assert said.startswith(str(disk)) and said.endswith(
+    lines = [line for line in process.stdout.splitlines() if line.startswith("RESULT ")]
+    *refused, (message, step, _) = [json.loads(line.removeprefix("RESULT ")) for line in lines]
+    assert len(refused) > 10 and not message and step == 6
+    for message, _, temporary in refused:
+        assert message.startswith(str(disk)) and message.endswith(
             "cannot be written: No space left on device."
         )
-        assert not left
+        assert not temporary
     steps = [step or 0 for _, step, _ in refused]
     assert steps == sorted(steps) and {0, 2} <= set(steps)

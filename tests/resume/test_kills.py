@@ -1,4 +1,4 @@
-"""kill -9 at random moments: a real run goes on from its last whole checkpoint, bit for bit."""
+"""Kills a real run with SIGKILL at random times; it resumes bit for bit from its checkpoints."""
 
 import json
 import os
@@ -19,8 +19,9 @@ CONFIG = {
 }  # fmt: skip
 TEXT_BYTES = 100_000
 
-# Imports TensorFlow once. For each line with the arguments of a run and the file for what it says,
-# forks a child that runs it; prints its process id, and its exit code once it has ended.
+# Imports TensorFlow once. Each line on stdin holds the arguments of a run and the path of its log.
+# For each line the program forks a child process that executes the run, prints the process id of
+# the child, and prints the exit code of the child after it has ended.
 DRIVER = """
 import json, os, sys
 import tensorflow_text
@@ -30,8 +31,8 @@ for line in sys.stdin:
     argv, log = json.loads(line)
     child = os.fork()
     if child == 0:
-        said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(said, 1), os.dup2(said, 2)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1), os.dup2(output, 2)
         sys.argv = [main.__file__, *argv]
         main.run()
         os._exit(0)
@@ -41,7 +42,7 @@ for line in sys.stdin:
 
 
 class Runs:
-    """Runs of run_pretraining on real records."""
+    """Starts runs of run_pretraining on real records."""
 
     def __init__(self, folder, records):
         (folder / "config.json").write_text(json.dumps(CONFIG))
@@ -57,7 +58,7 @@ class Runs:
         )
 
     def start(self, output_dir, save_checkpoints_steps):
-        """Begins a run; its process id."""
+        """Starts a run and returns its process id."""
         flags = {
             **self._flags, "output_dir": output_dir,
             "save_checkpoints_steps": save_checkpoints_steps,
@@ -67,8 +68,8 @@ class Runs:
         self._driver.stdin.flush()
         return int(self._driver.stdout.readline())
 
-    def end(self):
-        """Waits for the run to end; its exit code and what it said."""
+    def wait(self):
+        """Waits for the end of the run; returns its exit code and its log."""
         code = int(self._driver.stdout.readline())
         return code, self._log.read_text(errors="replace")
 
@@ -94,55 +95,55 @@ def runs(tmp_path, test_data):
     started.close()
 
 
-def names(folder):
-    """What there is under checkpoints/, finished or not."""
+def checkpoint_files(folder):
+    """Returns the paths of all files of checkpoints, complete or not."""
     return {str(path) for path in folder.glob("checkpoints/*/*")}
 
 
-def kill_some_time(folder, process, when):
-    """Kills a run at a random moment: on its way to the first save, or in training and saving."""
-    before, deadline = names(folder), time.monotonic() + 60
-    if when.random() < 0.2:
-        time.sleep(when.uniform(0, 4))
+def kill_at_random_time(folder, process, rng):
+    """Kills a run during start-up, or during training and saving."""
+    before, deadline = checkpoint_files(folder), time.monotonic() + 60
+    if rng.random() < 0.2:
+        time.sleep(rng.uniform(0, 4))
     else:
-        while names(folder) == before and time.monotonic() < deadline:
+        while checkpoint_files(folder) == before and time.monotonic() < deadline:
             time.sleep(0.001)
-        time.sleep(when.choice([when.uniform(0, 0.05), when.uniform(0, 0.4)]))
+        time.sleep(rng.choice([rng.uniform(0, 0.05), rng.uniform(0, 0.4)]))
 
     os.kill(process, signal.SIGKILL)
 
 
 @pytest.mark.slow
-def test_twenty_kills_change_nothing(runs, tmp_path):
-    folder, when = tmp_path / "killed", random.Random(0)
-    amid_saves = 0
+def test_twenty_kills_do_not_change_the_result(runs, tmp_path):
+    folder, rng = tmp_path / "killed", random.Random(0)
+    kills_during_saves = 0
     for _ in range(KILLS):
         before = latest_valid_step(folder)
-        kill_some_time(folder, runs.start(folder, 5), when)
-        code, said = runs.end()
-        assert code == -signal.SIGKILL, said
-        assert_went_on_from(before, said)
+        kill_at_random_time(folder, runs.start(folder, 5), rng)
+        code, log = runs.wait()
+        assert code == -signal.SIGKILL, log
+        assert_resumed_from(before, log)
         assert (latest_valid_step(folder) or 0) >= (before or 0)
-        amid_saves += any(".tmp" in name for name in names(folder))
+        kills_during_saves += any(".tmp" in name for name in checkpoint_files(folder))
     reached = latest_valid_step(folder)
     assert reached and reached < STEPS
-    assert amid_saves >= 3
+    assert kills_during_saves >= 3
     runs.start(folder, STEPS)
-    code, said = runs.end()
-    assert code == 0, said
-    assert_went_on_from(reached, said)
-    runs.start(tmp_path / "undisturbed", STEPS)
-    code, said = runs.end()
-    assert code == 0, said
+    code, log = runs.wait()
+    assert code == 0, log
+    assert_resumed_from(reached, log)
+    runs.start(tmp_path / "uninterrupted", STEPS)
+    code, log = runs.wait()
+    assert code == 0, log
     for name in ("model.safetensors", "optimizer.safetensors"):
         last = f"checkpoints/step-{STEPS:08d}/{name}"
-        assert (folder / last).read_bytes() == (tmp_path / "undisturbed" / last).read_bytes()
-    left = [name for name in names(folder) if ".tmp" in name]
-    assert not left
+        assert (folder / last).read_bytes() == (tmp_path / "uninterrupted" / last).read_bytes()
+    temporary = [name for name in checkpoint_files(folder) if ".tmp" in name]
+    assert not temporary
 
 
-def assert_went_on_from(step, said):
-    found = re.findall(r"Continuing from step (\d+)", said)
+def assert_resumed_from(step, log):
+    found = re.findall(r"Continuing from step (\d+)", log)
     assert found in ([], [str(step)])
-    trained = re.search(r"^training|Traceback", said, re.MULTILINE)
-    assert found or step is None or not trained, said
+    trained = re.search(r"^training|Traceback", log, re.MULTILINE)
+    assert found or step is None or not trained, log

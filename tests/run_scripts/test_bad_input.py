@@ -1,10 +1,10 @@
-"""What bad input gets: one line that teaches, exit code 2, nothing left behind."""
+"""Bad input ends a program with one helpful line, exit code 2 and no output files."""
 
 import json
 import os
 
 import pytest
-from mains import assert_refused, run_main, run_mains
+from run_programs import assert_refused, run_main, run_mains
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
 CONFIG = {
@@ -32,7 +32,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_run_classifier(folder):
+def test_run_classifier_refuses_bad_input(folder):
     flags = {
         "task_name": "sst-2", "data_dir": "good", "output_dir": "out", "vocab_file": "vocab.txt",
         "bert_config_file": "config.json", "max_seq_length": "8", "train_batch_size": "4",
@@ -94,9 +94,9 @@ def test_run_classifier(folder):
         assert_refused(result, *words)
     assert not (folder / "out").exists()
 
-    # A finished run: the same continues (there is nothing left to do), another is refused,
-    # --overwrite starts anew; evaluating alone works, as in the original.
-    first, same, other, alone, anew = run_main(
+    # After a complete run, the same command does nothing more, other settings are refused,
+    # --overwrite starts from the beginning, and evaluation alone works, as in the original.
+    first, same, other, eval_only, restarted = run_main(
         "run_scripts.run_classifier",
         command(),
         command(),
@@ -104,13 +104,13 @@ def test_run_classifier(folder):
         command(do_train="false"),
         command(learning_rate="0.1", overwrite="true"),
     )
-    assert (first.code, same.code, alone.code, anew.code) == (0, 0, 0, 0), first
+    assert (first.code, same.code, eval_only.code, restarted.code) == (0, 0, 0, 0), first
     assert_refused(other, "learning_rate=5e-05", "learning_rate=0.1", "--overwrite=true")
-    assert first.out == same.out == alone.out
+    assert first.out == same.out == eval_only.out
     assert "Continuing from step 2" in same.err
 
-    # Another casing or vocabulary than that of the checkpoint one starts from.
-    casing, vocabulary, fits = run_main(
+    # A casing or a vocabulary that differs from the initial checkpoint is refused.
+    casing, vocabulary, matching = run_main(
         "run_scripts.run_classifier",
         command(init_checkpoint="out", output_dir="next", do_lower_case="false"),
         command(init_checkpoint="out", output_dir="next", vocab_file="other.txt"),
@@ -118,10 +118,10 @@ def test_run_classifier(folder):
     )
     assert_refused(casing, "--do_lower_case=False was given", "do_lower_case=True")
     assert_refused(vocabulary, "other.txt has the SHA-256", "was trained with a vocabulary of")
-    assert fits.code == 0, fits
+    assert matching.code == 0, matching
 
 
-def test_run_pretraining(folder):
+def test_run_pretraining_refuses_bad_input(folder):
     flags = {
         "input_file": "text", "output_dir": "out", "bert_config_file": "config.json",
         "max_seq_length": "8", "do_train": "true",
@@ -149,8 +149,8 @@ def test_run_pretraining(folder):
     assert not (folder / "out").exists()
 
 
-def test_export_and_predict(folder):
-    nothing, wrong, no_model = run_mains(
+def test_export_and_predict_refuse_bad_input(folder):
+    no_checkpoint, no_flag, no_model = run_mains(
         [
             (
                 "run_scripts.export_model",
@@ -160,8 +160,8 @@ def test_export_and_predict(folder):
             ("run_scripts.predict", [f"--model={folder}/good", "--text=a"]),
         ]
     )
-    assert_refused(nothing, "holds no checkpoint of run_classifier")
-    assert_refused(wrong, "--checkpoint must be given")
+    assert_refused(no_checkpoint, "holds no checkpoint of run_classifier")
+    assert_refused(no_flag, "--checkpoint must be given")
     assert_refused(no_model, "is no SavedModel and holds no version of one")
     assert not os.path.exists(folder / "out")
 
@@ -177,13 +177,13 @@ MAINS = [
 ]
 
 
-def test_help_reads_like_documentation():
+def test_help_has_a_summary_an_example_and_descriptions_of_flags():
     for module, result in zip(MAINS, run_mains([(m, ["--help"]) for m in MAINS]), strict=True):
         assert result.code == 0, module
         first = result.out.splitlines()[0]
         assert first.endswith(".") and len(first) < 100, module
-        assert "    python " in result.out, f"{module} shows no example"
-        assert max(map(len, result.out.splitlines())) <= 100, f"{module} has lines too long"
+        assert "    python " in result.out, f"{module} has no example"
+        assert max(map(len, result.out.splitlines())) <= 100, f"{module} has long lines"
         flags = result.out.split("Flags:")[1].split("\n  --")[1:]
         if module in ("run_scripts.run_pretraining", "run_scripts.run_classifier"):
             shown = {flag.split("=")[0] for flag in flags}

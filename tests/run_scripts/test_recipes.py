@@ -1,4 +1,4 @@
-"""The recipes, in small."""
+"""Small versions of the recipes."""
 
 import json
 import os
@@ -17,46 +17,47 @@ CONFIG = {
 }  # fmt: skip
 
 
-def run(tmp_path, name, **settings):
+def run_recipe(tmp_path, name, **settings):
     vocab = tiny_corpus.vocabulary_file(tmp_path)
     (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(60)))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    given = {
+    environment = {
         "TEXT": f"{tmp_path}/corpus.txt", "VOCAB": vocab, "CONFIG": f"{tmp_path}/config.json",
         "OUT": f"{tmp_path}/out", "BATCH": "4", "STEPS": "20", "WARMUP": "2", "DUPE_FACTOR": "1",
         "PYTHON": sys.executable,
     }  # fmt: skip
     command = ["bash", str(ROOT / f"run_scripts/recipes/{name}.sh"), "--log_steps=1"]
-    subprocess.run(command, env={**os.environ, **given, **settings}, check=True)
+    subprocess.run(command, env={**os.environ, **environment, **settings}, check=True)
     return tmp_path / "out"
 
 
-def entries(folder):
+def training_metrics(folder):
+    """Returns the logged training metrics by step."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return {line["step"]: line for line in lines if line["kind"] == "train"}
 
 
 @pytest.mark.slow
 def test_two_phases_share_one_schedule(tmp_path):
-    out = run(tmp_path, "pretrain_base", SHORT="16", LONG="32", EVAL_FRACTION="0.1")
-    first, second = entries(out / "phase1"), entries(out / "phase2")
+    out = run_recipe(tmp_path, "pretrain_base", SHORT="16", LONG="32", EVAL_FRACTION="0.1")
+    first, second = training_metrics(out / "phase1"), training_metrics(out / "phase2")
     assert (max(first), max(second)) == (18, 2)
-    # One linear decay from 1e-4 over 20 steps: the rate of step n is that of n - 1 steps done.
+    # One linear decay from 1e-4 over 20 steps. Step n uses the rate after n - 1 steps.
     assert first[18]["learning_rate"] == pytest.approx(1e-4 * (1 - 17 / 20), rel=1e-4)
     assert second[1]["learning_rate"] == pytest.approx(1e-4 * (1 - 18 / 20), rel=1e-4)
     assert second[2]["learning_rate"] == pytest.approx(1e-4 * (1 - 19 / 20), rel=1e-4)
 
 
 @pytest.mark.slow
-def test_the_ablations(tmp_path):
+def test_ablations_pretrain_and_fine_tune_each_objective(tmp_path):
     folder = tmp_path / "mrpc"
     folder.mkdir()
     lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *("1\t1\t2\twaa\twab",) * 32]
     for split in ("train", "dev"):
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-    out = run(tmp_path, "ablations", MRPC=str(folder), LENGTH="16")
+    out = run_recipe(tmp_path, "ablations", MRPC=str(folder), LENGTH="16")
     for objective in ("mlm_nsp", "mlm", "causal"):
         assert "eval_accuracy" in (out / objective / "mrpc" / "eval_results.txt").read_text()
-        kept = json.loads((out / objective / "mrpc" / "bert_config.json").read_text())
-        causal = kept.get("attention", "bidirectional") == "causal"
+        config = json.loads((out / objective / "mrpc" / "bert_config.json").read_text())
+        causal = config.get("attention", "bidirectional") == "causal"
         assert causal == (objective == "causal")

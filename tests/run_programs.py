@@ -1,4 +1,4 @@
-"""Runs a main many times, each time in a process of its own, importing it only once."""
+"""Runs programs of this project in separate processes that share their slow imports."""
 
 import dataclasses
 import json
@@ -7,7 +7,8 @@ import sys
 
 _DRIVER = """
 import importlib, json, os, sys, tempfile
-# What every main needs; the mains themselves define the same flags, so each child imports its own.
+# Every program needs these modules. The programs define the same flags, so each child process
+# imports its own program.
 for name in ("tensorflow_text", "bert_tf.export.saved_model", "bert_tf.pretraining.pretrain",
              "bert_tf.tasks.fine_tuning", "bert_tf.conversion"):
     importlib.import_module(name)
@@ -36,18 +37,20 @@ class Result:
     err: str
 
     @property
-    def said(self) -> list[str]:
-        """What the main itself wrote to stderr: TensorFlow's own lines left out."""
+    def messages(self) -> list[str]:
+        """The lines that the program wrote to stderr, without TensorFlow's log lines."""
         lines = [line for line in self.err.splitlines() if line]
         return [line for line in lines if line[:1] not in "IWE" or line[1:2] not in "0123456789"]
 
 
 def run_main(module: str, *commands: list[str]) -> list[Result]:
+    """Runs one program once for each list of flags."""
     return run_mains([(module, command) for command in commands])
 
 
 def run_mains(commands: list[tuple[str, list[str]]]) -> list[Result]:
-    done = subprocess.run(
+    """Runs (module, flags) pairs in order."""
+    process = subprocess.run(
         [sys.executable, "-c", _DRIVER],
         input=json.dumps(commands),
         capture_output=True,
@@ -55,14 +58,14 @@ def run_mains(commands: list[tuple[str, list[str]]]) -> list[Result]:
         timeout=600,
         check=True,
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    lines = [line for line in process.stdout.splitlines() if line.startswith("RESULT ")]
     return [Result(*json.loads(line.removeprefix("RESULT "))) for line in lines]
 
 
 def assert_refused(result: Result, *words: str) -> None:
-    """One line on stderr with these words, and exit code 2."""
+    """Asserts exit code 2 and one error line on stderr that contains all `words`."""
     assert result.code == 2, result
-    assert len(result.said) == 1, result.said
-    assert result.said[0].startswith("error: "), result.said
+    assert len(result.messages) == 1, result.messages
+    assert result.messages[0].startswith("error: "), result.messages
     for word in words:
-        assert word in result.said[0], result.said
+        assert word in result.messages[0], result.messages

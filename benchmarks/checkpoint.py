@@ -1,4 +1,4 @@
-r"""Time for which saving a training checkpoint pauses training, and the checkpoint's size.
+r"""Measures how long saving a checkpoint pauses training, and the size of the checkpoint.
 
 python benchmarks/checkpoint.py --size=base --folder=/tmp/checkpoint
 """

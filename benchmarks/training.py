@@ -7,7 +7,7 @@ the fastest matrix products that the bert-tf process measured between its turns.
 
 keras-hub's BertMaskedLM (TensorFlow backend) predicts the masked tokens only: it has no
 next-sentence head. transformers' BertForPreTraining (PyTorch) computes logits at every position; it
-uses bfloat16 through autocast. Systems that can be compiled are measured with and without it.
+uses bfloat16 through autocast. Systems that support compilation are measured with and without it.
 
     pip install --target=/tmp/keras_hub --no-deps keras-hub kagglehub kagglesdk sentencepiece regex
     pip install --target=/tmp/torch torch transformers
@@ -246,7 +246,7 @@ class Worker:
 
 def compare(shape, precision):
     """Prints the table of one shape and one precision."""
-    from bert_tf.modeling import costs  # imports TensorFlow; PyTorch fails in the same process
+    from bert_tf.modeling import costs  # not at the top: PyTorch workers must not load TensorFlow
 
     size, batch = SHAPES[shape]
     workers = {}

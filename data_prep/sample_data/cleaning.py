@@ -155,7 +155,7 @@ _TABLE_ROW = re.compile(r"\S {3,}\S|^\s*\w+ {2,}-{0,2} {0,2}\w")
 
 
 def _paragraphs(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yields the argument that a Sphinx field names ("" for none) and the text of a paragraph."""
+    """Yields (argument, text) of each paragraph; "" unless a Sphinx field names an argument."""
     for name, block in _blocks(lines):
         if not any(_TABLE_ROW.search(line) for line in block):
             yield name, " ".join(line.strip() for line in block)
@@ -199,7 +199,7 @@ def _begins_paragraph(line: str, block: list[str]) -> bool:
 _TEXT_ROLES = {"ref", "doc", "term", "abbr", "sub", "sup", "emphasis", "strong", "dfn", "guilabel"}
 _INLINE = re.compile(
     r"(?P<gap>:math:`[^`]*`|(?:https?|ftp|file)://\S+"
-    # A citation that is part of the sentence: without it the sentence would be incomplete.
+    # A citation without which the sentence is incomplete, as in "described in [2]_".
     r"|\b(?:[Ii]n|[Ss]ee|of|by|from|with|and|to|on|than)\s\[[\w*#+,-]+\]_)"
     r"|:(?P<role>[\w:+-]+):`(?P<target>[^`]+)`"
     r"|``(?P<literal>.+?)``"

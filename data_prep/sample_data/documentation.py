@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from data_prep.sample_data import cleaning
 
 PYTHON = "python"
-# The requirements of bert-tf and their requirements. The list is fixed so that other installed
-# packages (a test runner, for example) do not change the text.
+# The packages that bert-tf requires, directly or indirectly. The list is fixed so that other
+# installed packages (a test runner, for example) do not change the text.
 DISTRIBUTIONS = (
     *("keras", "numpy", "scipy", "scikit-learn", "tensorflow", "tensorflow-text"),
     *("tensorflow-datasets", "tensorboard", "absl-py", "attrs", "einops", "etils", "fsspec"),

@@ -35,7 +35,8 @@ class Question:
         context: Consecutive sentences of one document.
         id: 24 hexadecimal digits.
         question: The text.
-        answer: The answer, part of the context. Of an unanswerable question, a plausible answer.
+        answer: The answer, as it appears in the context. For an unanswerable question: a plausible
+            wrong answer.
         start: Start of the answer in the context, in characters.
         is_impossible: Whether the context does not contain the answer.
     """

@@ -27,7 +27,7 @@ _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
-    """Drops sentences that share an n-gram with many documents, then documents of one sentence."""
+    """Drops sentences that share an n-gram with many documents, then single-sentence documents."""
     sentences = [sentence for document in documents for sentence in document.sentences]
     document_of: np.ndarray = np.repeat(
         np.arange(len(documents)), [len(document.sentences) for document in documents]

@@ -1,4 +1,4 @@
-"""Small versions of the recipes."""
+"""Runs small versions of the recipes."""
 
 import json
 import os

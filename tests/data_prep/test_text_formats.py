@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 import text_files
-from mains import assert_refused, run_main
+from run_programs import assert_refused, run_main
 from tiny_corpus import corpus, vocabulary_file
 
 from bert_tf.errors import InputError

@@ -87,7 +87,9 @@ def killed(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         # With a background thread, the folder would change while it is copied.
-        monkeypatch.setattr(checkpoint_writer.concurrent.futures, "ThreadPoolExecutor", SynchronousExecutor)
+        monkeypatch.setattr(
+            checkpoint_writer.concurrent.futures, "ThreadPoolExecutor", SynchronousExecutor
+        )
         FileChangeHook(monkeypatch, copy)
         expected = run(folder)
     return expected, copies

@@ -33,7 +33,10 @@ def test_valid_files_give_the_tokens(tmp_path, content):
         ("\n".join([*GOOD[:5], "a", "", "b"]), "line 7 is empty"),
         ("\n".join([*GOOD, "\u3000", "b"]), "line 8 is empty"),
         ("\n".join([*GOOD, "a\xa0"]), "line 8 repeats 'a' of line 6"),
-        ("\n".join(GOOD).encode("utf-16"), "is UTF-16, by the mark .*iconv -f UTF-16"),
+        (
+            "\n".join(GOOD).encode("utf-16"),
+            r"is UTF-16, according to its byte-order mark\. .*iconv -f UTF-16",
+        ),
         ("\n".join([*GOOD, "a"]), "line 8 repeats 'a' of line 6"),
         ("\n".join(GOOD[:4]), r"is \[MASK\]"),
         ("", r"none of the 0 lines is \[PAD\]"),

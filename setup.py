@@ -26,7 +26,6 @@ DEV = [
     "ruff==0.17.5",
     "mypy>=1.15",
     "pre-commit>=4",
-    "psutil>=6",  # memory of processes in benchmarks/
     "tokenizers>=0.21",  # a peer for comparison; bert-tf itself does not use it
 ]
 MAINS = {
@@ -51,7 +50,10 @@ setuptools.setup(
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
     packages=setuptools.find_packages(include=["bert_tf*", "data_prep*", "run_scripts*"]),
-    package_data={"bert_tf.tokenization": ["*.npz", "*.bin"]},
+    package_data={
+        "bert_tf.tokenization": ["*.npz", "*.bin"],
+        "data_prep.sample_data": ["README.txt"],
+    },
     install_requires=CORE,
     extras_require={
         "serving": SERVING,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_choice
 
 # hidden_size, num_hidden_layers, num_attention_heads, intermediate_size. Base and large: paper,
 # section 3; the smaller ones: google-research/bert README, "Smaller BERT Models".
@@ -104,10 +104,7 @@ class BertConfig:
                 f"hidden_size ({self.hidden_size}) must be a multiple of num_attention_heads "
                 f"({self.num_attention_heads})."
             )
-        if self.attention not in ATTENTION_KINDS:
-            raise InputError(
-                f"attention must be one of {ATTENTION_KINDS}. Received: {self.attention!r}."
-            )
+        check_choice(ATTENTION_KINDS, self, "attention")
 
     @property
     def head_size(self) -> int:

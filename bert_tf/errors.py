@@ -1,5 +1,6 @@
 """The exception for invalid input that a user can correct. Imports nothing from bert-tf."""
 
+from collections.abc import Collection
 from typing import Any
 
 
@@ -22,6 +23,30 @@ def check_at_least(minimum: int, config: Any, *names: str) -> None:
         value = getattr(config, name)
         if not value >= minimum:
             raise InputError(f"{name} must be at least {minimum}. Received: {value}.")
+
+
+def check_between(minimum: float, maximum: float, config: Any, *names: str) -> None:
+    """Checks that fields of a config are in [minimum, maximum].
+
+    Raises:
+        InputError: A field is outside; the message names it with its value.
+    """
+    for name in names:
+        value = getattr(config, name)
+        if not minimum <= value <= maximum:
+            raise InputError(f"{name} must be from {minimum} to {maximum}. Received: {value}.")
+
+
+def check_choice(choices: Collection[str], config: Any, name: str) -> None:
+    """Checks that a field of a config has one of the allowed values.
+
+    Raises:
+        InputError: It has another value; the message names the field, the value and the choices.
+    """
+    value = getattr(config, name)
+    if value not in choices:
+        allowed = ", ".join(choice or "''" for choice in choices)
+        raise InputError(f"{name} must be one of {allowed}. Received: {value!r}.")
 
 
 def plain_message(error: Any) -> str:

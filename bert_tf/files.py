@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,13 +37,35 @@ def read_bytes(path: str) -> bytes:
         raise InputError(f"There is no file {path}.")
     if gfile.isdir(path):
         raise InputError(f"{path} is a folder; give a file.")
-    import tensorflow as tf
+    with explain_read_errors(path), gfile.GFile(path, "rb") as file:
+        return file.read()
 
+
+@contextmanager
+def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
+    """Converts errors of the libraries that read files into an `InputError` that names the path.
+
+    Args:
+        path: The file.
+        content: The expected content for the message, such as " as gzip".
+
+    Raises:
+        InputError: The file cannot be read, or does not have this content.
+    """
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    # pyarrow raises subclasses of OSError, ValueError and NotImplementedError.
+    others = DecodeError, zlib.error, OSError, EOFError, ValueError, NotImplementedError
     try:
-        with gfile.GFile(path, "rb") as file:
-            return file.read()
+        yield
+    except InputError:
+        raise
     except tf.errors.OpError as error:
-        raise InputError(f"{path} cannot be read: {error.message}.") from error
+        raise InputError(f"{path} cannot be read{content}: {_reason(error)}.") from error
+    except others as error:
+        reason = str(error).rstrip(".")
+        raise InputError(f"{path} cannot be read{content}: {reason}.") from error
 
 
 def read_text(path: str) -> str:

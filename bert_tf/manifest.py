@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bert_tf import files
-from bert_tf.errors import InputError, plain_message
+from bert_tf.errors import InputError
 
 SUFFIX = ".manifest.json"
 _FORMAT = {"format": "bert_tf pretraining records", "version": 1}
@@ -139,17 +139,13 @@ def size_and_sha256(path: str) -> tuple[int, str]:
     Raises:
         InputError: The file cannot be read.
     """
-    import tensorflow as tf
+    from tensorflow.io import gfile
 
     digest, size = hashlib.sha256(), 0
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            while block := file.read(_BLOCK_BYTES):
-                digest.update(block)
-                size += len(block)
-    except tf.errors.OpError as error:
-        reason = plain_message(error).split("; ")[-1]
-        raise InputError(f"{path} cannot be read: {reason}.") from error
+    with files.explain_read_errors(path), gfile.GFile(path, "rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+            size += len(block)
     return size, digest.hexdigest()
 
 

@@ -15,20 +15,23 @@ flags.disclaim_key_flags()  # so that --help lists the flags with those of the m
 _DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
 
 
-def define(config_class: Any, without: Collection[str] = ()) -> None:
+def define(config_class: Any, names: Collection[str] = (), without: Collection[str] = ()) -> None:
     """Defines a flag with the name, the default and the description of each field.
 
     Args:
         config_class: A dataclass. The section "Attributes:" of its docstring describes the fields;
             its attribute CHOICES, if any, maps names of fields to their allowed values. A field
             without a default gets no flag.
-        without: Other fields that get no flag.
+        names: The fields that get a flag; empty for all.
+        without: Fields that get no flag.
     """
     section = inspect.getdoc(config_class) or ""
     choices = getattr(config_class, "CHOICES", {})
     descriptions = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.M))
     for field in dataclasses.fields(config_class):
         if field.name in without or field.default is dataclasses.MISSING:
+            continue
+        if names and field.name not in names:
             continue
         description = " ".join(descriptions[field.name].split())
         if field.name in choices:

@@ -28,17 +28,18 @@ import shlex
 from absl import flags
 
 from bert_tf import command_line
-from bert_tf.errors import InputError
 from data_prep import config_flags
 from data_prep.pretraining_data import settings, stats
 from data_prep.runners import beam, local
 
 flags.DEFINE_string("input_file", None, "Comma list of globs.")
-flags.DEFINE_string("output_file", None, "TFRecord file to write, or a comma list of them.")
-flags.DEFINE_string("vocab_file", None, "Vocabulary, one token per line.")
+flags.DEFINE_string(
+    "output_file", None, "TFRecord file to write, or a comma list of them.", required=True
+)
+flags.DEFINE_string("vocab_file", None, "Vocabulary, one token per line.", required=True)
 config_flags.define(settings.RecordsConfig, without=("segment_bytes", "pool_bytes"))
 flags.DEFINE_integer(
-    "num_workers", 0, "Most processes; 0: one per core. Does not change the bytes."
+    "num_workers", 0, "Most processes; 0: one per core. Does not change the bytes.", lower_bound=0
 )
 flags.DEFINE_enum(
     "runner", "local", ["local", "beam"], "This machine, or Apache Beam; the bytes are the same."
@@ -50,9 +51,6 @@ flags.DEFINE_bool("overwrite", False, "Replace records that were made with other
 def main() -> None:
     """Creates the records."""
     values = flags.FLAGS
-    for name in ("vocab_file", "output_file", "tfds_name" if values.tfds_name else "input_file"):
-        if not values[name].value:
-            raise InputError(f"--{name} is missing; see --help.")
     config = config_flags.build(settings.RecordsConfig)
     paths = [name.strip() for name in values.output_file.split(",") if name.strip()]
     arguments = config, values.input_file or "", paths
@@ -60,11 +58,6 @@ def main() -> None:
         options = shlex.split(values.beam_options)
         reports = beam.create(*arguments, options, values.overwrite)
     else:
-        if values.num_workers < 0:
-            raise InputError(
-                f"num_workers must be at least 1, or 0 for all cores. Received: "
-                f"{values.num_workers}."
-            )
         workers = values.num_workers or os.cpu_count() or 1
         reports = local.create(*arguments, workers, values.overwrite)
     if not reports:

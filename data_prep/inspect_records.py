@@ -17,43 +17,33 @@ Exit codes: 0 if all is as expected; 1 if a rule is broken or a figure is not as
 record can be read.
 """
 
-import dataclasses
 import sys
 
 from absl import flags
 
 from bert_tf import command_line
+from data_prep import config_flags
 from data_prep.pretraining_data import settings
 from data_prep.runners import inspection
 
-_DEFAULTS = settings.RecordsConfig("")
-# The settings that the records should have been created with.
-_SETTINGS = {
-    "do_lower_case": "Whether the vocabulary is for lower-cased text.",
-    "masked_lm_prob": "Expected share of predictions among the tokens.",
-    "short_seq_prob": "Expected share of documents that are cut into shorter sequences.",
-    "mask_token_prob": "Expected share of [MASK] among the predictions.",
-    "random_token_prob": "Expected share of random tokens among the predictions.",
-    "do_whole_word_mask": "Whether all tokens of a word or none were masked.",
-    "max_ngram_size": "Largest number of adjacent words that were masked together.",
-    "replace_whole_words": "Whether one draw chose the replacement of all tokens of a word.",
-}
-_DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
-
-flags.DEFINE_string("input_file", None, "TFRecord files, a comma-separated list of globs.")
-flags.DEFINE_string("vocab_file", None, "The vocabulary that the records were created with.")
+flags.DEFINE_string("input_file", None, "TFRecord files, a comma list of globs.", required=True)
+flags.DEFINE_string("vocab_file", None, "The vocabulary of the records.", required=True)
 flags.DEFINE_integer("num_examples", 3, "Number of records to print.")
-flags.DEFINE_enum("objective", _DEFAULTS.objective, settings.OBJECTIVES, "Their objective.")
-for _name, _help in _SETTINGS.items():
-    _DEFINE[type(getattr(_DEFAULTS, _name))](_name, getattr(_DEFAULTS, _name), _help)
+# The settings that the records should have been created with.
+config_flags.define(
+    settings.RecordsConfig,
+    (
+        *("objective", "do_lower_case", "masked_lm_prob", "short_seq_prob", "mask_token_prob"),
+        *("random_token_prob", "do_whole_word_mask", "max_ngram_size", "replace_whole_words"),
+    ),
+)
 
 
 def main() -> None:
-    """Builds the settings from the flags and inspects the records."""
+    """Builds the expected settings from the flags and inspects the records."""
     values = flags.FLAGS
-    given = {name: getattr(values, name) for name in (*_SETTINGS, "objective")}
-    config = dataclasses.replace(_DEFAULTS, **given, vocab_file=values.vocab_file or "")
-    if not inspection.inspect(config, values.input_file or "", values.num_examples):
+    config = config_flags.build(settings.RecordsConfig)
+    if not inspection.inspect(config, values.input_file, values.num_examples):
         sys.exit(1)
 
 

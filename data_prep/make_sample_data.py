@@ -22,46 +22,20 @@ No text leaks from training into evaluation: documents that share any eight cons
 one part, in the corpus and in every labeled set. Passages to classify do not name any library.
 """
 
-import dataclasses
-
 from absl import flags
 
 from bert_tf import command_line
+from data_prep import config_flags
 from data_prep.sample_data.build import SampleDataConfig, build_sample_data
 
-FLAGS = flags.FLAGS
-
 flags.DEFINE_string("output_dir", None, "The folder to write. It is written atomically.")
-flags.DEFINE_integer(
-    "max_documents",
-    SampleDataConfig.max_documents,
-    "Read at most this many docstrings, from the six classified libraries, to finish sooner; "
-    "0 means all docstrings of all libraries.",
-)
-flags.DEFINE_float(
-    "heldout_fraction",
-    SampleDataConfig.heldout_fraction,
-    "The share of the text that is held out from training: one half for the dev sets, the other "
-    "half for the test sets, both for the held-out corpus.",
-)
-flags.DEFINE_integer(
-    "seed", SampleDataConfig.seed, "Seed of the split and of the selection of examples."
-)
-flags.DEFINE_integer(
-    "num_workers",
-    SampleDataConfig.num_workers,
-    "The number of processes that read source files. The result does not depend on it.",
-)
-flags.DEFINE_bool(
-    "overwrite", SampleDataConfig.overwrite, "Replace existing sample data in the folder."
-)
 flags.mark_flag_as_required("output_dir")
+config_flags.define(SampleDataConfig)
 
 
 def main() -> None:
     """Builds the sample data and prints its counts."""
-    fields = dataclasses.fields(SampleDataConfig)
-    config = SampleDataConfig(**{field.name: FLAGS[field.name].value for field in fields})
+    config = config_flags.build(SampleDataConfig)
     stats = build_sample_data(config)
     for name, part in stats["parts"].items():
         print(f"{name}: {part['documents']:,} documents, {part['sentences']:,} sentences")

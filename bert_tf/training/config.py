@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf.errors import InputError, check_at_least
+from bert_tf.errors import InputError, check_at_least, check_between, check_choice
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -60,21 +60,21 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "global_batch_size", "num_train_steps")
-        _check_between(self, "seed", 0, 2**31 - 1)
+        check_between(0, 2**31 - 1, self, "seed")
         if not 0 <= self.num_warmup_steps <= self.num_train_steps:
             raise InputError(
                 f"num_warmup_steps must be from 0 to num_train_steps ({self.num_train_steps}). "
                 f"Received: {self.num_warmup_steps}."
             )
-        _check_between(self, "layer_decay", 0, 1)
-        _check_between(self, "ema_decay", 0, math.nextafter(1, 0))
-        _check_between(self, "weight_decay_rate", 0, sys.float_info.max)
+        check_between(0, 1, self, "layer_decay")
+        check_between(0, math.nextafter(1, 0), self, "ema_decay")
+        check_between(0, sys.float_info.max, self, "weight_decay_rate")
         for name in ("learning_rate", "clip_norm"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be above 0. Received: {getattr(self, name)}.")
-        _check_choice(self, "optimizer", OPTIMIZERS)
-        _check_choice(self, "schedule", SCHEDULES)
-        _check_choice(self, "precision", PRECISIONS)
+        check_choice(OPTIMIZERS, self, "optimizer")
+        check_choice(SCHEDULES, self, "schedule")
+        check_choice(PRECISIONS, self, "precision")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +133,7 @@ class RuntimeConfig:
         check_at_least(1, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps")
         check_at_least(1, self, "keep_checkpoints", "gradient_accumulation_steps")
         check_at_least(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
-        _check_choice(self, "distribution_strategy", STRATEGIES)
+        check_choice(STRATEGIES, self, "distribution_strategy")
         if self.early_stopping_evals and not self.eval_steps:
             raise InputError(
                 "early_stopping_evals needs evaluations during training: give eval_steps too."
@@ -158,18 +158,6 @@ class RunPhases:
     train: bool
     evaluate: bool
     predict: bool = False
-
-
-def _check_choice(config: Any, name: str, choices: tuple[str, ...]) -> None:
-    value = getattr(config, name)
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}. Received: {value!r}.")
-
-
-def _check_between(config: Any, name: str, minimum: float, maximum: float) -> None:
-    value = getattr(config, name)
-    if not minimum <= value <= maximum:
-        raise InputError(f"{name} must be from {minimum} to {maximum}. Received: {value}.")
 
 
 def to_json_dict(config: Any) -> dict[str, Any]:

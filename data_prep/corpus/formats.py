@@ -6,18 +6,16 @@ and JSON lines; `read_documents` reads the documents of all formats except text.
 Imports `errors` and `files`; TensorFlow and pyarrow inside functions.
 """
 
-import contextlib
 import gzip
 import json
 import os
 import re
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bert_tf import files
-from bert_tf.errors import InputError, plain_message
+from bert_tf.errors import InputError
 
 FORMATS = ("text", "jsonl", "tfrecord", "parquet")
 UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}  # a document, in messages
@@ -99,7 +97,7 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
 
     gz = path.endswith(".gz")
     open_file: Any = open if is_pipe(path) else tf.io.gfile.GFile
-    with explain_read_errors(path, " as gzip" if gz else ""), open_file(path, "rb") as file:
+    with files.explain_read_errors(path, " as gzip" if gz else ""), open_file(path, "rb") as file:
         stream = gzip.GzipFile(fileobj=file) if gz else file
         if start:
             stream.seek(start)
@@ -170,29 +168,6 @@ def decode(raw: bytes, path: str, position: Position) -> str:
         raise InputError(f"{path} is not UTF-8: {byte}. Convert it first.") from error
 
 
-@contextlib.contextmanager
-def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
-    """Turns errors of the libraries that read files into an `InputError` that names the file.
-
-    Args:
-        path: The file.
-        content: The expected content for the message, such as " as gzip".
-    """
-    import tensorflow as tf
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    # pyarrow raises subclasses of OSError, ValueError and NotImplementedError.
-    others = DecodeError, zlib.error, OSError, EOFError, ValueError, NotImplementedError
-    try:
-        yield
-    except InputError:
-        raise
-    except (tf.errors.OpError, *others) as error:
-        message = plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
-        reason = message.split("; ")[-1].rstrip(".")
-        raise InputError(f"{path} cannot be read{content}: {reason}.") from error
-
-
 # Documents ------------------------------------------------------------------------------------
 
 
@@ -249,7 +224,7 @@ def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
     import tensorflow as tf
 
     compression = "GZIP" if path.endswith(".gz") else ""
-    with explain_read_errors(path, " as TFRecord"):
+    with files.explain_read_errors(path, " as TFRecord"):
         records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
         for number, record in enumerate(records):
             features = tf.train.Example.FromString(record).features.feature
@@ -265,7 +240,7 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
     import pyarrow.parquet
     import tensorflow as tf
 
-    with explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
+    with files.explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
         # With a buffer, pyarrow reads a row group page by page.
         table = pa.parquet.ParquetFile(file, buffer_size=CHUNK_BYTES)

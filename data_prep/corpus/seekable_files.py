@@ -36,16 +36,12 @@ def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[Seekabl
         file_formats: The format of each input file.
         folder: Folder for unpacked files.
     """
-    return [
-        SeekableFile(
-            path
-            if file_format in ("text", "jsonl") and not path.endswith(".gz")
-            else os.path.join(folder, f"unpacked-{number:06d}"),
-            path,
-            file_format,
-        )
-        for number, (path, file_format) in enumerate(file_formats.items())
-    ]
+    found = []
+    for number, (path, file_format) in enumerate(file_formats.items()):
+        is_seekable = file_format in ("text", "jsonl") and not path.endswith(".gz")
+        unpacked = os.path.join(folder, f"unpacked-{number:06d}")
+        found.append(SeekableFile(path if is_seekable else unpacked, path, file_format))
+    return found
 
 
 def unpack(file: SeekableFile, feature: str, target: str) -> None:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from bert_tf.errors import InputError
-from data_prep.corpus.formats import UNITS, explain_read_errors, line_number, read_chunks
+from bert_tf.files import explain_read_errors
+from data_prep.corpus.formats import UNITS, line_number, read_chunks
 from data_prep.corpus.seekable_files import SeekableFile
 from data_prep.corpus.tfds_splits import TfdsSplit
 from data_prep.pretraining_data.settings import RecordsConfig

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from bert_tf.errors import InputError, check_at_least
+from bert_tf.errors import InputError, check_at_least, check_between, check_choice
 from data_prep.corpus import formats
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
@@ -105,16 +105,10 @@ class RecordsConfig:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, *_POSITIVE)
-        for field in dataclasses.fields(self):
-            share = getattr(self, field.name)
-            if isinstance(field.default, float) and not 0 <= share <= 1:
-                raise InputError(f"{field.name} must be in [0, 1]. Received: {share}.")
+        shares = [field.name for field in dataclasses.fields(self) if type(field.default) is float]
+        check_between(0, 1, self, *shares)
         for name, choices in self.CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InputError(
-                    f"{name} must be one of {', '.join(map(repr, choices))}. "
-                    f"Received: {getattr(self, name)!r}."
-                )
+            check_choice(choices, self, name)
         if not 2 <= self.max_num_tokens <= 1 << 14:
             raise InputError(
                 f"max_seq_length must leave 2 to 16384 tokens in addition to the {self.specials} "

@@ -187,17 +187,14 @@ def format_report(report: Mapping[str, Any]) -> str:
         f"  examples        {r['examples']:,}",
         f"  tokens          {r['tokens']:,}, {r['tokens_per_example']:.1f} per example, "
         f"{r['padding_share']:.1%} of the positions are padding",
+        f"  truncated       {r['truncated_share']:.1%} of the examples, "
+        f"{r['trimmed_tokens']:,} tokens",
         f"  next sentence   {r['random_next_share']:.1%} random",
         f"  predictions     {r['predictions_per_example']:.2f} per example, "
         f"{r['predictions_per_token']:.1%} of the tokens: {r['mask_token_share']:.1%} [MASK], "
         f"{r['random_token_share']:.1%} random, {r['kept_token_share']:.1%} kept",
         f"  duplicates      {r['duplicate_share']:.1%} of the examples",
     ]
-    # Only the program that creates records knows what it truncated.
-    if r["trimmed_tokens"]:
-        lines.insert(
-            2,
-            f"  truncated       {r['truncated_share']:.1%} of the examples, "
-            f"{r['trimmed_tokens']:,} tokens",
-        )
+    if not r["trimmed_tokens"]:
+        del lines[2]  # only the program that creates records knows what it truncated
     return "\n".join(lines)

@@ -70,16 +70,12 @@ def read_records(patterns: str) -> Iterator[Batch]:
 
 def _compression(path: str) -> str:
     """Detects the compression from the first bytes of a file; returns TensorFlow's name for it."""
-    import tensorflow as tf
+    from tensorflow.io import gfile
 
-    if tf.io.gfile.isdir(path):
+    if gfile.isdir(path):
         raise InputError(f"{path} is a folder. Give the record files in it, such as {path}/*.")
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            return "GZIP" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else ""
-    except tf.errors.OpError as error:
-        reason = plain_message(error).split("; ")[-1]
-        raise InputError(f"{path} cannot be read: {reason}.") from error
+    with files.explain_read_errors(path), gfile.GFile(path, "rb") as file:
+        return "GZIP" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else ""
 
 
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:

@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+import pathlib
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -32,42 +33,7 @@ STATS = "stats.json"
 _LIMITS = {"train": 12_000, "dev": 1_200, "test": 1_200}
 # GLUE's files are tab-separated without quotes.
 _TSV = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
-README = """\
-Sample data for BERT, made by data_prep/make_sample_data.py of bert-tf from the docstrings of the
-Python standard library and of installed packages. stats.json lists the packages and their versions.
-The text belongs to its authors and keeps their licenses. The labels were not assigned by people:
-they are derived from the position of a text, as described below. Use the data for experiments and
-tests; scores on it do not predict scores on general English.
-
-All text    One docstring is one document. Code, tables, formulas, URLs and markup are removed, and
-            so are sentences that do not read as English or that many documents share. The
-            description of an argument begins with the argument's name and a colon.
-The split   Documents that share any eight consecutive words, directly or through other documents,
-            are in the same part: train, dev or test. The held-out corpus consists of dev and test.
-            Each set below uses only the documents of its own part.
-
-corpus/train.txt, heldout.txt
-            One sentence per line, a blank line after each document.
-classification/{train,dev,test}.tsv
-            sentence, label. Up to three consecutive sentences that do not name any of the
-            libraries; the label is the library.
-pairs/{train,dev,test}.tsv
-            The columns of MRPC. Quality 1: both strings are from one document; 0: they are from two
-            documents of the same library. An ID identifies a string.
-squad/{train,dev}-v1.1.json, {train,dev}-v2.0.json
-            The JSON format of SQuAD. A question asks for the meaning of an argument; the answer is
-            the first sentence of its description. Unanswerable questions (v2.0 only) ask for an
-            argument that other documents describe and this document does not mention; the plausible
-            answer describes another argument. The dev files use the parts dev and test.
-swag/{train,val,test}.csv
-            The columns of SWAG. The question is which ending completes the sentence that begins
-            with sent2 and follows sent1. The other three endings are from sentences that begin with
-            the same word in other documents of the same library. test.csv has labels too.
-ner/{train,dev,test}.conll
-            The columns of CoNLL-2003: word, part of speech, chunk, tag. Part of speech and chunk
-            are unknown ("-"). CODE marks words that were between backquotes or in a code role; the
-            quotes are removed. A word that its author did not mark is O, even if it is code.
-"""
+README = (pathlib.Path(__file__).parent / "README.txt").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -76,11 +42,14 @@ class SampleDataConfig:
 
     Attributes:
         output_dir: The folder to write.
-        max_documents: The maximum number of docstrings to read; 0 means all.
-        heldout_fraction: The share of the text that is held out from training, in (0, 0.5].
-        seed: Seed of all random choices.
-        num_workers: The number of processes that read files. The result does not depend on it.
-        overwrite: Whether to replace the result of an earlier run.
+        max_documents: The maximum number of docstrings to read, from the six classified libraries,
+            to finish sooner; 0 means all docstrings of all libraries.
+        heldout_fraction: The share of the text that is held out from training, in (0, 0.5]: one
+            half for the dev sets, the other half for the test sets, both for the held-out corpus.
+        seed: Seed of the split and of the selection of examples.
+        num_workers: The number of processes that read source files. The result does not depend on
+            it.
+        overwrite: Whether to replace existing sample data in the folder.
     """
 
     output_dir: str

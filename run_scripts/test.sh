@@ -4,8 +4,8 @@
 #   bash run_scripts/test.sh            without slow tests
 #   bash run_scripts/test.sh --slow     with slow tests; also installs the [ci] extra and real weights
 #
-# Other arguments are passed to pytest. Tests on real data require the environment variable
-# BERT_TF_TEST_DATA, the folder that contains data/ and golden/; without it they are skipped.
+# Other arguments are passed to pytest. Tests on real text and data sets read the folder in the
+# environment variable BERT_TF_TEST_DATA, which contains data/; without it they are skipped.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ROOT"

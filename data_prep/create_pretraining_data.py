@@ -28,6 +28,7 @@ import shlex
 from absl import flags
 
 from bert_tf import command_line
+from bert_tf.errors import InputError
 from data_prep import config_flags
 from data_prep.pretraining_data import settings, stats
 from data_prep.runners import beam, local
@@ -51,6 +52,8 @@ flags.DEFINE_bool("overwrite", False, "Replace records that were made with other
 def main() -> None:
     """Creates the records."""
     values = flags.FLAGS
+    if not values.input_file and not values.tfds_name:
+        raise InputError("--input_file or --tfds_name is required. See --help.")
     config = config_flags.build(settings.RecordsConfig)
     paths = [name.strip() for name in values.output_file.split(",") if name.strip()]
     arguments = config, values.input_file or "", paths

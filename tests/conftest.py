@@ -29,6 +29,6 @@ def test_data() -> pathlib.Path:
     folder = os.environ.get("BERT_TF_TEST_DATA")
     if not folder:
         pytest.skip(
-            "requires real data: set BERT_TF_TEST_DATA to the folder with data/ and golden/"
+            "requires real data: set BERT_TF_TEST_DATA to the folder with data/"
         )
     return pathlib.Path(folder).resolve()

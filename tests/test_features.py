@@ -70,7 +70,7 @@ def test_model_garden_feature_names_are_recognized():
 
 def test_a_feature_of_another_length_is_refused():
     record = features.encode(columns(1), features.PRETRAINING)[0]
-    with pytest.raises(InputError, match=r"a\.tfrecord .* length 8, but 16"):
+    with pytest.raises(InputError, match=r"a\.tfrecord .* length 8, but length 16"):
         features.names_in(record, features.PRETRAINING, {"S": 16, "P": 3}, "a.tfrecord")
 
 
@@ -82,7 +82,7 @@ def test_a_missing_feature_is_refused():
 
 
 def test_a_record_that_is_not_an_example_is_refused():
-    with pytest.raises(InputError, match=r"a\.tfrecord holds a record that is not"):
+    with pytest.raises(InputError, match=r"a\.tfrecord contains a record that is not"):
         features.names_in(b"\xff\xff\xff", features.PRETRAINING, SIZES, "a.tfrecord")
 
 

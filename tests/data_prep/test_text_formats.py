@@ -110,7 +110,7 @@ def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             create(*arguments, **SMALL_SEGMENTS)
     assert (tmp_path / "out/.a.work/unpacked-000000").exists()
-    monkeypatch.setattr(unpacking, "_unpack", interrupt)
+    monkeypatch.setattr(unpacking, "unpack", interrupt)
     assert create(*arguments, **SMALL_SEGMENTS) == expected
 
 
@@ -149,7 +149,7 @@ def test_formats_may_be_mixed(tmp_path, vocab_file):
     assert mixed == create(vocab_file, tmp_path / "all", tmp_path / "out/all.tfrecord")
     # The same bytes read in another format are another input.
     (tmp_path / "1.jsonl").rename(tmp_path / "1.txt")
-    with pytest.raises(InputError, match="made with another vocabulary or version"):
+    with pytest.raises(InputError, match="created with another input"):
         create(vocab_file, f"{tmp_path}/[0-3].*", tmp_path / "out/mixed.tfrecord")
 
 

@@ -105,7 +105,7 @@ def test_predict_prints_the_outputs_of_the_model(checkpoint, tmp_path):
     assert_refused(empty_file, "No text was given", f"{tmp_path}/nothing is empty")
     assert_refused(empty_stdin, "No text was given", "stdin is empty")
     if live.pair:
-        assert_refused(blank, "Text 2: the model takes pairs", "one ||| other")
+        assert_refused(blank, "Text 2: the model takes pairs", "first ||| second")
     else:
         answered = [row.split("\t", 2)[2] for row in blank.out.splitlines()]
         assert answered == ["a\tb", "", "b\ta"]

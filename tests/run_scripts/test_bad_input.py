@@ -49,7 +49,7 @@ def test_run_classifier_refuses_bad_input(folder):
         ]
 
     cases = {
-        ("--task_name=nothing is not known", "mrpc, sst-2, cola, custom"): {"task_name": "nothing"},
+        ("--task_name=nothing is unknown", "mrpc, sst-2, cola, custom"): {"task_name": "nothing"},
         ("--max_seq_length=17", "max_position_embeddings (16)"): {"max_seq_length": "17"},
         ("long.txt has 10 entries", "vocab_size is 9"): {"vocab_file": "long.txt"},
         ("no_mask.txt", "[MASK]"): {"vocab_file": "no_mask.txt"},
@@ -60,34 +60,34 @@ def test_run_classifier_refuses_bad_input(folder):
         ("hidden_size (8) must be a multiple of num_attention_heads (3)",): {
             "bert_config_file": "heads.json"
         },
-        ("Which architecture?",): {"bert_config_file": None},
-        ("Which vocabulary?",): {"vocab_file": None},
+        ("The architecture is unknown",): {"bert_config_file": None},
+        ("The vocabulary is unknown",): {"vocab_file": None},
         ("holds no checkpoint", "weights.json"): {"init_checkpoint": "good"},
         ("learning_rate must be above 0. Received: -1.0",): {"learning_rate": "-1"},
-        ("9 training examples make no step of 32",): {"train_batch_size": "32"},
-        ("--data_dir must be given",): {"data_dir": None},
+        ("9 training examples in 1.0 epochs do not fill one batch of 32",): {"train_batch_size": "32"},
+        ("--data_dir is required",): {"data_dir": None},
         ("learning_rate=x",): {"learning_rate": "x"},
         ("Unknown command line flag 'learn'",): {"learn": "1"},
-        ("The TPU 'local' cannot be used: TPUs not found in the cluster. Check --tpu_name",): {
+        ("TPUs not found in the cluster. Check --tpu_name",): {
             "use_tpu": "true"
         },
         ("needs the environment variable TF_CONFIG", '"worker": ["host1:port"', "Received: ''"): {
             "distribution_strategy": "multi_worker_mirrored"
         },
-        ("The batch of 4 cannot be divided among 1 devices in 3 parts",): {
+        ("A batch of 4 examples does not divide evenly among 1 replicas in 3 accumulation steps each",): {
             "gradient_accumulation_steps": "3"
         },
-        ("early_stopping_evals needs evaluations on the way",): {"early_stopping_evals": "2"},
+        ("early_stopping_evals needs evaluations during training",): {"early_stopping_evals": "2"},
         ("--profile_steps needs two whole numbers", "Received: 5"): {"profile_steps": "5"},
         ("Nothing to do",): {"do_train": "false", "do_eval": "false"},
-        ("The batch must be at least 1. Received: 0",): {"train_batch_size": "0"},
+        ("--train_batch_size must be at least 1. Received: 0",): {"train_batch_size": "0"},
         ("num_train_epochs must be above 0. Received: inf",): {"num_train_epochs": "inf"},
         ("eval_batch_size must be at least 1. Received: 0",): {"eval_batch_size": "0"},
-        ("at least two labels, each once. Received: 0, 1, 1",): {
+        ("at least two different labels. Received: 0, 1, 1",): {
             "task_name": "custom",
             "labels": "0,1,1",
         },
-        ("holds no checkpoint",): {"do_train": "false"},
+        ("There are no weights to use",): {"do_train": "false"},
     }
     results = run_main("run_scripts.run_classifier", *(command(**case) for case in cases.values()))
     for words, result in zip(cases, results, strict=True):
@@ -117,7 +117,7 @@ def test_run_classifier_refuses_bad_input(folder):
         command(init_checkpoint="out", output_dir="next", vocab_file=None, bert_config_file=None),
     )
     assert_refused(casing, "--do_lower_case=False was given", "do_lower_case=True")
-    assert_refused(vocabulary, "other.txt has the SHA-256", "was trained with a vocabulary of")
+    assert_refused(vocabulary, "other.txt has the SHA-256", "was trained with the vocabulary")
     assert matching.code == 0, matching
 
 
@@ -138,7 +138,7 @@ def test_run_pretraining_refuses_bad_input(folder):
         ("empty is empty",): {"input_file": "empty"},
         ("--max_seq_length=17", "max_position_embeddings (16)"): {"max_seq_length": "17"},
         ("long.txt has 10 entries", "vocab_size is 9"): {"vocab_file": "long.txt"},
-        ("num_warmup_steps must be from 0 to num_train_steps (5). Received: 10000",): {
+        ("--num_warmup_steps must be from 0 to --num_train_steps (5). Received: 10000",): {
             "num_train_steps": "5"
         },
         ("Nothing to do",): {"do_train": "false"},
@@ -160,9 +160,9 @@ def test_export_and_predict_refuse_bad_input(folder):
             ("run_scripts.predict", [f"--model={folder}/good", "--text=a"]),
         ]
     )
-    assert_refused(no_checkpoint, "holds no checkpoint of run_classifier")
-    assert_refused(no_flag, "--checkpoint must be given")
-    assert_refused(no_model, "is no SavedModel and holds no version of one")
+    assert_refused(no_checkpoint, "has no checkpoint of run_classifier")
+    assert_refused(no_flag, "--checkpoint is required")
+    assert_refused(no_model, "is not a SavedModel and contains no version of one")
     assert not os.path.exists(folder / "out")
 
 

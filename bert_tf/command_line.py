@@ -94,7 +94,9 @@ def help_text(module: Any) -> str:
         if choices:
             kind = "|".join(choices)
         parts.append(f"  --{flag.name}={kind}")
-        default = f" Default: {flag.default_as_str[1:-1]}." if flag.default is not None else ""
+        default = (
+            f" Default: {flag.default_as_str[1:-1]}." if flag.default not in (None, "") else ""
+        )
         text = f"{(flag.help or '').strip()}{default}"
         parts.append(textwrap.fill(text, 96, initial_indent="      ", subsequent_indent="      "))
     return "\n".join(parts)

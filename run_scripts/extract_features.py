@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import command_line, conversion, feature_extraction, files
+from bert_tf import command_line, conversion, feature_extraction
 from bert_tf.errors import InputError
 from bert_tf.feature_extraction import (
     COMBINATIONS,
@@ -28,11 +28,15 @@ from bert_tf.feature_extraction import (
 )
 from bert_tf.modeling import BertEncoder
 from bert_tf.progress import Progress
+from data_prep.corpus import formats
 from run_scripts import flags as shared
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
-    "input_file", None, "Comma list of globs: text files with one sentence per line."
+    "input_file",
+    None,
+    "Comma list of globs: text files with one sentence per line, plain or as .gz; - is standard "
+    "input.",
 )
 flags.DEFINE_string("output_file", None, "The output file, or the prefix of the shards.")
 shared.define_model_flags("The model, in any dialect of convert_checkpoint.")
@@ -64,6 +68,21 @@ def layers() -> tuple[int, ...]:
         ) from error
 
 
+def read_lines() -> list[str]:
+    """Returns the lines of --input_file.
+
+    Raises:
+        InputError: A file is missing or is not UTF-8 text, or there are no lines.
+    """
+    lines: list[str] = []
+    for path in formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True):
+        for raw, position in formats.read_lines(path):
+            lines += formats.decode(raw, path, position).removesuffix("\n").split("\n")
+    if not lines:
+        raise InputError(f"There is no text in {FLAGS.input_file}.")
+    return lines
+
+
 def extractor(config: ExtractionConfig) -> FeatureExtractor:
     """Returns the model of --init_checkpoint with its tokenizer.
 
@@ -87,8 +106,7 @@ def main() -> None:
     config = ExtractionConfig(
         layers(), FLAGS.combine, FLAGS.unit, FLAGS.max_seq_length, FLAGS.batch_size
     )
-    texts = [files.read_text(path) for path in files.expand_globs(FLAGS.input_file)]
-    lines = [line for text in texts for line in text.removesuffix("\n").split("\n")]
+    lines = read_lines()
     extract = extractor(config)
     with Progress("extracting", len(lines), "lines") as progress:
 

@@ -18,4 +18,5 @@ set_up "${requirements[@]}"
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
 "$PYTHON" -m mypy
+"$PYTHON" tools/check_words.py
 "$PYTHON" -m pytest -n 2 --dist worksteal --durations=12 "$@"

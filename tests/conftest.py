@@ -28,7 +28,5 @@ def test_data() -> pathlib.Path:
     """The folder that contains data/ (real text and data sets), from BERT_TF_TEST_DATA."""
     folder = os.environ.get("BERT_TF_TEST_DATA")
     if not folder:
-        pytest.skip(
-            "requires real data: set BERT_TF_TEST_DATA to the folder with data/"
-        )
+        pytest.skip("requires real data: set BERT_TF_TEST_DATA to the folder with data/")
     return pathlib.Path(folder).resolve()

@@ -1,5 +1,6 @@
 """Feature extraction: tokens and vectors of lines, and the output formats."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -113,18 +114,24 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
     np.testing.assert_allclose(values.reshape(shape)[0], expected[1][3], atol=1e-5)
 
 
+def run_extract_features(folder, input_file, stdin=""):
+    command = [
+        sys.executable, "-m", "run_scripts.extract_features", f"--input_file={input_file}",
+        f"--output_file={folder}/out.jsonl", f"--init_checkpoint={folder}/model",
+        "--layers=-1,-3", "--max_seq_length=12",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
+    assert done.returncode == 0, done.stderr
+    return (folder / "out.jsonl").read_text()
+
+
 def test_extract_features_writes_the_released_format(encoder, expected, tmp_path):
     arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}
     weights.write_weights(str(tmp_path / "model"), arrays, CONFIG.to_dict(), VOCABULARY, True)
-    (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n")
-    command = [
-        sys.executable, "-m", "run_scripts.extract_features", f"--input_file={tmp_path}/in.txt",
-        f"--output_file={tmp_path}/out.jsonl", f"--init_checkpoint={tmp_path}/model",
-        "--layers=-1,-3", "--max_seq_length=12",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    texts = (tmp_path / "out.jsonl").read_text().splitlines()
+    text = "\n".join(LINES) + "\n"
+    (tmp_path / "in.txt").write_text(text)
+    (tmp_path / "in.txt.gz").write_bytes(gzip.compress(text.encode()))
+    texts = run_extract_features(tmp_path, tmp_path / "in.txt").splitlines()
     lines = [json.loads(line) for line in texts]
     assert texts == [json.dumps(line) for line in lines]
     assert list(lines[0]) == ["linex_index", "features"]
@@ -139,3 +146,6 @@ def test_extract_features_writes_the_released_format(encoder, expected, tmp_path
             values = np.array([vector["values"] for vector in vectors])
             np.testing.assert_array_equal(values, values.round(6))
             np.testing.assert_allclose(values, state, atol=2e-6 + 1e-5)
+    # Standard input and a compressed file give the same features.
+    for input_file, stdin in (("-", text), (tmp_path / "in.txt.gz", "")):
+        assert run_extract_features(tmp_path, input_file, stdin).splitlines() == texts

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all; what cannot be read or written is named."""
+"""Files appear atomically; what cannot be read or written is named."""
 
 import os
 

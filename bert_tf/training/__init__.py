@@ -1,10 +1,11 @@
 """The training engine for any objective; it does not depend on BERT. Layer 2: imports layer 0 only.
 
-`config` defines TrainingConfig, RuntimeConfig and RunPhases; `loop` defines `Trainer`, which every
-program uses. Below them are four packages:
+`config` defines TrainingConfig, RuntimeConfig and RunPhases; `trainer` defines `Trainer`, which
+every program uses; `loop` calls the steps and the callbacks; `strategy` describes the devices and
+workers. Below them are four packages:
 
 * `step`: the mathematics of one step: objective, loss, learning rate, optimizer, gradients.
-* `lifecycle`: the life of a run: its folder, checkpoints, devices and workers, signals, failures.
+* `lifecycle`: the life of a run: its folder, checkpoints, signals, failures.
 * `callbacks`: the actions between steps: logging, evaluation, saving, profiling, early stopping.
 * `reporting`: the output of a run: metrics, TensorBoard summaries, the cost of a step.
 """

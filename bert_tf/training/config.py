@@ -82,7 +82,7 @@ class RuntimeConfig:
     """The settings of the computation; they may change when a run is resumed.
 
     Attributes:
-        distribution_strategy: One of `STRATEGIES`; see `lifecycle.strategy`.
+        distribution_strategy: One of `STRATEGIES`; see `strategy`.
         num_gpus: The number of GPUs for "mirrored"; 0 means all.
         tpu_name: The TPU for "tpu"; "" is the TPU of this machine.
         tpu_zone: Zone of the TPU, or "".

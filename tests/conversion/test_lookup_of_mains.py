@@ -112,7 +112,9 @@ def test_programs_read_a_released_zip_and_the_hub(one_model, tmp_path, monkeypat
     )
     assert_extracted(extracted, tmp_path / "zip", False, expected)
     assert_extracted(lowered, tmp_path / "lowered", True)
-    assert_refused(wrong_casing, "--do_lower_case=True was given", "trained with --do_lower_case=False")
+    assert_refused(
+        wrong_casing, "--do_lower_case=True was given", "trained with --do_lower_case=False"
+    )
     assert_refused(no_checkpoint, "The model is unknown. Give --init_checkpoint")
     assert_trained(trained, tmp_path / "trained")
 

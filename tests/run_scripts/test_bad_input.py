@@ -64,17 +64,17 @@ def test_run_classifier_refuses_bad_input(folder):
         ("The vocabulary is unknown",): {"vocab_file": None},
         ("holds no checkpoint", "weights.json"): {"init_checkpoint": "good"},
         ("learning_rate must be above 0. Received: -1.0",): {"learning_rate": "-1"},
-        ("9 training examples in 1.0 epochs do not fill one batch of 32",): {"train_batch_size": "32"},
+        ("9 training examples in 1.0 epochs do not fill one batch of 32",): {
+            "train_batch_size": "32"
+        },
         ("--data_dir is required",): {"data_dir": None},
         ("learning_rate=x",): {"learning_rate": "x"},
         ("Unknown command line flag 'learn'",): {"learn": "1"},
-        ("TPUs not found in the cluster. Check --tpu_name",): {
-            "use_tpu": "true"
-        },
+        ("TPUs not found in the cluster. Check --tpu_name",): {"use_tpu": "true"},
         ("needs the environment variable TF_CONFIG", '"worker": ["host1:port"', "Received: ''"): {
             "distribution_strategy": "multi_worker_mirrored"
         },
-        ("A batch of 4 examples does not divide evenly among 1 replicas in 3 accumulation steps each",): {
+        ("A batch of 4 examples does not divide evenly among 1 replicas in 3 accumulation",): {
             "gradient_accumulation_steps": "3"
         },
         ("early_stopping_evals needs evaluations during training",): {"early_stopping_evals": "2"},
@@ -105,7 +105,7 @@ def test_run_classifier_refuses_bad_input(folder):
         command(learning_rate="0.1", overwrite="true"),
     )
     assert (first.code, same.code, eval_only.code, restarted.code) == (0, 0, 0, 0), first
-    assert_refused(other, "learning_rate=5e-05", "learning_rate=0.1", "--overwrite=true")
+    assert_refused(other, "learning_rate=5e-05", "learning_rate=0.1", "--overwrite=True")
     assert first.out == same.out == eval_only.out
     assert "Continuing from step 2" in same.err
 

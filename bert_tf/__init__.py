@@ -13,4 +13,4 @@ Read in this order, each using only what stands above it:
 `CONTRIBUTING.md` says who may import whom; `tests/test_architecture.py` enforces it.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

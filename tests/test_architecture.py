@@ -109,6 +109,25 @@ def test_task_folders_import_only_the_task_contract():
                     assert is_inside(imported, task_folder) or imported == "bert_tf.tasks.task"
 
 
+def test_training_does_not_depend_on_bert_and_its_packages_have_layers():
+    packages = {
+        "step": ("config", "strategy"),
+        "reporting": ("config", "strategy", "step"),
+        "lifecycle": ("config", "strategy", "step"),
+        "callbacks": ("config", "strategy", "step", "reporting", "lifecycle"),
+    }
+    for name in MODULES:
+        if not is_inside(name, "bert_tf.training"):
+            continue
+        assert not {"bert_tf.config", "bert_tf.features"} & imports(name), name
+        package = (*name.split("."), "")[2]
+        for imported in imports(name) if package in packages else ():
+            if is_inside(imported, "bert_tf.training"):
+                assert imported.split(".")[2:3] == [package] or any(
+                    is_inside(imported, f"bert_tf.training.{lower}") for lower in packages[package]
+                ), f"{name} imports {imported}"
+
+
 def test_imports_have_no_cycles():
     graph = {name: {other for other in imports(name) if other in MODULES} for name in MODULES}
     list(graphlib.TopologicalSorter(graph).static_order())

@@ -1,7 +1,7 @@
 """Feature extraction: the hidden states of BERT as features of tokens or words.
 
-Imports layer 0, `tokenization` and `modeling`. Shape letters: T tokens or words of a line, K
-vectors per token, H hidden.
+Imports foundation modules, `tokenization` and `modeling`. Shape letters: T tokens or words of a
+line, K vectors per token, H hidden.
 """
 
 import dataclasses

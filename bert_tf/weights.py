@@ -6,7 +6,7 @@
     vocab.txt           the vocabulary, one entry per line
     weights.json        casing, checksums, and facts of the writer, such as the labels or the step
 
-Imports layer 0 only; TensorFlow inside functions.
+Imports foundation modules only; TensorFlow inside functions.
 """
 
 import dataclasses

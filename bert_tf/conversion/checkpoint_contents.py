@@ -1,6 +1,6 @@
 """`CheckpointContents`, which a checkpoint of any dialect is read into, and `assign`.
 
-Imports layer 0 and `modeling`.
+Imports foundation modules and `modeling`.
 """
 
 import dataclasses

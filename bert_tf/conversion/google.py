@@ -1,6 +1,6 @@
 """The dialect "google": name-based checkpoints of google-research/bert (`bert_model.ckpt`).
 
-Imports layer 0, TensorFlow inside functions, `weight_table`, `checkpoint_contents` and
+Imports foundation modules, TensorFlow inside functions, `weight_table`, `checkpoint_contents` and
 `tensorflow_checkpoint`.
 """
 

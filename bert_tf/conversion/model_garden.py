@@ -1,6 +1,6 @@
 """The dialect "model_garden": object-based BERT encoders of the TensorFlow Model Garden.
 
-They can only be read. Imports layer 0, TensorFlow inside functions, `weight_table`,
+They can only be read. Imports foundation modules, TensorFlow inside functions, `weight_table`,
 `checkpoint_contents` and `tensorflow_checkpoint`.
 """
 

@@ -1,7 +1,7 @@
 """`read_weights`: reads a checkpoint of any dialect, also from a .zip file or the hub.
 
-Imports layer 0, `tokenization.casing` and the other modules of this package, except
-`write_checkpoint`.
+Imports foundation modules, `tokenization.released_casing` and the other modules of this package,
+except `write_checkpoint`.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from bert_tf.conversion import hugging_face
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
 from bert_tf.errors import InputError
-from bert_tf.tokenization.casing import released_casing
+from bert_tf.tokenization.released_casing import released_casing
 
 _HUB = "hf://"
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]

@@ -1,6 +1,6 @@
 """TensorFlow checkpoint files, the common format of the dialects "google" and "model_garden".
 
-Imports layer 0 and `tokenization.casing`; TensorFlow inside functions.
+Imports foundation modules and `tokenization.released_casing`; TensorFlow inside functions.
 """
 
 import posixpath
@@ -9,7 +9,7 @@ from typing import Any
 from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.tokenization.casing import released_casing
+from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor

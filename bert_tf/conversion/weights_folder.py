@@ -1,6 +1,6 @@
 """The dialect "bert-tf": weights folders, training checkpoints and output folders of runs.
 
-Imports layer 0, `training.lifecycle` and `checkpoint_contents`.
+Imports foundation modules, `training.lifecycle` and `checkpoint_contents`.
 """
 
 import posixpath
@@ -9,7 +9,7 @@ from typing import Any
 from bert_tf import files, weights
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.training.lifecycle.checkpoint import OPTIMIZER_FILE
+from bert_tf.training.lifecycle.restoring import OPTIMIZER_FILE
 from bert_tf.training.lifecycle.run_folder import RunFolder
 
 _SLOTS = ("/adam_m", "/adam_v")

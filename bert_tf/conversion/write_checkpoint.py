@@ -1,6 +1,6 @@
 """`write_weights`, and `convert`, which also compares the written checkpoint with its source.
 
-Imports layer 0, `modeling`, and the other modules of this package.
+Imports foundation modules, `modeling`, and the other modules of this package.
 """
 
 import dataclasses

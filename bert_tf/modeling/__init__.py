@@ -3,7 +3,7 @@
 Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`, `dropout`,
 `layers` (dense, layer normalization, activations), `transformer` (attention, block), `encoder`
 (embeddings, `BertEncoder`), `heads`, `models` (encoder and head for each kind of task), `costs`
-(parameters, FLOPs and memory of a model). Imports layer 0 and keras; never tensorflow.
+(parameters, FLOPs and memory of a model). Imports foundation modules and keras; never tensorflow.
 
 Shape letters: B batch, S sequence, H hidden, A heads, D = H/A, L layers, I intermediate,
 P predictions, V vocabulary.

@@ -1,6 +1,6 @@
 """`Embeddings` and `BertEncoder`: token ids -> hidden states.
 
-Imports layer 0, keras, `initial_weights`, `dropout`, `layers` and `transformer`.
+Imports foundation modules, keras, `initial_weights`, `dropout`, `layers` and `transformer`.
 """
 
 from collections.abc import Mapping

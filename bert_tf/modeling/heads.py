@@ -1,6 +1,6 @@
 """The output layers on top of the encoder: hidden states -> logits.
 
-Imports layer 0, keras, `fused`, `initial_weights`, `layers` and `transformer`.
+Imports foundation modules, keras, `fused`, `initial_weights`, `layers` and `transformer`.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The layers `Dense` and `LayerNorm`, activation functions, and helpers for variables and shapes.
 
 Each layer creates its variables in its constructor, since all shapes are known from the config.
-Imports layer 0, keras, `fused` and `initial_weights`.
+Imports foundation modules, keras, `fused` and `initial_weights`.
 """
 
 from collections.abc import Callable

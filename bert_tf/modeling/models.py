@@ -2,8 +2,8 @@
 
 Each is a plain `keras.Model` from a dict of inputs (other keys are ignored) to a dict of float32
 logits. All accept `seed`, `recompute`, `dtype` and `name` like `BertEncoder`. Their attribute
-`bert` is the encoder, `dropout_seeds` the seeds of all dropout layers. Imports layer 0, keras, and
-the other modules of this package.
+`bert` is the encoder, `dropout_seeds` the seeds of all dropout layers. Imports foundation modules,
+keras, and the other modules of this package.
 """
 
 import re

@@ -5,13 +5,13 @@ Read the modules in this order: `vocabulary` (vocab.txt and its checks), `tokeni
 `basic_tokenizer` (text to words), `rare_characters` (rules that depend on more than one character),
 `special_tokens` ([MASK] in text, on request), `wordpiece` (words to ids), `offsets` (offsets in the
 original text), `packing` ([CLS] A [SEP] B [SEP]), `unicode_tables` (the rules for each character,
-frozen at Unicode 14.0), `casing` (cased and uncased released models).
+frozen at Unicode 14.0), `released_casing` (cased and uncased released models).
 
 May import: `errors`, `files`, `weights`, tensorflow, tensorflow_text.
 """
 
 from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
-from bert_tf.tokenization.casing import released_casing, validate_case_matches_checkpoint
+from bert_tf.tokenization.released_casing import released_casing, validate_case_matches_checkpoint
 from bert_tf.tokenization.tokenizer import BertTokenizer
 from bert_tf.tokenization.vocabulary import check_size, load_vocabulary
 

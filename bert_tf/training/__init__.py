@@ -1,4 +1,6 @@
-"""The training engine for any objective; it does not depend on BERT. Layer 2: imports layer 0 only.
+"""The training engine for any objective; it does not depend on BERT.
+
+Layer 2: imports foundation modules only.
 
 `config` defines TrainingConfig, RuntimeConfig and RunPhases; `trainer` defines `Trainer`, which
 every program uses; `loop` calls the steps and the callbacks; `strategy` describes the devices and

@@ -17,7 +17,7 @@ from bert_tf.training.callbacks.metric_logging import MetricLogging
 from bert_tf.training.callbacks.profiling import Profiling
 from bert_tf.training.callbacks.saving import CheckpointSaving
 from bert_tf.training.config import RuntimeConfig, TrainingConfig, to_json_dict
-from bert_tf.training.lifecycle import checkpoint
+from bert_tf.training.lifecycle import restoring
 from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
 from bert_tf.training.lifecycle.failures import (
     NO_LOOKUP,
@@ -134,7 +134,7 @@ class Trainer:
         settings = {**to_json_dict(self._runtime), "replicas": self.replicas}
         optimizer, keep = self._runner.optimizer, self._runtime.keep_checkpoints
         with CheckpointWriter(self._folder, optimizer, settings, keep) as writer:
-            state = checkpoint.restore_or_start(self._checkpoint, optimizer, iterator, settings)
+            state = restoring.restore_or_start(self._checkpoint, optimizer, iterator, settings)
             self._workers.check_equal(state.step, self._folder.path)
             failures = FailureMessages(data.records, self._folder, writer)
             summaries = self._start_summaries(state.step) if self.is_chief else None
@@ -186,7 +186,7 @@ class Trainer:
         if folder is None:
             return 0
         self._folder.check_metadata(folder)
-        return checkpoint.restore_weights(folder, self.objective.variables)
+        return restoring.restore_weights(folder, self.objective.variables)
 
     def evaluate(
         self,
@@ -252,7 +252,7 @@ class Trainer:
             self._runner.optimizer.replace_weights_by_average()
             return state.step
         self._workers.sum([0])  # Wait until the chief has written the best weights.
-        step = checkpoint.restore_weights(self._folder.best, self.objective.variables)
+        step = restoring.restore_weights(self._folder.best, self.objective.variables)
         self.results = {}  # They belong to the last weights, not to the best ones.
         print(f"The best weights are those of step {step}.", file=sys.stderr)
         return step

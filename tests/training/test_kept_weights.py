@@ -11,7 +11,7 @@ from bert_tf.config import BertConfig
 from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.checkpoint import restore_weights
-from bert_tf.training.lifecycle.run_state import BestEvaluation
+from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 
 
 def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, capsys):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf import files, weights
 from bert_tf.training.config import to_json_dict
-from bert_tf.training.lifecycle import checkpoint, run_folder
+from bert_tf.training.lifecycle import restoring, run_folder
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.optimizer import Optimizer
@@ -63,14 +63,14 @@ class CheckpointWriter:
             folder = self._folder.checkpoint(step)
             place = stack.enter_context(files.atomic_folder(folder, run_folder.STATE_FILE))
             # Written before training continues, because the next step moves the iterator.
-            position = os.path.join(place, checkpoint.POSITION_FILE)
+            position = os.path.join(place, restoring.POSITION_FILE)
             tf.train.Checkpoint(iterator=iterator).write(position)
             unfinished = stack.pop_all()
 
         def write() -> None:
             with unfinished:
                 self._write_weights(place, arrays, {"step": step})
-                path = os.path.join(place, checkpoint.OPTIMIZER_FILE)
+                path = os.path.join(place, restoring.OPTIMIZER_FILE)
                 files.write_bytes(path, weights.to_safetensors(slots))
                 for name, config in self._configs.items():
                     files.write_json(os.path.join(place, name), config)

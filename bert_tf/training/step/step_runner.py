@@ -9,6 +9,7 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.step import non_finite, schedule, step_scalars
+from bert_tf.training.step.gradient_clipping import clip_gradients
 from bert_tf.training.step.objective import ORIGIN, Objective, Tensors
 from bert_tf.training.step.optimizer import make_optimizer
 from bert_tf.training.strategy import make_strategy
@@ -163,10 +164,10 @@ class StepRunner:
         names = list(gradients)
         summed = context.all_reduce("SUM", [gradients[name] for name in names])
         gradients = dict(zip(names, summed, strict=True))
-        norm = _global_norm(gradients, _all_reduce(squares, context)) / loss_scale
+        clipped, norm = clip_gradients(
+            gradients, _all_reduce(squares, context), self._config.clip_norm, loss_scale
+        )
         finite = tf.math.is_finite(norm)
-        factor = self._config.clip_norm / (tf.maximum(norm, self._config.clip_norm) * loss_scale)
-        clipped = {name: value * factor for name, value in gradients.items()}
         rate = schedule.learning_rate(step, self._config)
         is_bad = tf.logical_and(~finite, self.optimizer.loss_scale_is_minimal)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
@@ -284,12 +285,6 @@ def _without_origin(batch: Tensors) -> dict[str, Any]:
 
 def _origin(batch: Tensors) -> Any:
     return batch.get(ORIGIN, tf.zeros([0, 2], tf.int64))
-
-
-def _global_norm(gradients: Tensors, squares: Tensors) -> Any:
-    """Returns the norm of all gradients; `squares` replaces the squared norms of its names."""
-    dense = [gradient for name, gradient in gradients.items() if name not in squares]
-    return tf.sqrt(tf.linalg.global_norm(dense) ** 2 + sum(squares.values()))
 
 
 def _all_reduce(values: Tensors, context: Any) -> dict[str, Any]:

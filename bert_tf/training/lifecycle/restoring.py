@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from bert_tf import files, weights
 from bert_tf.errors import InputError
+from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.lifecycle.run_folder import RUNTIME_FILE, STATE_FILE
-from bert_tf.training.lifecycle.run_state import BestEvaluation, RunState
+from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.optimizer import Optimizer
 
 OPTIMIZER_FILE, POSITION_FILE = "optimizer.safetensors", "data_position"

@@ -1,0 +1,35 @@
+"""`BestEvaluation`: decides which evaluation, and so which weights, are the best of a run."""
+
+import dataclasses
+import math
+
+
+@dataclasses.dataclass
+class BestEvaluation:
+    """The best held-out evaluation of a run.
+
+    Attributes:
+        value: Value of the selecting metric, or None before the first evaluation. Any number is
+            better than NaN.
+        step: The step of this evaluation.
+        evals_since: The number of evaluations after it.
+    """
+
+    value: float | None = None
+    step: int = 0
+    evals_since: int = 0
+
+    def update(self, step: int, value: float, sign: int) -> bool:
+        """Records an evaluation and returns whether it is the best so far.
+
+        Args:
+            step: The number of steps done.
+            value: Value of the selecting metric.
+            sign: 1 if higher is better, -1 if lower is better.
+        """
+        best = self.value
+        if best is None or sign * value > sign * best or math.isnan(best) > math.isnan(value):
+            self.value, self.step, self.evals_since = value, step, 0
+            return True
+        self.evals_since += 1
+        return False

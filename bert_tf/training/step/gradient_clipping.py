@@ -1,0 +1,31 @@
+"""Clips gradients by their global norm, as the released code does. Imports nothing of bert-tf."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+
+def clip_gradients(
+    gradients: Mapping[str, Any], squares: Mapping[str, Any], clip_norm: float, loss_scale: Any
+) -> tuple[dict[str, Any], Any]:
+    """Divides gradients by the loss scale, and limits their global norm.
+
+    Args:
+        gradients: Dense gradients, by the names of their variables.
+        squares: For some of the names, the squared norm to use in place of the gradient's own. The
+            released code computes it from the rows of a sparse gradient before rows of the same
+            word are added.
+        clip_norm: The largest global norm.
+        loss_scale: The factor by which the loss was multiplied.
+
+    Returns:
+        The clipped gradients, and the global norm before clipping, without the loss scale. The norm
+        is not finite if a gradient is not.
+
+    Source: google-research/bert `optimization.py`, `tf.clip_by_global_norm`.
+    """
+    dense = [gradient for name, gradient in gradients.items() if name not in squares]
+    norm = tf.sqrt(tf.linalg.global_norm(dense) ** 2 + sum(squares.values())) / loss_scale
+    factor = clip_norm / (tf.maximum(norm, clip_norm) * loss_scale)
+    return {name: value * factor for name, value in gradients.items()}, norm

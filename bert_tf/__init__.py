@@ -2,8 +2,8 @@
 
 Read in this order; each package imports only packages listed before it:
 
-1. The foundation: `config`, `features`, `weights` and `manifest` define the architecture, the record
-   format, the weights folder and the manifest of records; `errors`, `files`, `progress` and
+1. The foundation: `config`, `features`, `weights` and `manifest` define the architecture, the
+   record format, the weights folder and the manifest of records; `errors`, `files`, `progress` and
    `command_line` are used by all programs.
 2. `tokenization` (text -> ids), `modeling` (ids -> hidden states -> logits).
 3. `training`: the training loop for any objective; it does not depend on BERT.

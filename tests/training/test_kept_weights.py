@@ -5,13 +5,13 @@ import math
 import linear_runs as runs
 import numpy as np
 import pytest
-from bert_tf.training.lifecycle.checkpoint import restore_weights
 
 from bert_tf import conversion
 from bert_tf.config import BertConfig
 from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
+from bert_tf.training.lifecycle.restoring import restore_weights
 
 
 def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, capsys):

@@ -151,10 +151,6 @@ class RecordsConfig:
         """Most ordinary tokens in a sequence."""
         return self.max_seq_length - self.specials
 
-    def to_dict(self) -> dict[str, Any]:
-        """All fields, as plain values."""
-        return dataclasses.asdict(self)
-
     def fingerprint(self, vocabulary_sha256: str, inputs: list[dict[str, Any]]) -> str:
         """Returns a hexadecimal hash of these settings, the vocabulary and the input.
 
@@ -167,6 +163,6 @@ class RecordsConfig:
             for each, entry in zip(inputs, content, strict=True):
                 entry["format"] = formats.format_of(each["path"])
         paths = ("vocab_file", "tfds_data_dir")
-        settings = {k: v for k, v in self.to_dict().items() if k not in paths}
+        settings = {k: v for k, v in dataclasses.asdict(self).items() if k not in paths}
         parts = [_VERSION, settings, vocabulary_sha256, content]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

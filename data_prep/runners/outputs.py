@@ -4,6 +4,7 @@ Imports `job`, `stages`; `files`, `manifest`, `errors`; TensorFlow inside functi
 """
 
 import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -170,7 +171,7 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
     if not manifest.facts:
         return "unknown settings"
     flags = manifest.facts.get("flags", {})
-    for name, value in job.config.to_dict().items():
+    for name, value in dataclasses.asdict(job.config).items():
         if name != "vocab_file" and flags.get(name, value) != value:
             return f"{name}={flags[name]}, not {value}"
     if manifest.facts.get("vocabulary_sha256") != stages.vocabulary(job.config).sha256:
@@ -240,7 +241,7 @@ def write_manifest(job: RecordsJob, intermediate: IntermediateFiles) -> dict[str
     reports = {split: _total_stats(intermediate, split).report() for split in job.shards}
     facts = {
         "fingerprint": job.fingerprint,
-        "flags": config.to_dict(),
+        "flags": dataclasses.asdict(config),
         "vocabulary_sha256": vocabulary.sha256,
         "vocab_size": vocabulary.size,
         "do_lower_case": config.do_lower_case,

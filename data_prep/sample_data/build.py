@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bert_tf import files
-from bert_tf.errors import InputError, check_at_least
+from bert_tf.errors import InputError, check_at_least, check_between
 from bert_tf.progress import Progress
 from data_prep.sample_data import (
     documentation,
@@ -44,7 +44,7 @@ class SampleDataConfig:
         output_dir: The folder to write.
         max_documents: The maximum number of docstrings to read, from the six classified libraries,
             to finish sooner; 0 means all docstrings of all libraries.
-        heldout_fraction: The share of the text that is held out from training, in (0, 0.5]: one
+        heldout_fraction: The share of the text that is held out from training, in [0.001, 0.5]: one
             half for the dev sets, the other half for the test sets, both for the held-out corpus.
         seed: Seed of the split and of the selection of examples.
         num_workers: The number of processes that read source files. The result does not depend on
@@ -109,11 +109,7 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
 def _check_config(config: SampleDataConfig) -> None:
     from tensorflow.io import gfile
 
-    if not 0 < config.heldout_fraction <= 0.5:
-        raise InputError(
-            "heldout_fraction must be above 0 and at most 0.5. "
-            f"Received: {config.heldout_fraction}."
-        )
+    check_between(0.001, 0.5, config, "heldout_fraction")
     check_at_least(1, config, "num_workers")
     check_at_least(0, config, "max_documents")
     folder = config.output_dir

@@ -1,4 +1,4 @@
-r"""Measures how long saving a checkpoint pauses training, and the size of the checkpoint.
+r"""Measures the size of a checkpoint and the time for which saving it pauses training.
 
 python benchmarks/checkpoint.py --size=base --folder=/tmp/checkpoint
 """
@@ -29,7 +29,7 @@ flags.DEFINE_integer("turns", 3, "Number of checkpoints to write.")
 
 
 def main():
-    """Writes checkpoints, and plain files of the same size, and prints the times."""
+    """Prints the times to write checkpoints, and to write plain files of the same size."""
     config = BertConfig.named(FLAGS.size, 30522)
     optimizer = Optimizer(variables_by_name(BertPretrainer(config)))
     training = TrainingConfig(num_train_steps=10**6, num_warmup_steps=0)

@@ -1,9 +1,10 @@
-r"""Held-out results of pretraining, compared with Hugging Face transformers on the same records.
+r"""Compares held-out results of pretraining with Hugging Face transformers on the same records.
 
 bert-tf trains with run_scripts/run_pretraining.py. transformers' BertForPreTraining (PyTorch,
-eager) trains on the same batches in the same order, with the released optimizer, schedule and
-clipping. The two start from different random weights and are evaluated on the same held-out
-records. The seconds of training exclude start-up and evaluation.
+eager) trains on the same batches in the same order, with the optimizer, learning rate schedule and
+gradient clipping of google-research/bert. Both systems start from different random weights and are
+evaluated on the same held-out records. The reported seconds of training exclude start-up and
+evaluation.
 
     python benchmarks/held_out.py --torch_path=/tmp/torch --output_dir=/tmp/held_out \
         --input_file='/data/books-*.tfrecord' --eval_input_file='/data/books_eval-*.tfrecord' \
@@ -53,7 +54,7 @@ flags.DEFINE_bool("peer", False, "Internal: run transformers in this process.")
 
 
 def train_bert_tf():
-    """Trains with bert-tf and returns its evaluations and seconds."""
+    """Trains with bert-tf; returns the evaluations and the training and wall time in seconds."""
     shared = ("input_file", "eval_input_file", "bert_config_file", "vocab_file", "num_train_steps",
               "num_warmup_steps", "train_batch_size", "learning_rate", "eval_steps", "seed",
               "max_eval_steps")  # fmt: skip
@@ -76,7 +77,7 @@ def train_bert_tf():
 
 
 def save_batches(path):
-    """Saves the training batches in order, and the evaluation batches, for PyTorch."""
+    """Saves the training and evaluation batches of bert-tf in order, for use by transformers."""
     from bert_tf.pretraining.batches import evaluation_batches, training_batches
     from bert_tf.pretraining.record_checks import record_files
 
@@ -98,7 +99,7 @@ def save_batches(path):
 
 
 def train_transformers(path):
-    """Trains transformers' model and prints its evaluations as JSON lines."""
+    """Trains the model of transformers and prints each evaluation as a line of JSON."""
     import torch
     import transformers
 
@@ -131,7 +132,7 @@ def train_transformers(path):
 
 
 def part(arrays, kind, rows):
-    """Returns rows of the saved batches of one kind, "train" or "eval"."""
+    """Returns the examples `rows` of the saved arrays; `kind` is "train" or "eval"."""
     prefix = f"{kind}/"
     return {
         name.removeprefix(prefix): value[rows]
@@ -141,7 +142,7 @@ def part(arrays, kind, rows):
 
 
 def forward(model, batch):
-    """Returns the masked-LM and next-sentence losses and whether each prediction is correct."""
+    """Returns two lists for masked LM and next sentence: mean losses, and correctness (0 or 1)."""
     import torch
 
     outputs = model(
@@ -162,14 +163,14 @@ def forward(model, batch):
 
 
 def scheduled_rate(step):
-    """Returns the learning rate of the released schedule."""
+    """Returns the learning rate at `step`, as in google-research/bert."""
     if step < FLAGS.num_warmup_steps:
         return FLAGS.learning_rate * step / FLAGS.num_warmup_steps
     return FLAGS.learning_rate * (1 - step / FLAGS.num_train_steps)
 
 
 def update(weights, slots, learning_rate):
-    """Applies the released optimizer to all weights at once."""
+    """Updates all weights with the optimizer of google-research/bert."""
     import torch
 
     with torch.no_grad():
@@ -188,7 +189,7 @@ def update(weights, slots, learning_rate):
 
 
 def evaluate(model, arrays):
-    """Returns the held-out results under the names of `eval_results.txt`."""
+    """Returns the held-out results, named as in `eval_results.txt`."""
     import torch
 
     model.eval()

@@ -1,4 +1,4 @@
-r"""Throughput of the input pipeline of pretraining, to compare with the time of a training step.
+r"""Measures the throughput of the input pipeline of pretraining.
 
     python benchmarks/input_pipeline.py --input_file=records/train-*.tfrecord \
       --max_seq_length=128 --max_predictions_per_seq=20
@@ -6,7 +6,8 @@ r"""Throughput of the input pipeline of pretraining, to compare with the time of
 Measures three pipelines on the same records and prints the median and the best of several rounds:
 TensorFlow's reader alone (the upper limit); a plain pipeline that reads, shuffles, batches and
 parses; and bert-tf's pipeline, which also records the origin of each example and checks the ids.
-Then prints the size of the pipeline's position in a checkpoint and the time to write it.
+Then the program prints the size of the iterator state of bert-tf's pipeline in a checkpoint, and
+the time to write this state.
 --vocab_size=0 turns off the check of the ids.
 """
 
@@ -56,7 +57,7 @@ def plain_pipeline(paths: list[str], sizes: dict[str, int]) -> tf.data.Dataset:
 
 
 def records_per_sec(iterator: tf.data.Iterator, batch_size: int) -> float:
-    """Returns records per second, measured after the shuffle buffer is full."""
+    """Returns the number of records per second after the shuffle buffer has been filled."""
     for _ in itertools.islice(iterator, 3):
         pass
     start, records = time.perf_counter(), 0
@@ -67,7 +68,7 @@ def records_per_sec(iterator: tf.data.Iterator, batch_size: int) -> float:
 
 
 def print_position_size(iterator: tf.data.Iterator) -> None:
-    """Prints the size of a pipeline's position in a checkpoint and the time to write it."""
+    """Prints the size of the saved state of an iterator, and the time to save this state."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         tf.train.Checkpoint(iterator=iterator).write(os.path.join(folder, "position"))

@@ -1,7 +1,8 @@
-r"""Peak memory of a pretraining step, with and without recomputation.
+r"""Measures the peak memory of a pretraining step, with and without gradient checkpointing.
 
-Each case runs in its own process: the model, its optimizer, and two steps (forward pass, backward
-pass, clipping, update) with dropout. The peak is the largest resident memory of that process.
+Each case runs in its own process, which creates the model and the optimizer and runs two steps
+(forward pass, backward pass, clipping, update) with dropout. The result is the peak resident memory
+of this process.
 
     python benchmarks/memory.py --size=base --length=512 --batches=2,8 --recompute_batches=8,32
 """
@@ -34,7 +35,7 @@ flags.DEFINE_string("worker", "", "Internal: the case that a worker process meas
 
 
 def peak_gib() -> float:
-    """Returns the peak resident memory of this process."""
+    """Returns the peak resident memory of this process in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
@@ -55,7 +56,7 @@ def batch_of(batch: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:
 
 
 def measure(batch: int, recompute: bool) -> dict[str, float]:
-    """Returns the peak memory in GiB before and after two steps, and the second step's seconds."""
+    """Returns peak memory in GiB before and after two steps, and seconds of the second step."""
     import keras
     import tensorflow as tf
 

@@ -1,20 +1,22 @@
-"""Speed and memory of creating pretraining records, compared with the TensorFlow Model Garden.
+"""Compares speed and memory of creating pretraining records with the TensorFlow Model Garden.
 
     pip install --no-deps --target /tmp/peer tf-models-official
     python benchmarks/pretraining_data.py --peer=/tmp/peer \
       --input_file=books.txt --vocab_file=vocab.txt --dupe_factor=5
 
-The peer is the Model Garden's create_pretraining_data.py; both programs get the same text,
-vocabulary and flags. For each program the benchmark prints wall time, CPU time, examples per second
-with and without start-up ("sustained"), MB of text per second, and the peak memory of all its
-processes (proportional set size); then the ratios. The sustained rate is the rate of additional
-text: it is computed from the difference between a larger and a smaller run of the same command. The
-smaller run of the peer reads a few lines. bert-tf starts fewer processes for a few lines, so its
-smaller run reads the text once and its larger run reads it --sustained times.
+"Peer" is the Model Garden's create_pretraining_data.py. Both programs get the same text, vocabulary
+and flags. For each program the benchmark prints wall time, CPU time, examples per second including
+start-up, examples per second without start-up ("sustained"), MB of text per second, and the peak
+memory of all processes of the program (proportional set size). Then it prints the ratios.
 
-For bert-tf the benchmark also prints the peak size of its intermediate files, and its memory minus
-the memory of the same number of processes that only import TensorFlow. Without --peer only bert-tf
-runs; --repeat reads the text several times, to check that memory does not grow.
+The sustained rate is computed from two runs of the same program: the number of additional examples
+of the larger run, divided by its additional time. The smaller run of the peer reads a few lines.
+bert-tf starts fewer processes for a few lines; therefore its smaller run reads one copy of the text
+and its larger run reads --sustained copies.
+
+For bert-tf the benchmark also prints the peak size of the intermediate files, and the peak memory
+minus that of equally many processes that only import TensorFlow. Without --peer, only bert-tf runs.
+--repeat reads several copies of the text, to check that memory does not grow with the text.
 """
 
 import contextlib
@@ -42,7 +44,8 @@ flags.DEFINE_integer(
 )
 
 ROOT = pathlib.Path(__file__).parents[1]
-# The peer imports these modules but does not use them for plain WordPiece.
+# Empty modules replace tf_keras and sentencepiece, which the peer imports but does not use for
+# WordPiece.
 PEER = """
 import sys, types
 for name in ("tf_keras", "sentencepiece"):
@@ -55,7 +58,7 @@ app.run(program.main)
 
 
 def memory_bytes(process_id: int) -> int:
-    """Returns the proportional set size of a process and its descendants."""
+    """Returns the total proportional set size in bytes of a process and its descendants."""
     total = 0
     try:
         root = psutil.Process(process_id)
@@ -63,14 +66,14 @@ def memory_bytes(process_id: int) -> int:
     except psutil.NoSuchProcess:
         return 0
     for process in processes:
-        # A process may end between the calls.
+        # A process may end before its memory is read.
         with contextlib.suppress(psutil.Error):
             total += process.memory_full_info().pss
     return total
 
 
 def run_and_measure(command: list[str], folder: pathlib.Path) -> tuple[float, float, int, int]:
-    """Returns wall seconds, CPU seconds, peak memory and peak intermediate files in bytes."""
+    """Returns wall and CPU seconds, and peak sizes in bytes of memory and intermediate files."""
     peak = disk = 0
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
@@ -99,7 +102,7 @@ def run_and_measure(command: list[str], folder: pathlib.Path) -> tuple[float, fl
 
 
 def import_memory_bytes(num_processes: int) -> int:
-    """Returns the memory of a process whose children import TensorFlow and then only wait."""
+    """Returns peak memory in bytes of a process whose children import TensorFlow and then wait."""
     program = (
         "import multiprocessing as m, time\n"
         "def f(barrier):\n"
@@ -124,7 +127,7 @@ def count_records(path: pathlib.Path) -> int:
 
 
 def intermediate_bytes(folder: pathlib.Path) -> int:
-    """Returns the size of the work folders of a running program."""
+    """Returns the total size in bytes of the intermediate files of bert-tf in `folder`."""
     total = 0
     for path in folder.rglob(".*.work/*"):
         try:
@@ -135,7 +138,7 @@ def intermediate_bytes(folder: pathlib.Path) -> int:
 
 
 def measure(name: str, command: list[str], inputs: list[str], folder: pathlib.Path) -> dict:
-    """Runs a program, prints its figures, and removes its output."""
+    """Runs a program, prints and returns its measurements, and removes its output."""
     values = flags.FLAGS
     common = [f"--vocab_file={values.vocab_file}", f"--dupe_factor={values.dupe_factor}"]
     output = folder / "records.tfrecord"
@@ -160,7 +163,7 @@ def measure(name: str, command: list[str], inputs: list[str], folder: pathlib.Pa
 
 
 def sustained_rate(larger: dict, smaller: dict) -> float:
-    """Returns the examples per second of the additional text of the larger run."""
+    """Returns the additional examples of the larger run per second of additional time."""
     return (larger["examples"] - smaller["examples"]) / (larger["secs"] - smaller["secs"])
 
 

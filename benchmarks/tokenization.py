@@ -1,15 +1,15 @@
-r"""Speed and exactness of the tokenizer and of vocabulary learning, compared with other systems.
+r"""Compares speed and results of the tokenizer and of vocabulary learning with other systems.
 
-Seconds are CPU time on one core for each system. The systems run in turns over the same batches and
-the median of the turns is reported, so that other load on the machine slows all of them equally.
-`differ` is the share of lines whose ids differ from the released ones, which are computed by
-tests/reference/tokenizer.py in plain Python.
+All times are CPU seconds on one core. The systems tokenize the same batches alternately, so that
+other load on the machine affects all of them equally; the median of the turns is reported. `differ`
+is the fraction of lines whose ids differ from those of google-research/bert's tokenizer, which
+tests/reference/tokenizer.py computes in plain Python.
 
     python benchmarks/tokenization.py --data=data --multilingual=django-5.2.19-py3-none-any.whl
     python benchmarks/tokenization.py --data=data --vocabulary_megabytes=100
 
-The multilingual text is a text file or the message catalogs in a wheel, such as Django's, which
-cover 99 languages (4 MB):
+--multilingual takes a text file, or a wheel with message catalogs, such as Django's (99 languages,
+4 MB):
 
     pip download --no-deps django==5.2.19
 """
@@ -24,7 +24,7 @@ import sys
 import time
 import zipfile
 
-os.environ["RAYON_NUM_THREADS"] = "1"  # threads of `tokenizers`
+os.environ["RAYON_NUM_THREADS"] = "1"  # number of threads of `tokenizers`
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -57,7 +57,7 @@ flags.DEFINE_integer("vocab_size", 30522, "Number of vocabulary entries to learn
 
 
 def tokenizers_bert(tokens, do_lower_case):
-    """Returns the BERT tokenizer of the `tokenizers` package, without its wrapper class."""
+    """Returns a BERT tokenizer of the `tokenizers` package, built from its components for speed."""
     ids = {token: index for index, token in enumerate(tokens)}
     model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=200)
     tokenizer = tokenizers.Tokenizer(model)
@@ -67,7 +67,7 @@ def tokenizers_bert(tokens, do_lower_case):
 
 
 def systems(tokens, do_lower_case):
-    """Returns three functions per system: prepare its input, tokenize a batch, extract the ids."""
+    """Returns for each system three functions: prepare a batch, tokenize it, extract the ids."""
     ours = BertTokenizer(tokens, do_lower_case)
     fast = tf_text.FastBertTokenizer(
         tokens, lower_case_nfd_strip_accents=do_lower_case, token_out_type=tf.int32
@@ -88,7 +88,7 @@ def systems(tokens, do_lower_case):
 
 
 def measure(title, lines, tokens, do_lower_case, turns):
-    """Prints one row per system."""
+    """Prints the speed of each system and the fraction of lines with different ids."""
     batches = [lines[at : at + _LINES_PER_BATCH] for at in range(0, len(lines), _LINES_PER_BATCH)]
     megabytes = sum(map(len, lines)) / 1e6
     released = reference.Tokenizer(tokens, do_lower_case)
@@ -123,7 +123,7 @@ def measure(title, lines, tokens, do_lower_case, turns):
 
 
 def multilingual_lines(path):
-    """Returns the lines of a text file or of the message catalogs in a wheel."""
+    """Returns the lines of a text file, or the translated lines of the catalogs in a wheel."""
     if not path.endswith(".whl"):
         return pathlib.Path(path).read_bytes().split(b"\n")
     lines = []
@@ -142,14 +142,14 @@ def translated_lines(catalog):
     """
     _, count, _, table = struct.unpack_from("<4I", catalog, 4)
     lines = []
-    for index in range(1, count):  # entry 0 is the header
+    for index in range(1, count):  # entry 0 contains metadata
         length, at = struct.unpack_from("<2I", catalog, table + 8 * index)
         lines += catalog[at : at + length].replace(b"\0", b"\n").split(b"\n")
     return [line for line in lines if line]
 
 
 def measure_tokenization(data, megabytes, turns, multilingual):
-    """Prints the speed tables: English with both casings, and multilingual text."""
+    """Prints the results for English and for multilingual text, each cased and uncased."""
     text = (data / "corpora/books.txt").read_bytes()[: megabytes * 1_000_000]
     for name, do_lower_case in (("uncased", True), ("cased", False)):
         tokens = load_vocabulary(str(data / f"vocab/bert-base-{name}-vocab.txt"))
@@ -162,7 +162,7 @@ def measure_tokenization(data, megabytes, turns, multilingual):
 
 
 def learn_with_bert_tf(path, size):
-    """Returns the tokens of the vocabulary that bert-tf learns."""
+    """Returns the entries of the vocabulary that bert-tf learns from a text file."""
     blocks, total = text_blocks.read_blocks(text_blocks.TextSource(path))
     config = vocabulary_learning.VocabularyConfig(vocab_size=size)
     counts = word_counts.count_words(blocks, total, do_lower_case=True, num_workers=1)
@@ -170,7 +170,7 @@ def learn_with_bert_tf(path, size):
 
 
 def learn_with_tokenizers(path, size):
-    """Returns the tokens of the vocabulary that `tokenizers` learns with byte pair encoding."""
+    """Returns the entries of the vocabulary that `tokenizers` learns with byte pair encoding."""
     trainer = tokenizers.BertWordPieceTokenizer(lowercase=True)
     special = ["[PAD]", *(f"[unused{index}]" for index in range(99)), "[UNK]", "[CLS]", "[SEP]",
                "[MASK]"]  # fmt: skip
@@ -179,7 +179,7 @@ def learn_with_tokenizers(path, size):
 
 
 def measure_learning(data, megabytes, size):
-    """Prints the time to learn a vocabulary and its quality on held-out text."""
+    """Prints the time to learn each vocabulary, and its tokens per word on held-out text."""
     books = (data / "corpora/books.txt").read_bytes()
     training_text, held_out = books[: len(books) * 9 // 10], books[len(books) * 9 // 10 :]
     path = f"/tmp/bert_tf_benchmark_{os.getpid()}.txt"
@@ -200,7 +200,7 @@ def measure_learning(data, megabytes, size):
 
 
 def quality(tokens, text):
-    """Returns the number of tokens per word and the share of unknown words, as text."""
+    """Returns a text with the tokens per word and the fraction of words that become [UNK]."""
     tokenizer = BertTokenizer(tokens)
     totals = collections.Counter()
     lines = text.split(b"\n")

@@ -1,9 +1,10 @@
-r"""Training throughput of pretraining, compared with keras-hub and Hugging Face transformers.
+r"""Compares the throughput of pretraining with keras-hub and Hugging Face transformers.
 
-Each system trains in its own process: forward pass, backward pass, clipping by the global norm,
-Adam with weight decay; dropout 0.1, float32 weights. The systems run in turns and the median of the
-turns is reported, so that other load on the machine slows all of them equally. MFU is relative to
-the fastest matrix products that the bert-tf process measured between its turns.
+Each system trains in its own process. A step consists of forward pass, backward pass, clipping by
+the global norm, and Adam with weight decay, with dropout 0.1 and float32 weights. The systems run
+alternately, so that other load on the machine affects all of them equally; the median of the turns
+is reported. MFU is relative to the matrix multiplication throughput that the bert-tf process
+measures after each of its turns (median).
 
 keras-hub's BertMaskedLM (TensorFlow backend) predicts the masked tokens only: it has no
 next-sentence head. transformers' BertForPreTraining (PyTorch) computes logits at every position; it
@@ -35,7 +36,8 @@ from bert_tf import command_line
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 
-# Named size and batch size. Each example has 128 tokens, of which 20 are predicted.
+# Maps a shape to the named model size and the batch size. Each example has 128 tokens, of which 20
+# are predicted.
 SHAPES = {"small": ("small", 16), "base": ("base", 8), "tiny": ("tiny", 2)}
 LENGTH, PREDICTIONS, VOCABULARY = 128, 20, 30522
 DROPOUT = 0.1
@@ -62,7 +64,7 @@ flags.DEFINE_string("worker", "", "Internal: the system that a worker process me
 
 
 def batch_of(shape):
-    """Returns random features of `features.PRETRAINING`, the same for all systems."""
+    """Returns a batch of random `features.PRETRAINING`, equal for all systems."""
     rng = np.random.default_rng(0)
     size = SHAPES[shape][1]
     positions = [np.sort(rng.permutation(LENGTH)[:PREDICTIONS]) for _ in range(size)]
@@ -79,13 +81,13 @@ def batch_of(shape):
 
 
 def config_of(shape, dropout=DROPOUT):
-    """Returns the architecture of a shape."""
+    """Returns the model configuration for a shape, one of `SHAPES`."""
     changes = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     return BertConfig.named(SHAPES[shape][0], VOCABULARY, **changes)
 
 
 def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
-    """Returns a function that runs N steps of bert-tf, and the objective for `--breakdown`."""
+    """Returns a function that runs a number of training steps of bert-tf, and the objective."""
     import keras
     import tensorflow as tf
 
@@ -112,7 +114,7 @@ def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
 
 
 def make_keras_hub(shape, precision, compiled):
-    """Returns a function that runs N steps of keras-hub's model in `fit`."""
+    """Returns a function that runs a number of steps of keras-hub's model with `fit`."""
     os.environ["KERAS_BACKEND"] = "tensorflow"
     import keras
     import keras_hub
@@ -144,7 +146,7 @@ def make_keras_hub(shape, precision, compiled):
 
 
 def make_transformers(shape, precision, compiled):
-    """Returns a function that runs N steps of Hugging Face's model in a plain PyTorch loop."""
+    """Returns a function that runs a number of steps of transformers' model in a PyTorch loop."""
     import torch
     import transformers
 
@@ -184,7 +186,7 @@ MAKERS = {
 
 
 def run_worker(system, shape, precision):
-    """Runs one turn of steps for each line on stdin and prints the seconds per step."""
+    """Runs `--steps` steps for each line on stdin, and prints the wall and CPU seconds per step."""
     name, _, compiled = system.partition(", ")
     if name == "bert-tf":
         from bert_tf.training.reporting.devices import matmul_flops_per_sec
@@ -212,7 +214,7 @@ class Worker:
         folders = [paths.get(system.split(",")[0], ""), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
         spec = json.dumps([system, shape, precision])
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open as long as the process)
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open until the process ends)
         self._process = subprocess.Popen(
             [sys.executable, __file__, f"--worker={spec}", f"--steps={FLAGS.steps}"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
@@ -229,24 +231,24 @@ class Worker:
         return (self._log.read().strip().splitlines() or ["no message"])[-1][:200]
 
     def run_turn(self):
-        """Runs a turn and stores its times."""
+        """Lets the process run one turn, and stores the measured times."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         self.turns.append(json.loads(self._process.stdout.readline()))
 
     def median(self, figure):
-        """Returns the median of a figure over all turns."""
+        """Returns the median over all turns of a measurement, such as "secs"."""
         return statistics.median(turn[figure] for turn in self.turns)
 
     def end(self):
-        """Ends the process."""
+        """Closes stdin of the process, and waits until the process ends."""
         self._process.stdin.close()
         self._process.wait()
 
 
 def compare(shape, precision):
-    """Prints the table of one shape and one precision."""
-    from bert_tf.modeling import costs  # not at the top: PyTorch workers must not load TensorFlow
+    """Prints a table that compares the systems for a shape and a precision."""
+    from bert_tf.modeling import costs  # here because PyTorch workers must not load TensorFlow
 
     size, batch = SHAPES[shape]
     workers = {}
@@ -283,7 +285,7 @@ def compare(shape, precision):
 
 
 def breakdown(shape, precision):
-    """Prints the time of the parts of a bert-tf step."""
+    """Prints the time of each part of a bert-tf step, with and without dropout."""
     import tensorflow as tf
 
     print(f"\n{shape}, {precision}: milliseconds, minimum of {FLAGS.turns} turns (wall, CPU)")
@@ -312,7 +314,7 @@ def breakdown(shape, precision):
 
 
 def minimum_secs(call):
-    """Returns the minimum wall and CPU seconds of a call, after two warm-up calls."""
+    """Returns the minimum wall and CPU seconds of `call()`, after two warm-up calls."""
     call(), call()
     times = []
     for _ in range(FLAGS.turns):

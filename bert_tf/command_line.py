@@ -1,6 +1,6 @@
-"""Shared by all mains: parses flags, prints help, turns errors into one line and an exit code.
+"""Runs the main programs: parses flags, prints help, reports an `InputError` in one line.
 
-Defines no flags. Imports `errors`; absl.
+This module defines no flags. Imports `errors`; absl.
 """
 
 import inspect
@@ -16,25 +16,25 @@ from absl import app, flags, logging
 from bert_tf.errors import InputError
 
 EXIT_OK, EXIT_INPUT, EXIT_INTERRUPTED = 0, 2, 130
-# Parameters of the library whose flag has another name.
+# Library parameters whose flags have other names: the flag by parameter.
 _FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 _HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--help=true"}
 
 
 def run(main: Callable[[], None]) -> None:
-    """Parses the flags, calls `main` and exits; the last line of every main.
+    """Parses the flags, calls `main` and exits. Every main program ends with a call of `run`.
 
-    Exit codes: 0 success; 2 a flag or the input is invalid (one line on stderr states the remedy);
-    130 interrupted from the keyboard. Any other exception is a bug and shows its traceback.
+    Exit codes: 0 success; 2 invalid flag or input (one line on stderr states the remedy); 130
+    interrupted from the keyboard. Any other exception is a bug and is reported with a traceback.
 
     Args:
-        main: Takes no arguments and reads its flags from `absl.flags.FLAGS`. `--help` prints the
-            docstring of its module and the flags that the module defines or declares as key flags.
+        main: A function without arguments that reads its flags from `absl.flags.FLAGS`. `--help`
+            prints the docstring of its module and the key flags of this module.
     """
 
     def call(argv: Sequence[str]) -> None:
         if not flags.FLAGS["verbosity"].present:
-            # TensorFlow logs each file it saves, partly through absl, partly through logging.
+            # TensorFlow logs every saved file at level INFO, through absl and through logging.
             logging.set_verbosity(logging.WARNING)
             logging.get_absl_logger().manager.getLogger("tensorflow").setLevel("WARNING")
         if len(argv) > 1:
@@ -44,7 +44,8 @@ def run(main: Callable[[], None]) -> None:
         except InputError as error:
             fail(str(error))
         except BrokenPipeError:
-            # The reader of our output has ended, such as `head`. Python must not flush at exit.
+            # The program that reads stdout, such as `head`, has ended. With stdout redirected to
+            # /dev/null, Python's flush at exit does not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
             print("Interrupted. To resume, give the same command.", file=sys.stderr)
@@ -60,10 +61,10 @@ def fail(message: str) -> NoReturn:
 
 
 def _name_flags(message: str) -> str:
-    """Writes parameter names as flags: the library names parameters, users of a main give flags.
+    """Replaces parameter names with flag names in an error message of the library.
 
-    A name without an underscore may be an ordinary word; it is replaced in `name=True` and
-    `name=False` only.
+    A name without an underscore may be an ordinary word, so such a name is replaced only in
+    `name=True` and `name=False`.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -86,7 +87,7 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
 
 
 def help_text(module: Any) -> str:
-    """Returns the module's docstring, then each of its flags with its meaning and default."""
+    """Returns the module's docstring, then the meaning and default of each key flag."""
     parts = [inspect.cleandoc(module.__doc__ or ""), "", "Flags:"]
     for flag in sorted(flags.FLAGS.get_key_flags_for_module(module), key=lambda flag: flag.name):
         kind = {"bool": "true|false", "string": "text"}.get(flag.flag_type(), flag.flag_type())

@@ -11,8 +11,8 @@ from typing import Any
 
 from bert_tf.errors import InputError, check_choice
 
-# hidden_size, num_hidden_layers, num_attention_heads, intermediate_size. Base and large: paper,
-# section 3; the smaller ones: google-research/bert README, "Smaller BERT Models".
+# Values: hidden_size, num_hidden_layers, num_attention_heads, intermediate_size. Sources: paper,
+# section 3 (base, large); google-research/bert README, "Smaller BERT Models" (other sizes).
 SIZES: dict[str, tuple[int, int, int, int]] = {
     "tiny": (128, 2, 2, 512),
     "mini": (256, 4, 4, 1024),
@@ -31,34 +31,34 @@ _POSITIVE = (
     "max_position_embeddings",
     "type_vocab_size",
 )
-# Released files do not have these keys, so they are written only if they differ from the default.
+# Released files do not have these keys, so `to_dict` includes only values other than the default.
 _NOT_RELEASED = ("attention", "layer_norm_eps")
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """The architecture of a BERT, under the names and defaults of the released class.
+    """The architecture of a BERT model, with the names and defaults of the released class.
 
     Attributes:
         vocab_size: Number of entries of the vocabulary, V.
         hidden_size: Width of the hidden states, H.
         num_hidden_layers: Number of Transformer blocks, L.
-        num_attention_heads: Attention heads of each block, A; must divide `hidden_size`.
+        num_attention_heads: Number of attention heads of each block, A; must divide `hidden_size`.
         intermediate_size: Width of the feed-forward layer, I.
         hidden_act: "gelu" (tanh form, as in the released code), "gelu_exact" (erf form), "relu",
             or the name of any other Keras activation.
         hidden_dropout_prob: Dropout rate of embeddings and block outputs, in [0, 1).
         attention_probs_dropout_prob: Dropout rate of the attention probabilities, in [0, 1).
         max_position_embeddings: Length of the longest sequence that the model accepts, in tokens.
-        type_vocab_size: Number of segments. The default of the released class is 16, but every
-            released file has 2.
+        type_vocab_size: Number of segment types (A and B are two). The default of the
+            released class is 16, but every released file has 2.
         initializer_range: Standard deviation of the truncated normal initializer.
         attention: "bidirectional", or "causal" for the paper's left-to-right ablation. Released
             files do not have this key; their models are bidirectional.
         layer_norm_eps: Constant that layer normalization adds to the variance. The released code
             always uses 1e-12. Models trained with other programs may need another value.
-        extra: Unknown keys of the file, kept unchanged.
+        extra: Keys of `bert_config.json` that are not fields, with their values unchanged.
 
     Raises:
         InputError: A value is invalid. The message names the field and the received value.
@@ -113,7 +113,7 @@ class BertConfig:
 
     @classmethod
     def named(cls, size: str, vocab_size: int, **changes: Any) -> "BertConfig":
-        """Returns the config of a released size, with two segments as in the released files.
+        """Returns the config of a released size, with `type_vocab_size` 2 as in the released files.
 
         Args:
             size: A key of `SIZES`.
@@ -137,7 +137,7 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
-        """Creates a config from the keys of a `bert_config.json`; `extra` keeps unknown keys.
+        """Creates a config from the keys of a `bert_config.json`; `extra` receives unknown keys.
 
         Raises:
             InputError: `vocab_size` is missing, or a value is invalid.
@@ -152,9 +152,9 @@ class BertConfig:
         return cls(**known, extra=extra)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the keys of a `bert_config.json`.
+        """Returns the keys and values of a `bert_config.json`.
 
-        Keys that are not in released files are included only if they differ from the default.
+        Keys that are not in released files are included only if the value is not the default.
         """
         values = {
             field.name: getattr(self, field.name)

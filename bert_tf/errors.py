@@ -7,17 +7,17 @@ from typing import Any
 class InputError(ValueError):
     """Invalid input: a file, a value or a combination of values.
 
-    The message is one line: the received value, the expected value, and the remedy. It names
-    parameters; mains print it with flags in their place and exit with code 2
-    (`command_line.run`). Any other exception is a bug and keeps its traceback.
+    The message is one line: the received value, the expected value, and the remedy. The message
+    names parameters; `command_line.run` prints it with flag names instead and exits with code 2.
+    Any other exception is a bug and is reported with its traceback.
     """
 
 
 def check_at_least(minimum: int, config: Any, *names: str) -> None:
-    """Checks that fields of a config have a minimum value.
+    """Checks that the named fields of a config are at least `minimum`.
 
     Raises:
-        InputError: A field is below the minimum; the message names it with its value.
+        InputError: A field is below the minimum; the message names the field and its value.
     """
     for name in names:
         value = getattr(config, name)
@@ -29,7 +29,7 @@ def check_between(minimum: float, maximum: float, config: Any, *names: str) -> N
     """Checks that fields of a config are in [minimum, maximum].
 
     Raises:
-        InputError: A field is outside; the message names it with its value.
+        InputError: A field is outside the range; the message names the field and its value.
     """
     for name in names:
         value = getattr(config, name)
@@ -41,7 +41,7 @@ def check_choice(choices: Collection[str], config: Any, name: str) -> None:
     """Checks that a field of a config has one of the allowed values.
 
     Raises:
-        InputError: It has another value; the message names the field, the value and the choices.
+        InputError: The field has another value; the message names the field, value and choices.
     """
     value = getattr(config, name)
     if value not in choices:

@@ -1,7 +1,7 @@
 """Feature extraction: the hidden states of BERT as features of tokens or words.
 
-Imports foundation modules, `tokenization` and `modeling`. Shape letters: T tokens or words of a
-line, K vectors per token, H hidden.
+Imports foundation modules, `tokenization` and `modeling`. Shape letters: B batch, S
+sequence length, T tokens or words of a line, K vectors per token, H hidden size.
 """
 
 import dataclasses
@@ -32,13 +32,14 @@ class ExtractionConfig:
     """Settings of the feature extraction.
 
     Attributes:
-        layers: Layers whose outputs are extracted, as indices into the list of blocks: 0 is the
-            first block, -1 the last, and -(L + 1) the embeddings.
-        combine: "none" returns one vector for each layer; "concat" and "sum" combine them into one.
-            In the paper, "concat" of the last four layers is best for named entity recognition.
+        layers: Indices of the Transformer blocks whose outputs are extracted: 0 is the first of L
+            blocks, -1 the last, and -(L + 1) the embeddings.
+        combine: "none" for one vector per layer, "concat" or "sum" to combine the layers into one
+            vector. In the paper, "concat" of the last four layers is the best for named entity
+            recognition.
         unit: "token" for one vector per WordPiece token, or "word" for the mean over the tokens of
             each word.
-        max_seq_length: Length to which a line is truncated, in tokens with [CLS] and [SEP].
+        max_seq_length: Number of tokens, including [CLS] and [SEP], to which a line is truncated.
         batch_size: Number of lines in a batch.
 
     Source: paper, section 5.3; google-research/bert `extract_features.py`.
@@ -57,7 +58,8 @@ class LineFeatures:
 
     Attributes:
         tokens: The T tokens or words of the line, with [CLS] and [SEP].
-        values: float32 [K, T, H], or [1, T, K*H] if concatenated.
+        values: float32 [K, T, H] for `combine` "none", [1, T, K*H] for "concat", [1, T, H] for
+            "sum".
     """
 
     tokens: list[str]
@@ -67,7 +69,7 @@ class LineFeatures:
 class FeatureExtractor:
     """Computes features of lines of text, batch by batch.
 
-    A line `A ||| B` is a pair of texts. The batches are padded only to their longest line.
+    A line `A ||| B` is a pair of texts. Each batch is padded only to its longest line.
 
     Args:
         encoder: The encoder with trained weights.
@@ -76,7 +78,7 @@ class FeatureExtractor:
 
     Raises:
         InputError: The encoder does not have one of the layers, or `max_seq_length` is larger than
-            its `max_position_embeddings`.
+            the encoder's `max_position_embeddings`.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class FeatureExtractor:
             yield from self._extract_batch(batch)
 
     def _extract_batch(self, lines: Sequence[str]) -> list[LineFeatures]:
-        """Returns the features of each line; single texts and pairs are computed separately."""
+        """Returns the features of each line; single texts and pairs are encoded separately."""
         texts = [pair.groups() if (pair := _PAIR.match(s)) else (s,) for s in map(str.strip, lines)]
         results: dict[int, LineFeatures] = {}
         for texts_per_line in (1, 2):
@@ -123,7 +125,7 @@ class FeatureExtractor:
         return [results[i] for i in range(len(lines))]
 
     def _extract(self, texts: Sequence[Sequence[str]]) -> list[LineFeatures]:
-        """Returns the features of lines that all have one text, or all have two texts."""
+        """Returns the features of lines; either all are single texts or all are pairs."""
         sides = [list(side) for side in zip(*texts, strict=True)]
         length = self._config.max_seq_length
         packed = self._tokenizer.encode(*sides, seq_length=length, trim_to_longest=True)
@@ -148,7 +150,7 @@ class FeatureExtractor:
 
 
 def average_words(tokens: Sequence[str], values: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Joins WordPiece tokens to words and averages their vectors.
+    """Joins WordPiece tokens into words and averages the vectors of the tokens of each word.
 
     Args:
         tokens: T tokens; a token that starts with ## continues a word.
@@ -173,7 +175,8 @@ def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
     Args:
         index: Number of the line, from 0.
         features: Features of the line.
-        labels: The "index" of each of the K vectors: the indices of the layers, or one name.
+        labels: For each of the K vectors, the value of the key "index": the index of its layer, or
+            "concat" or "sum" for combined layers.
     """
     entries = [
         {
@@ -190,10 +193,10 @@ def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
 
 
 def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
-    """Returns a compressed .npz shard.
+    """Returns the bytes of a compressed .npz shard.
 
-    Its arrays are `values` [K, sum of T, H], `tokens` [sum of T] and `line_splits`: line i has the
-    columns `line_splits[i]` to `line_splits[i + 1]`.
+    The arrays of the shard are `values` [K, sum of T, H], `tokens` [sum of T] and `line_splits`.
+    Line i has the tokens from `line_splits[i]` up to, not including, `line_splits[i + 1]`.
 
     Args:
         lines: Features of at least one line.
@@ -212,7 +215,8 @@ def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
 def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
     """Returns a serialized `tf.train.Example`.
 
-    Its features are `line_index`, `tokens`, `shape` [3], `dtype`, and `values` as raw bytes.
+    The example has the features `line_index`, `tokens`, `shape` (of `values`, [3]), `dtype`, and
+    `values` (raw bytes).
 
     Args:
         index: Number of the line, from 0.
@@ -249,8 +253,8 @@ def write(
     """Writes features to one file or to shards; each file is written atomically.
 
     Args:
-        path: The file for "jsonl". For the other formats, the prefix of the shards, such as
-            `<path>-00000.npz`.
+        path: For "jsonl", the file. For the other formats, the prefix of the shards; the first
+            "npz" shard is `<path>-00000.npz`.
         features: Features of each line, in order.
         config: Settings that the features were extracted with.
         output_format: One of `FORMATS`. "jsonl" is the format of google-research/bert; its files

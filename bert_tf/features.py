@@ -19,11 +19,11 @@ class Feature:
     """One feature of a record.
 
     Attributes:
-        name: Its key in `tf.train.Example`, as in google-research/bert.
-        dtype: "int64" or "float32" in the record; int64 is read as int32.
-        shape: Sizes or shape letters, without the batch; () is one number per record.
+        name: Key of the feature in `tf.train.Example`, as in google-research/bert.
+        dtype: Dtype in the record, "int64" or "float32"; `parser` converts int64 to int32.
+        shape: Sizes or shape letters, without the batch dimension; () for one number per record.
         meaning: Description of the values.
-        aliases: Its keys in files of other programs.
+        aliases: Keys of the same feature in record files of other programs.
     """
 
     name: str
@@ -61,7 +61,8 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
     """Serializes a batch of examples.
 
     Args:
-        columns: For each feature of the table, an array [B, ...]; any integer type for int64.
+        columns: For each feature of the table, an array [B, ...]; int64 features accept any integer
+            dtype.
         table: The features to write.
 
     Returns:
@@ -85,10 +86,11 @@ def parser(table: Table, sizes: Mapping[str, int], names: Mapping[str, str] | No
     Args:
         table: The features to read.
         sizes: Size by shape letter, such as {"S": 128, "P": 20}.
-        names: The key of each feature in the files, if it differs; see `names_in`.
+        names: Key in the files by feature name, as `names_in` returns it. If None, the keys are the
+            feature names.
 
     Returns:
-        A function from a string tensor [B] to a dict of tensors [B, ...], int64 as int32.
+        A function from a string tensor [B] to a dict of tensors [B, ...], int32 or float32.
     """
     import tensorflow as tf
 
@@ -118,20 +120,20 @@ def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) 
     Args:
         example: A serialized `tf.train.Example`.
         table: The required features.
-        sizes: Size by shape letter.
-        path: The file, for the message.
+        sizes: Size by shape letter, such as {"S": 128, "P": 20}.
+        path: Path of the file, for the error message.
 
     Returns:
-        The key of each feature in this file.
+        The key in this file by feature name.
 
     Raises:
-        InputError: A feature is missing, or has another length.
+        InputError: A feature is missing or does not have the expected length.
     """
     import tensorflow as tf
 
     try:
         found = tf.train.Example.FromString(example).features.feature
-    except Exception as error:  # The module of protobuf's DecodeError depends on the version.
+    except Exception as error:  # DecodeError is in a module that depends on protobuf's version.
         raise InputError(f"{path} contains a record that is not a tf.train.Example.") from error
     names = {}
     for feature in table:

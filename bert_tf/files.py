@@ -43,14 +43,14 @@ def read_bytes(path: str) -> bytes:
 
 @contextmanager
 def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
-    """Converts errors of the libraries that read files into an `InputError` that names the path.
+    """Converts errors of the libraries that read files to an `InputError` with the path.
 
     Args:
         path: The file.
-        content: The expected content for the message, such as " as gzip".
+        content: End of the phrase "cannot be read" in the message, such as " as gzip".
 
     Raises:
-        InputError: The file cannot be read, or does not have this content.
+        InputError: The file cannot be read, or its content does not have the expected format.
     """
     import tensorflow as tf
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -72,7 +72,8 @@ def read_text(path: str) -> str:
     """Reads a UTF-8 file.
 
     Raises:
-        InputError: The file is missing, cannot be read, or is not UTF-8 (the line is named).
+        InputError: The file is missing, cannot be read, or is not UTF-8; the message then gives the
+            number of the invalid line.
     """
     raw = read_bytes(path)
     check_byte_order_mark(path, raw)
@@ -89,11 +90,11 @@ def check_byte_order_mark(path: str, start: bytes) -> None:
     """Checks that a file does not start with the byte-order mark of another encoding.
 
     Args:
-        path: The file, for the message.
-        start: Its first bytes, at least four if the file has as many.
+        path: Path of the file, for the error message.
+        start: The first bytes of the file, at least four unless the file is shorter.
 
     Raises:
-        InputError: It starts with the byte-order mark of UTF-16 or UTF-32.
+        InputError: The file starts with the byte-order mark of UTF-16 or UTF-32.
     """
     mark = next((mark for mark in _OTHER_MARKS if start.startswith(mark)), None)
     if mark:
@@ -133,14 +134,14 @@ def read_json(path: str) -> dict[str, Any]:
 
 @contextmanager
 def atomic_replace(path: str) -> Iterator[str]:
-    """Yields a temporary name in the same folder; on success it is renamed to `path`.
+    """Yields a temporary path in the same folder, which is renamed to `path` on success.
 
-    No glob for finished files matches the temporary name (`temporary_prefix`). After an error the
-    temporary file or folder is removed and `path` is unchanged.
+    Globs for finished files do not match the temporary path (see `temporary_prefix`). After an
+    error the temporary file or folder is removed, and `path` is unchanged.
 
     Args:
         path: The file or folder to write. An existing file or folder is replaced. A folder needs a
-            file system that can rename folders; `atomic_folder` supports the others.
+            file system that can rename folders; `atomic_folder` supports all file systems.
 
     Raises:
         InputError: `path` cannot be written: no permission, no such folder, no space.
@@ -170,7 +171,7 @@ def atomic_replace(path: str) -> Iterator[str]:
 
 
 def temporary_prefix(name: str) -> str:
-    """Returns the start of a file's temporary names.
+    """Returns the prefix of the temporary names of a file.
 
     Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too.
     """
@@ -179,11 +180,12 @@ def temporary_prefix(name: str) -> str:
 
 @contextmanager
 def atomic_folder(folder: str, marker: str) -> Iterator[str]:
-    """Yields the place to write the files of a folder that is valid only when it is complete.
+    """Yields the path of a folder to write files into, so that readers see only complete folders.
 
-    A local folder is renamed into place. Object stores (`gs://`) and `ram://` cannot rename a
-    folder in one operation: there the files are written in place, and the marker, written last,
-    makes the folder valid. After an error all files written so far are removed.
+    A local folder gets a temporary name and is renamed on success. Object stores (`gs://`) and
+    `ram://` cannot rename a folder in one operation: on them the yielded path is `folder` itself,
+    and the marker file, written last, makes the folder valid. After an error all files written so
+    far are removed.
 
     Args:
         folder: The folder to write; an existing one is replaced.
@@ -194,7 +196,7 @@ def atomic_folder(folder: str, marker: str) -> Iterator[str]:
         with atomic_replace(folder) as temporary:
             yield temporary
         return
-    # The marker first: after an interrupted removal the folder is not taken for valid.
+    # The marker is removed first, so that an interrupted removal does not leave a valid folder.
     remove(os.path.join(folder, marker))
     remove(folder)
     try:
@@ -214,7 +216,7 @@ def remove(path: str) -> None:
 
 @contextmanager
 def explain_write_errors(path: str) -> Iterator[None]:
-    """Converts errors of the file system into an `InputError` that names the path.
+    """Converts errors of the file system to an `InputError` with the path.
 
     Raises:
         InputError: The path cannot be written: no permission, no such folder, no space.
@@ -250,7 +252,7 @@ def make_folder(path: str) -> None:
 
 
 def _reason(error: Any) -> str:
-    """Returns the reason in "path; No space left on device", without further lines."""
+    """Returns the part of a message such as "path; No space left on device" after the semicolon."""
     return plain_message(error).splitlines()[0].split("; ")[-1]
 
 
@@ -275,14 +277,14 @@ def _sync_entry(path: str) -> None:
 
 
 def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str]:
-    """Returns the files that match a comma list of globs, sorted within each glob, without repeats.
+    """Returns the files that match comma-separated globs, sorted within each glob, without repeats.
 
     Args:
         patterns: "a.txt,b/*.txt" or an iterable of globs.
-        what: The kind of file, for the message.
+        what: The kind of file, such as "input", for the error message.
 
     Raises:
-        InputError: A pattern matches nothing.
+        InputError: A glob matches no file.
     """
     gfile = _gfile()
     if isinstance(patterns, str):
@@ -292,7 +294,7 @@ def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str
         pattern = pattern.strip()
         if not pattern:
             continue
-        # A file name may contain characters that have a meaning in globs.
+        # The name of an existing file may contain glob characters such as "[".
         matches = [pattern] if gfile.exists(pattern) else gfile.glob(pattern)
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")

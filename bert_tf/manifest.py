@@ -53,15 +53,15 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """A `<stem>.manifest.json`.
+    """The contents of a manifest file, `<stem>.manifest.json`.
 
     Attributes:
-        path: The manifest.
+        path: Path of the manifest file.
         shards: The record files of all splits.
-        facts: All other entries. `create_pretraining_data` writes fingerprint (a hash of everything
-            that determines the bytes of the records), flags, vocabulary_sha256, vocab_size,
-            do_lower_case, max_seq_length, max_predictions_per_seq, examples (their number in each
-            split), and inputs (path, bytes and SHA-256 of each).
+        facts: All other entries. `create_pretraining_data` writes fingerprint (a hash of all values
+            that determine the bytes of the records), flags, vocabulary_sha256, vocab_size,
+            do_lower_case, max_seq_length, max_predictions_per_seq, examples (number of examples in
+            each split), and inputs (path, bytes and SHA-256 of each input file).
     """
 
     path: str
@@ -73,7 +73,7 @@ class Manifest:
         """Reads a manifest.
 
         Raises:
-            InputError: There is no such file, or it is damaged.
+            InputError: The file does not exist or is damaged.
         """
         facts, folder = files.read_json(path), os.path.dirname(path)
         try:
@@ -103,7 +103,7 @@ class Manifest:
 
 
 def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[Manifest]:
-    """Reads all manifests in the folders of some record files, sorted by path.
+    """Reads all manifests in the folders of the given record files, sorted by path.
 
     Args:
         paths: Record files.
@@ -124,10 +124,10 @@ def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[
 
 
 def list_shards(manifests: Iterable[Manifest], path: str) -> list[tuple[Manifest, Shard]]:
-    """Returns all entries of a record file.
+    """Returns all manifest entries of a record file, each with its manifest.
 
-    A file has several entries if two outputs share it. Then it matches only the entry of the newer
-    output.
+    A file has several entries if two runs of `create_pretraining_data` wrote it. The size and the
+    checksum of the file then match only the entry of the newer run.
     """
     entries = [(manifest, manifest.find_shard(path)) for manifest in manifests]
     return [(manifest, shard) for manifest, shard in entries if shard is not None]
@@ -150,13 +150,13 @@ def size_and_sha256(path: str) -> tuple[int, str]:
 
 
 def absolute_path(path: str, folder: str = "") -> str:
-    """Returns a path, which may be relative to a folder, as a URL or an absolute local path."""
+    """Converts a path, absolute or relative to `folder`, to a URL or an absolute local path."""
     joined = path if "://" in path else os.path.join(folder, path)
     return joined if "://" in joined else os.path.abspath(joined)
 
 
 def relative_path(path: str, folder: str) -> str:
-    """Returns a path relative to a folder, so that both can be moved together.
+    """Makes a path relative to `folder`, so that file and folder can be moved together.
 
     A path on another file system stays absolute.
     """

@@ -10,13 +10,13 @@ _SECS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """Counts units of work and shows them on stderr, as a context manager.
+    """Context manager that counts completed units of work and shows the count on stderr.
 
-    On a terminal it shows a bar with rate and remaining time. Elsewhere it prints a line every 10
-    seconds and one at the end, so that a log stays readable.
+    On a terminal it shows a bar with rate and remaining time. If stderr is not a terminal, it
+    prints a line every 10 seconds and one at the end, so that a log stays readable.
 
     Args:
-        description: The work, such as "writing records".
+        description: Description of the work, such as "writing records".
         total: The total number of units, or None if unknown.
         unit: Name of a unit, such as "sentences".
         done: The number of units that an earlier run completed.
@@ -35,7 +35,7 @@ class Progress:
         )
 
     def update(self, units: int, note: str = "") -> None:
-        """Adds completed units; `note` is a short text, such as the loss, shown at the end."""
+        """Adds completed units; `note`, such as the loss, is shown at the end of the line."""
         self._count += units
         if self._bar is not None:
             if note:

@@ -4,7 +4,7 @@
                         `bert/encoder/layer_0/attention/self/query/kernel`
     bert_config.json    the architecture
     vocab.txt           the vocabulary, one entry per line
-    weights.json        casing, checksums, and facts of the writer, such as the labels or the step
+    weights.json        casing, checksums, and values from the caller, such as labels or step
 
 Imports foundation modules only; TensorFlow inside functions.
 """
@@ -27,8 +27,8 @@ VOCABULARY_FILE = "vocab.txt"
 FACTS_FILE = "weights.json"
 _RESERVED_FACTS = ("format", "do_lower_case", "vocabulary_sha256", "weights_sha256")
 _FORMAT = 1
-# White space is not stripped from these two entries of the released Chinese vocabulary, since that
-# would change them to "" and "##".
+# White space is not stripped from these two entries of the released Chinese vocabulary, since
+# stripping would change them to "" and "##".
 _UNSTRIPPED_ENTRIES = ("\u2028", "##\u2028")
 _DTYPES = {
     **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
@@ -44,9 +44,9 @@ class WeightsFolder:
     Attributes:
         arrays: Each variable by its google-research/bert name.
         config: The keys of `bert_config.json`.
-        vocabulary: The entries by id, or None if the folder has no vocabulary.
-        do_lower_case: Whether the tokenizer lower-cases text, or None if that is not known.
-        extra: Further facts of the writer, such as `labels` (list of strings) or `step`.
+        vocabulary: The entries in the order of their ids, or None if the folder has no vocabulary.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
+        extra: Other values from `weights.json`, such as `labels` (list of strings) or `step`.
     """
 
     arrays: dict[str, np.ndarray]
@@ -80,9 +80,9 @@ def write_weights(
         folder: The folder to write, local or gs://; an existing folder is replaced.
         arrays: Each variable by its google-research/bert name.
         config: The keys of `bert_config.json`.
-        vocabulary: The entries by id, or None.
-        do_lower_case: Whether the tokenizer lower-cases text, or None if that is not known.
-        extra: Further facts for `weights.json`, JSON values such as `labels` or `step`.
+        vocabulary: The entries in the order of their ids, or None to write no `vocab.txt`.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
+        extra: Further JSON values for `weights.json`, such as `labels` or `step`.
 
     Raises:
         InputError: The folder cannot be written.
@@ -100,7 +100,7 @@ def write_into(
     do_lower_case: bool | None,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes the files of `write_weights` into a folder that the caller creates atomically."""
+    """Writes the same files as `write_weights`; the caller makes the folder atomic."""
     reserved = set(_RESERVED_FACTS).intersection(extra or {})
     if reserved:
         raise ValueError(f"extra must not have the reserved keys {sorted(reserved)}.")
@@ -134,7 +134,7 @@ def read_weights_folder(folder: str) -> WeightsFolder:
         folder: The folder, local or gs://.
 
     Raises:
-        InputError: A file is missing, or it is damaged or from another folder.
+        InputError: A file is missing, damaged, or from another weights folder.
     """
     facts_path = posixpath.join(folder, FACTS_FILE)
     facts = files.read_json(facts_path)
@@ -152,7 +152,7 @@ def read_weights_folder(folder: str) -> WeightsFolder:
         path = posixpath.join(folder, VOCABULARY_FILE)
         text = files.read_bytes(path).removesuffix(b"\n")
         _verify_checksum(path, text, facts["vocabulary_sha256"])
-        # Unlike in `read_vocabulary`, nothing is stripped: the checksum guarantees the entries.
+        # Unlike `read_vocabulary`, this keeps white space, since the checksum covers all bytes.
         vocabulary = text.decode("utf-8").split("\n")
     return WeightsFolder(
         arrays=from_safetensors(weights, weights_path),
@@ -178,7 +178,7 @@ def to_safetensors(
 
     Args:
         arrays: Tensors by name.
-        metadata: Strings for the file's `__metadata__`.
+        metadata: Entries of the file's `__metadata__`, or None for no metadata.
     """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     return safetensors.numpy.save(contiguous, metadata)
@@ -208,7 +208,7 @@ def from_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
 
 def _array(dtype: str, data: bytes, name: str) -> np.ndarray:
     if dtype == "BF16":
-        # numpy has no bfloat16. Its bits are the upper half of those of a float32.
+        # numpy has no bfloat16. The bits of a bfloat16 are the upper half of a float32.
         return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
     if dtype not in _DTYPES:
         raise InputError(
@@ -223,7 +223,7 @@ def read_vocabulary(path: str) -> list[str]:
     Lines end with \n or \r\n only, because entries may contain other line separators. As in the
     released `load_vocab`, white space around an entry is removed, except from two entries of the
     released Chinese vocabulary (U+2028 and ##U+2028). A byte order mark and empty lines at the end
-    are dropped. The entries are not checked; `BertTokenizer` checks them.
+    are dropped. This function does not check the entries; `BertTokenizer` does.
 
     Args:
         path: The file, UTF-8, local or gs://.

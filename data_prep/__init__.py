@@ -1,9 +1,10 @@
-"""The offline stage: text -> vocabulary -> records.
+"""Offline data preparation: text -> vocabulary -> pretraining records.
 
-Layer 5: imports `tokenization` and foundation modules.
+Layer 5 of the import order: imports `tokenization` and foundation modules.
 
-The mains, which define flags, are `make_sample_data`, `train_vocabulary`, `create_pretraining_data`
-and `inspect_records`. `corpus` reads text for all of them; `word_counts` and `vocabulary_learning`
-belong to `train_vocabulary`; `pretraining_data` and `runners` create and inspect records;
-`sample_data` collects the sample text.
+The programs, which define flags, are `make_sample_data`, `train_vocabulary`,
+`create_pretraining_data` and `inspect_records`. `corpus` reads the input text of `train_vocabulary`
+and `create_pretraining_data`; `word_counts` and `vocabulary_learning` are used by
+`train_vocabulary`; `pretraining_data` and `runners` create and inspect records; `sample_data`
+collects the sample text.
 """

@@ -11,19 +11,19 @@ from typing import Any
 
 from absl import flags
 
-flags.disclaim_key_flags()  # so that --help lists the flags with those of the main
+flags.disclaim_key_flags()  # so that --help lists these flags with the flags of the program
 _DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
 
 
 def define(config_class: Any, names: Collection[str] = (), without: Collection[str] = ()) -> None:
-    """Defines a flag with the name, the default and the description of each field.
+    """Defines one flag per field of a dataclass, with the field's name, default and description.
 
     Args:
         config_class: A dataclass. The section "Attributes:" of its docstring describes the fields;
-            its attribute CHOICES, if any, maps names of fields to their allowed values. A field
+            its optional class attribute CHOICES maps names of fields to allowed values. A field
             without a default gets no flag.
-        names: The fields that get a flag; empty for all.
-        without: Fields that get no flag.
+        names: Names of the fields that get a flag. If empty, all fields get one.
+        without: Names of fields that get no flag.
     """
     section = inspect.getdoc(config_class) or ""
     choices = getattr(config_class, "CHOICES", {})
@@ -42,6 +42,6 @@ def define(config_class: Any, names: Collection[str] = (), without: Collection[s
 
 
 def build(config_class: Any) -> Any:
-    """Builds a dataclass from the flags that are named as its fields."""
+    """Builds a dataclass from the flags that have the same names as its fields."""
     names = {field.name for field in dataclasses.fields(config_class)} & set(flags.FLAGS)
     return config_class(**{name: flags.FLAGS[name].value for name in names})

@@ -3,18 +3,22 @@ r"""Prints pretraining records as text and checks them.
     python data_prep/inspect_records.py --input_file=records/*.tfrecord --vocab_file=vocab.txt
 
 Reads plain and gzip-compressed records of this project, of google-research/bert and of the Model
-Garden (with both sets of feature names). The first valid record defines the lengths. The program
-prints a few records with their predictions ([MASK=went]: [MASK] replaces "went"; went[=store]:
-"went" replaces "store"; went[=]: "went" is not replaced), statistics of all records, each rule that
-is broken with the first records that break it, and each measured figure with the values that are
-expected for these flags. Correct records have a figure that is "NOT as expected" less than once in
-a million times, even if there are few records.
+Garden (with both sets of feature names). The expected lengths of the features are taken from the
+first valid record. The program prints:
+
+- a few records with their predictions ([MASK=went]: [MASK] replaces "went"; went[=store]: "went"
+  replaces "store"; went[=]: "went" is a prediction but is not replaced);
+- statistics of all records;
+- each format rule that records break, and the first records that break the rule;
+- each measured figure, and its expected values for these flags. For correctly created records, the
+  probability that a figure is "NOT as expected" is below one in a million, even for few records.
 
 A damaged file is read up to the damaged record, which is reported; the other files are still read.
-If a manifest in the same folder lists a file, the SHA-256 of the file must be the listed one.
+If a manifest in the same folder lists a file, the SHA-256 of the file must equal the SHA-256 in the
+manifest.
 
-Exit codes: 0 if all is as expected; 1 if a rule is broken or a figure is not as expected; 2 if no
-record can be read.
+Exit codes: 0 if no rule is broken and all figures are as expected; 1 if a rule is broken or a
+figure is not as expected; 2 if no record can be read.
 """
 
 import sys
@@ -29,7 +33,7 @@ from data_prep.runners import inspection
 flags.DEFINE_string("input_file", None, "TFRecord files, a comma list of globs.", required=True)
 flags.DEFINE_string("vocab_file", None, "The vocabulary of the records.", required=True)
 flags.DEFINE_integer("num_examples", 3, "Number of records to print.")
-# The settings that the records should have been created with.
+# The settings with which the records are expected to have been created.
 config_flags.define(
     settings.RecordsConfig,
     (
@@ -48,7 +52,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """The console script."""
+    """Runs the main and exits."""
     command_line.run(main)
 
 

@@ -1,18 +1,19 @@
 r"""Learns a WordPiece vocabulary from text and writes it as vocab.txt.
 
-Words are counted as the tokenizer splits them, in parallel; then subwords are learned with
-tensorflow_text's WordPiece learner, Google's algorithm. The file has exactly --vocab_size lines, in
-the released order: [PAD], [unused0] ..., [UNK], [CLS], [SEP], [MASK] (ids 100 to 103 with 99 or
-more [unusedN]), characters, subwords from frequent to rare. The same text and flags give the same
-file.
+The text is split into words with BERT's tokenizer, and the words are counted in parallel. Then
+Google's WordPiece learner (in tensorflow_text) learns subwords from the counts. The vocabulary has
+exactly --vocab_size lines, in the order of google-research/bert: [PAD], [unused0] ..., [UNK],
+[CLS], [SEP], [MASK], characters, subwords from frequent to rare. With 99 or more [unusedN] entries,
+the ids of [UNK], [CLS], [SEP] and [MASK] are 100 to 103. The same text and flags give the same
+vocabulary.
 
     python -m data_prep.train_vocabulary --input_file='corpus/*.txt' --output_file=vocab.txt \
         --vocab_size=8000
 
 The input is UTF-8 text with lines of any length, JSON lines (.jsonl) or TFRecords of
-tf.train.Example (.tfrecord), each also as .gz; Parquet (.parquet); standard input
-(--input_file=-); or a data set of tensorflow-datasets (--tfds_name=lm1b:train). Memory stays under
-2 GiB for any size of the input.
+tf.train.Example (.tfrecord), each optionally with .gz; Parquet (.parquet); standard input
+(--input_file=-); or a data set of tensorflow-datasets (--tfds_name=lm1b:train). The program uses
+less than 2 GiB of memory for any size of the input.
 """
 
 import os
@@ -34,7 +35,7 @@ flags.DEFINE_integer(
 
 
 def main() -> None:
-    """Counts the words, learns the vocabulary, and writes the file."""
+    """Counts the words, learns the vocabulary, and writes it to the output file."""
     values = flags.FLAGS
     config = config_flags.build(vocabulary_learning.VocabularyConfig)
     source = config_flags.build(text_blocks.TextSource)
@@ -53,7 +54,7 @@ def main() -> None:
 def _warnings(
     counts: word_counts.WordCounts, learned: vocabulary_learning.LearnedVocabulary, max_words: int
 ) -> Iterator[str]:
-    """Yields a line about invalid bytes, uncovered characters, and missing subwords."""
+    """Yields warnings about invalid bytes, uncovered characters and missing subwords."""
     if counts.invalid_lines:
         yield (
             f"{counts.invalid_lines:,} lines are not UTF-8, the first is {counts.first_invalid}. "

@@ -1,7 +1,7 @@
 """Learns a WordPiece vocabulary from word counts.
 
-The learner is that of tensorflow_text, Google's algorithm. It keeps the subwords whose frequency is
-above a threshold; this module searches for the threshold that gives the requested vocabulary size.
+Google's WordPiece learner in tensorflow_text keeps the subwords whose frequency reaches a
+threshold. This module searches for the threshold that gives the requested vocabulary size.
 
 Imports `errors`, `progress`, `tokenization`, `word_counts`; numpy; TensorFlow inside functions.
 """
@@ -21,12 +21,15 @@ from bert_tf.tokenization.unicode_tables import CJK
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 from data_prep.word_counts import LONGEST_WORD
 
-# Number of [unusedN] between [PAD] and [UNK] in the released files; [UNK] then has the id 100.
+# Number of [unusedN] between [PAD] and [UNK] in google-research/bert, where [UNK] has the id 100.
 _UNUSED_BEFORE_UNK = 99
-_SURPLUS = 0.02  # share of surplus subwords at which the search ends
+# The search ends when the number of subwords exceeds the requested number by at most this share.
+_SURPLUS = 0.02
 _MAX_TRIALS = 12
-_COVERAGE = 0.9995  # share of the text whose characters are covered, if they fit
-_MIN_CHARACTERS = 1000  # number of characters to cover even if fewer give that share
+# By default, the vocabulary covers the characters that make up this share of the text.
+_COVERAGE = 0.9995
+# If these characters are fewer than 1000, it covers up to 1000, in at most half of its entries.
+_MIN_CHARACTERS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,18 +37,19 @@ class VocabularyConfig:
     """Settings of a vocabulary.
 
     Attributes:
-        vocab_size: Number of entries, exactly.
-        do_lower_case: Whether text is lower-cased and its accents dropped.
-        num_unused_tokens: Number of [unusedN] entries, free for later use. The first 99 are between
-            [PAD] and [UNK], the others after [MASK], as in the released files. 99 gives the special
-            tokens their released ids.
-        max_words: Number of most frequent words that the learner reads. Its time and memory grow
-            with this number.
-        max_characters: Number of most frequent characters that the vocabulary covers; words with
-            other characters become [UNK]. A character takes two entries, an ideograph one. 0 covers
-            the characters that make up 99.95 % of the text, up to 1,000 characters while they fill
-            less than half of the vocabulary, and more if the text gives too few subwords; never
-            more than fit.
+        vocab_size: Exact number of entries of the vocabulary.
+        do_lower_case: Whether to lower-case the text and to remove its accents.
+        num_unused_tokens: Number of [unusedN] entries, which are reserved for later use. The first
+            99 are between [PAD] and [UNK], the others after [MASK], as in google-research/bert.
+            With 99, the special tokens have the same ids as in google-research/bert.
+        max_words: The learner reads this number of the most frequent words. The time and memory of
+            the learner grow with this number.
+        max_characters: The vocabulary covers this number of the most frequent characters; words
+            with other characters become [UNK]. A CJK ideograph takes one entry, every other
+            character two (with and without ##). If 0, the vocabulary covers the characters that
+            make up 99.95 % of the text, or as many of them as fit. If these are fewer than 1,000,
+            it covers up to 1,000 characters, in at most half of its entries. If the text gives too
+            few subwords, it covers further characters.
 
     Raises:
         InputError: A value is too small.
@@ -69,21 +73,22 @@ class VocabularyConfig:
 
     @property
     def num_learned(self) -> int:
-        """Number of entries for characters and subwords."""
+        """Number of entries that are characters or subwords, not special or unused tokens."""
         return self.vocab_size - len(SPECIAL_TOKENS) - self.num_unused_tokens
 
 
 @dataclasses.dataclass(frozen=True)
 class LearnedVocabulary:
-    """A vocabulary, and the text that it does not cover.
+    """A vocabulary, and statistics of the characters that the vocabulary does not cover.
 
     Attributes:
         tokens: The entries in the order of their ids.
-        missing: Number of [unusedN] entries in addition to `num_unused_tokens`, because the text
-            gave too few subwords.
+        missing: Number of [unusedN] entries beyond `num_unused_tokens`. They fill the vocabulary if
+            the text gives too few subwords.
         characters: Number of distinct characters in the text.
         uncovered: Number of distinct characters that the vocabulary does not cover.
-        uncovered_share: Share of the characters of the text that are not covered, in [0, 1].
+        uncovered_share: Occurrences of uncovered characters, as a share of all characters of the
+            text, in [0, 1].
     """
 
     tokens: list[str]
@@ -94,14 +99,14 @@ class LearnedVocabulary:
 
 
 def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabulary:
-    """Learns a vocabulary.
+    """Learns a vocabulary from word counts.
 
     Args:
-        counts: Occurrences of each word.
-        config: Size and other settings.
+        counts: Number of occurrences of each word.
+        config: The settings of the vocabulary.
 
     Raises:
-        InputError: There are no words, or `max_characters` characters do not fit.
+        InputError: `counts` is empty, or `vocab_size` is too small for `max_characters` characters.
     """
     ranked = _characters(counts)
     if not ranked:
@@ -126,7 +131,7 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
 
 
 def _characters(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Counts the characters; sorted from frequent to rare, then by code point."""
+    """Returns (character, occurrences), from frequent to rare; ties are ordered by code point."""
     found: collections.Counter[str] = collections.Counter()
     for word, number in counts.items():
         for character in word:
@@ -135,25 +140,25 @@ def _characters(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _is_ideograph(character: str) -> bool:
-    """Whether the tokenizer makes the character a word, so that it needs no entry with ##."""
+    """Whether the tokenizer makes the character a separate word, which needs no ## entry."""
     return any(first <= ord(character) <= last for first, last in CJK)
 
 
 def _entries(ranked: Sequence[tuple[str, int]]) -> np.ndarray:
-    """Returns the number of entries for the first n characters, for each n: int64 [characters]."""
+    """Returns the cumulative number of entries of the ranked characters, int64 [characters]."""
     return np.cumsum([1 if _is_ideograph(character) else 2 for character, _ in ranked])
 
 
 def _num_fitting(ranked: Sequence[tuple[str, int]], entries: int) -> int:
-    """Returns the number of most frequent characters that need at most this number of entries."""
+    """Returns how many of the most frequent characters fit in this number of entries."""
     return int(np.searchsorted(_entries(ranked), entries, side="right"))
 
 
 def _number_covered(ranked: Sequence[tuple[str, int]], config: VocabularyConfig) -> int:
-    """Returns the number of most frequent characters to cover.
+    """Returns how many of the most frequent characters the vocabulary covers.
 
     Raises:
-        InputError: `max_characters` characters do not fit.
+        InputError: `vocab_size` is too small for `max_characters` characters.
     """
     if config.max_characters:
         number = min(config.max_characters, len(ranked))
@@ -174,7 +179,7 @@ def _number_covered(ranked: Sequence[tuple[str, int]], config: VocabularyConfig)
 def _learn_covering(
     counts: Mapping[str, int], ranked: Sequence[tuple[str, int]], config: VocabularyConfig
 ) -> list[str]:
-    """Learns at most `num_learned` subwords from the words that have only these characters."""
+    """Learns at most `num_learned` subwords from words that consist of the ranked characters."""
     characters = [character for character, _ in ranked]
     subwords = _search(_most_frequent(counts, characters, config), config)
     return _drop_rarest(subwords, config.num_learned)
@@ -183,9 +188,10 @@ def _learn_covering(
 def _most_frequent(
     counts: Mapping[str, int], characters: Sequence[str], config: VocabularyConfig
 ) -> list[tuple[str, int]]:
-    """Returns the words to learn from, in an order that depends on the counts alone.
+    """Returns the most frequent words, in an order that depends only on the counts.
 
-    A character that occurs only in rarer words is added as a word, so that it gets an entry.
+    A character that does not occur in these words is added as a word, so that the vocabulary gets
+    an entry for it.
     """
     known = set(characters)
     candidates = (item for item in counts.items() if known.issuperset(item[0]))
@@ -195,14 +201,15 @@ def _most_frequent(
 
 
 def _search(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> list[str]:
-    """Searches the highest threshold that gives `num_learned` subwords, or a few more.
+    """Searches for the highest threshold that gives at least `num_learned` subwords.
 
-    The logarithm of the number of subwords is about linear in the logarithm of the threshold. Each
-    trial therefore extrapolates the last two linearly, in logarithms.
+    The search also ends at a threshold that gives up to 2 % more subwords. log(number of subwords)
+    is about linear in log(threshold), so each new threshold is extrapolated linearly, in
+    logarithms, from the last two trials.
     """
     goal = config.num_learned
-    high = words[0][1] + 1  # a threshold that gives too few subwords
-    low, best = 0, None  # the highest threshold that gave enough subwords, and the subwords
+    high = words[0][1] + 1  # the lowest known threshold that gives too few subwords
+    low, best = 0, None  # the highest threshold that gave enough subwords, and these subwords
     trials: list[tuple[int, int]] = []
     threshold = max(1, words[min(goal, len(words)) - 1][1])
     with Progress("learning subwords", None, "trials") as progress:
@@ -222,8 +229,14 @@ def _search(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> list[
 
 
 def _next_threshold(trials: Sequence[tuple[int, int]], goal: float) -> int:
-    """Extrapolates (threshold, number of subwords) of the last trials to the goal."""
-    slope = -0.9  # of log(number) over log(threshold), measured on natural text
+    """Extrapolates from the last trials to the threshold that gives `goal` subwords.
+
+    Args:
+        trials: (threshold, number of subwords) of each trial.
+        goal: The number of subwords to aim at.
+    """
+    # Initial estimate of d log(number of subwords) / d log(threshold), measured on natural text.
+    slope = -0.9
     threshold, number = trials[-1]
     if len(trials) > 1 and trials[-2][0] != threshold and trials[-2][1] != number:
         slope = math.log(number / trials[-2][1]) / math.log(threshold / trials[-2][0])
@@ -234,7 +247,7 @@ def _next_threshold(trials: Sequence[tuple[int, int]], goal: float) -> int:
 def _learn_subwords(
     words: Sequence[tuple[str, int]], threshold: int, config: VocabularyConfig
 ) -> list[str]:
-    """Runs the learner once: returns characters, then subwords from frequent to rare."""
+    """Runs the learner once; returns the characters, then the subwords from frequent to rare."""
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
     subwords = learner.learn(
@@ -254,14 +267,14 @@ def _learn_subwords(
 
 
 def _drop_rarest(subwords: list[str], number: int) -> list[str]:
-    """Keeps this number of subwords; drops the rarest that are not single characters."""
+    """Drops the rarest subwords of two or more characters until `number` subwords remain."""
     longer = [index for index, word in enumerate(subwords) if len(word.removeprefix("##")) > 1]
     dropped = set(longer[len(longer) - max(0, len(subwords) - number) :])
     return [word for index, word in enumerate(subwords) if index not in dropped]
 
 
 def _special_tokens(num_unused: int) -> list[str]:
-    """Returns [PAD], the first [unusedN], [UNK] [CLS] [SEP] [MASK], and the other [unusedN]."""
+    """Returns [PAD], up to 99 [unusedN], [UNK], [CLS], [SEP], [MASK], and the other [unusedN]."""
     unused = [f"[unused{index}]" for index in range(num_unused)]
     pad, *others = SPECIAL_TOKENS
     return [pad, *unused[:_UNUSED_BEFORE_UNK], *others, *unused[_UNUSED_BEFORE_UNK:]]

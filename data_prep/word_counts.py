@@ -1,4 +1,4 @@
-"""Counts words as the tokenizer splits them, in parallel and in bounded memory.
+"""Splits text into words with BERT's tokenizer and counts them, in parallel and bounded memory.
 
 Imports `progress`, `corpus`, `tokenization`; TensorFlow inside functions.
 """
@@ -14,19 +14,20 @@ from data_prep.corpus.text_blocks import Block
 
 LONGEST_WORD = 50
 _MAX_DISTINCT_WORDS = 2_000_000
-# One thread adds up the counts of all blocks, which takes an eighth of the time of counting them.
+# A single thread sums the counts of all blocks. Summing the counts of a block takes an eighth of
+# the time of counting its words, so more than 8 workers would wait for this thread.
 _MAX_WORKERS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class WordCounts:
-    """The words of a text, and its lines that are not UTF-8.
+    """The word counts of a text, and information about lines that are not valid UTF-8.
 
     Attributes:
-        words: Occurrences of each word of up to 50 characters.
-        invalid_lines: Number of lines that are not UTF-8; a document that is not in a text file
-            counts as one line.
-        first_invalid: The first of these lines as "file:line", or "".
+        words: Number of occurrences of each word of up to 50 characters.
+        invalid_lines: Number of lines that are not valid UTF-8. In input other than text files,
+            each document counts as one line.
+        first_invalid: The first line that is not valid UTF-8, as "file:line"; "" if all are valid.
     """
 
     words: collections.Counter[str]
@@ -37,15 +38,15 @@ class WordCounts:
 def count_words(
     blocks: Iterable[Block], total_bytes: int | None, do_lower_case: bool, num_workers: int
 ) -> WordCounts:
-    """Counts the words that the tokenizer splits into WordPieces.
+    """Counts the words of a text, as BERT's tokenizer splits it before WordPiece.
 
-    Memory is bounded: beyond 2 million distinct words, the rarest are dropped. Bytes that are not
-    UTF-8 are ignored, as by the tokenizer.
+    Memory is bounded: if there are more than 2 million distinct words, the rarest words are
+    dropped. Bytes that are not valid UTF-8 are ignored, as in the tokenizer.
 
     Args:
         blocks: The text.
-        total_bytes: Size of the text for the progress, or None.
-        do_lower_case: Whether text is lower-cased and its accents dropped.
+        total_bytes: Size of the text, for the progress display; None if it is not known.
+        do_lower_case: Whether to lower-case the text and to remove its accents.
         num_workers: Number of blocks counted in parallel, at most 8.
     """
     words: collections.Counter[bytes] = collections.Counter()
@@ -56,7 +57,7 @@ def count_words(
                 words[word] += occurrences
             _drop_rare(words)
             places = [f"{block.source}:{line}" for line in invalid_lines]
-            # A line may continue in the next block.
+            # An invalid line that continues in the next block is counted once.
             invalid += len(places) - (places[:1] == [last])
             first_invalid = first_invalid or "".join(places[:1])
             last = places[-1] if places else last
@@ -67,9 +68,10 @@ def count_words(
 def _counted(
     blocks: Iterable[Block], do_lower_case: bool, num_workers: int
 ) -> Iterator[tuple[Block, Iterable[tuple[bytes, int]], list[int]]]:
-    """Yields each block, its words with their counts, and its line numbers that are not UTF-8.
+    """Yields each block, the counts of its words, and the numbers of its invalid lines.
 
-    The blocks keep their order. At most two blocks per worker are in memory.
+    A line is invalid if it is not valid UTF-8. The blocks keep their order. At most two blocks per
+    worker are in memory.
     """
     num_workers = min(num_workers, _MAX_WORKERS)
     count = _counter(do_lower_case)

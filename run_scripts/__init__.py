@@ -1,4 +1,4 @@
-"""The programs for the command line, with the flags of google-research/bert. Layer 6.
+"""The command-line programs, with the flags of google-research/bert. Layer 6.
 
-`flags` holds the groups of flags that several mains share; nothing imports these modules.
+`flags` defines the flags that several programs share. No other package imports this one.
 """

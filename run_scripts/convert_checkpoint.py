@@ -1,4 +1,4 @@
-r"""Converts a BERT checkpoint from one dialect to another, and checks the result.
+r"""Converts a BERT checkpoint to another checkpoint format (dialect), and checks the result.
 
     python run_scripts/convert_checkpoint.py --from=uncased_L-12_H-768_A-12.zip --to=/models/base
     python run_scripts/convert_checkpoint.py --from=/tmp/mrpc_output --to=/tmp/hf \
@@ -6,8 +6,9 @@ r"""Converts a BERT checkpoint from one dialect to another, and checks the resul
 
 --from is a weights folder, a checkpoint or an output folder of bert-tf, a google-research/bert
 checkpoint (.../bert_model.ckpt), a TensorFlow Model Garden checkpoint, a Hugging Face folder, a
-released .zip, or hf://owner/name. The result is read back and compared with the source: all weights
-bit by bit, and the outputs of both models for a fixed input.
+.zip released by google-research/bert, or hf://owner/name. The program reads the written checkpoint
+and compares it with the source: all weights must be equal bit by bit, and both models must give
+equal outputs for a fixed input.
 """
 
 from absl import flags

@@ -2,14 +2,15 @@
 
     python run_scripts/export_model.py --checkpoint=/tmp/mrpc_output --export_dir=/models/mrpc
 
-writes /models/mrpc/1 (then 2, 3, ...). TensorFlow Serving can load it, and so can any program with
-tensorflow and tensorflow_text:
+This command writes the SavedModel to /models/mrpc/1 (2, 3, ... when it is run again). TensorFlow
+Serving can load the SavedModel, and so can any program that imports tensorflow and tensorflow_text:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("/models/mrpc/1")
     model.signatures["serving_default"](text=tf.constant(["raw text"]))
 
-The SavedModel is loaded again and compared with the original model before it is kept.
+The program loads the written SavedModel and raises an error if its outputs differ from those of the
+original model.
 """
 
 from absl import flags

@@ -1,11 +1,11 @@
-r"""Writes BERT's hidden states for each token of each line, as features for another model.
+r"""Writes BERT's hidden states for each token of each input line, as features for other models.
 
     python run_scripts/extract_features.py --input_file=/tmp/input.txt \
         --output_file=/tmp/output.jsonl --init_checkpoint=uncased_L-12_H-768_A-12.zip \
         --layers=-1,-2,-3,-4 --max_seq_length=128 --batch_size=8
 
-A line is a sentence, or a pair "A ||| B". The output has the format of google-research/bert, one
-JSON object per line:
+Each line contains a sentence, or a sentence pair as "A ||| B". The output has the format of
+google-research/bert, with one JSON object per line:
 
     {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1, "values": [...]}]}]}
 
@@ -59,7 +59,7 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 
 def layers() -> tuple[int, ...]:
-    """Returns the layers in --layers."""
+    """Returns the layer indices of --layers."""
     try:
         return tuple(int(layer) for layer in FLAGS.layers.split(","))
     except ValueError as error:
@@ -72,7 +72,7 @@ def read_lines() -> list[str]:
     """Returns the lines of --input_file.
 
     Raises:
-        InputError: A file is missing or is not UTF-8 text, or there are no lines.
+        InputError: A file is missing or is not valid UTF-8, or there are no lines.
     """
     lines: list[str] = []
     for path in formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True):
@@ -84,10 +84,10 @@ def read_lines() -> list[str]:
 
 
 def extractor(config: ExtractionConfig) -> FeatureExtractor:
-    """Returns the model of --init_checkpoint with its tokenizer.
+    """Returns a feature extractor with the weights and the tokenizer of --init_checkpoint.
 
     Raises:
-        InputError: There is no checkpoint, config or vocabulary.
+        InputError: There is no checkpoint, no model configuration or no vocabulary.
     """
     weights = shared.checkpoint()
     if weights is None:

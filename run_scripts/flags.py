@@ -1,4 +1,4 @@
-"""Flags that several mains share, and the objects that are built from them."""
+"""Flags that several programs share, and functions that build objects from their values."""
 
 import dataclasses
 import functools
@@ -36,13 +36,13 @@ _TRAINING = TrainingConfig(num_train_steps=1, num_warmup_steps=0)
 
 
 def flag_values(config_class: type) -> dict[str, Any]:
-    """Returns the values of the flags that have the names of a dataclass's fields."""
+    """Returns the values of all flags that have the same name as a field of a dataclass."""
     names = (field.name for field in dataclasses.fields(config_class))
     return {name: FLAGS[name].value for name in names if name in FLAGS}
 
 
 def define_model_flags(checkpoint_help: str) -> None:
-    """Defines the flags for the model. A main then adopts the key flags of this module."""
+    """Defines the flags for the model; the caller must then call `flags.adopt_module_key_flags`."""
     flags.DEFINE_string(
         "bert_config_file", None,
         "bert_config.json with the architecture. Default: the one of --init_checkpoint.",
@@ -57,7 +57,7 @@ def define_model_flags(checkpoint_help: str) -> None:
 
 
 def define_training_flags() -> None:
-    """Defines the flags for training. A main then adopts the key flags of this module."""
+    """Defines the flags for training; the caller must then call `flags.adopt_module_key_flags`."""
     flags.DEFINE_integer(
         "train_batch_size", _TRAINING.global_batch_size, "Examples per step, over all devices."
     )
@@ -174,7 +174,7 @@ def _define_runtime_flags() -> None:
 
 
 def runtime_config() -> RuntimeConfig:
-    """Returns the settings of the computation.
+    """Returns the runtime settings (devices, logging, checkpoints) from the flags.
 
     Raises:
         InputError: A value is out of range.
@@ -201,12 +201,12 @@ def _profile_steps() -> tuple[int, int] | None:
 def training_config(
     num_train_steps: int, num_warmup_steps: int, data: Mapping[str, Any]
 ) -> TrainingConfig:
-    """Returns the settings that define the result.
+    """Returns the settings that affect the trained weights, from the flags and the arguments.
 
     Args:
         num_train_steps: The number of steps.
         num_warmup_steps: The number of warm-up steps.
-        data: Identifies the examples.
+        data: Values that identify the training examples, such as a fingerprint of the files.
 
     Raises:
         InputError: A value is out of range.
@@ -221,10 +221,10 @@ def training_config(
 
 
 def checkpoint() -> CheckpointContents | None:
-    """Reads --init_checkpoint, with the config and the vocabulary next to it; reads it only once.
+    """Reads --init_checkpoint, with the config and the vocabulary in its folder; caches the result.
 
     Raises:
-        InputError: It is missing or cannot be read.
+        InputError: The checkpoint is missing or cannot be read.
     """
     return _read(FLAGS.init_checkpoint) if FLAGS.init_checkpoint else None
 
@@ -236,7 +236,7 @@ def bert_config() -> BertConfig:
     """Reads the architecture from --bert_config_file or --init_checkpoint.
 
     Raises:
-        InputError: Neither has one, or a value is out of range.
+        InputError: Neither flag gives an architecture, or a value is out of range.
     """
     found = checkpoint()
     if FLAGS.bert_config_file:
@@ -249,22 +249,22 @@ def bert_config() -> BertConfig:
             "bert_config.json in the same folder."
         )
     if config.extra:
-        # With a misspelled key the default value is used, so unknown keys are reported.
+        # Unknown keys are reported because a key may be misspelled, and its default is then used.
         print(f"{source}: ignoring unknown keys: {', '.join(config.extra)}.", file=sys.stderr)
     return config
 
 
 def vocab_file() -> str | list[str] | None:
-    """Returns --vocab_file, or the list of entries of --init_checkpoint, or None."""
+    """Returns --vocab_file; if it is not set, the vocabulary of --init_checkpoint, or None."""
     found = checkpoint()
     return FLAGS.vocab_file or (found.vocabulary if found else None)
 
 
 def tokenizer(config: BertConfig) -> BertTokenizer:
-    """Returns the tokenizer, checked against the model and the checkpoint.
+    """Returns the tokenizer; checks that it matches the model and --init_checkpoint.
 
     Raises:
-        InputError: There is no vocabulary, or vocabulary or casing differ from the checkpoint.
+        InputError: There is no vocabulary, or the vocabulary or the casing does not match.
     """
     vocabulary, found = vocab_file(), checkpoint()
     if vocabulary is None:
@@ -291,10 +291,10 @@ def tokenizer(config: BertConfig) -> BertTokenizer:
 
 
 def do_lower_case() -> bool:
-    """Returns the casing of --init_checkpoint if it is known, else --do_lower_case.
+    """Returns whether the tokenizer lower-cases: as in --init_checkpoint, else --do_lower_case.
 
     Raises:
-        InputError: The flag is given and differs from the checkpoint.
+        InputError: --do_lower_case is given and differs from the checkpoint.
     """
     found = checkpoint()
     if found and found.do_lower_case is not None:
@@ -311,16 +311,16 @@ def do_lower_case() -> bool:
 
 
 def _released_path() -> str | None:
-    """Returns --init_checkpoint; for a released .zip, the path of its unpacked folder."""
+    """Returns the folder path of --init_checkpoint, whose name may state the casing, or None."""
     path = FLAGS.init_checkpoint
     return f"{path.removesuffix('.zip')}/" if path else path
 
 
 def check_length(max_seq_length: int, config: BertConfig) -> None:
-    """Checks --max_seq_length against the model.
+    """Checks that the model has enough positions for --max_seq_length.
 
     Raises:
-        InputError: It exceeds the number of positions of the model.
+        InputError: --max_seq_length exceeds the number of positions of the model.
     """
     if max_seq_length > config.max_position_embeddings:
         raise InputError(
@@ -332,7 +332,7 @@ def check_length(max_seq_length: int, config: BertConfig) -> None:
 def checkpoint_metadata(
     config: BertConfig, tokenizer: BertTokenizer | None, **extra: Any
 ) -> CheckpointMetadata:
-    """Returns the facts that are saved with the weights."""
+    """Returns the metadata that is saved with the weights."""
     return CheckpointMetadata(
         config=config.to_dict(),
         vocabulary=tokenizer.vocabulary if tokenizer else None,

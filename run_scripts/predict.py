@@ -4,9 +4,10 @@
     python run_scripts/predict.py --model=/models/mine --input_file=texts.txt
     cat texts.txt | python run_scripts/predict.py --model=/models/mine --format=jsonl
 
-Each line is a text and may be empty. If the model takes pairs, the two texts are separated by
-" ||| " or a tab. For each text the program prints the label, its probability and the text; with
---format=jsonl a JSON object with the probabilities of all labels.
+Each line is a text, which may be empty. If the model takes pairs, a line contains two texts,
+separated by " ||| " or a tab. For each line the program prints the most probable label, the
+probability of this label, and the line; with --format=jsonl, a JSON object with the probabilities
+of all labels.
 """
 
 import io
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  (registers the operations that the saved graph uses)
+import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 from absl import flags
 
 from bert_tf import command_line, files
@@ -52,10 +53,10 @@ def main() -> None:
 
 
 def newest_version(folder: str) -> str:
-    """Returns the folder if it is a SavedModel, else the folder of its highest version.
+    """Returns the folder if it contains a SavedModel, else its subfolder with the highest version.
 
     Raises:
-        InputError: It is neither a SavedModel nor a folder with versions.
+        InputError: The folder contains neither a SavedModel nor numbered version folders.
     """
     if tf.io.gfile.exists(os.path.join(folder, "saved_model.pb")):
         return folder
@@ -70,7 +71,7 @@ def texts() -> Iterator[str]:
     """Yields the texts of --text, --input_file or stdin, without line ends.
 
     Raises:
-        InputError: The file is missing, or a line is not UTF-8.
+        InputError: The file is missing, or a line is not valid UTF-8.
     """
     if FLAGS.text:
         yield from FLAGS.text
@@ -84,7 +85,7 @@ def texts() -> Iterator[str]:
 
 
 def stdin_lines() -> Iterator[str]:
-    """Yields the lines of stdin as they arrive; UTF-8 in any locale."""
+    """Yields the lines of stdin as they arrive, decoded as UTF-8 in every locale."""
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
             yield line.decode("utf-8")
@@ -98,7 +99,7 @@ def stdin_lines() -> Iterator[str]:
 def print_predictions(
     signature: Any, facts: dict[str, Any], batch: list[tuple[str, list[str]]]
 ) -> None:
-    """Prints a prediction for each line of a batch, given with the one or two texts in it."""
+    """Prints a prediction for each item of `batch`: a line and the one or two texts in the line."""
     names = ["text_a", "text_b"] if facts["pair"] else ["text"]
     columns = zip(*(parts for _, parts in batch), strict=True)
     outputs = signature(**{n: tf.constant(c) for n, c in zip(names, columns, strict=True)})
@@ -117,7 +118,7 @@ def split_pair(text: str, number: int) -> list[str]:
 
     Args:
         text: The line.
-        number: Its number, from 1.
+        number: Number of the line, from 1.
 
     Raises:
         InputError: The line has no separator.

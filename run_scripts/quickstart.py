@@ -2,11 +2,11 @@
 
     bash run_scripts/quickstart.sh [--smoke] [--output_dir=quickstart_output]
 
-Makes sample text from the documentation of Python and of the installed libraries, learns a
+Collects sample text from the documentation of Python and of the installed libraries, learns a
 vocabulary, writes records, pretrains a small BERT with held-out evaluation, fine-tunes a classifier
-that predicts which library a passage is from, exports it, and classifies raw text in a process that
-does not import this project. Completed stages are skipped; an interrupted run resumes when it is
-started again.
+that predicts the library that a passage is from, exports the classifier, and classifies raw text in
+a process that does not import this project. Completed stages are skipped; an interrupted run
+resumes when it is started again.
 """
 
 import dataclasses
@@ -54,9 +54,10 @@ class Size:
 def _tiny(vocab_size: int) -> BertConfig:
     """Returns the configuration of a BERT that trains in minutes.
 
-    The released initializer_range, 0.02, fits 768 hidden units. This model has 128; 1 / sqrt(128)
-    keeps the scale of the activations (docs/results.md compares both values). Dropout is off
-    because training covers less than one epoch of the text, so it would only slow down learning.
+    The initializer_range of google-research/bert, 0.02, suits 768 hidden units. This model has 128;
+    0.08, close to 1 / sqrt(128), keeps the scale of the activations (docs/results.md compares both
+    values). Dropout is 0: training covers less than one epoch of the text, so dropout would only
+    slow down learning.
     """
     return BertConfig.named(
         "tiny",
@@ -97,9 +98,9 @@ class Stage:
     """One stage of the workflow.
 
     Attributes:
-        name: Its name in the printed table.
-        commands: The commands that it runs, in order.
-        result: Path of its main result, relative to the output folder.
+        name: Name of the stage in the printed table.
+        commands: The commands of the stage, run in order.
+        result: Path of the main result of the stage, relative to the output folder.
     """
 
     name: str
@@ -108,7 +109,7 @@ class Stage:
 
 
 def make_command(script: str, **flag_values: object) -> list[str]:
-    """Returns the command that runs a script with these flags."""
+    """Returns the words of the command that runs a script with `flag_values` as flags."""
     arguments = (
         f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
         for name, value in flag_values.items()
@@ -221,10 +222,10 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
     Args:
         stage: The stage.
         key: A hash of the commands of this stage and of all stages before it.
-        folder: The folder of all results; `stages/<name>.json` in it records the stage's state.
+        folder: The output folder. Its file `stages/<name>.json` records whether the stage is done.
 
     Returns:
-        The seconds that the stage took, over all attempts.
+        The total seconds of all attempts to run the stage.
     """
     path = f"{folder}/stages/{stage.name.replace(' ', '_')}.json"
     state = json.loads(read_text(path)) if os.path.exists(path) else {}
@@ -242,7 +243,7 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
                 print("$ " + shlex.join(words), file=sys.stderr)
             code = run_command(words)
             if code:
-                sys.exit(code)  # the command has printed the reason
+                sys.exit(code)  # the command has already printed an error message
         state["done"] = True
     finally:
         state["secs"] += time.monotonic() - started
@@ -251,13 +252,13 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
 
 
 def run_command(words: Sequence[str]) -> int:
-    """Runs a command; signals to stop are handled by the command, which saves a checkpoint first.
+    """Runs a command. It receives SIGINT and SIGTERM, so that it can save a checkpoint and stop.
 
     Returns:
         The exit code of the command.
     """
     process = subprocess.Popen(words)
-    # The terminal sends Ctrl-C to the command too; SIGTERM must be forwarded.
+    # The terminal sends SIGINT (Ctrl-C) to both processes; SIGTERM must be forwarded.
     handlers = {
         signal.SIGINT: lambda *_: None,
         signal.SIGTERM: lambda number, _: process.send_signal(number),
@@ -272,7 +273,7 @@ def run_command(words: Sequence[str]) -> int:
 
 
 def remove_result(folder: str, stage: Stage) -> None:
-    """Removes the result of a stage that ran with other commands."""
+    """Removes the result of an earlier run of a stage, if it exists."""
     path = f"{folder}/{stage.result}"
     if os.path.isdir(path):
         shutil.rmtree(path)

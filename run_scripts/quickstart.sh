@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up an environment in .venv and runs run_scripts/quickstart.py, from raw text to predictions.
+# Creates a virtual environment in .venv and runs run_scripts/quickstart.py in it: the complete
+# workflow from raw text to predictions.
 #
 #   bash run_scripts/quickstart.sh              at most 10 minutes on 2 cores
 #   bash run_scripts/quickstart.sh --smoke      a small version, under 2 minutes

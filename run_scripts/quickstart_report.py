@@ -1,6 +1,6 @@
-"""The report of the quickstart: a table of results, each next to its majority baseline.
+"""The report of the quickstart: a table of results and their majority baselines.
 
-The majority baseline is the score of always giving the most frequent answer.
+The majority baseline is the accuracy of a model that always predicts the most frequent answer.
 """
 
 import collections
@@ -16,8 +16,8 @@ from bert_tf import features
 from bert_tf.files import read_text
 
 _MASKED_LM, _NEXT_SENTENCE = "masked_lm_accuracy", "next_sentence_accuracy"
-# Runs with `python -I -c`. Besides the standard library it may import tensorflow and
-# tensorflow_text only.
+# The quickstart runs this program with `python -I -c`. The program may import only tensorflow,
+# tensorflow_text and the standard library, to show that an exported model needs no other package.
 CLASSIFY_PROGRAM = """
 import json, os, sys, time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -50,10 +50,10 @@ class Row:
     """One row of the table.
 
     Attributes:
-        units: The amount of work, for the throughput.
-        unit: Its unit; "" if there is no throughput.
-        result: The file or folder of the result.
-        figure: Sizes or held-out scores of the result.
+        units: Amount of work that the stage did, used to compute the throughput.
+        unit: Unit of `units`, such as "examples"; "" to omit the throughput.
+        result: File or folder that the stage created.
+        figure: Text with sizes or held-out scores.
     """
 
     units: float
@@ -67,7 +67,7 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
 
     Args:
         folder: The output folder of the quickstart.
-        secs: The seconds of each stage.
+        secs: The seconds that each stage took, by the name of the stage.
     """
     stages = {
         "sample data": _sample(folder),
@@ -93,7 +93,7 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
 
 
 def missed_targets(folder: str) -> list[str]:
-    """Returns the targets of a full run that this run did not reach."""
+    """Returns descriptions of the targets for the held-out results that the run did not reach."""
     results = _results(f"{folder}/pretrained/eval_results.txt")
     baselines = majority_baselines(folder)
     last, two_thirds = _held_out_losses(folder)
@@ -145,7 +145,7 @@ def _pretraining(folder: str) -> Row:
 
 
 def _held_out_losses(folder: str) -> tuple[float, float]:
-    """Returns the final held-out loss and the held-out loss at two thirds of the run."""
+    """Returns the held-out losses at the end and after two thirds of the training steps."""
     text = read_text(f"{folder}/pretrained/metrics.jsonl")
     lines = [json.loads(line) for line in text.split("\n") if line]
     losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
@@ -171,7 +171,7 @@ def _answers(folder: str) -> Row:
 
 
 def _majority_share(folder: str, split: str) -> float:
-    """Returns the share of the most frequent label."""
+    """Returns the fraction of the examples in a split that have the most frequent label."""
     lines = read_text(f"{folder}/sample/classification/{split}.tsv").split("\n")[1:]
     labels = collections.Counter(line.split("\t")[1] for line in lines if line)
     return max(labels.values()) / sum(labels.values())
@@ -179,7 +179,7 @@ def _majority_share(folder: str, split: str) -> float:
 
 @functools.cache
 def majority_baselines(folder: str) -> dict[str, float]:
-    """Returns the accuracies of always giving the most frequent answer of the held-out records."""
+    """Returns the majority baselines of both pretraining accuracies on the held-out records."""
     import tensorflow as tf
 
     records = f"{folder}/records/heldout.tfrecord"

@@ -6,7 +6,7 @@ r"""Fine-tunes BERT to classify sentences or pairs, evaluates it, and predicts.
         --max_seq_length=128 --train_batch_size=32 --learning_rate=2e-5 --num_train_epochs=3.0 \
         --output_dir=/tmp/mrpc_output/
 
-Your own data, as train, dev and test files with named columns (.tsv, .csv or .jsonl):
+Fine-tuning on your own train, dev and test files with named columns (.tsv, .csv or .jsonl):
 
     python run_scripts/run_classifier.py --task_name=custom --data_dir=/data/mine \
         --text_a_column=sentence --label_column=label ...
@@ -82,7 +82,7 @@ def main() -> None:
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     fine_tuning = FineTuningConfig(**shared.flag_values(FineTuningConfig))
     data = TaskData(task, FLAGS.data_dir, tokenizer, fine_tuning, phases)
-    # A finished run may be evaluated with another max_seq_length.
+    # An evaluation may use another max_seq_length than the training run.
     facts = {**task.facts, **({"max_seq_length": FLAGS.max_seq_length} if FLAGS.do_train else {})}
     fingerprint = {
         **task.facts,
@@ -112,7 +112,7 @@ def make_task() -> Task:
     """Returns the task of --task_name.
 
     Raises:
-        InputError: The task does not exist.
+        InputError: --task_name is unknown.
     """
     name = FLAGS.task_name.lower()
     if name in TASKS:
@@ -129,7 +129,7 @@ def make_task() -> Task:
 
 
 def _labels_of_trained_model() -> list[str] | None:
-    """Returns the labels of the run in --output_dir if it is only evaluated or predicts."""
+    """Returns the labels of the newest checkpoint; None without one or if --do_train is set."""
     checkpoint = None if FLAGS.do_train else RunFolder(FLAGS.output_dir).latest_checkpoint()
     if checkpoint is None:
         return None

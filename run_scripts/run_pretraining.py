@@ -1,7 +1,7 @@
 r"""Pretrains BERT with masked-LM and next-sentence prediction, and evaluates it.
 
-Reads the TFRecords of data_prep/create_pretraining_data.py, of google-research/bert and of the
-Model Garden. The same command resumes an interrupted run from its last checkpoint.
+Reads TFRecords created by data_prep/create_pretraining_data.py, by google-research/bert or by the
+TensorFlow Model Garden. The same command resumes an interrupted run from its last checkpoint.
 
     python run_scripts/run_pretraining.py \
         --input_file=/data/pretraining-*.tfrecord --eval_input_file=/data/eval.tfrecord \
@@ -9,8 +9,8 @@ Model Garden. The same command resumes an interrupted run from its last checkpoi
         --do_train=true --do_eval=true --max_seq_length=128 --max_predictions_per_seq=20 \
         --num_train_steps=100000 --num_warmup_steps=10000 --learning_rate=1e-4
 
-Writes to --output_dir: checkpoints/ (other programs accept each of them as --init_checkpoint),
-TensorBoard events, metrics.jsonl, and with --do_eval=true eval_results.txt.
+Writes to --output_dir: checkpoints/ (the other programs accept each checkpoint in it as
+--init_checkpoint), TensorBoard events, metrics.jsonl, and with --do_eval=true eval_results.txt.
 """
 
 import dataclasses
@@ -128,7 +128,7 @@ def main() -> None:
 
 
 def _without_damage(paths: list[str]) -> list[str]:
-    """Returns the files; with --skip_bad_records, copies without damaged records."""
+    """Returns the paths; with --skip_bad_records, those of damaged files become repaired copies."""
     if not FLAGS.skip_bad_records:
         return paths
     salvaged = damage.salvage(paths, os.path.join(FLAGS.output_dir, "salvaged"))

@@ -1,12 +1,12 @@
-# Creates a virtual environment in .venv and installs this project in it. Sourced by quickstart.sh and
-# test.sh.
+# Creates a virtual environment in .venv and installs this project in it. quickstart.sh and test.sh
+# source this file.
 #
 #   set_up ""                  installs the core requirements
-#   set_up "[dev]"             installs an extra too
-#   set_up "[ci]" "name==1"    installs further packages too, without their dependencies
+#   set_up "[dev]"             also installs the extra "dev"
+#   set_up "[ci]" "name==1"    also installs further packages, without their dependencies
 #
-# Sets $PYTHON to the environment's interpreter. Requires Python 3.10 to 3.13 (python3, or the
-# interpreter that BERT_TF_PYTHON names) and pip. An up-to-date environment is reused.
+# Sets $PYTHON to the interpreter of the virtual environment. Requires Python 3.10 to 3.13 (set
+# BERT_TF_PYTHON to select the interpreter) and pip. An up-to-date environment is reused.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 PYTHON="$ROOT/.venv/bin/python"
@@ -35,14 +35,14 @@ make_environment() {
             "$base" -m venv --without-pip --clear "$ROOT/.venv"
     fi
     if ! "$PYTHON" -m pip --version >/dev/null 2>&1; then
-        # Debian's python3 has no ensurepip: its own pip installs pip into the environment.
+        # Debian's python3 lacks ensurepip, so the pip of the base interpreter installs pip here.
         if ! pip_folder="$("$base" -c 'import pip; print(pip.__path__[0])' 2>/dev/null)"; then
             echo "error: $base has neither ensurepip nor pip. Install one of them." >&2
             return 2
         fi
         PYTHONPATH="$(dirname "$pip_folder")" "$PYTHON" -m pip install --quiet --ignore-installed pip
     fi
-    # Old versions of pip, such as the one of Python 3.10, may find no compatible versions.
+    # Old versions of pip, such as that of Python 3.10, may find no compatible package versions.
     "$PYTHON" -m pip install --quiet --upgrade pip
 }
 

@@ -14,7 +14,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--slow"):
-        # The longest test starts first; otherwise it would still run alone after all others.
+        # The longest test starts first, so that it does not run alone after all other tests.
         items.sort(key=lambda item: item.name != "test_twenty_kills_do_not_change_the_result")
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")

@@ -1,8 +1,8 @@
 """Short pretraining runs of a tiny BERT on different layouts of devices and workers.
 
-As a program it takes a JSON list of runs. Each worker of a run is a process, forked after the
-imports, which take longer than the runs. Worker n saves the final weights as
-`<folder>/weights-n.npz`.
+As a program, this module takes a JSON list of runs. The imports take longer than the runs, so the
+program imports all modules once and then forks a process for each worker. Worker n saves the final
+weights as `<folder>/weights-n.npz`.
 """
 
 import json
@@ -58,7 +58,7 @@ def batches():
 
 
 def train(spec, worker):
-    """Trains as one worker of one run."""
+    """Executes one worker of a run in this process."""
     import signal
 
     import tensorflow as tf
@@ -139,7 +139,7 @@ def free_ports(count):
 
 
 def main():
-    """Executes the runs in the first argument."""
+    """Executes the runs in the first command-line argument, a JSON list."""
     import tensorflow  # noqa: F401  imported once for all processes
 
     import bert_tf.pretraining.pretraining_objective

@@ -18,7 +18,7 @@ CONFIG = {"inputs": 3, "outputs": 1}
 
 
 class Regression:
-    """A linear model with weighted examples, and noise that depends on the seed of the step."""
+    """Linear regression with example weights; training adds noise from the seed of each step."""
 
     best_by = ("loss", -1)
 
@@ -65,7 +65,7 @@ def run_folder(path, training, overwrite=False, config=CONFIG):
 
 
 def run(folder, stop_at=None, overwrite=False, **changes):
-    """Trains and returns the weights; with `stop_at`, sends SIGTERM to itself after this step."""
+    """Trains and returns the weights; if `stop_at` is set, SIGTERM ends the run at that step."""
     config = training_config(**changes)
     runtime = RuntimeConfig(save_checkpoints_steps=7, log_steps=1, eval_steps=stop_at or 0)
     trainer = Trainer(Regression, run_folder(folder, config, overwrite), config, runtime)
@@ -79,14 +79,14 @@ def run(folder, stop_at=None, overwrite=False, **changes):
 
 
 def make_trainer(folder, objective=Regression, runtime=None, config=CONFIG, **changes):
-    """Returns a trainer that logs and saves each step."""
+    """Returns a trainer that by default logs every step and saves a checkpoint at every step."""
     runtime = runtime or RuntimeConfig(log_steps=1, save_checkpoints_steps=1)
     training = training_config(**changes)
     return Trainer(objective, run_folder(folder, training, config=config), training, runtime)
 
 
 def train(trainer, batches=None, describe=lambda origin: "", held_out=None):
-    """Trains on batches; the data of this module by default."""
+    """Trains on `batches`, or on the data of this module if `batches` is None."""
     lookup = RecordLookup(describe=describe)
     return trainer.train(TrainingData(data() if batches is None else batches, lookup), held_out)
 

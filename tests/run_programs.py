@@ -49,7 +49,7 @@ def run_main(module: str, *commands: list[str]) -> list[Result]:
 
 
 def run_mains(commands: list[tuple[str, list[str]]]) -> list[Result]:
-    """Runs (module, flags) pairs in order."""
+    """Runs the program `module` with `flags` for each pair (module, flags), in order."""
     process = subprocess.run(
         [sys.executable, "-c", _DRIVER],
         input=json.dumps(commands),

@@ -1,4 +1,4 @@
-"""Checks the import rules of CONTRIBUTING.md, import cycles, flags in mains only, and sizes."""
+"""Checks import rules, import cycles, file sizes, and that only mains define flags."""
 
 import ast
 import graphlib

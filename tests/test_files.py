@@ -1,4 +1,4 @@
-"""Files appear atomically; what cannot be read or written is named."""
+"""Files are written atomically; errors name the file that cannot be read or written."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The same documents in each file format that `data_prep` reads."""
+"""Writes documents in each file format that `data_prep` reads."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ def write(path, documents, feature="text"):
 
 
 def write_tfds(folder, documents):
-    """Writes the tensorflow-datasets data set "tiny" with the split "train"."""
+    """Writes a tensorflow-datasets data set named "tiny" with the split "train"."""
     import tensorflow_datasets as tfds
 
     data_dir = folder / "tfds" / "tiny" / "1.0.0"

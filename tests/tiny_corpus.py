@@ -24,7 +24,7 @@ def vocabulary_file(folder):
 
 
 def corpus(documents, seed=0, longest_sentence=25, longest_document=30):
-    """Returns random documents of sentences of words; a word has 0 to 2 "##" pieces."""
+    """Returns random documents as nested lists of sentences and words with 0 to 2 "##" pieces."""
     rng = random.Random(seed)
     return [
         [

@@ -1,4 +1,4 @@
-"""`latest_valid_step`: finds the valid checkpoints of a run by their checksums."""
+"""Finds the valid checkpoints of a run by their checksums."""
 
 import hashlib
 import json
@@ -6,9 +6,9 @@ import pathlib
 
 
 def latest_valid_step(folder):
-    """The step of the newest checkpoint whose files match the checksums in its state.json, or None.
+    """Returns the step of the newest checkpoint whose files match its state.json, or None.
 
-    Does not use the code of the project, so that tests can compare the project's choice with it.
+    The project's code is not used, so that tests can compare the project's choice with the result.
     """
     steps = []
     for path in pathlib.Path(folder).glob("checkpoints/step-*/state.json"):

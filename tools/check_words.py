@@ -1,6 +1,7 @@
-"""Checks that tracked files do not contain words that readers of this project stumbled over.
+"""Checks that tracked files do not contain words that were unclear to readers of this project.
 
-Part of the lint step. Prints each place with the word to use instead, and exits with code 1.
+The lint step runs this program. It prints each such word with its file, its line and the words to
+use instead, and exits with code 1 if there are any.
 """
 
 import pathlib
@@ -10,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).parent.parent
 SUFFIXES = {".py", ".md", ".sh", ".toml", ".yaml"}
-# A regular expression, and the words to use instead.
+# Keys: regular expressions of unclear words. Values: the words to use instead.
 WORDS = {
     r"\bbut for\b": "except",
     r"\bbeside\b": "next to, in the same folder as, compared with",

@@ -7,7 +7,7 @@ children: the child with label c is at index `node ^ offset ^ c`. The value of a
 
 Imports numpy.
 
-Source: Darts-clone (Yata), the layout of a unit.
+Source: the layout of a unit in Darts-clone (Yata).
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 _BLOCK = 256  # all children of a node are in one block, since their indices differ in one byte only
-_OPEN_BLOCKS = 16  # number of blocks at the end of the array that are searched for free units
+_OPEN_BLOCKS = 16  # free units are searched in this number of blocks at the end of the array
 
 
 def build(values: Mapping[bytes, int]) -> np.ndarray:
@@ -46,7 +46,7 @@ def build(values: Mapping[bytes, int]) -> np.ndarray:
 
 
 def _nested(values: Mapping[bytes, int]) -> dict[int, Any]:
-    """Returns the trie as nested dicts from a byte to a node; label 0 holds the value."""
+    """Returns the trie as nested dicts: child node by byte, and the value of a key under byte 0."""
     root: dict[int, Any] = {}
     for key, value in values.items():
         node = root
@@ -57,10 +57,10 @@ def _nested(values: Mapping[bytes, int]) -> dict[int, Any]:
 
 
 class _Units:
-    """The units of the array, with a record of which are free.
+    """The units of the array, and for each unit whether it is free.
 
     Attributes:
-        values: The units, each a number of 32 bits.
+        values: The 32-bit value of each unit.
     """
 
     def __init__(self) -> None:

@@ -1,14 +1,14 @@
 """Generates `bert_tf/tokenization/unicode_14.npz`, the character tables of the tokenizer.
 
-The tables hold the result of the released tokenizer's rules for each Unicode character. They are
+The tables hold the result of the released tokenizer's rules for each Unicode character. The file is
 stored in the repository, so that the same text gives the same ids under every version of Python
 and of ICU. Run this program only after a change to the rules or to the format of the tables:
 
     python -m tools.make_unicode_tables
 
 Run it in the root of the repository, with a Python whose `unicodedata` has version 14.0 (Python
-3.11); it refuses every other version. `tests/tools/test_make_unicode_tables.py` compares the stored
-tables with newly generated ones.
+3.11); the program exits with an error under every other version.
+`tests/tools/test_make_unicode_tables.py` compares the stored tables with newly generated tables.
 
 Imports `bert_tf.tokenization.unicode_tables`, `double_array_trie`; numpy, and flatbuffers, which
 TensorFlow depends on.
@@ -71,8 +71,9 @@ def _needs_spaces(character: str) -> bool:
 def normalizer_model(do_lower_case: bool) -> np.ndarray:
     """Returns the model buffer of the `FastBertNormalize` operation: uint8, a flatbuffer.
 
-    Source: tensorflow_text `fast_bert_normalizer_model.fbs` and `fast_bert_normalizer.h` for the
-    layout: a value is a flag, 24 bits of offset into the pool and 6 bits of length.
+    Source: tensorflow_text `fast_bert_normalizer_model.fbs` and `fast_bert_normalizer.h`. The value
+    of a character in the trie is a flag, 24 bits for the offset of its normalized form in the pool
+    of strings, and 6 bits for the length of that form.
     """
     placeholders = dict(zip(LATER_PUNCTUATION, PLACEHOLDERS, strict=True))
     pool, values, offsets = bytearray(), {}, {}
@@ -103,10 +104,10 @@ def _flatbuffer(trie: np.ndarray, zero: int, pool: bytes, do_lower_case: bool) -
 
 
 def character_class(code: int) -> int:
-    """Returns the canonical combining class and the flags of `unicode_tables` of one character.
+    """Returns the class of one character, as `unicode_tables` defines it.
 
-    Python does not expose the properties Cased and Case_Ignorable. They follow from the form of
-    sigma that `str.lower` chooses after the character.
+    Python does not expose the properties Cased and Case_Ignorable. They are derived from the form
+    of sigma (final or not) that `str.lower` returns for a capital sigma after the character.
     """
     character = chr(code)
     value = unicodedata.combining(character) | (REMOVED if is_removed(code) else 0)
@@ -118,7 +119,8 @@ def character_class(code: int) -> int:
 def reorderable() -> list[int]:
     """Returns the code points that canonical ordering may affect after accents are removed.
 
-    Their decomposition holds a combining character that is not removed as an accent (category Mn).
+    The decomposition of each of these code points contains a combining character that is not
+    removed as an accent, because its category is not Mn.
     """
     return [
         code

@@ -1,4 +1,4 @@
-"""Reading and writing checkpoints of all dialects, and converting between them.
+"""Reads and writes checkpoints in several dialects (formats) and converts between the dialects.
 
 Read in this order: `weight_table` (the names of the weights), `checkpoint_contents`
 (`CheckpointContents`, `assign`), one module for each dialect (`weights_folder`, `google`,

@@ -1,4 +1,4 @@
-"""`CheckpointContents`, which a checkpoint of any dialect is read into, and `assign`.
+"""`CheckpointContents` holds a checkpoint of any dialect; `assign` copies it into a model.
 
 Imports foundation modules and `modeling`.
 """
@@ -14,25 +14,25 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
 
 _SHOWN_NAMES = 6
-# Hugging Face checkpoints have no pooler if their head does not use it.
+# A Hugging Face checkpoint has no pooler if the model's head does not use a pooler.
 _OPTIONAL = "bert/pooler/"
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointContents:
-    """The contents of a checkpoint, with the names and shapes of google-research/bert.
+    """The contents of a checkpoint, with the weight names and shapes of google-research/bert.
 
     Attributes:
         source: The path that the checkpoint was read from.
-        dialect: A key of `DIALECTS`.
-        arrays: float32 arrays by google-research/bert name.
+        dialect: The dialect of the checkpoint, a key of `DIALECTS`.
+        arrays: The weights as float32 arrays, by google-research/bert name.
         config: The architecture, or None if the checkpoint has no config.
-        vocabulary: The entries by id, or None if the checkpoint has no vocabulary.
-        do_lower_case: Whether the tokenizer lower-cases text, or None if that is not known.
-        extra: Further facts, such as `labels`.
-        unknown: Names of the file's tensors that are not weights of a BERT.
-        slots: Adam's `<name>/adam_m` and `<name>/adam_v`, if they were requested.
-        global_step: Number of updates, or None if that is not known.
+        vocabulary: The entries in order of their ids, or None if the checkpoint has no vocabulary.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
+        extra: Further information from the checkpoint, such as `labels`.
+        unknown: Names of the tensors in the checkpoint that are not BERT weights.
+        slots: Adam's moments, `<name>/adam_m` and `<name>/adam_v`; empty if not requested.
+        global_step: Number of training steps (weight updates), or None if unknown.
     """
 
     source: str
@@ -62,13 +62,13 @@ class CheckpointContents:
 
 @dataclasses.dataclass(frozen=True)
 class AssignmentReport:
-    """The result of `assign` for each tensor; as text, one sentence for each kind.
+    """The names of the tensors that `assign` did and did not set; `str` gives a summary.
 
     Attributes:
-        assigned: Variables that were set.
-        missing: Variables of the model that are not in the checkpoint; they keep their values.
+        assigned: Variables of the model that were set.
+        missing: Variables of the model that are not in the checkpoint and keep their values.
         unused: Weights of the checkpoint that are not in the model.
-        unknown: Tensors of the checkpoint that are not weights of a BERT.
+        unknown: Tensors of the checkpoint that are not BERT weights.
     """
 
     assigned: tuple[str, ...]
@@ -102,12 +102,12 @@ def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> 
         contents: The checkpoint, from `read_weights`.
 
     Returns:
-        The names of the tensors that were set, missing, unused and unknown. A head that the
-        checkpoint does not have is among the missing ones.
+        The names of the assigned, missing, unused and unknown tensors. If the checkpoint does not
+        contain the model's head, the variables of the head are missing.
 
     Raises:
-        InputError: A shape differs, or the checkpoint lacks a part of the encoder. No variable has
-            been changed then.
+        InputError: A shape differs, or the checkpoint lacks a part of the encoder. In both cases,
+            all variables keep their values.
     """
     variables = variables_by_name(model)
     missing = tuple(name for name in variables if name not in contents.arrays)

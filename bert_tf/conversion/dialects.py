@@ -16,12 +16,12 @@ class Dialect:
 
     Attributes:
         read: Function `read(path, slots)` that reads the checkpoint at a path (without a trailing
-            slash), with Adam's slots if `slots` is true. It returns None if the path holds no
-            checkpoint of this dialect.
-        write: Function `write(folder, contents)` that writes a folder, replacing an existing one,
-            and returns the path from which `read_weights` reads it. None if the dialect can only be
-            read.
-        description: The checkpoint in a few words, for help texts.
+            slash), with Adam's moments if `slots` is true. The function returns None if there is
+            no checkpoint of this dialect at the path.
+        write: Function `write(folder, contents)` that writes a folder, replacing an existing
+            folder, and returns the path of the checkpoint for `read_weights`. This attribute is
+            None if the dialect can only be read.
+        description: Short description of a checkpoint of this dialect, for help texts.
     """
 
     read: Callable[[str, bool], CheckpointContents | None]
@@ -29,8 +29,8 @@ class Dialect:
     description: str
 
 
-# A path is read in the first dialect of this order that recognizes it. A Hugging Face folder may
-# also contain a TensorFlow checkpoint of the same model; its safetensors file is preferred.
+# `read_weights` uses the first dialect in this dict that recognizes the path. A Hugging Face folder
+# may also contain a TensorFlow checkpoint of the same model, so "hugging_face" precedes "google".
 DIALECTS = {
     "bert-tf": Dialect(weights_folder.read, weights_folder.write, "a weights folder of bert-tf"),
     "hugging_face": Dialect(hugging_face.read, hugging_face.write, "a folder of transformers"),

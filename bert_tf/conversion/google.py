@@ -1,7 +1,7 @@
 """The dialect "google": name-based checkpoints of google-research/bert (`bert_model.ckpt`).
 
-Imports foundation modules, TensorFlow inside functions, `weight_table`, `checkpoint_contents` and
-`tensorflow_checkpoint`.
+Imports foundation modules, `weight_table`, `checkpoint_contents`, `tensorflow_checkpoint` and,
+inside functions only, TensorFlow.
 """
 
 import posixpath
@@ -19,15 +19,15 @@ from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
 
 SLOTS = ("adam_m", "adam_v")
 STEP = "global_step"
-_STATE = "checkpoint"  # the file in which TensorFlow names the newest checkpoint of a folder
+_STATE = "checkpoint"  # TensorFlow's file with the name of the newest checkpoint in a folder
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
-    """Reads a name-based checkpoint, with the config and the vocabulary in its folder.
+    """Reads a name-based checkpoint, and the config and the vocabulary in its folder.
 
     Args:
         path: The prefix of the checkpoint, its `.index` file, or its folder.
-        slots: Whether to read Adam's slots too.
+        slots: Whether to read Adam's moments (slots) too.
 
     Returns:
         The contents, or None if the path holds no name-based checkpoint.
@@ -60,16 +60,16 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def _rows_of_all_heads() -> Iterator[weight_table.Row]:
-    """Yields the rows of all heads, including the three that Hugging Face calls `classifier`."""
+    """Yields the rows of the weight table with all heads that Hugging Face names `classifier`."""
     for architecture in weight_table.CLASSIFIER_HEADS:
         yield from weight_table.rows(architecture)
 
 
 def unsupported_settings(config: BertConfig) -> list[str]:
-    """Returns the settings that google-research/bert does not support, with their values.
+    """Returns the config's settings that google-research/bert does not support, with values.
 
-    The programs of google-research/bert ignore most of these settings without an error and compute
-    another model.
+    The programs of google-research/bert ignore most of these settings without an error and then
+    compute a different model.
     """
     unsupported = {
         "hidden_act": config.hidden_act not in ("gelu", "relu", "tanh", "linear"),
@@ -80,11 +80,11 @@ def unsupported_settings(config: BertConfig) -> list[str]:
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
-    """Writes checkpoint, config and vocabulary for the programs of google-research/bert.
+    """Writes a checkpoint, a config and a vocabulary for the programs of google-research/bert.
 
-    With slots, the checkpoint is `model.ckpt-<step>`, and a file `checkpoint` names it, so that
-    google-research/bert can resume training with the folder as its `output_dir`. Without slots it
-    is `bert_model.ckpt`.
+    If `contents` has slots, the checkpoint is named `model.ckpt-<step>`, and google-research/bert
+    can resume training with the folder as its `output_dir`. Otherwise the checkpoint is named
+    `bert_model.ckpt`. The file `checkpoint` in the folder contains the name.
 
     Args:
         folder: The folder to write; an existing folder is replaced.

@@ -27,11 +27,11 @@ from bert_tf.weights import (
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 TOKENIZER_CONFIG_FILE, TOKENIZER_FILE = "tokenizer_config.json", "tokenizer.json"
-# Keys that only a `config.json` of transformers has, not a `bert_config.json`.
+# These keys occur in a `config.json` of transformers, but not in a `bert_config.json`.
 CONFIG_KEYS = {"model_type", "architectures", "transformers_version"}
-# Names of activations in transformers, and their names in `BertConfig`. "gelu" is the erf form in
-# transformers and the tanh form in the released code. Activations that Keras does not have, or
-# defines differently (leaky_relu), are left out.
+# Maps names of activations in transformers to names in `BertConfig`. "gelu" is the erf form in
+# transformers and the tanh form in google-research/bert. The dict omits activations that Keras does
+# not have or defines differently (leaky_relu).
 _ACTIVATIONS = {
     **dict.fromkeys(("gelu", "gelu_python"), "gelu_exact"),
     **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu"),
@@ -54,13 +54,13 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
 
     Args:
         folder: A folder with `config.json` and with `model.safetensors` or its shards and index.
-        slots: Ignored: transformers does not store slots in safetensors files.
+        slots: Ignored, because transformers does not store slots in safetensors files.
 
     Returns:
         The contents, or None if the folder has no safetensors file of transformers.
 
     Raises:
-        InputError: A file is missing or damaged, or bert-tf cannot compute the model.
+        InputError: A file is missing or damaged, or bert-tf does not support the model.
     """
     if not any(_exists(posixpath.join(folder, name)) for name in (WEIGHTS_FILE, INDEX_FILE)):
         return None
@@ -84,7 +84,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
 
 
 def _read_labels(arrays: Mapping[str, np.ndarray], names: Mapping[str, str] | None) -> list[str]:
-    """Returns the labels of the classifier or tagger; an empty list for other heads."""
+    """Returns the labels of a classifier or tagger, or an empty list for other models."""
     heads = [arrays[name] for name in _HEADS_WITH_LABELS if name in arrays]
     if not heads:
         return []
@@ -95,7 +95,10 @@ def _read_labels(arrays: Mapping[str, np.ndarray], names: Mapping[str, str] | No
 
 
 def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
-    """Returns vocabulary and casing, from `vocab.txt` if it exists, else from `tokenizer.json`."""
+    """Returns the vocabulary and `do_lower_case`, or None for a value that no file contains.
+
+    `vocab.txt` and `tokenizer_config.json` take precedence over `tokenizer.json`.
+    """
     path = posixpath.join(folder, VOCABULARY_FILE)
     vocabulary = read_vocabulary(path) if _exists(path) else None
     paths = [posixpath.join(folder, name) for name in (TOKENIZER_CONFIG_FILE, TOKENIZER_FILE)]
@@ -129,7 +132,7 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
     """Returns the architecture that a Hugging Face `config.json` describes.
 
     Raises:
-        InputError: The model is not a BERT, or it has parts that the released BERT does not have.
+        InputError: The model is not a BERT, or has parts that google-research/bert does not have.
     """
     kind = values.get("model_type", "bert")
     if kind != "bert":
@@ -161,7 +164,7 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
 
 
 def _read_tensors(folder: str) -> dict[str, np.ndarray]:
-    """Reads the tensors of a single file or of all shards; converts floats to float32."""
+    """Reads the tensors from one file or from all shards, and converts floats to float32."""
     names = [WEIGHTS_FILE]
     if not _exists(posixpath.join(folder, WEIGHTS_FILE)):
         index = _read_json(posixpath.join(folder, INDEX_FILE))
@@ -179,7 +182,7 @@ def _read_tensors(folder: str) -> dict[str, np.ndarray]:
 def _rename_tensors(
     tensors: dict[str, np.ndarray], architecture: str, folder: str
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Returns arrays by google-research/bert name, and the names that are not weights of a BERT."""
+    """Returns the BERT weights by google-research/bert name, and the names of unknown tensors."""
     match = weight_table.matcher({r.hugging_face: r for r in weight_table.rows(architecture)})
     arrays: dict[str, np.ndarray] = {}
     unknown = []
@@ -207,10 +210,10 @@ def _rename_tensors(
 def _add_tied_weights(
     tensors: Mapping[str, np.ndarray], arrays: dict[str, np.ndarray], folder: str
 ) -> None:
-    """Adds the decoder's copy of a tied weight if the file contains only that copy.
+    """Adds a tied weight to `arrays` if the checkpoint contains only the decoder's copy of it.
 
     Raises:
-        InputError: The file contains both copies, and they differ.
+        InputError: The checkpoint contains both copies of a weight, and the copies differ.
     """
     for end, name in (("weight", _WORD_EMBEDDINGS), ("bias", "cls/predictions/output_bias")):
         copy = tensors.get(_DECODER + end)
@@ -222,7 +225,7 @@ def _add_tied_weights(
 
 
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:
-    """Returns the name of the transformers class with these weights."""
+    """Returns the name of the transformers class that has the given weights."""
     masked_lm, next_sentence = (
         f"cls/{name}" in arrays for name in ("predictions/output_bias", _NEXT_SENTENCE)
     )
@@ -244,8 +247,8 @@ def config_to_hugging_face(
 
     Args:
         config: The architecture.
-        architecture: The transformers class.
-        extra: Further facts of the checkpoint; its `labels` are written.
+        architecture: Name of the transformers class.
+        extra: Further information from the checkpoint; only its `labels` are used.
 
     Raises:
         InputError: transformers does not have the config's activation.
@@ -279,10 +282,10 @@ def write(folder: str, contents: CheckpointContents) -> str:
 
     Args:
         folder: The folder to write; an existing folder is replaced.
-        contents: The weights, config, vocabulary, casing and labels.
+        contents: The weights, config, vocabulary, `do_lower_case` and labels.
 
     Returns:
-        The folder.
+        The path of the folder.
 
     Raises:
         InputError: transformers does not have the config's activation.
@@ -315,7 +318,8 @@ def hugging_face_tensors(
 
     Args:
         arrays: Weights by google-research/bert name.
-        architecture: The transformers class; the names of `BertModel` have no `bert.` prefix.
+        architecture: Name of the transformers class. In `BertModel`, the names of the weights do
+            not start with `bert.`.
     """
     match = weight_table.matcher({row.google: row for row in weight_table.rows(architecture)})
     tensors = {}

@@ -1,7 +1,7 @@
 """The dialect "model_garden": object-based BERT encoders of the TensorFlow Model Garden.
 
-They can only be read. Imports foundation modules, TensorFlow inside functions, `weight_table`,
-`checkpoint_contents` and `tensorflow_checkpoint`.
+These checkpoints can be read but not written. Imports foundation modules, `weight_table`,
+`checkpoint_contents`, `tensorflow_checkpoint` and, inside functions only, TensorFlow.
 """
 
 from typing import Any
@@ -14,15 +14,15 @@ from bert_tf.errors import InputError
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
-    """Reads an object-based checkpoint, with the config and the vocabulary in its folder.
+    """Reads an object-based checkpoint, and the config and the vocabulary in its folder.
 
     The keys of the checkpoint are paths through Python objects and differ between the two encoder
-    classes of the Model Garden. The full names of the variables, which the file also contains, are
-    the same for both.
+    classes of the Model Garden. This function uses the full names of the variables, which the
+    checkpoint also contains and which are the same for both classes.
 
     Args:
         path: The prefix of the checkpoint, its `.index` file, or its folder.
-        slots: Ignored: slots of this dialect are not read.
+        slots: Ignored, because the slots of this dialect are not read.
 
     Returns:
         The contents, or None if the path holds no object-based checkpoint.
@@ -55,7 +55,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def _keys_by_full_name(reader: Any) -> dict[str, str]:
-    """Returns the checkpoint key of each variable by its full name, without optimizer slots."""
+    """Returns a dict from full variable names to checkpoint keys, without optimizer slots."""
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     serialized = reader.get_tensor(tensorflow_checkpoint.OBJECT_GRAPH)

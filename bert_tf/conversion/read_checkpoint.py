@@ -1,4 +1,4 @@
-"""`read_weights`: reads a checkpoint of any dialect, also from a .zip file or the hub.
+"""`read_weights`: reads a checkpoint from a folder, a .zip file or the Hugging Face hub.
 
 Imports foundation modules, `tokenization.released_casing` and the other modules of this package,
 except `write_checkpoint`.
@@ -31,22 +31,23 @@ def _gfile() -> Any:
 
 
 def read_weights(path: str, slots: bool = False) -> CheckpointContents:
-    """Reads a checkpoint of any dialect, with the config and the vocabulary in its folder.
+    """Reads a checkpoint of any dialect, and the config and the vocabulary in its folder.
 
     Args:
         path: One of
-            a weights folder, a training checkpoint, or the output folder of a run (its newest
-                checkpoint, or its best weights if it was run with early stopping);
+            a weights folder or a training checkpoint;
+            the output folder of a training run (its newest checkpoint is read, or its best weights
+                if the run used early stopping);
             a google-research/bert checkpoint (`.../bert_model.ckpt`, or its folder);
             a Model Garden checkpoint (its prefix or its folder);
             a Hugging Face folder or its `model.safetensors`;
             a `.zip` file that contains one of these, such as the files that Google released;
             `hf://owner/name` or `hf://owner/name@revision` on the Hugging Face hub.
-        slots: Whether to read Adam's slots too, from a google-research/bert checkpoint or a
+        slots: Whether to read Adam's moments too, from a google-research/bert checkpoint or a
             training checkpoint of bert-tf.
 
     Raises:
-        InputError: There is no such checkpoint, or it cannot be read.
+        InputError: There is no checkpoint at the path, or the checkpoint cannot be read.
     """
     if path.startswith(_HUB):
         return _read_from_hub(path)
@@ -63,7 +64,7 @@ def read_config(path: str) -> BertConfig:
     """
     text = files.read_text(path)
     config = BertConfig.from_json(text, path)
-    # The same activation name can mean another function in Hugging Face, such as "gelu".
+    # Some activation names, such as "gelu", mean a different function in Hugging Face.
     if hugging_face.CONFIG_KEYS.intersection(config.extra):
         return hugging_face.config_from_hugging_face(json.loads(text), path)
     return config
@@ -81,7 +82,7 @@ def _read_from_hub(path: str) -> CheckpointContents:
         folder = huggingface_hub.snapshot_download(
             name, revision=revision or None, allow_patterns=_HUB_FILES
         )
-    except Exception as error:  # hub and network raise many kinds of errors
+    except Exception as error:  # the hub client raises many types of exceptions
         message = " ".join(str(error).split())
         raise InputError(f"{path} cannot be downloaded: {message}") from error
     if not any(name.endswith(".safetensors") for name in _gfile().listdir(folder)):
@@ -123,7 +124,7 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:
-    """Reads a path in the first dialect that recognizes it."""
+    """Reads a path with the first dialect of `DIALECTS` that recognizes the path."""
     if path.endswith(".safetensors"):
         path = posixpath.dirname(path) or "."
     for dialect in DIALECTS.values():

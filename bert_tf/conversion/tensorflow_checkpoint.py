@@ -1,6 +1,6 @@
 """TensorFlow checkpoint files, the common format of the dialects "google" and "model_garden".
 
-Imports foundation modules and `tokenization.released_casing`; TensorFlow inside functions.
+Imports foundation modules, `tokenization.released_casing` and, inside functions only, TensorFlow.
 """
 
 import posixpath
@@ -19,15 +19,16 @@ def find(path: str) -> tuple[str, Any]:
     """Finds and opens the checkpoint at a path.
 
     Args:
-        path: The prefix, its `.index` file, or a folder. If the folder holds several checkpoints,
-            its file `checkpoint` must name one of them.
+        path: The prefix of the checkpoint, its `.index` file, or its folder. If the folder contains
+            several checkpoints, its file `checkpoint` must name one of them.
 
     Returns:
-        The prefix and a TensorFlow checkpoint reader, or the path and None if the path holds no
-        TensorFlow checkpoint.
+        The prefix and a TensorFlow checkpoint reader, or `path` and None if there is no TensorFlow
+        checkpoint at the path.
 
     Raises:
-        InputError: The files are damaged, or the folder holds several checkpoints and names none.
+        InputError: The checkpoint is damaged, or the folder contains several checkpoints and its
+            file `checkpoint` names none of them.
     """
     import tensorflow as tf
 
@@ -35,7 +36,8 @@ def find(path: str) -> tuple[str, Any]:
     if prefix is None:
         return path, None
     try:
-        # `tf.train.load_checkpoint` would first look for a folder with the name of the prefix.
+        # `tf.train.load_checkpoint` is not used, because that function first checks whether the
+        # prefix is the path of a folder.
         return prefix, tf.compat.v1.train.NewCheckpointReader(prefix)
     except (tf.errors.OpError, ValueError) as error:
         message = " ".join(str(error).split())
@@ -46,7 +48,8 @@ def _find_prefix(path: str) -> str | None:
     import tensorflow as tf
 
     prefix = path.removesuffix(".index")
-    # Some file systems report any beginning of an existing path as a folder, so this comes first.
+    # The `.index` file is checked before the folder, because some file systems report any leading
+    # part of an existing path as a folder.
     if tf.io.gfile.exists(f"{prefix}.index"):
         return prefix
     names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
@@ -66,8 +69,9 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
     """Reads the config and the vocabulary in the folder of a checkpoint.
 
     Returns:
-        The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`. Each is None
-        if it is not known; the casing is known from the name of a released folder.
+        The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`. A field is
+        None if it is unknown; `do_lower_case` is known if the folder has the name of a released
+        model, such as `uncased_L-12_H-768_A-12`.
 
     Raises:
         InputError: A file is damaged.

@@ -1,6 +1,6 @@
 """The table of weight names in google-research/bert, Hugging Face and the Model Garden.
 
-All dialects are read and written with this one table. Imports no other module of bert_tf.
+All readers and writers that rename weights use this table. Imports no other module of bert_tf.
 """
 
 import dataclasses
@@ -12,16 +12,18 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """The names of one weight. In each name `{i}` is a placeholder for the number of the block.
+    """The names of one weight. In each name, `{i}` is a placeholder for the index of the block.
 
     Attributes:
         google: Name in google-research/bert, which bert-tf uses too.
         hugging_face: Name in transformers.
-        model_garden: Last part of the variable's full name in tf-models-official, or "" if its
-            encoders do not have the weight.
-        transposed: Whether the kernel is [in, out] here, but [out, in] in Hugging Face.
-        heads: Axis that the Model Garden splits into [heads, head size]: "in" or "out" for kernels,
-            "out" for biases, "" for all other weights.
+        model_garden: Last part of the variable's full name in tf-models-official, or "" if the
+            Model Garden encoders do not have the weight.
+        transposed: Whether the weight is a kernel, which is [in, out] in google-research/bert but
+            [out, in] in Hugging Face.
+        heads: Axis that the Model Garden splits into [heads, head size]: "in" or "out" for
+            attention kernels, "out" for the biases of query, key and value, "" for all other
+            weights.
     """
 
     google: str
@@ -108,8 +110,8 @@ _PRETRAINING = (
     *_head("cls/seq_relationship/", "cls.seq_relationship"),
 )
 
-# Three heads have the name `classifier` in Hugging Face; the class in `architectures` of the config
-# distinguishes them. This dict maps the class to the prefix in google-research/bert.
+# Three heads have the name `classifier` in Hugging Face; the class under `architectures` in
+# `config.json` identifies the head. This dict maps the class to the prefix of `Row.google`.
 CLASSIFIER_HEADS = {
     "BertForSequenceClassification": "",
     "BertForTokenClassification": "cls/tagger/",
@@ -121,7 +123,7 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
     """Returns the table, in the order in which google-research/bert creates the variables.
 
     Args:
-        architecture: The Hugging Face class, which determines the meaning of `classifier`.
+        architecture: The Hugging Face class, which determines the head that is named `classifier`.
     """
     embeddings = (
         dataclasses.replace(
@@ -140,15 +142,15 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
 def matcher(
     names: Mapping[str, Row], with_scope: bool = False
 ) -> Callable[[str], tuple[Row, str] | None]:
-    """Returns a function that finds the row of a name.
+    """Returns a function that finds the row for the name of a weight.
 
     Args:
         names: Rows by name; the names may contain `{i}`.
-        with_scope: Whether a name may have a prefix that ends with a slash.
+        with_scope: Whether the function also accepts names after a scope, as in `scope/name`.
 
     Returns:
-        Function from a name to its row and the number of its block ("" if the weight is not in a
-        block). For names that are not in the table it returns None.
+        Function that takes a name and returns its row and the index of its block as a string (""
+        if the weight is not in a block), or None if no row has that name.
     """
     scope = "(?:.*/)?" if with_scope else ""
     patterns = [
@@ -168,7 +170,7 @@ def matcher(
 
 
 def merge_heads(row: Row, array: np.ndarray) -> np.ndarray:
-    """Reshapes a Model Garden array to the released shape: merges heads and head size."""
+    """Reshapes an array to its google-research/bert shape by merging the head axes of `row`."""
     if row.heads == "in":
         return array.reshape(-1, array.shape[-1])
     if row.heads == "out":

@@ -16,13 +16,13 @@ _SLOTS = ("/adam_m", "/adam_v")
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
-    """Reads a weights folder, a training checkpoint or the newest checkpoint of a run.
+    """Reads a weights folder, a training checkpoint or the output folder of a training run.
 
     Args:
-        path: The folder. For the output folder of a run with early stopping, the weights of its
-            best evaluation are read.
-        slots: Whether to read Adam's slots too. Only training checkpoints have slots, so a run's
-            newest checkpoint is read even if it stopped early.
+        path: The folder. From the output folder of a run, the newest checkpoint is read, or the
+            weights of the best evaluation if the run used early stopping.
+        slots: Whether to read Adam's moments (slots) too. Only training checkpoints have slots, so
+            if true, the newest checkpoint of a run is read even if the run used early stopping.
 
     Returns:
         The contents, or None if the path is not a folder that bert-tf wrote.
@@ -62,7 +62,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
     """Writes a weights folder; an existing folder is replaced. Slots are not written.
 
     Returns:
-        The folder.
+        The path of the folder.
     """
     step = {} if contents.global_step is None else {"step": contents.global_step}
     weights.write_weights(

@@ -1,4 +1,4 @@
-"""`write_weights`, and `convert`, which also compares the written checkpoint with its source.
+"""`write_weights` writes a checkpoint; `convert` also compares the result with the source.
 
 Imports foundation modules, `modeling`, and the other modules of this package.
 """
@@ -18,16 +18,16 @@ from bert_tf.modeling import BertEncoder
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
-    """Writes a checkpoint.
+    """Writes a checkpoint in the given dialect.
 
     Args:
         contents: The contents to write.
         folder: The folder to write; an existing folder is replaced.
-        dialect: One of `WRITABLE_DIALECTS`. Only "google" can store slots; google-research/bert can
-            then resume training from the checkpoint.
+        dialect: One of `WRITABLE_DIALECTS`. Only "google" stores slots, which
+            google-research/bert needs to resume training.
 
     Returns:
-        The path that `read_weights` reads the checkpoint from.
+        The path of the checkpoint, as `read_weights` accepts it.
 
     Raises:
         InputError: The dialect is unknown or can only be read, or `contents` has no config.
@@ -48,19 +48,19 @@ def convert(
     config: BertConfig | None = None,
     **facts: Any,
 ) -> str:
-    """Converts a checkpoint, reads the written one and compares it with the source.
+    """Converts a checkpoint, reads the written checkpoint and compares it with the source.
 
     Args:
         source: A path that `read_weights` accepts.
         target: The folder to write.
         dialect: One of `WRITABLE_DIALECTS`.
-        slots: Whether to write Adam's slots too ("google" only).
-        config: The architecture, if the source has no config.
-        **facts: `vocabulary` or `do_lower_case`, if the source does not have them.
+        slots: Whether to write Adam's moments (slots) too; only "google" can store them.
+        config: The architecture. If not None, it replaces the config of the source.
+        **facts: `vocabulary` and `do_lower_case`. If not None, they replace those of the source.
 
     Returns:
-        A report for the user: the written weights, the difference between the outputs of both
-        models, and everything that was left out.
+        A report for the user: the number of weights written, the greatest difference between the
+        outputs of the source and of the written checkpoint, and warnings.
 
     Raises:
         InputError: Reading or writing failed, or the written checkpoint lacks or changes a tensor.
@@ -82,7 +82,7 @@ def convert(
 
 
 def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: str) -> list[str]:
-    """Returns a line for each difference between the source and a complete, equal model."""
+    """Returns one line each for missing weights, unsupported settings and unknown tensors."""
     lines = []
     if report.missing:
         lines.append(f"Missing in the source: {', '.join(report.missing)}.")
@@ -116,10 +116,10 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
 
 
 def output_difference(one: CheckpointContents, two: CheckpointContents) -> float:
-    """Returns the largest difference between the encoder outputs of two checkpoints.
+    """Returns the largest absolute difference between the encoder outputs of two checkpoints.
 
-    The sequence and pooled outputs are computed on a fixed input. Each checkpoint is computed with
-    its own config, so an activation or a size that was misread is detected too.
+    The sequence and pooled outputs are computed on a fixed input. Each model uses the config of its
+    own checkpoint, so errors in a converted config also change the result.
     """
     first, second = _encoder_outputs(one), _encoder_outputs(two)
     return max(float(np.abs(first[name] - second[name]).max()) for name in first)

@@ -13,23 +13,25 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, variables_by_name
 from bert_tf.tokenization import BertTokenizer
 
-# The outputs of the saved and the original model may differ by float32 rounding only.
+# Maximum difference between the probabilities of the saved and the original model; it allows for
+# float32 rounding.
 _TOLERANCE = 1e-5
 
 
 class ServedClassifier(tf.Module):
-    """Tokenizer and classifier in one graph.
+    """A tokenizer and a classifier in one graph.
 
-    The signatures, all with outputs `probabilities` float32 [B, labels] and `label` string [B]:
+    Both signatures return `probabilities`, float32 [B, labels], and `label`, string [B].
+    Their inputs are:
 
-    * `serving_default`: `text` string [B]; for pairs `text_a` and `text_b`, string [B] each.
+    * `serving_default`: `text`, string [B]; for pairs `text_a` and `text_b`, string [B] each.
     * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S].
 
     Args:
-        model: The classifier, with its weights.
-        tokenizer: The tokenizer that it was trained with.
-        labels: The labels in the order of the outputs.
-        pair: Whether it takes two texts.
+        model: The classifier with trained weights.
+        tokenizer: The tokenizer that the classifier was trained with.
+        labels: The labels, in the order of the classifier's outputs.
+        pair: Whether the classifier takes pairs of texts.
         max_seq_length: Longer texts or pairs are truncated to this number of tokens.
     """
 
@@ -47,21 +49,21 @@ class ServedClassifier(tf.Module):
         self._max_seq_length = max_seq_length
 
     def classify_ids(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Returns probabilities and the most probable label for ids."""
+        """Returns the label probabilities and the most probable label for token ids."""
         probabilities = tf.nn.softmax(self.model(inputs, training=False)["logits"])
         label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
         return {"probabilities": probabilities, "label": label}
 
     def classify(self, text_a: Any, text_b: Any = None) -> dict[str, Any]:
-        """Returns probabilities and the most probable label for raw text."""
-        # Padding costs as much computation as text.
+        """Returns the label probabilities and the most probable label for raw text."""
+        # Padding takes as much computation as text, so sequences are padded to the longest only.
         inputs = self.tokenizer.encode(
             text_a, text_b, seq_length=self._max_seq_length, trim_to_longest=True
         )
         return self.classify_ids(inputs)
 
     def signatures(self) -> dict[str, Any]:
-        """Returns the concrete functions by signature name."""
+        """Returns the signatures of the SavedModel: concrete functions, keyed by signature name."""
         strings = tf.TensorSpec([None], tf.string)
         ids = {
             name: tf.TensorSpec([None, None], tf.int32, name=name)
@@ -85,10 +87,10 @@ def load_classifier(folder: str) -> ServedClassifier:
     """Loads a fine-tuned classifier from a checkpoint folder.
 
     Args:
-        folder: A checkpoint of run_classifier.
+        folder: A checkpoint folder that run_classifier wrote.
 
     Raises:
-        InputError: The folder contains another kind of model.
+        InputError: The folder contains a model that is not a fine-tuned classifier.
     """
     saved = weights.read_weights_folder(folder)
     missing = [key for key in ("labels", "pair", "max_seq_length") if key not in saved.extra]
@@ -108,17 +110,18 @@ def load_classifier(folder: str) -> ServedClassifier:
 
 
 def export(checkpoint: str, export_dir: str) -> str:
-    """Writes the next version of a model, and compares its outputs with the original model.
+    """Writes a checkpoint as a SavedModel, and checks that both models have equal outputs.
 
     Args:
-        checkpoint: A checkpoint folder of run_classifier.
-        export_dir: The model's folder, with one folder per version as TensorFlow Serving expects.
+        checkpoint: A checkpoint folder that run_classifier wrote.
+        export_dir: Folder for all versions of the model, each in a numbered folder as TensorFlow
+            Serving expects. The new version gets the next number.
 
     Returns:
-        The folder of this version.
+        The folder of the new version.
 
     Raises:
-        InputError: The checkpoint is not a fine-tuned classifier.
+        InputError: The checkpoint does not contain a fine-tuned classifier.
     """
     served = load_classifier(checkpoint)
     version = os.path.join(export_dir, str(_next_version(export_dir)))

@@ -1,9 +1,9 @@
-"""The models: token ids -> hidden states -> logits, in keras and keras.ops only.
+"""The BERT models, which map token ids to logits, written with keras and keras.ops only.
 
 Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`, `dropout`,
 `layers` (dense, layer normalization, activations), `transformer` (attention, block), `encoder`
 (embeddings, `BertEncoder`), `heads`, `models` (encoder and head for each kind of task), `costs`
-(parameters, FLOPs and memory of a model). Imports foundation modules and keras; never tensorflow.
+(parameters, FLOPs and memory of a model). Imports foundation modules and keras, never tensorflow.
 
 Shape letters: B batch, S sequence, H hidden, A heads, D = H/A, L layers, I intermediate,
 P predictions, V vocabulary.

@@ -1,6 +1,6 @@
 """The costs of a model: number of parameters, FLOPs and memory of a training step.
 
-Shape letters as in the package. Imports `config` only.
+The shape letters are those of `bert_tf.modeling`. Imports `config` only.
 """
 
 from bert_tf.config import BertConfig
@@ -13,8 +13,9 @@ def parameter_counts(config: BertConfig) -> dict[str, int]:
     """Returns the number of parameters of each part of a pretraining model.
 
     Returns:
-        Counts by part: "embeddings", "blocks" and "pooler", which form the encoder;
-        "masked_lm_head" without the tied word embeddings; "next_sentence_head".
+        Dict from the name of a part to its number of parameters. The parts are "embeddings",
+        "blocks" and "pooler" (together the encoder), "masked_lm_head" (without the word
+        embeddings, which this head shares with the encoder) and "next_sentence_head".
     """
     hidden, wide = config.hidden_size, config.intermediate_size
     norm = 2 * hidden
@@ -39,15 +40,16 @@ def forward_flops(
 ) -> int:
     """Returns the floating-point operations (FLOPs) of the matrix products of a forward pass.
 
-    A product [n, k] @ [k, m] counts 2nkm. This gives 2 (4 H^2 + 2 H I) in the dense layers and
-    4 S H in attention for each token and block, 2 (H^2 + V H) for each prediction, and 2 H^2 in the
-    pooler for each sequence. Embedding lookups and elementwise operations are not counted.
+    A product [n, k] @ [k, m] counts as 2nkm FLOPs. For each token and block, the dense layers take
+    2 (4 H^2 + 2 H I) and attention takes 4 S H. Each prediction takes 2 (H^2 + V H), and the pooler
+    takes 2 H^2 for each sequence. Embedding lookups and elementwise operations are not counted.
 
     Args:
         config: The architecture.
         batch_size: Number of sequences, B.
-        length: Tokens of each sequence including padding, S.
-        predictions: Masked-LM predictions of each sequence, P; 0 for an encoder without that head.
+        length: Number of tokens in each sequence, including padding, S.
+        predictions: Number of masked-LM predictions in each sequence, P; 0 for a model without a
+            masked-LM head.
         next_sentence: Whether the model has a next-sentence head.
     """
     hidden, wide = config.hidden_size, config.intermediate_size
@@ -65,17 +67,17 @@ def training_step_flops(
     predictions: int = 0,
     next_sentence: bool = True,
 ) -> int:
-    """Returns the FLOPs of a forward and a backward pass, as used for the MFU.
+    """Returns the FLOPs of a forward and a backward pass, for the model FLOPs utilization (MFU).
 
     The gradient of a product needs two products of the same size, one for each factor, so the
     result is three times `forward_flops`. As in the definition of the MFU, the operations that
-    recomputation repeats are not counted.
+    gradient checkpointing repeats are not counted.
 
     Args:
         config: The architecture.
         batch_size: Number of sequences, B.
-        length: Tokens of each sequence including padding, S.
-        predictions: Masked-LM predictions of each sequence, P.
+        length: Number of tokens in each sequence, including padding, S.
+        predictions: Number of masked-LM predictions in each sequence, P.
         next_sentence: Whether the model has a next-sentence head.
     """
     return 3 * forward_flops(config, batch_size, length, predictions, next_sentence)
@@ -92,32 +94,35 @@ def training_step_memory(
 ) -> dict[str, int]:
     """Estimates the peak memory of a training step on one device, in bytes.
 
-    The estimate counts the tensors that `fused` and `transformer` keep for the backward pass. It
-    does not include effects of the allocator or the compiler, nor the memory of the program itself
-    (half a gigabyte). tests/modeling/test_costs.py compares it with measured processes.
+    The estimate counts the weights, the state of the optimizer, the gradients, and the tensors that
+    `fused` and `transformer` keep for the backward pass. It does not include effects of the
+    allocator or the compiler, nor the memory of the Python process before training (half a
+    gigabyte). tests/modeling/test_costs.py compares the estimate with measured peak memory.
 
     Args:
         config: The architecture.
-        batch_size: Number of sequences that this device computes at a time, B.
-        length: Tokens of each sequence including padding, S.
-        predictions: Masked-LM predictions of each sequence, P.
+        batch_size: Number of sequences in one forward pass on this device, B.
+        length: Number of tokens in each sequence, including padding, S.
+        predictions: Number of masked-LM predictions in each sequence, P.
         precision: Dtype of the activations: "float32", "bfloat16" or "float16".
         recompute: Whether the backward pass recomputes the activations of the blocks.
         averaged: Whether the optimizer also keeps a moving average of the weights.
 
     Returns:
-        Bytes by kind: "weights" (including their copy in `precision` if that is not float32),
-        "moments" of the optimizer, "gradients", "activations" and "logits".
+        Dict from a kind of tensors to its bytes. The kinds are "weights" (including a copy in
+        `precision` if `precision` is not float32), "moments" (of the optimizer, including the
+        moving average of the weights if `averaged`), "gradients", "activations" and "logits".
     """
     numbers = sum(parameter_counts(config).values())
     size = _ELEMENT_BYTES[precision]
     tokens, hidden = batch_size * length, config.hidden_size
     layers = config.num_hidden_layers
     block = _block_activation_bytes(config, batch_size, length, size)
-    # With recomputation each block keeps only its input, and the activations of one block at a time
-    # exist in full.
+    # With recomputation, each block keeps only its input, and the other activations of a block
+    # exist only during the backward pass of that block.
     kept = layers * tokens * hidden * size + block if recompute else layers * block
-    # The logits, their softmax and its gradient in float32, and the gradient cast to `precision`.
+    # For each logit, a training step holds the logit, its softmax and its gradient in float32, and
+    # the gradient cast to `precision`.
     per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
     logits = batch_size * predictions * config.vocab_size * per_logit
     # In the backward pass, the gradients of a block take as much memory as its activations. With
@@ -127,7 +132,7 @@ def training_step_memory(
     return {
         "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),
         "moments": (2 + averaged) * numbers * _FLOAT32,
-        # The word embeddings have two gradients: of the lookup and of the masked-LM head.
+        # The word embeddings get one gradient from the lookup and one from the masked-LM head.
         "gradients": (numbers + config.vocab_size * hidden) * _FLOAT32,
         "activations": kept + gradients + tokens * hidden * (_FLOAT32 + size),
         "logits": logits,
@@ -135,15 +140,17 @@ def training_step_memory(
 
 
 def _block_activation_bytes(config: BertConfig, batch_size: int, length: int, size: int) -> int:
-    """Returns the bytes that one block keeps for the backward pass, with `size` per element."""
+    """Returns the bytes that one block keeps for the backward pass, at `size` bytes per element."""
     tokens, hidden = batch_size * length, config.hidden_size
-    # Input, query, key, value, output of the heads, input of the normalization, dropout masks.
+    # The block keeps these tensors of width H: its input, query, key, value, the output of the
+    # attention heads, the input of the feed-forward layer and, with dropout, two dropout masks.
     narrow = 6 + 2 * (config.hidden_dropout_prob > 0)
-    # The intermediate layer keeps the square, the gate and the output of its gelu.
+    # For its gelu, the intermediate layer keeps the squared input, the sigmoid and the output.
     wide = 3 * config.intermediate_size
     # Both layer normalizations keep their normalized values in float32.
     normalized = 2 * tokens * hidden * _FLOAT32
-    # The attention probabilities; with dropout also the mask and the product of both.
+    # The block keeps the attention probabilities and, with dropout, also the dropout mask and the
+    # product of the probabilities and the mask.
     maps = 1 + 2 * (config.attention_probs_dropout_prob > 0)
     scores = maps * batch_size * config.num_attention_heads * length * length
     return size * (tokens * (narrow * hidden + wide) + scores) + normalized

@@ -13,19 +13,20 @@ from keras import ops
 
 from bert_tf.modeling import fused
 
-# Odd constants of the 32-bit golden ratio and of murmur3. Multiplied by the layer's index, they
-# keep the seeds of neighboring layers and of neighboring steps apart.
+# Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of MurmurHash3. The
+# seed of a layer is the given seed plus (layer index + 1) times these constants, so that two layers
+# do not get the same seed in nearby steps.
 _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class DropoutSeeds(keras.random.SeedGenerator):
-    """The seeds of all dropout layers of one model.
+    """Generates the seeds of all dropout layers of one model.
 
     Inside `use`, each layer's mask is a pure function of the given seed and the layer's index.
-    Recomputing the layer therefore repeats its mask, and the training step decides which steps and
-    replicas get different masks. Outside `use` this is an ordinary `keras.random.SeedGenerator`:
-    every request advances its state.
+    Recomputing a layer therefore creates the same mask again, and a different seed for each step
+    and replica gives different masks. Outside `use`, this object is an ordinary
+    `keras.random.SeedGenerator`, whose state advances with each call of `next`.
 
     Example:
         with model.dropout_seeds.use(ops.convert_to_tensor([step, replica], "int32")):
@@ -42,7 +43,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
         """Derives all masks from `seed` inside the `with` block.
 
         Args:
-            seed: int32 or uint32 tensor [2]; each step and replica must pass a different one.
+            seed: int32 or uint32 tensor [2]; each step and replica must pass a different seed.
         """
         outer_seed, self._given_seed = self._given_seed, ops.cast(seed, "int32")
         try:
@@ -51,12 +52,12 @@ class DropoutSeeds(keras.random.SeedGenerator):
             self._given_seed = outer_seed
 
     def new_index(self) -> int:
-        """Returns the index of a new dropout layer; indices follow the order of creation."""
+        """Returns the index of a new dropout layer; the first layer has the index 0."""
         self._layer_count += 1
         return self._layer_count - 1
 
     def next(self, ordered: bool = True) -> Any:
-        """Returns the seed given to `use`, outside `use` the next state; integer tensor [2]."""
+        """Returns an int tensor [2]: the given seed inside `use`, the next state outside `use`."""
         return super().next(ordered) if self._given_seed is None else self._given_seed
 
     def of_layer(self, index: int) -> keras.random.SeedGenerator:
@@ -72,23 +73,23 @@ class DropoutSeeds(keras.random.SeedGenerator):
 
 
 class _FixedSeed(keras.random.SeedGenerator):
-    """A generator that always returns one seed: `keras.random` takes generators, not tensors."""
+    """Always returns the same seed; needed because `keras.random` does not accept a seed tensor."""
 
     def __init__(self, seed: Any) -> None:
         self._seed = seed
 
     def next(self, ordered: bool = True) -> Any:
-        """Returns the seed."""
+        """Returns the fixed seed."""
         return self._seed
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Dropout(keras.layers.Layer):
-    """In training, sets a share of the elements to 0 and scales up the others.
+    """In training, sets random elements to 0 and scales up the other elements.
 
     Args:
-        rate: Probability that an element is dropped, in [0, 1). With 0 the layer does nothing.
-        dropout_seeds: The `DropoutSeeds` of the model. Without it the layer creates its own.
+        rate: Probability that an element is dropped, in [0, 1). If 0, the layer returns its input.
+        dropout_seeds: The `DropoutSeeds` of the model. If None, the layer creates a new one.
 
     Call arguments:
         inputs: Float tensor of any shape.

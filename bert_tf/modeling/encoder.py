@@ -1,4 +1,4 @@
-"""`Embeddings` and `BertEncoder`: token ids -> hidden states.
+"""`Embeddings` and `BertEncoder`, which map token ids to embeddings and to hidden states.
 
 Imports foundation modules, keras, `initial_weights`, `dropout`, `layers` and `transformer`.
 """
@@ -19,16 +19,16 @@ from bert_tf.modeling.transformer import ConfiguredLayer, TransformerBlock, atte
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Embeddings(ConfiguredLayer):
-    """Adds word, segment and position embeddings; applies layer normalization and dropout.
+    """Sums word, segment and position embeddings, then applies layer normalization and dropout.
 
     Args:
         config: The architecture.
-        initial: Initializers of the model. Without it the layer creates its own.
-        dropout_seeds: Dropout seeds of the model. Without it the layer creates its own.
+        initial: Initializers of the model. If None, the layer creates new initializers.
+        dropout_seeds: Dropout seeds of the model. If None, the layer creates new seeds.
 
     Call arguments:
-        input_ids: int32 [B, S].
-        segment_ids: int32 [B, S].
+        input_ids: Token ids, int32 [B, S].
+        segment_ids: Segment of each token (0 or 1 in released models), int32 [B, S].
         training: Whether dropout is active.
 
     Returns:
@@ -71,7 +71,7 @@ class Embeddings(ConfiguredLayer):
                 "(max_position_embeddings). Truncate them, or use a model with more positions."
             )
         words = ops.take(self.word_embeddings, input_ids, axis=0)
-        # As in the released code: for so few segments a product is faster than a lookup.
+        # As in google-research/bert: for a table with few rows, a product is faster than a lookup.
         one_hot = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.config.type_vocab_size)
         segments = restore_shape(ops.matmul(one_hot, self.token_type_embeddings), input_ids)
         positions = self.position_embeddings[: ops.shape(input_ids)[1]]
@@ -79,7 +79,7 @@ class Embeddings(ConfiguredLayer):
         return self.dropout(self.norm(x), training=training)
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by released name, in released order."""
+        """Returns the layer's variables by name; names and order are as in google-research/bert."""
         return {
             "word_embeddings": self.word_embeddings,
             "token_type_embeddings": self.token_type_embeddings,
@@ -90,30 +90,31 @@ class Embeddings(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertEncoder(keras.Model):
-    """BERT without a head: token ids -> hidden states.
+    """BERT without a head, which maps token ids to hidden states.
 
-    The constructor creates all variables, in float32 whatever the dtype policy. Initial weights
-    have a truncated normal distribution with standard deviation `config.initializer_range`, cut at
-    two standard deviations. Biases start at 0, gammas at 1.
+    The constructor creates all variables, in float32 regardless of the dtype policy. Kernels and
+    embeddings start with random values from a normal distribution with standard deviation
+    `config.initializer_range`, truncated at two standard deviations. Biases and betas start at 0,
+    gammas at 1.
 
     Args:
         config: The architecture.
-        seed: Determines the initial weights and the state of `dropout_seeds`. With None both are
-            drawn from Python's `random`, which `keras.utils.set_random_seed` seeds.
-        initial: Initializers of the model that contains this encoder. Without it the encoder
-            creates its own from `seed`.
-        dropout_seeds: Dropout seeds of the model that contains this encoder. Without it the
-            encoder creates its own from `seed`.
+        seed: Integer that determines the initial weights and the state of `dropout_seeds`. If None,
+            both are drawn from Python's `random`, which `keras.utils.set_random_seed` seeds.
+        initial: Initializers of the model that contains this encoder. If None, the encoder
+            creates new initializers from `seed`.
+        dropout_seeds: Dropout seeds of the model that contains this encoder. If None, the encoder
+            creates new dropout seeds from `seed`.
         recompute: Whether training recomputes the activations of each block in the backward pass
-            instead of keeping them (gradient checkpointing). This adds a third to the computation
-            and needs a fraction of the memory.
+            instead of keeping them (gradient checkpointing). Recomputation adds about a third to
+            the computation and keeps only a fraction of the activations in memory.
         dtype: "float32", "mixed_bfloat16", "mixed_float16" or another Keras dtype policy.
 
     Call arguments:
         inputs: Dict of int32 tensors [B, S]: `input_ids`, `input_mask` (1 = token, 0 = padding)
             and `segment_ids`. Other keys are ignored. B and S may be dynamic.
         training: Whether dropout is active.
-        attention_maps: Whether to return the attention probabilities too.
+        attention_maps: Whether to return the attention probabilities of each block too.
 
     Returns:
         Dict with
@@ -121,8 +122,8 @@ class BertEncoder(keras.Model):
             pooled_output: [B, H], the first token's output after a dense tanh layer;
             embedding_output: [B, S, H], the input of the first block;
             encoder_outputs: list of L tensors [B, S, H], the output of each block;
-            attention_maps: list of L tensors [B, A, S, S], the attention probabilities; only if
-                requested.
+            attention_maps: list of L tensors [B, A, S, S], the attention probabilities;
+                present only if `attention_maps` is true.
 
     Source: paper section 3; google-research/bert `modeling.BertModel`.
     """
@@ -179,10 +180,10 @@ class BertEncoder(keras.Model):
         seed = self.dropout_seeds.next()
 
         def call(hidden: Any, bias: Any) -> Any:
-            # The backward pass calls this a second time and must get the same dropout masks. The
-            # seed depends on the input, so that each mask is created only when its block runs.
-            # Otherwise the masks of all blocks would be created at once, and their memory would
-            # cancel the savings of recomputation.
+            # The backward pass calls this function a second time and must get the same dropout
+            # masks. Adding `zero`, which depends on the block's input, delays the creation of the
+            # masks until the block runs. Otherwise the masks of all blocks would be created at
+            # once and take up the memory that recomputation saves.
             zero = ops.cast(ops.isnan(hidden[0, 0, 0]), "int32")
             with self.dropout_seeds.use(ops.add(seed, zero)):
                 return block(hidden, bias, training=True)[0]
@@ -190,7 +191,7 @@ class BertEncoder(keras.Model):
         return keras.remat(call)(hidden, bias)
 
     def variables_by_name(self) -> Variables:
-        """Returns all weights by released name, in released order."""
+        """Returns all weights by name; names and order are as in google-research/bert."""
         named = with_name_prefix("bert/embeddings", self.embeddings.variables_by_name())
         for i, block in enumerate(self.blocks):
             named |= with_name_prefix(f"bert/encoder/layer_{i}", block.variables_by_name())

@@ -1,11 +1,12 @@
-"""Dense, tied logits, gelu, softmax and layer normalization with explicit gradients, and dropout.
+"""Dropout, and five functions with explicit gradients, such as `dense`, `gelu` and `layer_norm`.
 
 On a CPU, the gradients that automatic differentiation derives for these functions take as much
-time as the matrix products: they read the activations many times and sum columns slowly. The
-explicit gradients read the activations fewer times, compute row and column sums as products with a
-vector, and reuse values of the forward pass. All functions use `keras.ops`, so they can be compiled
-and differentiated a second time. Without `training` they define no gradients, because a custom
-gradient keeps compilers from fusing the operations. Imports keras only.
+time as the matrix products, because they read the activations many times and sum columns slowly.
+The explicit gradients read the activations fewer times, compute row and column sums as products
+with a vector, and reuse values of the forward pass. All functions use `keras.ops`, so they can be
+compiled and have second derivatives. If `training` is false, the functions define no custom
+gradients, because custom gradients prevent compilers from fusing the operations. Imports keras
+only.
 """
 
 import math
@@ -22,12 +23,12 @@ _RATE_STEPS = 2048
 
 
 def _upstream(arguments: tuple[Any, ...], upstream: Any) -> Any:
-    """Returns the gradient of the output, which backends pass by position or by name."""
+    """Returns the gradient of the output; some backends pass it by position, others by name."""
     return arguments[0] if upstream is None else upstream
 
 
 def _apply(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
-    """Returns the first result of `call`; in training, the second result is its gradient."""
+    """Returns the output of `call`; in training, with the gradient function that `call` returns."""
     return ops.custom_gradient(call)(*arguments) if training else call(*arguments)[0]
 
 
@@ -88,7 +89,7 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
 
 
 def gelu(x: Any, training: bool) -> Any:
-    """Computes the tanh form of gelu: `x * sigmoid(z)`, z = 2 sqrt(2/pi) (x + 0.044715 x**3).
+    """Computes the tanh form of gelu: `x * sigmoid(z)`; z = 2 sqrt(2/pi) (x + 0.044715 x**3).
 
     Args:
         x: Float tensor of any shape.
@@ -100,7 +101,7 @@ def gelu(x: Any, training: bool) -> Any:
     def call(x: Any) -> tuple[Any, Callable[..., Any]]:
         square = ops.square(x)
         z = ops.multiply(x, ops.add(ops.multiply(square, _SLOPE * _CUBIC), _SLOPE))
-        # The float32 sigmoid is both faster and more accurate than those of the other dtypes.
+        # The sigmoid is faster and more accurate in float32 than in float16 or bfloat16.
         gate = ops.cast(ops.sigmoid(ops.cast(z, "float32")), x.dtype)
         y = ops.multiply(x, gate)
 
@@ -120,7 +121,7 @@ def softmax(scores: Any, training: bool) -> Any:
     """Computes the softmax over the last axis in float32.
 
     Args:
-        scores: [..., N], any float dtype.
+        scores: Tensor [..., N] of any float dtype.
         training: Whether a gradient will be computed.
 
     Returns:
@@ -147,7 +148,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
     """Normalizes each row to mean 0 and variance 1, scales it and shifts it, all in float32.
 
     Args:
-        x: [N, H], any float dtype.
+        x: Tensor [N, H] of any float dtype.
         gamma: float32 [H].
         beta: float32 [H].
         epsilon: Constant added to the variance.
@@ -180,17 +181,17 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
 
 
 def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
-    """Sets elements to 0 with probability `rate` and divides the others by 1 - `rate`.
+    """Sets elements to 0 with probability `rate` and divides the other elements by 1 - `rate`.
 
-    Generating random numbers takes most of the time of dropout. One random number of 23 bits
-    therefore decides on two elements: its upper 12 bits on the first, its lower 11 bits on the
-    second. The rate is rounded to a multiple of 1/2048. The scale uses the rounded rate, so the
-    expected value is exactly `x`.
+    Generating random numbers takes most of the time of dropout. Each random number of 23 bits
+    therefore determines two elements of the mask: the upper 12 bits determine the first element,
+    the lower 11 bits the second. The rate is rounded to a multiple of 1/2048. The scale uses the
+    rounded rate, so the expected value of the output is exactly `x`.
 
     Args:
         x: Float tensor of any shape.
         rate: Probability that an element is dropped, in (0, 1).
-        seed: Generator of the mask's seed.
+        seed: Seed generator for the random mask.
     """
     size = ops.size(x)
     half = (size + 1) // 2

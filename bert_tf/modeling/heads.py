@@ -1,4 +1,4 @@
-"""The output layers on top of the encoder: hidden states -> logits.
+"""The output layers on top of the encoder, which map hidden states to logits.
 
 Imports foundation modules, keras, `fused`, `initial_weights`, `layers` and `transformer`.
 """
@@ -24,16 +24,16 @@ from bert_tf.modeling.transformer import ConfiguredLayer
 
 @keras.saving.register_keras_serializable("bert_tf")
 class MaskedLMHead(ConfiguredLayer):
-    """Computes logits over the vocabulary at given positions, with the word embeddings as weights.
+    """Computes vocabulary logits at given positions, with the word embeddings as output weights.
 
     Args:
         config: The architecture.
-        initial: Initializers of the model. Without it the layer creates its own.
+        initial: Initializers of the model. If None, the layer creates new initializers.
 
     Call arguments:
         sequence_output: Float tensor [B, S, H].
-        word_embeddings: Float tensor [V, H], `word_embeddings` of the encoder's `Embeddings`.
-        positions: int32 [B, P], or None for all positions (P = S).
+        word_embeddings: Float tensor [V, H], the word embeddings of the encoder.
+        positions: Positions of the predicted tokens, int32 [B, P]; None for all positions (P = S).
         training: Whether a gradient will be computed.
 
     Returns:
@@ -74,7 +74,7 @@ class MaskedLMHead(ConfiguredLayer):
         return ops.reshape(logits, (-1, length, self.config.vocab_size))
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by released name, in released order."""
+        """Returns the layer's variables by name; names and order are as in google-research/bert."""
         return {
             **with_name_prefix("transform/dense", self.dense.variables_by_name()),
             **with_name_prefix("transform/LayerNorm", self.norm.variables_by_name()),
@@ -84,16 +84,16 @@ class MaskedLMHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class OutputHead(keras.layers.Layer):
-    """Computes `x @ output_weights.T + output_bias` in float32; used by all heads except masked LM.
+    """Computes `x @ output_weights.T + output_bias` in float32, for all tasks except masked LM.
 
     Args:
         inputs: Width of the input, H.
         outputs: Number of logits, N.
-        initial: Initializers of the model. Without it the layer creates its own, with standard
-            deviation 0.02.
+        initial: Initializers of the model. If None, the layer creates new initializers with
+            standard deviation 0.02.
 
     Call arguments:
-        x: Float tensor [M, H].
+        x: Float tensor [M, H] with any number of rows M.
 
     Returns:
         float32 [M, N].
@@ -120,7 +120,7 @@ class OutputHead(keras.layers.Layer):
         return ops.add(products, self.output_bias)
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by released name, in released order."""
+        """Returns the layer's variables by name; names and order are as in google-research/bert."""
         return {"output_weights": self.output_weights, "output_bias": self.output_bias}
 
     def get_config(self) -> dict[str, Any]:

@@ -23,10 +23,10 @@ def with_name_prefix(prefix: str, variables: Variables) -> Variables:
 
 
 def activation(name: str) -> Callable[[Any], Any]:
-    """Returns the activation function with the name that a config has as `hidden_act`.
+    """Returns the activation function for a value of `BertConfig.hidden_act`.
 
     Args:
-        name: "gelu" (tanh form, as in the released code), "gelu_exact" (erf form), "linear",
+        name: "gelu" (tanh form, as in google-research/bert), "gelu_exact" (erf form), "linear",
             "relu" or the name of any other Keras activation.
 
     Raises:
@@ -48,8 +48,8 @@ def activation(name: str) -> Callable[[Any], Any]:
 def variable_tensor(variable: keras.Variable) -> Any:
     """Returns the value of a variable as a tensor, in the compute dtype of the calling layer.
 
-    `ops.custom_gradient` accepts only tensors. The reshape guarantees one, since
-    `ops.convert_to_tensor` may return the variable itself.
+    `ops.custom_gradient` accepts only tensors, and `ops.convert_to_tensor` may return the variable
+    itself. `ops.reshape` always returns a tensor.
     """
     return ops.reshape(ops.convert_to_tensor(variable), variable.shape)
 
@@ -74,9 +74,9 @@ class Dense(keras.layers.Layer):
     Args:
         inputs: Width of the input.
         units: Width of the output.
-        activation_name: A name that `activation` accepts.
-        initial: Initializers of the model. Without it the layer creates its own, with standard
-            deviation 0.02.
+        activation_name: Name of the activation function, as for `activation`.
+        initial: Initializers of the model. If None, the layer creates new initializers with
+            standard deviation 0.02.
 
     Call arguments:
         x: Float tensor [N, inputs].
@@ -107,7 +107,7 @@ class Dense(keras.layers.Layer):
         return fused.gelu(y, training) if self._is_gelu else self._activation(y)
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by released name, in released order."""
+        """Returns the layer's variables by name; names and order are as in google-research/bert."""
         return {"kernel": self.kernel, "bias": self.bias}
 
     def get_config(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class LayerNorm(keras.layers.Layer):
         return ops.reshape(ops.cast(y, self.compute_dtype), ops.shape(x))
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by released name, in released order."""
+        """Returns the layer's variables by name; names and order are as in google-research/bert."""
         return {"beta": self.beta, "gamma": self.gamma}
 
     def get_config(self) -> dict[str, Any]:

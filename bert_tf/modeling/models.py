@@ -1,9 +1,9 @@
-"""The models for each kind of task: the encoder with a head.
+"""One model for each kind of task: the encoder with an output layer (head).
 
-Each is a plain `keras.Model` from a dict of inputs (other keys are ignored) to a dict of float32
-logits. All accept `seed`, `recompute`, `dtype` and `name` like `BertEncoder`. Their attribute
-`bert` is the encoder, `dropout_seeds` the seeds of all dropout layers. Imports foundation modules,
-keras, and the other modules of this package.
+Each model is a plain `keras.Model` that maps a dict of inputs (keys that the model does not use are
+ignored) to a dict of float32 logits. All models accept `seed`, `recompute`, `dtype` and `name` like
+`BertEncoder`. Each model has the attributes `bert` (the encoder) and `dropout_seeds` (the seeds of
+all dropout layers). Imports foundation modules, keras, and the other modules of this package.
 """
 
 import re
@@ -22,7 +22,7 @@ from bert_tf.modeling.layers import Variables, flatten_to_rows, variable_tensor,
 
 
 class BertTaskModel(keras.Model):
-    """Base class of the models with a head: the encoder, its dropout seeds and initializers."""
+    """Base class of the models with a head; creates the encoder, dropout seeds and initializers."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class BertTaskModel(keras.Model):
         self.built = True
 
     def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by released name, in released order."""
+        """Returns the head's variables by name; names and order are as in google-research/bert."""
         raise NotImplementedError
 
     def variables_by_name(self) -> Variables:
-        """Returns all weights by released name, in released order."""
+        """Returns all weights by name; names and order are as in google-research/bert."""
         return self.bert.variables_by_name() | self.head_variables_by_name()
 
     def get_config(self) -> dict[str, Any]:
@@ -68,22 +68,23 @@ class BertTaskModel(keras.Model):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertPretrainer(BertTaskModel):
-    """BERT with both pretraining heads.
+    """BERT with the masked-LM head and, by default, the next-sentence head.
 
     Args:
         config: The architecture.
-        next_sentence: Whether the model has a next-sentence head (not in the paper's ablations).
+        next_sentence: Whether the model has a next-sentence head. The paper's "No NSP" models
+            do not have one.
 
     Call arguments:
-        inputs: As for `BertEncoder`, and `masked_lm_positions` int32 [B, P]; without that key the
-            masked LM predicts at every position, P = S.
+        inputs: The inputs of `BertEncoder` and, optionally, `masked_lm_positions`, int32 [B, P].
+            Without that key, the masked-LM head predicts the token at every position (P = S).
         training: Whether dropout is active.
 
     Returns:
         Dict with
             masked_lm_logits: float32 [B, P, V];
-            next_sentence_logits: float32 [B, 2], class 1 = the second text is random; only with
-                the next-sentence head.
+            next_sentence_logits: float32 [B, 2]; class 1 means that the second text is random.
+                Present only if the model has a next-sentence head.
 
     Source: google-research/bert `run_pretraining.model_fn_builder`.
     """
@@ -112,7 +113,7 @@ class BertPretrainer(BertTaskModel):
         return logits
 
     def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by released name, in released order."""
+        """Returns the head's variables by name; names and order are as in google-research/bert."""
         named = with_name_prefix("cls/predictions", self.masked_lm_head.variables_by_name())
         if self.next_sentence_head is not None:
             named |= with_name_prefix(
@@ -125,7 +126,7 @@ class BertPretrainer(BertTaskModel):
 
 
 class _LabelModel(BertTaskModel):
-    """Base class of the models whose head has one logit for each label, with dropout before it."""
+    """Base class of the models with dropout and a head that computes one logit for each label."""
 
     def __init__(
         self, config: BertConfig, num_labels: int, classifier_dropout: float = 0.1, **kwargs: Any
@@ -143,20 +144,20 @@ class _LabelModel(BertTaskModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertClassifier(_LabelModel):
-    """BERT with a classifier or a regressor on the pooled first token.
+    """BERT with a classifier or a regressor on the pooled output.
 
     Args:
         config: The architecture.
-        num_labels: Number of classes; 1 for a regression.
-        classifier_dropout: Dropout rate before the head, in [0, 1). The released code always uses
-            0.1, whatever the config.
+        num_labels: Number of classes; 1 for regression.
+        classifier_dropout: Dropout rate before the head, in [0, 1). google-research/bert always
+            uses 0.1, regardless of the config.
 
     Call arguments:
-        inputs: As for `BertEncoder`.
+        inputs: The inputs of `BertEncoder`.
         training: Whether dropout is active.
 
     Returns:
-        Dict with logits: float32 [B, num_labels].
+        Dict with `logits`, float32 [B, num_labels].
 
     Source: google-research/bert `run_classifier.create_model`.
     """
@@ -166,7 +167,7 @@ class BertClassifier(_LabelModel):
         return {"logits": self.head(self.dropout(pooled, training=training))}
 
     def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by released name."""
+        """Returns the head's variables by google-research/bert name."""
         return self.head.variables_by_name()
 
 
@@ -178,11 +179,11 @@ class BertSpanPredictor(BertTaskModel):
         config: The architecture.
 
     Call arguments:
-        inputs: As for `BertEncoder`.
+        inputs: The inputs of `BertEncoder`.
         training: Whether dropout is active.
 
     Returns:
-        Dict with start_logits and end_logits: float32 [B, S].
+        Dict with `start_logits` and `end_logits`, each float32 [B, S].
 
     Source: google-research/bert `run_squad.create_model`.
     """
@@ -197,7 +198,7 @@ class BertSpanPredictor(BertTaskModel):
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
     def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by released name."""
+        """Returns the head's variables by google-research/bert name."""
         return with_name_prefix("cls/squad", self.head.variables_by_name())
 
 
@@ -205,7 +206,8 @@ class BertSpanPredictor(BertTaskModel):
 class BertTagger(_LabelModel):
     """BERT with a classifier on every token, for example for named entities.
 
-    The released code has no tagging head. Its weights are named `cls/tagger/...`.
+    google-research/bert has no tagging head. In bert-tf, the names of the head's weights start with
+    `cls/tagger/`.
 
     Args:
         config: The architecture.
@@ -213,11 +215,11 @@ class BertTagger(_LabelModel):
         classifier_dropout: Dropout rate before the head, in [0, 1).
 
     Call arguments:
-        inputs: As for `BertEncoder`.
+        inputs: The inputs of `BertEncoder`.
         training: Whether dropout is active.
 
     Returns:
-        Dict with logits: float32 [B, S, num_labels].
+        Dict with `logits`, float32 [B, S, num_labels].
 
     Source: paper, sections 4 and 5.3.
     """
@@ -236,19 +238,19 @@ class BertTagger(_LabelModel):
 class BertMultipleChoice(BertTaskModel):
     """BERT with one logit for each of several continuations, as in SWAG.
 
-    The released code has no multiple-choice head. Its weights are named `cls/choice/...`. C is the
-    number of choices.
+    google-research/bert has no multiple-choice head. In bert-tf, the names of the head's weights
+    start with `cls/choice/`.
 
     Args:
         config: The architecture.
         classifier_dropout: Dropout rate before the head, in [0, 1).
 
     Call arguments:
-        inputs: As for `BertEncoder`, but of shape [B, C, S].
+        inputs: The inputs of `BertEncoder` with shape [B, C, S]; C is the number of choices.
         training: Whether dropout is active.
 
     Returns:
-        Dict with logits: float32 [B, C].
+        Dict with `logits`, float32 [B, C].
 
     Source: paper, section 4.4.
     """
@@ -279,14 +281,14 @@ class BertMultipleChoice(BertTaskModel):
 
 
 def variables_by_name(model: BertEncoder | BertTaskModel) -> Variables:
-    """Returns all weights of a model by google-research/bert name, in released order.
+    """Returns all weights of a model by name; names and order are as in google-research/bert.
 
     Args:
         model: Any model of this package.
 
     Returns:
-        Variables by name, in their released shapes (kernels [in, out]). Training state, such as
-        the state of the dropout seeds, is not included.
+        Dict from name to variable. The shapes are those of google-research/bert (kernels are
+        [in, out]). Training state, such as the state of the dropout seeds, is not included.
     """
     return model.variables_by_name()
 
@@ -298,7 +300,7 @@ def depths_by_name(model: BertEncoder | BertTaskModel) -> dict[str, int]:
         model: Any model of this package.
 
     Returns:
-        Depths by name: 0 for the embeddings, i + 1 for block i, L + 1 for pooler and heads.
+        Dict from name to depth: 0 for embeddings, i + 1 for block i, L + 1 for pooler and heads.
     """
     top = model.config.num_hidden_layers + 1
     depths = {}

@@ -22,16 +22,16 @@ from bert_tf.modeling.layers import (
     with_name_prefix,
 )
 
-# Added to the attention scores of masked positions, as in the released code. It is low enough for a
-# probability of exactly 0 in float32, and float16 can represent it.
+# This value is added to the attention scores of masked positions, as in google-research/bert. The
+# value is low enough for a probability of exactly 0 in float32, and float16 can represent it.
 MASKED_SCORE = -10000.0
 
 
 def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
-    """Returns the bias that masks attention scores: 0 or `MASKED_SCORE` for each position.
+    """Returns a bias for attention scores: 0 at visible positions, `MASKED_SCORE` at masked ones.
 
     Args:
-        input_mask: Integer tensor [B, S]; 1 = token, 0 = padding, which no position attends to.
+        input_mask: Integer tensor [B, S]; 1 = token, 0 = padding. No position attends to padding.
         attention: "bidirectional", or "causal" (each position attends to itself and to earlier
             positions only).
         dtype: Float dtype of the result.
@@ -48,7 +48,7 @@ def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """A layer built from a `BertConfig`, which `get_config` returns as a dict."""
+    """A layer built from a `BertConfig`; `get_config` stores it as a dict under `config`."""
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -68,8 +68,8 @@ class SelfAttention(ConfiguredLayer):
 
     Args:
         config: The architecture.
-        initial: Initializers of the model. Without it the layer creates its own.
-        dropout_seeds: Dropout seeds of the model. Without it the layer creates its own.
+        initial: Initializers of the model. If None, the layer creates new initializers.
+        dropout_seeds: Dropout seeds of the model. If None, the layer creates new seeds.
 
     Call arguments:
         hidden: Float tensor [B, S, H].
@@ -77,7 +77,7 @@ class SelfAttention(ConfiguredLayer):
         training: Whether dropout is applied to the attention probabilities.
 
     Returns:
-        The output [B*S, H], and the attention probabilities before dropout [B, A, S, S].
+        The output [B*S, H] and the attention probabilities [B, A, S, S] before dropout.
 
     Source: paper section 3; google-research/bert `modeling.attention_layer`.
     """
@@ -118,7 +118,7 @@ class SelfAttention(ConfiguredLayer):
         return ops.transpose(restore_shape(ops.reshape(x, (-1, *heads)), hidden), (0, 2, 1, 3))
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by released name, in released order."""
+        """Returns the layer's variables by name; names and order are as in google-research/bert."""
         return {
             **with_name_prefix("self/query", self.query.variables_by_name()),
             **with_name_prefix("self/key", self.key.variables_by_name()),
@@ -129,14 +129,14 @@ class SelfAttention(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class TransformerBlock(ConfiguredLayer):
-    """Self-attention and feed-forward layer.
+    """A Transformer block: self-attention and a feed-forward layer.
 
-    Each is followed by dropout, the residual connection and layer normalization.
+    Each of the two is followed by dropout, a residual connection and layer normalization.
 
     Args:
         config: The architecture.
-        initial: Initializers of the model. Without it the layer creates its own.
-        dropout_seeds: Dropout seeds of the model. Without it the layer creates its own.
+        initial: Initializers of the model. If None, the layer creates new initializers.
+        dropout_seeds: Dropout seeds of the model. If None, the layer creates new seeds.
 
     Call arguments:
         hidden: Float tensor [B, S, H].
@@ -144,7 +144,7 @@ class TransformerBlock(ConfiguredLayer):
         training: Whether dropout is active.
 
     Returns:
-        The output [B, S, H], and the attention probabilities before dropout [B, A, S, S].
+        The output [B, S, H] and the attention probabilities [B, A, S, S] before dropout.
 
     Source: google-research/bert `modeling.transformer_model`.
     """
@@ -182,7 +182,7 @@ class TransformerBlock(ConfiguredLayer):
         return restore_shape(output, hidden), probabilities
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by released name, in released order."""
+        """Returns the layer's variables by name; names and order are as in google-research/bert."""
         return {
             **with_name_prefix("attention", self.attention.variables_by_name()),
             **with_name_prefix(

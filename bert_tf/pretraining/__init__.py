@@ -1,7 +1,7 @@
-"""Pretraining: records to batches, loss and metrics, the run. Layer 3: imports layers 0 to 2.
+"""Pretraining: input batches, loss, metrics and training. Layer 3: imports layers 0 to 2.
 
 Read `batches`, then `pretraining_objective` (loss and metrics), then `pretrain` (the run).
 `record_checks` compares records with the model and with their manifests, `read_errors` finds the
-record behind an error, `damage` removes damaged records, and `samples` formats predictions for a
-reader.
+record that caused an error, `damage` removes damaged records, and `samples` formats predictions as
+Markdown.
 """

@@ -1,6 +1,6 @@
 """Reads pretraining records as batches for training and for evaluation.
 
-Imports `damage`, `record_checks`; `training.step.objective`.
+Imports `damage` and `record_checks` of this package, and `training.step.objective`.
 """
 
 import itertools
@@ -15,8 +15,8 @@ from bert_tf.pretraining.record_checks import check_files, checking_parser
 from bert_tf.training.step.objective import ORIGIN
 
 _FILES_AT_ONCE = 16
-_READ_BYTES = 1 << 20  # for a remote store, a small read takes as long as a large one
-_RECORDS_PER_FILE = 1 << 40  # an upper bound, so that one int64 holds file and record
+_READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large ones
+_RECORDS_PER_FILE = 1 << 40  # upper bound; one int64 encodes file and record
 
 
 def training_batches(
@@ -30,20 +30,21 @@ def training_batches(
 
     A batch also holds `objective.ORIGIN`: int64 [B, 2], the index of each example's file in `paths`
     and the index of the record in that file. The position of the dataset's iterator can be saved in
-    a checkpoint. It depends on neither the names of the files nor their later content, so a run can
-    resume with files that were moved, or with copies of `damage.salvage`.
+    a checkpoint. This position does not include file names or file contents, so a run can resume
+    after the files were moved or replaced by the copies that `damage.salvage` writes.
 
     Args:
         paths: Record files, `.gz` if compressed.
-        sizes: The lengths that the records were written with and, to check ids, the size of the
-            vocabulary: {"S": ..., "P": ..., "V": ...}.
+        sizes: {"S": max_seq_length, "P": max_predictions_per_seq, "V": vocab_size}. S and P must
+            be those of the records. Without V, ids are not checked.
         batch_size: Examples in a batch.
-        seed: Seed of the order.
-        shuffle_buffer_size: Size of the shuffle buffer, in examples; each epoch has another order.
+        seed: Seed for the order of the examples.
+        shuffle_buffer_size: Size of the shuffle buffer, in examples; each epoch has a different
+            order.
 
     Raises:
         InputError: The records do not match `features.PRETRAINING`, or the length of a file differs
-            from its manifest.
+            from the length in its manifest.
     """
     parse = checking_parser(sizes, check_files(paths, sizes))
     indices = tf.data.Dataset.range(len(paths))
@@ -79,15 +80,15 @@ def evaluation_batches(
 
 
 def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
-    """Returns a function from a file's index to a dataset of (place, record).
+    """Returns a function that maps the index of a file to a dataset of (place, record) pairs.
 
-    The place is one int64: index of the file * `_RECORDS_PER_FILE` + index of the record.
+    The place is an int64: index of the file * `_RECORDS_PER_FILE` + index of the record.
     """
     names = tf.constant(list(paths))
     compressions = tf.constant([damage.compression(path) for path in paths])
 
     def read(file: Any) -> tf.data.Dataset:
-        # `tf.data.TFRecordDataset` would save the file's name as a part of the position.
+        # The saved position of a `tf.data.TFRecordDataset` would contain the file name.
         records = tf.data.experimental.from_variant(
             tf.raw_ops.TFRecordDataset(
                 filenames=names[file], compression_type=compressions[file], buffer_size=_READ_BYTES
@@ -100,12 +101,12 @@ def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
 
 
 def describe_origins(paths: Sequence[str], origins: np.ndarray, most: int = 5) -> str:
-    """Describes records: "a.tfrecord: records 17, 1042; b.tfrecord: records 3, and 27 more".
+    """Lists records by file: "a.tfrecord: records 17, 42; b.tfrecord: records 3, and 27 more".
 
     Args:
-        paths: As in `training_batches`.
+        paths: The record files, in the order given to `training_batches`.
         origins: The `objective.ORIGIN` of the examples, int64 [N, 2].
-        most: Largest number of records to list.
+        most: Maximum number of records to list.
     """
     places = np.unique(np.asarray(origins), axis=0).tolist()
     described = []

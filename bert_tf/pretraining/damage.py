@@ -1,10 +1,11 @@
 """Finds damaged records in TFRecord files, and copies the files without the damaged records.
 
-When a record is damaged, TensorFlow's reader reports neither the file nor the record, and it cannot
-read the records after it.
+TensorFlow's reader reports neither the file nor the index of a damaged record, and it cannot read
+the records that follow a damaged record.
 
-A TFRecord file is a sequence of frames, little endian: the length of the record as uint64, the
-checksum of these 8 bytes as uint32, the record, and the checksum of the record as uint32.
+A TFRecord file is a sequence of frames. Each frame consists of the length of the record as uint64,
+the checksum of these 8 bytes as uint32, the record, and the checksum of the record as uint32. All
+integers are little endian.
 
 Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4), rotated right by 15
 bits and added to a constant.
@@ -37,9 +38,9 @@ class Damage(NamedTuple):
     """A record that cannot be read.
 
     Attributes:
-        path: The file.
+        path: The file that contains the record.
         record: Index of the record in the file, from 0.
-        reason: Why it cannot be read.
+        reason: The reason why the record cannot be read.
     """
 
     path: str
@@ -48,13 +49,12 @@ class Damage(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """Record files without damage.
+    """The undamaged record files: original files and repaired copies.
 
     Attributes:
-        paths: For each input file, the file itself if it has no damage, else the path of its copy.
-        dropped_records: Number of damaged records that the copies lack.
-        truncated_files: Number of copies that lack the last part of their file, because it cannot
-            be read.
+        paths: For each input file, its path if the file is undamaged, else the path of its copy.
+        dropped_records: Number of damaged records that were not copied.
+        truncated_files: Number of files of which the last part cannot be read and was not copied.
     """
 
     paths: list[str]
@@ -63,12 +63,13 @@ class Salvaged(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """The bytes of a record with its length and checksums, as offsets in the decompressed file.
+    """The byte range of a frame (length, record and checksums) in the decompressed file.
 
     Attributes:
-        start: Offset of the first byte.
-        end: Offset after the last byte; equal to `start` if the rest of the file cannot be read.
-        damage: Why the record cannot be read; empty if it can.
+        start: Offset of the first byte of the frame.
+        end: Offset after the last byte of the frame; equal to `start` if the rest of the file
+            cannot be read.
+        damage: The reason why the record cannot be read; empty if the record is undamaged.
     """
 
     start: int
@@ -82,7 +83,7 @@ def compression(path: str) -> str:
 
 
 def find_damage(paths: Sequence[str]) -> Damage | None:
-    """Returns the first record that cannot be read, or None if all can be read."""
+    """Returns the first record that cannot be read, or None if all records can be read."""
     with Progress("looking for damaged records", len(paths), "files") as progress:
         for path in paths:
             for record, frame in enumerate(_frames(path)):
@@ -93,17 +94,17 @@ def find_damage(paths: Sequence[str]) -> Damage | None:
 
 
 def salvage(paths: Sequence[str], folder: str) -> Salvaged:
-    """Copies the readable records of damaged files. Reads all files once.
+    """Reads all files and copies the undamaged records of each damaged file.
 
-    A copy lacks the records whose data are damaged. It ends before a record with a damaged length,
-    before a truncated record, and before damaged compressed data.
+    A record with damaged data is left out of the copy. The copy ends before the first record with a
+    damaged length, before a truncated record, and before damaged compressed data.
 
     Args:
         paths: Record files, `.gz` if compressed.
-        folder: Folder for the copies. Existing copies of the same files are reused.
+        folder: Folder for the copies. Copies that exist from an earlier call are reused.
 
     Raises:
-        InputError: No record of a file can be read.
+        InputError: A file contains no undamaged record.
     """
     used, dropped_records, truncated_files = [], 0, 0
     with Progress("checking records", len(paths), "files") as progress:
@@ -123,7 +124,7 @@ def _open(path: str) -> Any:
 
 
 def _frames(path: str) -> Iterator[_Frame]:
-    """Yields the frames of a file, up to the first frame whose end is unknown."""
+    """Yields the frames of a file; stops after the first frame whose end cannot be found."""
     start = 0
     with _open(path) as file:
         while True:
@@ -136,11 +137,12 @@ def _frames(path: str) -> Iterator[_Frame]:
 
 
 def _read_frame(file: Any) -> tuple[int, str]:
-    """Reads a frame.
+    """Reads the frame at the current position of a file.
 
     Returns:
-        The size of the frame in bytes, or 0 at the end of the file and if the end of the frame is
-        unknown; and the reason why the record cannot be read, empty if it can.
+        size: Size of the frame in bytes; 0 at the end of the file, or if the end of the frame
+            cannot be found.
+        damage: The reason why the record cannot be read; empty if the record is undamaged.
     """
     try:
         header = file.read(_HEADER.size)
@@ -162,7 +164,7 @@ def _read_frame(file: Any) -> tuple[int, str]:
 
 
 def _masked_crc32c(content: bytes) -> int:
-    """Returns the checksum of TFRecord files, a uint32."""
+    """Returns the checksum of `content` as defined for TFRecord files, a uint32."""
     crc = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -171,8 +173,9 @@ def _readable_ranges(path: str) -> tuple[list[list[int]], int, bool]:
     """Finds the undamaged parts of a file.
 
     Returns:
-        Start and end of each run of adjacent undamaged frames; the number of damaged records; and
-        whether the rest of the file cannot be read.
+        ranges: Start and end offset of each sequence of adjacent undamaged frames.
+        damaged_records: Number of records with damaged data.
+        is_truncated: Whether the last part of the file cannot be read.
     """
     ranges: list[list[int]] = []
     damaged_records, is_truncated = 0, False
@@ -188,7 +191,7 @@ def _readable_ranges(path: str) -> tuple[list[list[int]], int, bool]:
 
 
 def _copy(path: str, ranges: list[list[int]], folder: str) -> str:
-    """Copies byte ranges of a file into `folder`; the file and the ranges decide the name."""
+    """Copies byte ranges of a file to a file in `folder`, named by a hash of file and ranges."""
     if not ranges:
         raise InputError(
             f"{path} holds no record that can be read. Remove it from the input files, or create "

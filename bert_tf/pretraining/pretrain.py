@@ -32,8 +32,8 @@ class PretrainingRecords:
     Attributes:
         train_files: Record files for training.
         eval_files: Record files for held-out evaluation.
-        max_seq_length: Length of the sequences in both, S.
-        max_predictions_per_seq: Number of masked positions per sequence in both, P.
+        max_seq_length: Number of tokens per sequence in all these files, S.
+        max_predictions_per_seq: Number of masked positions per sequence in all these files, P.
         eval_batch_size: Examples per batch in evaluations.
         max_eval_steps: The maximum number of batches in an evaluation; 0 means all.
         shuffle_buffer_size: Size of the shuffle buffer for training, in examples.
@@ -53,11 +53,11 @@ class PretrainingRecords:
         check_at_least(0, self, "max_eval_steps")
 
     def shape_sizes(self, vocab_size: int) -> dict[str, int]:
-        """Returns the sizes that the records are checked against, by shape letter."""
+        """Returns the sizes S, P and V that the records must match, keyed by these letters."""
         return {"S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size}
 
     def lookup(self, shape_sizes: Mapping[str, int]) -> RecordLookup:
-        """Returns functions that find the records behind an error or a batch."""
+        """Returns functions that find the records that caused an error or that form a batch."""
         all_files = list(dict.fromkeys([*self.train_files, *self.eval_files]))
         return RecordLookup(
             functools.partial(explain_read_error, all_files, shape_sizes),
@@ -87,22 +87,23 @@ def pretrain(
     runtime: RuntimeConfig,
     initialize: Callable[[Any], None] | None = None,
 ) -> dict[str, float]:
-    """Trains, or resumes training, and evaluates.
+    """Starts or resumes training, and evaluates the result.
 
     Args:
         phases: The phases to run.
-        records: The data.
-        model: The model.
-        folder: The folder of the run.
-        training: The settings that define the result.
-        runtime: The settings of the computation.
-        initialize: Assigns initial weights to the objective's model in a new run.
+        records: The records for training and evaluation.
+        model: The architecture and the objective.
+        folder: The output folder of the run.
+        training: The settings that affect the trained weights.
+        runtime: The other settings, such as devices, logging and checkpoints.
+        initialize: Takes the objective and assigns initial weights to its model; called only if the
+            run does not resume. None keeps the random weights.
 
     Returns:
-        The held-out results; empty without `phases.evaluate`.
+        The held-out results; empty if `phases.evaluate` is False.
 
     Raises:
-        InputError: The records, or the run in the folder, do not match the settings.
+        InputError: The records, or an earlier run in the output folder, do not match the settings.
     """
     if phases.train:
         folder.check_same_run()
@@ -128,7 +129,8 @@ def pretrain(
         step = trainer.load_result(required=initialize is None)
     if not phases.evaluate:
         return {}
-    # Training ends with an evaluation, except if early stopping then selects earlier weights.
+    # Training normally ends with an evaluation, whose results are reused here. If early stopping
+    # selected earlier weights, there are no such results and the selected weights are evaluated.
     values = trainer.results.get("eval") or trainer.evaluate(held_out, records=lookup)
     results = {**values, "global_step": step}
     if trainer.is_chief:

@@ -1,4 +1,4 @@
-"""Loss and metrics of pretraining: masked LM, next sentence, and left-to-right LM."""
+"""Loss and metrics of pretraining: masked LM, next-sentence prediction, left-to-right LM."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,25 +10,25 @@ from bert_tf.modeling import BertPretrainer, depths_by_name, variables_by_name
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
-# The released code adds this to the number of predictions to avoid division by zero.
+# google-research/bert adds this to the number of predictions to avoid division by zero.
 _EPSILON = 1e-5
 
 
 class PretrainingObjective:
-    """The released pretraining loss, or the loss of one of the paper's ablations.
+    """The pretraining loss of google-research/bert, or of an ablation in the BERT paper.
 
-    mlm_nsp: the released loss, the masked-LM mean plus the next-sentence mean.
-    mlm: the masked-LM mean only ("No NSP" in table 5 of the paper).
+    mlm_nsp: the mean masked-LM loss plus the mean next-sentence loss, as in google-research/bert.
+    mlm: the mean masked-LM loss only ("No NSP" in table 5 of the paper).
     causal: the masked-LM head predicts each token from the tokens before it ("LTR & No NSP"). The
-        masked positions of the records are ignored; create the records with `--objective=causal`,
-        so that no token is masked.
+        masked positions in the records are ignored. Records created with `--objective=causal` are
+        required, because the tokens in other records are masked.
 
     Args:
         model: The encoder with both heads; "causal" needs causal attention.
         kind: One of `OBJECTIVES`.
 
     Raises:
-        InputError: "causal" with a model that attends to the tokens to predict.
+        InputError: `kind` is "causal", but the model has bidirectional attention.
 
     Source: google-research/bert `run_pretraining.get_masked_lm_output`,
         `get_next_sentence_output`; paper, section 5.1.
@@ -47,7 +47,7 @@ class PretrainingObjective:
         self.depths: Mapping[str, int] = depths_by_name(model)
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the number of predictions and of sentence pairs in the batch."""
+        """Returns the number of predictions and, for "mlm_nsp", of sentence pairs in the batch."""
         counts = {"masked_lm": tf.reduce_sum(self._targets(batch)["masked_lm_weights"])}
         if self._kind == "mlm_nsp":
             pairs = tf.shape(batch["next_sentence_labels"])[0]
@@ -76,7 +76,7 @@ class PretrainingObjective:
         return sums
 
     def _targets(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns positions, ids and weights of the predictions; "causal" predicts every token."""
+        """Returns positions, ids and weights of the tokens to predict; all tokens for "causal"."""
         if self._kind != "causal":
             names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
             return {name: batch[name] for name in names}
@@ -89,14 +89,14 @@ class PretrainingObjective:
         }
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
-        """Returns the masked-LM loss per prediction plus the next-sentence loss per pair."""
+        """Returns the mean masked-LM loss plus, for "mlm_nsp", the mean next-sentence loss."""
         loss = sums["masked_lm_loss"] / (counts["masked_lm"] + _EPSILON)
         if self._kind == "mlm_nsp":
             loss += sums["next_sentence_loss"] / counts["next_sentence"]
         return loss
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-        """Returns accuracies and losses under their names in the released `eval_results.txt`."""
+        """Returns accuracies and losses, named as in google-research/bert's `eval_results.txt`."""
         metrics = {
             "masked_lm_accuracy": sums["masked_lm_correct"] / counts["masked_lm"],
             "masked_lm_loss": sums["masked_lm_loss"] / counts["masked_lm"],

@@ -1,6 +1,6 @@
-"""Finds the record that caused an error in reading batches.
+"""Finds the record that caused an error while batches were read.
 
-Imports `damage`, `record_checks`; `manifest`, `progress`, `errors`.
+Imports `damage` and `record_checks` of this package, and `manifest`, `progress` and `errors`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,10 @@ from bert_tf.pretraining import damage, record_checks
 from bert_tf.progress import Progress
 
 _RECORDS_AT_ONCE = 1024
-# TensorFlow puts the bytes that it cannot parse into its message, which Python may fail to decode.
+# The message of TensorFlow's parse error contains bytes of the record; if these bytes are not valid
+# UTF-8, Python raises UnicodeDecodeError instead.
 _PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
-READ_ERRORS = (tf.errors.DataLossError, *_PARSE_ERRORS)  # the errors that are explained here
+READ_ERRORS = (tf.errors.DataLossError, *_PARSE_ERRORS)  # those that `explain_read_error` handles
 
 
 def explain_read_error(
@@ -26,11 +27,11 @@ def explain_read_error(
     Args:
         paths: Record files, `.gz` if compressed.
         sizes: As in `batches.training_batches`.
-        error: The error.
+        error: The exception that the input pipeline raised.
 
     Returns:
-        A message with the file, the record, the problem and the remedy; None if all records can be
-        used.
+        A message with the file, the record, the problem and the remedy; None if all records
+        can be read and pass the checks.
     """
     if isinstance(error, _PARSE_ERRORS):
         return _explain_unusable_record(paths, sizes)
@@ -46,7 +47,7 @@ def explain_read_error(
 
 
 def _remedy(path: str) -> str:
-    """Compares the checksum of a damaged file with its manifest; returns the resulting advice."""
+    """Returns advice that depends on whether a damaged file has the checksum in its manifest."""
     listed = list_shards(manifests_next_to([path]), path)
     for manifest, shard in listed:
         if shard.has_recorded_checksum():
@@ -63,7 +64,7 @@ def _remedy(path: str) -> str:
 
 
 def _explain_unusable_record(paths: Sequence[str], sizes: Mapping[str, int]) -> str | None:
-    """Returns the message about the first record that can be read but not used, if there is one."""
+    """Returns a message about the first record that can be read but fails the checks, or None."""
     parse = record_checks.checking_parser(sizes, record_checks.check_files(paths, sizes))
     with Progress("looking for the record", len(paths), "files") as progress:
         for path in paths:
@@ -80,13 +81,13 @@ def _explain_unusable_record(paths: Sequence[str], sizes: Mapping[str, int]) -> 
 def _explain_batch(
     records: Sequence[bytes], start: int, sizes: Mapping[str, int], path: str
 ) -> str | None:
-    """Returns the message about the first unusable record of a batch.
+    """Returns a message about the first record of a batch that fails the checks, or None.
 
     Args:
-        records: The records.
-        start: Index of the first record in the file.
+        records: The serialized records of the batch.
+        start: Index in the file of the first record of the batch, from 0.
         sizes: As in `batches.training_batches`.
-        path: The file.
+        path: The file that contains the records.
     """
     for number, record in enumerate(records, start):
         try:

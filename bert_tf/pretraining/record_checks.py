@@ -1,6 +1,6 @@
-"""Checks of pretraining records: against the model, the vocabulary and the manifests.
+"""Checks that pretraining records match the model, the vocabulary and their manifests.
 
-Imports `damage`; `features`, `files`, `manifest`, `errors`.
+Imports `damage` of this package, and `features`, `files`, `manifest` and `errors`.
 """
 
 import json
@@ -15,14 +15,15 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.manifest import list_shards, manifests_next_to
 from bert_tf.pretraining import damage
 
-# For each objective, the objectives that cannot be trained on its records: the records lack
-# sentence pairs or predictions, or their text is masked.
+# Maps the objective that records were created for to the objectives that cannot use these records,
+# because the records lack sentence pairs or predictions, or because their text is masked.
 _INCOMPATIBLE = {
     "mlm": ("mlm_nsp", "causal"),
     "causal": ("mlm", "mlm_nsp"),
     "mlm_nsp": ("causal",),
 }
-# The features with an upper bound: the letter of the bound in `sizes`, and its name in messages.
+# The features with an upper bound: the key of the bound in `sizes`, and the name of the bound in
+# error messages.
 _BOUNDS = {
     "input_ids": ("V", "the model's vocab_size"),
     "masked_lm_ids": ("V", "the model's vocab_size"),
@@ -31,7 +32,7 @@ _BOUNDS = {
 
 
 def record_files(patterns: str) -> list[str]:
-    """Returns the record files that match a comma list of globs.
+    """Returns the record files that match a comma-separated list of globs.
 
     Raises:
         InputError: A pattern matches no file, or a file is empty.
@@ -44,7 +45,7 @@ def record_files(patterns: str) -> list[str]:
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """Identifies record files by their number and a hash of their names and sizes."""
+    """Returns the number of record files and a hash of their names and sizes, as text."""
     sizes = [[os.path.basename(path), tf.io.gfile.stat(path).length] for path in paths]
     return f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
 
@@ -59,15 +60,16 @@ def check_manifests(
     """Compares the manifests next to the records with the settings of a run.
 
     Args:
-        paths: Record files; files without a manifest (of other programs) are accepted.
+        paths: Record files. Files without a manifest (of other programs) are accepted.
         vocab_size: Vocabulary size of the model.
         vocabulary_sha256: SHA-256 of the vocabulary of the run; None if the run has no vocabulary.
-        do_lower_case: Casing of the run; None if the run has no vocabulary.
-        objective: The objective of the run, one of `objective.OBJECTIVES`; None for any.
+        do_lower_case: Whether the run lower-cases text; None if the run has no vocabulary.
+        objective: One of `pretraining_objective.OBJECTIVES`; None to accept the records of every
+            objective.
 
     Raises:
-        InputError: The records were created with another vocabulary, a larger vocabulary, another
-            casing, or for an objective that needs other records.
+        InputError: The records were created with another vocabulary, with more vocabulary entries
+            than the model has, with another casing, or for an incompatible objective.
     """
     for manifest in manifests_next_to(paths):
         if manifest.shards and not any(map(manifest.find_shard, paths)):
@@ -107,18 +109,18 @@ def _check_objective(path: str, created_for: str | None, objective: str | None) 
 
 
 def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str]:
-    """Checks the length of each file against its manifest, and the first record of each file.
+    """Checks the first record of each file, and the length of each file against its manifest.
 
     Args:
         paths: Record files, `.gz` if compressed.
         sizes: As in `batches.training_batches`.
 
     Returns:
-        The key of each feature in the records.
+        For each feature of `features.PRETRAINING`, its key in the records.
 
     Raises:
-        InputError: A file is shorter or longer than in its manifest, or its first record cannot be
-            used.
+        InputError: The length of a file differs from the length in its manifest, or the first
+            record of a file does not match `features.PRETRAINING` or `sizes`.
     """
     _check_lengths(paths)
     names: dict[str, str] = {}
@@ -134,7 +136,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
 
 
 def _check_lengths(paths: Sequence[str]) -> None:
-    """Checks file sizes: TensorFlow's reader accepts a file that is cut off between two records."""
+    """Checks file sizes; TensorFlow reports no error if a file is truncated between two records."""
     manifests = manifests_next_to(paths)
     for path in paths:
         listed = list_shards(manifests, path)
@@ -161,18 +163,19 @@ def _first_record(path: str) -> bytes:
 
 
 def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[str, str]:
-    """Checks a record.
+    """Checks that a record has the expected features, with values within their bounds.
 
     Args:
         record: A serialized `tf.train.Example`.
         sizes: As in `batches.training_batches`.
-        where: The file, or file and record, for messages.
+        where: The file, or the file and the record, as named in error messages.
 
     Returns:
-        The key of each feature in the record.
+        For each feature of `features.PRETRAINING`, its key in the record.
 
     Raises:
-        InputError: A feature is missing, has another length or type, or is out of bounds.
+        InputError: A feature is missing, has an unexpected length or type, or has a value that is
+            out of bounds.
     """
     names = features.names_in(record, features.PRETRAINING, sizes, where)
     try:
@@ -193,13 +196,13 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
 def checking_parser(
     sizes: Mapping[str, int], names: Mapping[str, str]
 ) -> Callable[[Any], dict[str, Any]]:
-    """Returns `features.parser` with a check of ids and positions.
+    """Returns a parser of records that also checks that ids and positions are within bounds.
 
-    Without the check, a lookup out of bounds returns 0 on a GPU instead of an error.
+    Without this check, `tf.gather` with an index out of bounds returns 0 on a GPU and no error.
 
     Args:
         sizes: As in `batches.training_batches`.
-        names: The key of each feature in the records.
+        names: For each feature of `features.PRETRAINING`, its key in the records.
     """
     parse = features.parser(features.PRETRAINING, sizes, names)
 
@@ -212,7 +215,7 @@ def checking_parser(
         ]
         message = "a record holds an id or a position that is out of bounds"
         assertion = tf.debugging.Assert(tf.reduce_all(fits), [message])
-        # In a graph, an assertion runs before a tensor only if the tensor depends on it.
+        # Without a control dependency, a graph may compute the outputs before the assertion.
         with tf.control_dependencies([assertion]):
             return {name: tf.identity(value) for name, value in values.items()}
 

@@ -1,4 +1,4 @@
-"""Predictions for the masked tokens of a few sentences, as a Markdown text for a reader."""
+"""Predictions for the masked tokens of a few examples, formatted as Markdown."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,11 +18,11 @@ def masked_sentences(
     Args:
         model: A `BertPretrainer`.
         batch: Features of `features.PRETRAINING`.
-        vocabulary: The entries by id.
+        vocabulary: The vocabulary entries; the index of an entry is its id.
         examples: The maximum number of examples.
 
     Returns:
-        Markdown; see `as_markdown`.
+        The Markdown text of `as_markdown`.
     """
     few = {name: value[:examples] for name, value in batch.items()}
     return as_markdown(few, model(few, training=False), vocabulary)
@@ -35,12 +35,12 @@ def as_markdown(
 
     Args:
         batch: Features of `features.PRETRAINING`.
-        outputs: Outputs of a `BertPretrainer`: masked_lm_logits [B, P, V] and, if the model has the
-            head, next_sentence_logits [B, 2].
-        vocabulary: The entries by id.
+        outputs: Outputs of a `BertPretrainer`: masked_lm_logits [B, P, V] and, if the model has a
+            next-sentence head, next_sentence_logits [B, 2].
+        vocabulary: The vocabulary entries; the index of an entry is its id.
 
     Returns:
-        Markdown.
+        Markdown text.
     """
     columns = {name: np.asarray(value) for name, value in batch.items()}
     masked = _softmax(outputs["masked_lm_logits"])
@@ -57,7 +57,7 @@ def as_markdown(
 
 
 def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
-    """Joins the tokens to text, with " / " for [SEP], and masked positions in bold."""
+    """Joins the tokens to text; writes [SEP] as " / " and masked positions in bold."""
     count = int(np.sum(example["masked_lm_weights"] > 0))
     numbers = {int(at): n for n, at in enumerate(example["masked_lm_positions"][:count], 1)}
     text = ""
@@ -76,7 +76,7 @@ def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
 
 
 def _table(example: Mapping[str, Any], masked: np.ndarray, vocabulary: Sequence[str]) -> str:
-    """Makes a row for each masked position; a correct prediction is in bold."""
+    """Returns a table with a row for each masked position and correct predictions in bold."""
     lines = ["| | true | predicted |", "|---|---|---|"]
     count = int(np.sum(example["masked_lm_weights"] > 0))
     for number, (index, shares) in enumerate(
@@ -106,7 +106,7 @@ def _softmax(logits: Any) -> np.ndarray:
 
 
 def _escape(token: str) -> str:
-    """Escapes the characters of a token that have a meaning in Markdown or HTML."""
+    """Escapes the characters of a token that are special in Markdown or HTML."""
     return "".join(f"\\{c}" if c in _SPECIAL_TO_MARKDOWN else c for c in token).replace(
         "&", "&amp;"
     )

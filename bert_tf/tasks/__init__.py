@@ -1,7 +1,7 @@
-"""Fine-tuning tasks, one package for each. Layer 3: imports layers 0 to 2.
+"""Fine-tuning tasks. Layer 3: imports layers 0 to 2.
 
-Read `task` (the contract of a task), then `task_records` and `fine_tuning` (shared by all tasks),
-then a package: `classification` classifies sentences and sentence pairs.
+Read `task` (the interface of a task), then `task_records` and `fine_tuning` (shared by all tasks),
+then the package `classification` (tasks that classify sentences and sentence pairs).
 """
 
 from bert_tf.tasks.classification.classification_tasks import COLA, MRPC, SST2

@@ -1,4 +1,4 @@
-"""A fine-tuning run: from a data set to checkpoints, results and predictions."""
+"""Fine-tunes a model on a task, evaluates the model and writes predictions."""
 
 import dataclasses
 import math
@@ -27,12 +27,12 @@ _RECORD_FILES = {"train": "train.tf_record", "dev": "eval.tf_record", "test": "p
 
 @dataclasses.dataclass(frozen=True)
 class FineTuningConfig:
-    """The settings of fine-tuning, besides `TrainingConfig` and `RuntimeConfig`.
+    """The settings of fine-tuning that are not in `TrainingConfig` or `RuntimeConfig`.
 
     Attributes:
         max_seq_length: Longer sequences are truncated to this number of tokens.
         num_train_epochs: Passes over the train split.
-        warmup_proportion: Share of the steps in which the learning rate rises.
+        warmup_proportion: Number of warm-up steps, as a fraction of all training steps.
         eval_batch_size: Examples per batch in evaluations.
         predict_batch_size: Examples per batch in predictions.
 
@@ -59,17 +59,19 @@ class FineTuningConfig:
 
 
 class TaskData:
-    """The examples of a task, read at once, and their record files, written when needed.
+    """The examples of a task and their record files.
+
+    The constructor reads the examples; `write_records` writes the record files.
 
     Args:
         task: The task.
-        data_dir: The folder of its data set.
+        data_dir: The folder with the data set of the task.
         tokenizer: Converts text to ids.
-        config: The settings.
-        phases: Select the splits to read.
+        config: The settings of fine-tuning.
+        phases: The phases to run; only the splits that they need are read.
 
     Raises:
-        InputError: A file is missing or malformed, or a split is empty.
+        InputError: A data file is missing or malformed, or a split is empty.
     """
 
     def __init__(
@@ -82,7 +84,8 @@ class TaskData:
     ) -> None:
         self.task, self.config, self._tokenizer = task, config, tokenizer
         needed = {"train": phases.train, "dev": phases.evaluate, "test": phases.predict}
-        # All splits are read before anything is written, so a malformed file leaves no output.
+        # All splits are read before any output is written, so that a malformed file causes an error
+        # without incomplete output.
         self.examples = {
             split: _check_not_empty(task.read(data_dir, split), split, data_dir)
             for split in needed
@@ -96,10 +99,10 @@ class TaskData:
         return f"SHA-256 {files.sha256(text.encode())[:16]}"
 
     def num_steps(self, global_batch_size: int) -> tuple[int, int]:
-        """Returns the numbers of training and warm-up steps, rounded down as in the released code.
+        """Returns the numbers of training and warm-up steps, rounded as in google-research/bert.
 
         Raises:
-            InputError: The examples do not fill one batch.
+            InputError: The examples of all epochs do not fill one batch.
         """
         if "train" not in self.examples:
             return 1, 0
@@ -117,7 +120,7 @@ class TaskData:
         return steps, int(steps * self.config.warmup_proportion)
 
     def write_records(self, split: str, folder: str) -> tuple[str, dict[str, np.ndarray]]:
-        """Returns the record file and the columns of a split; encodes and writes it only once."""
+        """Writes the records of a split once; returns the path of the file, and the columns."""
         path = os.path.join(folder, _RECORD_FILES[split])
         if split not in self._columns:
             length = self.config.max_seq_length
@@ -127,7 +130,7 @@ class TaskData:
         return path, self._columns[split]
 
     def evaluation_batches(self, path: str, batch_size: int) -> tf.data.Dataset:
-        """Returns the batches of a record file, each example once."""
+        """Returns a dataset of the batches of a record file, with each example once."""
         length = self.config.max_seq_length
         return task_records.evaluation_batches(path, self.task.table, length, batch_size)
 
@@ -141,22 +144,24 @@ def fine_tune(
     runtime: RuntimeConfig,
     initialize: Callable[[Any], None] | None = None,
 ) -> dict[str, float]:
-    """Trains, or resumes training, evaluates and predicts.
+    """Starts or resumes training, then evaluates and predicts.
 
     Args:
         phases: The phases to run.
         data: The examples of the task.
         config: The architecture.
-        folder: The folder of the run.
-        training: The settings that define the result.
-        runtime: The settings of the computation.
-        initialize: Assigns the pretrained weights to the objective's model in a new run.
+        folder: The output folder of the run.
+        training: The settings that affect the trained weights.
+        runtime: The other settings, such as devices, logging and checkpoints.
+        initialize: Takes the objective and assigns pretrained weights to its model; called only if
+            the run does not resume. None keeps the random weights.
 
     Returns:
-        The results on the dev split; empty without `phases.evaluate`.
+        The results on the dev split; empty if `phases.evaluate` is False.
 
     Raises:
-        InputError: The run in the folder has other settings, or there are no weights to evaluate.
+        InputError: An earlier run in the output folder has different settings, or there are no
+            weights to evaluate.
     """
     if runtime.eval_steps and not phases.evaluate:
         raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
@@ -211,7 +216,7 @@ def _evaluate(trainer: Trainer, data: TaskData, folder: str, step: int) -> dict[
 def _predict(
     trainer: Trainer, data: TaskData, folder: str, split: str
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns the outputs of the model for a split, and the columns of its records."""
+    """Returns the outputs of the model for a split, and the columns of the split's records."""
     path, columns = data.write_records(split, folder)
     config = data.config
     batch_size = config.eval_batch_size if split == "dev" else config.predict_batch_size

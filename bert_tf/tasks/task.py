@@ -1,4 +1,4 @@
-"""The contract of a fine-tuning task."""
+"""The interface of a fine-tuning task."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -14,14 +14,14 @@ SPLITS = ("train", "dev", "test")
 
 
 class TaskObjective(Objective, Protocol):
-    """An objective that also returns predictions."""
+    """A training objective that can also compute predictions."""
 
     @property
     def model(self) -> Any:
         """The Keras model."""
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the predictions for each example: tensors [B, ...], without dropout."""
+        """Runs the model without dropout and returns its predictions, tensors [B, ...], by name."""
 
 
 class Task(Protocol):
@@ -37,13 +37,13 @@ class Task(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts that an exported model needs, such as the labels; saved with the weights."""
+        """Facts about the task, such as its labels, that are saved with the weights for export."""
 
     def read(self, data_dir: str, split: str) -> Sequence[Any]:
         """Reads the examples of one of `SPLITS`.
 
         Raises:
-            InputError: A file is missing or malformed; the message names the line.
+            InputError: A file is missing, or malformed; the message then contains the line number.
         """
 
     def encode(
@@ -52,12 +52,12 @@ class Task(Protocol):
         """Returns the columns of the records, [N, ...] each, as defined by `table`."""
 
     def make_objective(self, config: BertConfig, recompute: bool = False) -> TaskObjective:
-        """Builds the model with its loss; `recompute` as in `BertEncoder`."""
+        """Builds the model and its loss; `recompute` turns on gradient checkpointing."""
 
     def metrics(
         self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
-        """Returns the metrics of a labelled split, from its records and the model's outputs."""
+        """Computes metrics from the columns of a labelled split and the outputs of the model."""
 
     def write_predictions(
         self, folder: str, examples: Sequence[Any], outputs: Mapping[str, np.ndarray]
@@ -65,5 +65,5 @@ class Task(Protocol):
         """Writes the predictions for the test split in the format of the task.
 
         Returns:
-            The path of the file.
+            The path of the written file.
         """

@@ -1,4 +1,4 @@
-"""Record files of all tasks: columns to records, records to batches."""
+"""Writes the examples of a task to a record file, and reads record files as batches."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,15 +13,15 @@ _BATCHES_PER_WINDOW = 16
 
 
 def write(path: str, columns: Mapping[str, np.ndarray], table: features.Table) -> int:
-    """Writes the examples atomically.
+    """Writes examples to a record file atomically.
 
     Args:
         path: The record file.
-        columns: Arrays [N, ...].
+        columns: For each feature, an array [N, ...].
         table: The features to write.
 
     Returns:
-        N.
+        The number of examples, N.
     """
     count = len(columns[table[0].name])
     with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
@@ -42,23 +42,23 @@ def training_batches(
     seed: int,
     trim: bool = True,
 ) -> tf.data.Dataset:
-    """Returns an infinite dataset of batches; each epoch has all examples in a different order.
+    """Returns an infinite dataset of batches; the examples are reshuffled in each epoch.
 
     Args:
         path: A record file.
-        count: The number of examples in it; all of them are shuffled.
+        count: The number of examples in the file; also the size of the shuffle buffer.
         table: The features of a record.
-        max_seq_length: Length of its sequences.
+        max_seq_length: Length of the sequences in the file.
         batch_size: Examples per batch.
-        seed: Seed of the order.
-        trim: Whether to put examples of similar length into a batch and trim it to its longest
-            sequence. If not, all batches have the length `max_seq_length`.
+        seed: Seed for the order of the examples.
+        trim: Whether to group examples of similar length into batches and to remove padding beyond
+            the longest sequence of each batch. If False, all sequences keep `max_seq_length`.
     """
     dataset = tf.data.TFRecordDataset(path).shuffle(count, seed, reshuffle_each_iteration=True)
     dataset = dataset.repeat()
     if not trim:
         return _parse(dataset.batch(batch_size, drop_remainder=True), table, max_seq_length)
-    # Sorting a window of several batches finds enough examples of similar length.
+    # Examples of similar length are grouped within a window of several batches.
     windows = dataset.batch(_BATCHES_PER_WINDOW * batch_size, drop_remainder=True)
     windows = _parse(windows, table, max_seq_length).enumerate()
     batches = windows.flat_map(lambda number, window: _batch_by_length(window, (seed, number)))
@@ -68,7 +68,7 @@ def training_batches(
 def evaluation_batches(
     path: str, table: features.Table, max_seq_length: int, batch_size: int
 ) -> tf.data.Dataset:
-    """Returns each example once, in file order; each batch is trimmed to its longest sequence."""
+    """Returns batches in file order, without padding beyond the longest sequence of each batch."""
     dataset = tf.data.TFRecordDataset(path).batch(batch_size)
     return _trim_to_longest(_parse(dataset, table, max_seq_length), table)
 
@@ -78,7 +78,7 @@ def _parse(dataset: tf.data.Dataset, table: features.Table, max_seq_length: int)
 
 
 def _batch_by_length(window: Mapping[str, Any], seed: tuple[Any, Any]) -> tf.data.Dataset:
-    """Splits a window into batches of similar length, in random order of the lengths."""
+    """Sorts the examples of a window by length and splits them into batches, in random order."""
     order = tf.argsort(tf.reduce_sum(window["input_mask"], axis=1), stable=True)
     rows = tf.reshape(order, [_BATCHES_PER_WINDOW, -1])
     order = tf.reshape(tf.random.experimental.stateless_shuffle(rows, seed), [-1])

@@ -1,4 +1,4 @@
-"""Text to ids: one tokenizer, which runs in the graph and equals the released FullTokenizer.
+"""Converts text to ids in the graph, with the same results as the released FullTokenizer.
 
 Read the modules in this order: `vocabulary` (vocab.txt and its checks), `tokenizer`
 (`BertTokenizer`, the interface for users), `input_checks` (texts and ids to tensors),
@@ -7,7 +7,7 @@ Read the modules in this order: `vocabulary` (vocab.txt and its checks), `tokeni
 original text), `packing` ([CLS] A [SEP] B [SEP]), `unicode_tables` (the rules for each character,
 frozen at Unicode 14.0), `released_casing` (cased and uncased released models).
 
-May import: `errors`, `files`, `weights`, tensorflow, tensorflow_text.
+This package may import `errors`, `files`, `weights`; TensorFlow and tensorflow_text.
 """
 
 from bert_tf.tokenization.basic_tokenizer import BasicTokenizer

@@ -13,7 +13,7 @@ from bert_tf.tokenization import offsets, rare_characters, unicode_tables
 from bert_tf.tokenization.special_tokens import SpecialTokenFinder
 
 # The normalizer puts no spaces around ASCII punctuation and CJK characters, since the WordPiece
-# operation splits at them by itself.
+# operation itself splits at these characters.
 _WORDPIECE_SPLITS = (
     r"([!-/:-@\[-`{-~"
     + "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in unicode_tables.CJK)
@@ -22,12 +22,12 @@ _WORDPIECE_SPLITS = (
 
 
 class BasicTokenizer(tf.Module):
-    """Splits texts into words by the released rules.
+    """Splits texts into words by the rules of the released tokenizer.
 
     Args:
         do_lower_case: Whether to lower-case and remove accents.
-        special_tokens: If given, special tokens in a text such as `[MASK]` become words. If None,
-            they are ordinary text.
+        special_tokens: If given, special tokens in texts, such as `[MASK]`, become words. If None,
+            special tokens are ordinary text.
 
     Source: google-research/bert `tokenization.BasicTokenizer`.
     """
@@ -69,7 +69,8 @@ class BasicTokenizer(tf.Module):
     def normalize(self, texts: Any) -> Any:
         """Cleans and lower-cases texts, and puts spaces around punctuation.
 
-        ASCII punctuation and CJK characters get no spaces, since `WordPiece` splits at them.
+        No spaces are put around ASCII punctuation and CJK characters, since `WordPiece` splits at
+        them.
 
         Args:
             texts: string [N].
@@ -91,14 +92,14 @@ class BasicTokenizer(tf.Module):
         return self.normalize_characters(texts)
 
     def normalize_with_offsets(self, texts: Any) -> tuple[Any, Any]:
-        """Does the same as `normalize`, and maps each byte of the result to the original text.
+        """Normalizes texts as `normalize` does, and returns the origin of each byte of the result.
 
         Args:
             texts: string [N].
 
         Returns:
-            The normalized texts, string [N], and the origin of each of their bytes in the original
-            texts, ragged int64 [N, bytes + 1]. `offsets.in_original` describes the format.
+            The normalized texts, string [N], and for each byte of a normalized text its offset in
+            the original text, ragged int64 [N, bytes + 1], as `offsets.in_original` describes.
         """
         if self.special_tokens:
             texts = self.special_tokens.replace(texts)
@@ -115,7 +116,7 @@ class BasicTokenizer(tf.Module):
         )
 
     def normalize_characters(self, texts: Any) -> Any:
-        """Does the same as `normalize`, without the rules that depend on several characters."""
+        """Normalizes each character by itself, without the rules of `rare_characters`."""
         return self._normalizer.normalize(texts)
 
     def _has_rare_characters(self, texts: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Checks the texts and ids that users give, and converts them to tensors.
+"""Checks the texts and ids that a caller passes, and converts them to tensors.
 
 Imports `errors`; TensorFlow.
 """
@@ -24,7 +24,7 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
             Bytes are interpreted as UTF-8.
 
     Returns:
-        string [N], and whether a single text was given.
+        string [N], and whether `texts` is a single text.
 
     Raises:
         InputError: `texts` has another type or rank.
@@ -43,7 +43,7 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
 def _strings(texts: Any) -> Any:
     try:
         return tf.convert_to_tensor(texts, tf.string)
-    except (TypeError, ValueError) as error:  # lone surrogates cause these errors, too
+    except (TypeError, ValueError) as error:  # lone surrogates also cause these errors
         if tf.is_tensor(texts):
             raise InputError(
                 f"{_TEXTS}. Received: {_described(texts)}. Of a ragged tensor, give its .values."
@@ -76,11 +76,12 @@ def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
 
     Args:
         ids: Integers [None] or [N, None]: a tensor, ragged or dense, a numpy array, a list or a
-            list of lists. `[]` is one text without tokens, `[[]]` a batch of one such text.
+            list of lists. `[]` is one text without tokens, and `[[]]` is a batch of one text
+            without tokens.
         dtype: The dtype of the result.
 
     Returns:
-        Ragged integers [N, None], and whether the ids of a single text were given.
+        Ragged integers [N, None], and whether `ids` are the ids of a single text.
 
     Raises:
         InputError: `ids` has another type or rank.
@@ -97,7 +98,7 @@ def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
 
 
 def _integer_tensor(ids: Any) -> Any:
-    """Converts a list or an array to a tensor, which is ragged if the list contains rows."""
+    """Converts a list or an array to a tensor; a list of rows becomes a ragged tensor."""
     if isinstance(ids, np.ndarray) and ids.dtype.kind == "O":
         ids = ids.tolist()
     items = ids if isinstance(ids, (list, tuple)) else ()
@@ -123,7 +124,7 @@ def _integers(ids: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    """Describes a value for a message: its type, and the value itself if it is short."""
+    """Returns the type of a value for an error message, with the value itself if it is short."""
     if tf.is_tensor(value):
         kind = "tensor" if isinstance(value, tf.Tensor) else type(value).__name__
         return f"a {kind} of {value.dtype.name} and shape {value.shape}"

@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Length of a UTF-8 character in bytes, indexed by its first byte. A continuation byte has length 1.
-# Offset + length is then the end of a character for its first byte and for its last byte.
+# Length in bytes of a UTF-8 character by its first byte, and 1 for continuation bytes. Offset plus
+# length is then the end of the character, for the offset of its first byte or of its last byte.
 _LENGTHS = np.array([1] * 0xC0 + [2] * 0x20 + [3] * 0x10 + [4] * 0x10, np.int64)
 
 
 def in_original(texts: Any, origins: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
     """Maps spans of normalized texts to the original texts.
 
-    A span ends at the next character that normalization keeps, so that it also covers removed
-    characters such as accents.
+    The end of a span is the start of the next character that normalization keeps, so that the span
+    also covers removed characters such as accents.
 
     Args:
         texts: string [N], the original texts.
-        origins: Ragged int64 [N, bytes + 1]. For each byte of a normalized text, the offset of its
-            source in the original text: of the byte itself or of the start of its character. The
-            last value of a row is the length of the original text.
-        starts: Ragged int64 [N, None], in bytes of the normalized text.
-        ends: Ragged int64 [N, None], exclusive, each greater than its start.
+        origins: Ragged int64 [N, bytes + 1]. For each byte of a normalized text, the offset in the
+            original text of the byte or of the character that it comes from. The last value of a
+            row is the length of the original text.
+        starts: Starts of the spans in bytes of the normalized text, ragged int64 [N, None].
+        ends: Exclusive ends of the spans, ragged int64 [N, None], each greater than its start.
 
     Returns:
         Starts and ends in bytes of the original text, ragged int64 [N, None].
@@ -42,7 +42,7 @@ def in_original(texts: Any, origins: Any, starts: Any, ends: Any) -> tuple[Any, 
 
 
 def compose(outer: Any, inner: Any) -> Any:
-    """Composes the byte origins of two consecutive rewritings of a text.
+    """Composes the byte offsets of two consecutive rewriting steps of a text.
 
     Args:
         outer: Ragged int64 [N, bytes + 1], offsets in the intermediate text for each byte of the
@@ -62,10 +62,11 @@ def in_characters(texts: Any, offsets: Any) -> Any:
 
     Args:
         texts: string [N], UTF-8.
-        offsets: Ragged int [N, None], each at the start of a character or at the end of the text.
+        offsets: Offsets in bytes, ragged int [N, None], each at the start of a character or at the
+            end of the text.
 
     Returns:
-        Ragged int64 [N, None].
+        Offsets in characters, ragged int64 [N, None].
     """
     begins_character = tf.cast((_bytes(texts) & 0xC0) != 0x80, tf.int64)
     characters_before = tf.concat([[0], tf.cumsum(begins_character)], 0)

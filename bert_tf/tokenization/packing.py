@@ -21,7 +21,7 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
     Args:
         length_a: int32 [B], number of tokens of A.
         length_b: int32 [B], number of tokens of B.
-        room: int32, largest sum of both lengths.
+        room: int32, the maximum of the sum of both lengths.
 
     Returns:
         The two lengths, int32 [B].
@@ -34,7 +34,7 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
 
 
 def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple[Any, Any]:
-    """Checks that `ids_a` and `ids_b` have the same number of rows, since they could broadcast.
+    """Checks that `ids_a` and `ids_b` have the same number of rows, so that neither is broadcast.
 
     Args:
         ids_a: Ragged int32 [B, None].
@@ -43,11 +43,11 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
         single_b: Whether `ids_b` was given as one text and not as a batch.
 
     Returns:
-        `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both tensors
-        depend on an assertion. No operation on them can then fail before the assertion does.
+        `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both returned
+        tensors depend on an assertion, which fails before any operation on these tensors.
 
     Raises:
-        InputError: The numbers of rows differ, or one is a single text and the other a batch.
+        InputError: The numbers of rows differ, or a single text is paired with a batch.
     """
     sizes = (ids_a.shape[0], ids_b.shape[0])
     if single_a != single_b or (None not in sizes and sizes[0] != sizes[1]):
@@ -61,7 +61,7 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
     rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
     message = (f"{_NOT_PAIRS}. Received: batches of", rows_a, "and", rows_b)
     with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, message)]):
-        # tf.identity of a ragged tensor covers its row splits as well as its values.
+        # tf.identity makes the row splits depend on the assertion, as well as the values.
         return tf.identity(ids_a), tf.identity(ids_b)
 
 
@@ -77,8 +77,8 @@ def pack(
     Args:
         ids_a: Ragged int32 [B, None].
         ids_b: Ragged int32 [B, None], or None for single texts.
-        seq_length: Length S to which examples are truncated and padded. None pads to the longest
-            example without truncation.
+        seq_length: Length S to which examples are truncated and padded. If None, examples are
+            padded to the longest example and not truncated.
         special_ids: Ids of [CLS], [SEP] and [PAD].
         trim_to_longest: Whether to reduce S to the length of the longest example after truncation.
 
@@ -119,14 +119,14 @@ def pack(
 
 
 def _row_spans(ids: Any) -> tuple[Any, Any]:
-    """Returns the index of each row's first value and the row's length: int32 [B, 1]."""
+    """Returns the index of the first value of each row, and the row lengths: two int32 [B, 1]."""
     splits = tf.cast(ids.row_splits, tf.int32)
     return splits[:-1, None], (splits[1:] - splits[:-1])[:, None]
 
 
 def _gather_where(condition: Any, ids: Any, indices: Any) -> Any:
-    """Gathers the values of `ids` at `indices` where `condition` holds, and any value elsewhere.
+    """Returns `ids.values` at `indices` where `condition` is true, and arbitrary values elsewhere.
 
-    The appended 0 lets tf.gather read index 0 if there are no values.
+    A 0 is appended to the values, so that tf.gather can read index 0 if `ids` has no values.
     """
     return tf.gather(tf.concat([ids.values, [0]], 0), tf.where(condition, indices, 0))

@@ -1,9 +1,9 @@
-"""The rules that depend on more than one character, as graph operations over code points.
+"""The tokenizer rules that depend on more than one character, as graph operations.
 
-The normalizer maps each character by itself. That is exact except for invalid UTF-8, for the final
-sigma, and for the order of a few combining characters that are not removed as accents. The
-functions of this module rewrite texts with these rare cases before the normalizer runs; nearly all
-texts have none. Imports `unicode_tables`; TensorFlow.
+The normalizer maps each character by itself. Its results are correct except for invalid UTF-8, for
+the final sigma, and for the order of a few combining characters that are not removed as accents.
+The functions of this module rewrite texts with these rare cases before the normalizer runs; nearly
+all texts contain no such case. Imports `unicode_tables`; TensorFlow.
 """
 
 from typing import Any
@@ -17,10 +17,10 @@ _CAPITAL_SIGMA, _SMALL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C3, 0x3C2
 
 
 def ordinary_text_pattern(do_lower_case: bool) -> str:
-    """Returns a regular expression for a full match of text without any of the rare cases.
+    """Returns a regular expression that fully matches a text without any of the rare cases.
 
-    Invalid UTF-8 matches no character class. Surrogates are listed because RE2 accepts their
-    encoding as valid.
+    In RE2, invalid UTF-8 matches no character class. The pattern excludes surrogates explicitly
+    because RE2 accepts their encoding as valid.
     """
     rare = r"\x{D800}-\x{DFFF}"
     if do_lower_case:
@@ -31,7 +31,7 @@ def ordinary_text_pattern(do_lower_case: bool) -> str:
 
 
 def rewrite(texts: Any, do_lower_case: bool) -> Any:
-    """Rewrites texts so that normalizing each character by itself follows the rules.
+    """Rewrites texts so that normalizing each character by itself gives the correct result.
 
     Args:
         texts: string [N], any bytes.
@@ -45,16 +45,16 @@ def rewrite(texts: Any, do_lower_case: bool) -> Any:
 
 
 def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
-    """Does the same as `rewrite`, and maps each byte of the result to the original text.
+    """Rewrites texts as `rewrite` does, and returns the origin of each byte of the result.
 
     Args:
         texts: string [N], any bytes.
         do_lower_case: Whether the normalizer will lower-case the texts.
 
     Returns:
-        The rewritten texts, string [N], and ragged int64 [N, bytes + 1]. For each byte of a
-        rewritten text, the offset of its source character in the original text, in bytes. The last
-        value of a row is the length of the original text.
+        The rewritten texts, string [N], and for each byte of a rewritten text the offset in bytes
+        of its source character in the original text, ragged int64 [N, bytes + 1]. The last value
+        of a row is the length of the original text.
     """
     codes, starts = _decode(texts, do_lower_case)
     sizes = 1 + sum(tf.cast(codes.values >= least, tf.int64) for least in (0x80, 0x800, 0x10000))
@@ -98,7 +98,7 @@ def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     codes, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
     rows, codes, starts = codes.value_rowids(), codes.values, starts.values
     if do_lower_case:
-        # The rules for context ignore the characters that the normalizer removes.
+        # The rules for adjacent characters ignore characters that the normalizer removes.
         kept = tf.where(_classes(codes) & unicode_tables.REMOVED == 0)[:, 0]
         rows, codes, starts = (tf.gather(each, kept) for each in (rows, codes, starts))
         codes = _lower_sigmas(codes, rows)
@@ -114,11 +114,11 @@ def _classes(codes: Any) -> Any:
 
 
 def _lower_sigmas(codes: Any, rows: Any) -> Any:
-    """Lower-cases each capital sigma by its context.
+    """Replaces each capital sigma with the final or the ordinary small sigma.
 
     A sigma is final if, ignoring case-ignorable characters, the character before it is cased and
-    the character after it is not. Spaces are not cased and not case-ignorable, so that they end
-    the context without a search for word boundaries.
+    the character after it is not. Spaces are neither cased nor case-ignorable, so
+    a sigma next to a space needs no search for word boundaries.
 
     Args:
         codes: int32 [C].
@@ -145,8 +145,8 @@ def _lower_sigmas(codes: Any, rows: Any) -> Any:
 def _order_combining_characters(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     """Brings runs of combining characters into canonical order.
 
-    The starts are not reordered with the code points, so that the span of a token with such a run
-    covers the complete run.
+    The code points are reordered, but `starts` keeps its order, so that the span of a token with
+    such a run covers the complete run.
 
     Args:
         rows: int64 [C], the index of the text of each code point.
@@ -154,7 +154,7 @@ def _order_combining_characters(rows: Any, codes: Any, starts: Any) -> tuple[Any
         starts: int64 [C], the offset of each code point in the original text.
 
     Returns:
-        The three tensors, [D], since some code points are decomposed.
+        Rows, codes and starts, each of shape [D]; D >= C, since some code points are decomposed.
 
     Source: Unicode 14.0, section 3.11, Canonical Ordering Algorithm.
     """
@@ -167,7 +167,7 @@ def _order_combining_characters(rows: Any, codes: Any, starts: Any) -> tuple[Any
 
 
 def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
-    """Decomposes the characters whose combining characters are not all removed as accents."""
+    """Decomposes the characters in the table `reorderable` of `unicode_tables`."""
     arrays = unicode_tables.load()
     characters, lengths = arrays["reorderable"], arrays["decomposition_lengths"]
     firsts = (np.cumsum(lengths) - lengths).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Casing of the released models: whether their text is lower-cased.
+"""Finds whether a released model needs lower-cased text, by the name of its folder.
 
 Imports `errors`.
 """
@@ -16,8 +16,8 @@ def released_casing(path: str) -> bool | None:
 
     Args:
         path: Path or name of a folder or file, such as `uncased_L-12_H-768_A-12` or
-            `uncased_L-12_H-768_A-12.zip`. The start of a name identifies a released model,
-            including the smaller models and the models with whole-word masking.
+            `uncased_L-12_H-768_A-12.zip`. The start of a folder or file name identifies a
+            released model, including the smaller and the whole-word-masking models.
 
     Returns:
         True for lower-cased text, False for cased text, None if the path names no released model.
@@ -37,7 +37,7 @@ def validate_case_matches_checkpoint(do_lower_case: bool, init_checkpoint: str |
             None and paths that name no released model are accepted.
 
     Raises:
-        InputError: The casing differs from the released model's.
+        InputError: `do_lower_case` does not match the casing of the released model.
 
     Source: google-research/bert `tokenization.validate_case_matches_checkpoint`.
     """

@@ -1,6 +1,6 @@
 """`SpecialTokenFinder`: finds `[MASK]` and the other special tokens in texts.
 
-A special token separates words as a space does: the text before it and the text after it are
+A special token separates words as a space does: the text before the token and the text after it are
 tokenized independently. During tokenization a placeholder with spaces around it replaces the token.
 The placeholders are private-use characters that the vocabulary does not contain.
 Imports `vocabulary`; TensorFlow.
@@ -15,7 +15,8 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
-# Each takes 3 bytes, so that a space, a placeholder and a space are no longer than "[PAD]".
+# Each of these characters has 3 bytes in UTF-8, so that a placeholder between two spaces has the
+# 5 bytes of "[PAD]".
 _PRIVATE_USE = range(0xE000, 0xF900)
 
 
@@ -23,7 +24,8 @@ class SpecialTokenFinder:
     """Replaces special tokens in texts with placeholders.
 
     If a text contains a private-use character that serves as a placeholder, another private-use
-    character replaces it. The rules treat both alike, and the vocabulary contains neither.
+    character replaces it. The tokenizer's rules treat both characters alike, and the vocabulary
+    contains neither.
 
     Args:
         tokens: The vocabulary.
@@ -60,7 +62,7 @@ class SpecialTokenFinder:
         return self._insert_placeholders(tf.strings.regex_replace(texts, pattern, self._substitute))
 
     def replace_reversibly(self, texts: Any) -> Any:
-        """Does the same as `replace`, but lengths may change, and `restore` can undo it.
+        """Replaces special tokens as `replace` does, but reversibly; lengths in bytes may change.
 
         Args:
             texts: string [N].
@@ -73,7 +75,7 @@ class SpecialTokenFinder:
         return self._insert_placeholders(texts)
 
     def restore(self, words: Any) -> Any:
-        """Undoes the replacements of `replace_reversibly`.
+        """Reverses the replacements of `replace_reversibly`.
 
         Args:
             words: string [W], words of texts after `replace_reversibly`.
@@ -92,11 +94,11 @@ class SpecialTokenFinder:
 
         Args:
             pieces: string [T], the normalized text of each token.
-            starts: int64 [T], in bytes of the text.
-            ends: int64 [T].
+            starts: int64 [T], the start of each token in bytes of the text.
+            ends: int64 [T], the exclusive end of each token.
 
         Returns:
-            Starts and ends, int64 [T].
+            The starts and ends after widening, int64 [T].
         """
         lengths = tf.zeros_like(starts)
         for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):

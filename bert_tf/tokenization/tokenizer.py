@@ -1,4 +1,4 @@
-"""`BertTokenizer`: text to ids in the graph, equal to the released FullTokenizer.
+"""`BertTokenizer`: converts text to ids in the graph, as the released FullTokenizer does.
 
 Imports `basic_tokenizer`, `input_checks`, `offsets`, `packing`, `special_tokens`, `vocabulary`,
 `wordpiece`, `errors`, `weights`; TensorFlow.
@@ -24,8 +24,8 @@ from bert_tf.weights import vocabulary_sha256
 def _on_cpu(method: Callable[..., Any]) -> Callable[..., Any]:
     """Runs a method on the CPU, since GPUs have no string operations, and without AutoGraph.
 
-    The methods have no Python control flow for AutoGraph to convert, and they trace three times as
-    fast without it.
+    The decorated methods have no Python control flow for AutoGraph to convert, and tracing is three
+    times as fast without AutoGraph.
     """
 
     @functools.wraps(method)
@@ -39,23 +39,23 @@ def _on_cpu(method: Callable[..., Any]) -> Callable[..., Any]:
 class BertTokenizer(tf.Module):
     r"""The released tokenizer, as a few fused operations over a batch of texts.
 
-    Works eagerly, in `tf.function` and in `tf.data`, and is saved with a model that tracks it.
-    Methods accept texts as a str, a list of str, a numpy array or a string tensor. Rank 1 is a
-    batch with ragged results [N, None]; rank 0 is one text with results [None]. Bytes that are not
-    valid UTF-8 are skipped, as in the released code.
+    The tokenizer works eagerly, in `tf.function` and in `tf.data`, and is saved as a part of a
+    model that has it as an attribute. Methods accept texts as a str, a list of str, a numpy array
+    or a string tensor. For texts of rank 1 (a batch) results are ragged [N, None]; for rank 0 (one
+    text) results are [None]. Bytes that are not valid UTF-8 are skipped, as in the released code.
 
     Args:
         vocab: Path of a `vocab.txt`, or the list of tokens.
         do_lower_case: Whether to lower-case and remove accents, as for the uncased models.
         special_tokens_in_text: Whether special tokens in a text, such as `[MASK]`, get their own
-            ids, which fill-mask needs. Then they separate words as spaces do. By default they are
-            ordinary text.
+            ids (required for fill-mask) and separate words as spaces do. By default special tokens
+            in a text are ordinary text.
 
     Attributes:
         vocabulary: The tokens, a list of str. The id of a token is its index.
         do_lower_case, special_tokens_in_text: The constructor arguments.
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
-        vocabulary_sha256: SHA-256 of the tokens joined by \n, as UTF-8, in hexadecimal.
+        vocabulary_sha256: Hexadecimal SHA-256 of the UTF-8 tokens, joined by \n.
 
     Raises:
         InputError: The vocabulary is not valid (see `load_vocabulary`), or `do_lower_case` is not a
@@ -122,10 +122,10 @@ class BertTokenizer(tf.Module):
             texts: string [N], or one text.
 
         Returns:
-            Ids, int32, and starts and exclusive ends in bytes, int64: three ragged tensors
-            [N, None]; for one text [None]. A span also covers removed characters that follow
-            the token, such as accents. `in_characters` converts offsets to characters, as Python
-            counts them.
+            Ids (int32), starts and exclusive ends (int64, in bytes of the texts): three ragged
+            tensors [N, None]; for one text [None]. A span also covers removed characters that
+            follow the token, such as accents. `in_characters` converts offsets in bytes to offsets
+            in characters.
         """
         texts, single = texts_as_batch(texts)
         normalized, origins = self._basic.normalize_with_offsets(texts)
@@ -143,10 +143,10 @@ class BertTokenizer(tf.Module):
 
         Args:
             texts: string [N], UTF-8, or one text.
-            byte_offsets: Ragged int [N, None]; for one text int [None].
+            byte_offsets: Offsets in bytes, ragged int [N, None]; for one text int [None].
 
         Returns:
-            int64, of the same shape.
+            Offsets in characters, int64, with the shape of `byte_offsets`.
         """
         texts, single = texts_as_batch(texts)
         byte_offsets, _ = ids_as_ragged(byte_offsets, tf.int64)
@@ -158,9 +158,9 @@ class BertTokenizer(tf.Module):
         """Tokenizes using only operations that TFLite supports, including tensorflow_text's.
 
         The ids may differ from those of `tokenize` for four kinds of text: bytes that are not valid
-        UTF-8; a capital sigma at the end of a word; words over 200 characters, which are unknown
-        only above 800 bytes; and the few combining characters that canonical ordering moves and
-        that are not accents.
+        UTF-8; a capital sigma at the end of a word; words of more than 200 characters, which become
+        [UNK] only if they have more than 800 bytes; and the few combining characters that canonical
+        ordering moves and that are not removed as accents.
 
         Args:
             texts: string [N], or one text.
@@ -218,7 +218,8 @@ class BertTokenizer(tf.Module):
             one text or pair [S].
 
         Raises:
-            InputError: A value is not a text, or `pack` raises the error.
+            InputError: A value is not a text, or the numbers of texts or `seq_length` are not valid
+                (see `pack`).
         """
         ids_a = self.tokenize(texts_a)
         ids_b = None if texts_b is None else self.tokenize(texts_b)
@@ -238,8 +239,8 @@ class BertTokenizer(tf.Module):
         long, as the released `_truncate_seq_pair` of the classifiers does.
 
         Args:
-            ids_a: Ids [B, None]: ragged, a list of lists, or dense without padding; or of one
-                text, [None]. `[]` is one text without tokens.
+            ids_a: Ids [B, None] as a ragged tensor, a list of lists, or a dense tensor without
+                padding; for one text [None]. `[]` is one text without tokens.
             ids_b: Ids of the second text of each pair, in the form of `ids_a`, or None.
             seq_length: Length S to which examples are truncated and padded. None pads to the
                 longest example of the batch without truncation.
@@ -253,7 +254,7 @@ class BertTokenizer(tf.Module):
         Raises:
             InputError: `seq_length` is too short for the special tokens, the ids are not integers,
                 or the numbers of first and second texts differ. If these numbers are known only
-                when a graph runs, it raises tf.errors.InvalidArgumentError instead.
+                when a graph runs, the error is tf.errors.InvalidArgumentError.
         """
         ids_a, single = ids_as_ragged(ids_a)
         if ids_b is not None:
@@ -265,19 +266,19 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def detokenize(self, ids: Any) -> Any:
-        """Joins tokens to words, and words to texts with spaces between them.
+        """Joins tokens into words, and words into texts with spaces between the words.
 
         [PAD], [CLS] and [SEP] are left out.
 
         Args:
-            ids: int [N, None], ragged or dense; or of one text [None]. `[]` is one text without
+            ids: int [N, None], ragged or dense; for one text [None]. `[]` is one text without
                 tokens.
 
         Returns:
-            string [N], or one string.
+            string [N]; for one text a scalar string.
 
         Raises:
-            InputError: The ids are not integers, or not in the vocabulary.
+            InputError: The ids are not integers, or an id is not in the vocabulary.
         """
         ids, single = ids_as_ragged(ids, tf.int64)
         try:

@@ -10,17 +10,17 @@ import numpy as np
 
 PATH = os.path.join(os.path.dirname(__file__), "unicode_14.npz")
 
-# The class of a character is its canonical combining class (bits 0 to 7) and these flags. CASED is
-# set only for cased characters that are not case-ignorable.
+# The class of a character is a number: its canonical combining class in bits 0 to 7, and the flags
+# below. CASED is set only for cased characters that are not case-ignorable.
 REMOVED, CASED, CASE_IGNORABLE = 1 << 8, 1 << 9, 1 << 10
-# First and last code point of each block.
+# First and last code point of each block of CJK characters.
 CJK = (
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
     (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
 )  # fmt: skip
-# Characters that became punctuation (a category P*) in Unicode 15 to 18. The ICU in tensorflow_text
-# knows them as punctuation and would split words there. In Unicode 14.0 they are unassigned, and
-# the rules treat unassigned characters as part of a word.
+# Characters that became punctuation (a category P*) in Unicode 15 to 18. The ICU library in
+# tensorflow_text classifies them as punctuation and would split words at them. In Unicode 14.0 they
+# are unassigned, and the rules treat unassigned characters as part of a word.
 LATER_PUNCTUATION = (
     0x1B4E, 0x1B4F, 0x1B7F, *range(0x2E60, 0x2E64), 0x10D6E, 0x10ED0, 0x113D4, 0x113D5, 0x113D7,
     0x113D8, *range(0x11B00, 0x11B0A), 0x11BE1, *range(0x11F43, 0x11F50), 0x16D6D, 0x16D6E,
@@ -28,7 +28,7 @@ LATER_PUNCTUATION = (
 )  # fmt: skip
 # The normalizer replaces each character of LATER_PUNCTUATION with one of these tag characters, so
 # that the WordPiece operation does not split at it. The rules remove tag characters (category Cf)
-# from text, so normalized text holds no others.
+# from text, so every tag character in normalized text is a placeholder.
 PLACEHOLDERS = range(0xE0020, 0xE0020 + len(LATER_PUNCTUATION))
 
 

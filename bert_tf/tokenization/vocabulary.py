@@ -16,20 +16,20 @@ from bert_tf.weights import read_vocabulary
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _MAX_TOKEN_BYTES = 256  # The WordPiece operation stores a length in 8 bits.
 _MAX_PADDING = 127
-# A token must not contain these characters. By the rules no text contains such a token, but the
-# WordPiece operation would match it across two words.
+# A token must not contain these characters, because they separate words or are removed from text.
+# The WordPiece operation would match a token with a space across two words.
 _SEPARATORS = re.compile(r"[ \t\r\x00]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def to_token_list(vocab: Any) -> list[str]:
-    """Returns the tokens of a vocabulary that is given as a path or as tokens, and checks them.
+    """Checks a vocabulary, given as a path or as a sequence of tokens, and returns its tokens.
 
     Args:
         vocab: Path of a `vocab.txt`, or a list, tuple or numpy array of str.
 
     Raises:
-        InputError: `vocab` is of another type, or `load_vocabulary` would refuse its tokens.
+        InputError: `vocab` has another type, or its tokens are not valid (see `load_vocabulary`).
     """
     if isinstance(vocab, (str, os.PathLike)):
         return load_vocabulary(os.fspath(vocab))
@@ -50,12 +50,13 @@ def load_vocabulary(path: str) -> list[str]:
     `load_vocab`, except in two tokens of the released Chinese file, U+2028 and ##U+2028.
 
     Args:
-        path: The file, UTF-8, local or gs://.
+        path: Path of the file, UTF-8, local or gs://.
 
     Raises:
         InputError: The file does not exist or is not UTF-8; a line before the last token is empty;
             a token contains a space, tab, carriage return or NUL, is longer than 256 bytes, or is
-            repeated; or a special token is missing. The message gives the line.
+            repeated; or a special token is missing. The message gives the number of the
+            first invalid line.
     """
     tokens = read_vocabulary(path)
     check_vocabulary(tokens, path)
@@ -67,7 +68,7 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
 
     Args:
         tokens: The tokens in the order of their ids.
-        source: The origin of the tokens, for the message.
+        source: The origin of the tokens, such as a path, for the error message.
 
     Raises:
         InputError: The tokens are not a valid vocabulary, as described in `load_vocabulary`.
@@ -113,7 +114,7 @@ def check_size(tokens: Sequence[str], vocab_size: int, source: str = "the vocabu
     their embedding tables to a multiple of 8 or 128.
 
     Raises:
-        InputError: The vocabulary does not fit the model. The message gives both sizes.
+        InputError: The number of tokens is larger than `vocab_size`, or smaller by more than 127.
     """
     if not 0 <= vocab_size - len(tokens) <= _MAX_PADDING:
         raise InputError(

@@ -17,17 +17,17 @@ from bert_tf.tokenization import unicode_tables
 
 MAX_CHARACTERS = 200  # `max_input_chars_per_word` of the released WordpieceTokenizer
 _MAX_BYTES = 4 * MAX_CHARACTERS
-# The rules remove this character from every text, so that no word contains it.
+# Text cleaning removes this character from every text, so that no word contains it.
 _NEVER_IN_WORDS = "\ufffd"
 
 
 class WordPiece(tf.Module):
-    """Splits the words of normalized text by greedy longest match first.
+    """Splits the words of normalized text into tokens by greedy longest-match-first search.
 
     The released code limits the length of a word in characters, and the operation of
     tensorflow_text limits it in bytes. The operation runs with a limit of 200 bytes, which no word
-    of up to 200 ASCII characters exceeds, and returns [UNK] for longer words. If a batch has longer
-    words, a branch of the graph tokenizes them again.
+    of up to 200 ASCII characters exceeds, and returns [UNK] for longer words. If a batch has words
+    of more than 200 bytes, a branch of the graph tokenizes those words again.
 
     Args:
         tokens: The vocabulary, in the order of the ids.
@@ -59,8 +59,8 @@ class WordPiece(tf.Module):
             texts: string [N], normalized.
 
         Returns:
-            Ids, int32, and their starts and exclusive ends in bytes of the normalized texts, int64:
-            three ragged tensors [N, None].
+            Ids (int32), starts and exclusive ends (int64, in bytes of the normalized texts): three
+            ragged tensors [N, None].
         """
         ids, starts, ends = self._tokenize(texts, self._model)
         tokens = (ids.values, starts.values, ends.values, ids.row_splits)
@@ -74,9 +74,9 @@ class WordPiece(tf.Module):
         return ids, starts, ends
 
     def with_byte_limit(self, texts: Any) -> Any:
-        """Splits texts into ids, ragged int32 [N, None], with a limit of 800 bytes per word.
+        """Splits texts into ids, ragged int32 [N, None]; words of more than 800 bytes become [UNK].
 
-        The limit accepts every word of up to 200 characters, and some longer words.
+        This limit accepts every word of up to 200 characters, and some longer words.
         """
         with tf.init_scope(), tf.device("cpu:0"):
             model = self._model_with_limit(_MAX_BYTES)
@@ -88,17 +88,17 @@ class WordPiece(tf.Module):
         return tokenizer.tokenize_with_offsets(texts)
 
     def _retokenize(self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any) -> Any:
-        """Tokenizes words of more than 200 bytes and at most 200 characters again.
+        """Tokenizes again the words that have more than 200 bytes but at most 200 characters.
 
         Args:
             texts: string [N], normalized.
-            ids: int32 [T], the tokens of all texts. These words have the id of [UNK].
-            starts: int64 [T], in bytes.
-            ends: int64 [T], in bytes.
+            ids: int32 [T], the tokens of all texts. Words to tokenize again have the id of [UNK].
+            starts: int64 [T], the start of each token in bytes of its text.
+            ends: int64 [T], the exclusive end of each token in bytes of its text.
             splits: int64 [N + 1], row splits of the tokens.
 
         Returns:
-            Ids, starts, ends and row splits with the tokens of these words.
+            Ids, starts, ends and row splits, in which the new tokens replace [UNK].
         """
         rows = tf.ragged.row_splits_to_segment_ids(splits)
         long = tf.where((ids == self._unk_id) & (ends - starts > MAX_CHARACTERS))[:, 0]
@@ -121,17 +121,18 @@ class WordPiece(tf.Module):
         return (*(each.values for each in merged), tf.gather(merged[0].row_splits, splits))
 
     def _model_with_limit(self, limit_bytes: int) -> Any:
-        """Returns the model with another limit, by replacing the four bytes that hold it."""
+        """Returns the model with the four bytes of its word-length limit replaced."""
         indices = tf.range(self._limit_position, self._limit_position + 4)[:, None]
         limit = tf.constant(np.frombuffer(struct.pack("<i", limit_bytes), np.uint8))
         return tf.tensor_scatter_nd_update(self._model, indices, limit)
 
 
 def _with_placeholders(tokens: Sequence[str]) -> list[str]:
-    """Replaces later punctuation in the tokens with placeholders, as the normalizer does in text.
+    """Replaces `LATER_PUNCTUATION` in tokens with placeholders, as the normalizer does in texts.
 
-    A token that already contains a placeholder character must not match later punctuation in text.
-    By the rules it matches no word, so it becomes a unique string that no word contains.
+    A token of the vocabulary that contains a placeholder character must not match a replaced
+    character in a text. By the released rules such a token matches no word, so this function
+    replaces it with a unique string that no word contains.
     """
     punctuation, placeholders = unicode_tables.LATER_PUNCTUATION, unicode_tables.PLACEHOLDERS
     replacements = dict(zip(punctuation, placeholders, strict=True))
@@ -145,10 +146,10 @@ def _with_placeholders(tokens: Sequence[str]) -> list[str]:
 
 
 def _limit_position(buffer: bytes) -> int:
-    """Returns the index of the limit in a model buffer: `max_bytes_per_token`, the fifth field.
+    """Returns the byte position of `max_bytes_per_token`, the fifth field, in a model buffer.
 
-    Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`; the flatbuffers encoding, in which
-    a table refers to a list of the positions of its fields.
+    Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`. In the flatbuffers encoding, a
+    table refers to a list of the positions of its fields.
     """
     (root,) = struct.unpack_from("<I", buffer, 0)
     (back,) = struct.unpack_from("<i", buffer, root)

@@ -21,7 +21,7 @@ class TrainingConfig:
 
     Attributes:
         num_train_steps: The number of optimizer steps.
-        num_warmup_steps: The number of steps in which the learning rate rises.
+        num_warmup_steps: The number of steps in which the learning rate rises from 0 to its peak.
         seed: Seed of the initial weights, dropout and the order of the examples.
         global_batch_size: Examples in one optimizer step, over all replicas.
         learning_rate: The peak learning rate.
@@ -31,16 +31,16 @@ class TrainingConfig:
         clip_norm: Gradients with a larger global norm are scaled down to this norm.
         layer_decay: The learning rate of a layer divided by that of the layer above it; 1 gives
             all layers the same rate.
-        ema_decay: Decay of the average of the weights over steps. If it is above 0, the average is
-            evaluated, saved and exported instead of the trained weights.
+        ema_decay: Decay of the exponential moving average of the weights. If the decay is above 0,
+            the average is evaluated, saved and exported instead of the trained weights.
         precision: "float32", or "bfloat16" or "float16" for activations with float32 weights.
-        data: Identifies the examples: a fingerprint, lengths, the task. A resumed run must have
-            equal values.
+        data: Values that identify the examples, such as a fingerprint, lengths and the task. A
+            resumed run must have equal values.
 
     Raises:
         InputError: A value is out of range.
 
-    Source: defaults of google-research/bert `optimization.create_optimizer` and
+    Source: The defaults are those of google-research/bert `optimization.create_optimizer` and
         `run_pretraining.py`.
     """
 
@@ -84,27 +84,30 @@ class RuntimeConfig:
     Attributes:
         distribution_strategy: One of `STRATEGIES`; see `strategy`.
         num_gpus: The number of GPUs for "mirrored"; 0 means all.
-        tpu_name: The TPU for "tpu"; "" is the TPU of this machine.
-        tpu_zone: Zone of the TPU, or "".
-        gcp_project: Project of the TPU, or "".
+        tpu_name: Name of the TPU for the strategy "tpu"; "" means the TPU of this machine.
+        tpu_zone: Google Cloud zone of the TPU; "" means the zone of this machine.
+        gcp_project: Google Cloud project of the TPU; "" means the project of this machine.
         gradient_accumulation_steps: The number of parts into which a replica's batch is split. The
-            parts are computed one after the other: less memory, and the same result except for
-            dropout.
+            parts are computed one after the other, which needs less memory and gives the same
+            result except for dropout masks.
         iterations_per_loop: The maximum number of steps in one call of the graph.
         save_checkpoints_steps: Steps between checkpoints.
         eval_steps: Steps between held-out evaluations; 0 evaluates at the end only.
         log_steps: Steps between entries in TensorBoard and metrics.jsonl.
         keep_checkpoints: The number of newest checkpoints to keep.
-        stop_at_step: Stop after this many steps, before the schedule ends; 0 trains to its end.
+        stop_at_step: Stop after this many steps without a change of the learning rate schedule; 0
+            trains until `num_train_steps`.
         early_stopping_evals: Stop after this many held-out evaluations in a row without a new best
             one; 0 never stops early.
-        jit_compile: Whether to compile the forward and backward pass with XLA; needs sequences of
-            equal length.
+        jit_compile: Whether to compile the forward and backward pass with XLA; all sequences must
+            then have the same length.
         recompute: Whether to recompute the activations of each block in the backward pass instead
             of storing them (gradient checkpointing).
-        deterministic: Whether two runs on the same machine and devices give the same bits. Slower.
-        debug_nans: Whether to run single steps and name the first layer with a NaN or infinity.
-        profile_steps: First and last step of a profile for TensorBoard, or None.
+        deterministic: Whether two runs on the same machine and devices give bit-identical results;
+            deterministic runs are slower.
+        debug_nans: Whether to run one step per graph call and report the first layer whose output
+            contains NaN or infinity.
+        profile_steps: The step numbers at which a TensorBoard profile starts and ends, or None.
 
     Raises:
         InputError: A value is out of range.

@@ -23,7 +23,7 @@ def run_loop(
     pacing: Pacing,
     workers: WorkerSync,
 ) -> int:
-    """Trains until the last step, until a callback stops it, or until a stop signal.
+    """Trains until `last_step`, unless a callback or a stop signal ends training earlier.
 
     Args:
         run_steps: Takes the state and a number of steps, and runs up to that many steps.
@@ -31,7 +31,8 @@ def run_loop(
         last_step: Training ends after this many steps.
         callbacks: The actions between calls of `run_steps`, in this order.
         pacing: Chooses the number of steps per call.
-        workers: All processes take the same number of steps and stop at the same step.
+        workers: Exchanges numbers between the processes, so that all of them take the same number
+            of steps per call and stop at the same step.
 
     Returns:
         The number of the signal that stopped training, or 0.
@@ -41,7 +42,7 @@ def run_loop(
         for callback in callbacks:
             stack.enter_context(callback)
         while state.step < last_step and not any(each.should_stop(state) for each in callbacks):
-            # Only the chief's pace counts: its share of the sum is the only one that is not 0.
+            # Every process uses the chief's number of steps per call.
             number, steps = _agree(workers, signals, pacing.steps)
             if number:
                 break
@@ -64,7 +65,7 @@ def run_loop(
 
 
 def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int, int]:
-    """Returns the stop signal (0 for none) and the number of steps, equal in all processes."""
+    """Returns a stop signal if any process received one, else 0, and the chief's `steps`."""
     number = (signals or [0])[0]
     any_signal, agreed_steps = workers.sum([number, steps if workers.is_chief else 0])
     return (number or int(signal.SIGTERM)) if any_signal else 0, round(agreed_steps)

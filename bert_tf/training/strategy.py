@@ -14,21 +14,21 @@ from bert_tf.training.config import RuntimeConfig
 
 @functools.cache
 def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
-    """Returns the strategy whose scope model and optimizer are built in.
+    """Returns the distribution strategy; model and optimizer must be built in its scope.
 
-    A process can connect to its workers or to a TPU only once, and only before TensorFlow runs its
-    first operation. A main therefore calls this function first; later calls with equal settings
-    return the same strategy.
+    A process can connect to the other workers or to a TPU only once, and only before TensorFlow
+    runs its first operation. A main program therefore calls this function first; later calls with
+    equal settings return the same strategy.
 
-    one_device: the first GPU, or the CPU.
+    one_device: the first GPU, or the CPU if there is no GPU.
     mirrored: `num_gpus` GPUs of this machine.
     multi_worker_mirrored: all GPUs (or the CPU) of the machines in the environment variable
         TF_CONFIG. The same program runs on each machine; the output folder is on shared storage.
     tpu: the TPU `tpu_name`, or the TPU of this machine.
 
     Raises:
-        InputError: There are fewer GPUs, TF_CONFIG does not list the workers, or the TPU does not
-            exist.
+        InputError: This machine has fewer than `num_gpus` devices, TF_CONFIG does not list the
+            workers, or the TPU cannot be used.
     """
     kind = runtime.distribution_strategy
     if runtime.deterministic:
@@ -58,7 +58,7 @@ def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
-    # The exception type depends on how the TPU is found: by name, by address, on this machine.
+    # The exception type depends on whether the TPU is found by name, by address or on this machine.
     except Exception as error:
         reason = str(error).split(". ")[0].split("\n")[0] or type(error).__name__
         raise InputError(
@@ -87,7 +87,7 @@ def _check_cluster() -> None:
 
 
 class WorkerSync:
-    """Exchanges numbers between the processes of a run, so that all take the same decisions.
+    """Exchanges numbers between the processes of a run, so that all make the same decisions.
 
     Args:
         strategy: The strategy of the run.
@@ -102,7 +102,7 @@ class WorkerSync:
         self._sum = tf.function(self._sum_over_devices)
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Returns the sums of the values over all processes; waits for all processes."""
+        """Returns the sum of each value over all processes; waits until all have called `sum`."""
         if self._one_process:
             return list(values)
         # Each device of a process contributes an equal share of the process's values.
@@ -114,7 +114,7 @@ class WorkerSync:
         """Checks that all workers resume from the same step.
 
         Raises:
-            InputError: Another worker is at another step.
+            InputError: Another worker resumes from a different step.
         """
         workers, total = self.sum([1, step])
         if round(total) != round(workers) * step:
@@ -125,7 +125,7 @@ class WorkerSync:
 
     def _sum_over_devices(self, shares: Any) -> Any:
         def reduce(shares: Any) -> Any:
-            # An argument is not yet on a device, but the reduction needs a device.
+            # `all_reduce` needs a tensor on a device; `shares` is not yet on one.
             on_device = tf.identity(shares)
             return tf.distribute.get_replica_context().all_reduce("SUM", on_device)
 

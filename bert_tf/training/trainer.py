@@ -45,8 +45,8 @@ class TrainingData:
 
     Attributes:
         batches: Infinite dataset of global batches, in an order that depends on the seed. Each
-            process reads all of each batch.
-        records: Finds the records behind an error or a batch.
+            process reads the complete global batches.
+        records: Finds the records that caused an error or that are in a batch.
     """
 
     batches: tf.data.Dataset
@@ -57,20 +57,20 @@ class Trainer:
     """Trains and evaluates an objective in the folder of a run.
 
     Args:
-        make_objective: Builds model and objective. It is called inside the strategy's scope, after
-            the random seed and the precision of `training` are set.
+        make_objective: Builds model and objective. `Trainer` calls it inside the strategy's scope,
+            after setting the random seed and the precision that `training` specifies.
         folder: The folder of the run. Nothing is written before training begins.
         training: The settings that define the result.
         runtime: The settings of the computation.
         initialize: Assigns initial weights to the objective's variables; called if the folder has
-            no checkpoint to resume. None keeps the random initial weights.
+            no checkpoint to resume from. If None, the initial weights are random.
 
     Attributes:
         objective: The objective, with the present weights.
         is_chief: Whether this process is the one that writes files.
-        replicas: The number of devices that share a step.
-        results: Metrics of the last held-out evaluation of the present weights in `train`, by the
-            name of the data set; empty if there was none.
+        replicas: The number of devices among which each global batch is divided.
+        results: Metrics of the last held-out evaluation in `train`, by the name of the data set;
+            empty if `train` did not evaluate the weights that the objective now has.
 
     Raises:
         InputError: The devices do not exist, or the batch does not divide evenly among them.
@@ -110,18 +110,18 @@ class Trainer:
     ) -> int:
         """Trains to `num_train_steps`, from the newest valid checkpoint if there is one.
 
-        The first stop signal (Ctrl-C or SIGTERM) saves a checkpoint and exits the process with the
-        code 128 + the signal's number. At the end the objective has the best weights if
-        `early_stopping_evals` is set, or the average of the weights if `ema_decay` is set.
+        After a stop signal (Ctrl-C or SIGTERM), saves a checkpoint and exits the process with the
+        code 128 + the signal's number. At the end, the objective has the best weights if
+        `early_stopping_evals` is set, else the average of the weights if `ema_decay` is set.
 
         Args:
             data: The training data.
             held_out: The data for evaluations during training and at its end.
-            per_step: Quantities that each step processes, by the name under which they are logged
-                per second, such as `tokens_per_sec`.
+            per_step: Quantities that each step processes. They are logged per second, under the
+                names that are the keys, such as `tokens_per_sec`.
 
         Returns:
-            The step that the weights at the end are from.
+            The step at which the objective's final weights were trained.
 
         Raises:
             InputError: The folder contains a run with other settings, a record cannot be read, or
@@ -164,18 +164,18 @@ class Trainer:
         return self._select_final_weights(state)
 
     def load_result(self, required: bool = False) -> int:
-        """Loads the weights that are the result of the run in the folder.
+        """Loads the best weights if the run used early stopping, else the newest checkpoint's.
 
         Args:
             required: Whether to raise an error if there is no checkpoint.
 
         Returns:
-            The step that the weights are from; 0 if there is no checkpoint, so that the objective
-            keeps its initial weights.
+            The step that the weights are from; 0 if there is no checkpoint. In that case the
+            objective keeps its initial weights.
 
         Raises:
-            InputError: The checkpoint has another model, tokenizer or set of labels, or a required
-                checkpoint does not exist.
+            InputError: The checkpoint is of a different model, tokenizer or set of labels, or
+                `required` is True and there is no checkpoint.
         """
         folder = self._folder.best_or_latest_checkpoint()
         if folder is None and required:
@@ -199,10 +199,10 @@ class Trainer:
         Args:
             batches: The batches.
             description: Text for the progress display.
-            records: Finds the record behind an error of the input pipeline.
+            records: Finds the record that caused an error of the input pipeline.
 
         Raises:
-            InputError: `records` explains an error.
+            InputError: A record cannot be read; the message is that of `records`.
         """
         sums: dict[str, float] = {}
         counts: dict[str, float] = {}
@@ -234,7 +234,7 @@ class Trainer:
     def _steps_with_messages(
         self, iterator: Any, failures: FailureMessages
     ) -> Callable[[RunState, int], StepResult]:
-        """Returns a function that runs steps, and raises `InputError` if they fail."""
+        """Returns a function that runs steps and raises an `InputError` if a step fails."""
         debug = self._runtime.debug_nans
         train = self._runner.train_one_checked if debug else self._runner.train
 
@@ -247,12 +247,12 @@ class Trainer:
         return run_steps
 
     def _select_final_weights(self, state: RunState) -> int:
-        """Assigns the best or the averaged weights if required; returns their step."""
+        """Assigns the best weights (early stopping) or the average (EMA); returns their step."""
         if not self._runtime.early_stopping_evals or state.best.value is None:
             self._runner.optimizer.replace_weights_by_average()
             return state.step
         self._workers.sum([0])  # Wait until the chief has written the best weights.
         step = restoring.restore_weights(self._folder.best, self.objective.variables)
-        self.results = {}  # They belong to the last weights, not to the best ones.
+        self.results = {}  # The last evaluation was of the last weights, not of the best weights.
         print(f"The best weights are those of step {step}.", file=sys.stderr)
         return step

@@ -1,7 +1,7 @@
-"""File formats of the input: text and JSON lines, plain or as .gz; TFRecord; Parquet.
+"""File formats of the input: text, JSON lines and TFRecord, each optionally as .gz; Parquet.
 
-The ending of a file name decides the format. `read_chunks` and `read_lines` read the bytes of text
-and JSON lines; `read_documents` reads the documents of all formats except text.
+By default, the ending of a file name determines its format. `read_chunks` and `read_lines` read the
+bytes of text and JSON lines files; `read_documents` reads the documents of all formats except text.
 
 Imports `errors` and `files`; TensorFlow and pyarrow inside functions.
 """
@@ -18,18 +18,20 @@ from bert_tf import files
 from bert_tf.errors import InputError
 
 FORMATS = ("text", "jsonl", "tfrecord", "parquet")
-UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}  # a document, in messages
+# The word for a document of each format in error messages.
+UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}
 CHUNK_BYTES = 1 << 19
-MAX_LINE_BYTES = 64 << 20  # of JSON lines, which are parsed in memory
+MAX_LINE_BYTES = 64 << 20  # limit for JSON lines, because each line is parsed in memory
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
 
-# Maps the index of a line in some bytes of a file to a description such as "line 7".
+# Maps the index of a line, within the lines that were read together, to its position in the file,
+# such as "line 7".
 Position = Callable[[int], str]
 
 
 def format_of(path: str, input_format: str = "auto") -> str:
-    """Returns `input_format`, or if it is "auto" the format that the ending of the path names."""
+    """Returns `input_format`; if it is "auto", the format for the ending of the path."""
     if input_format != "auto":
         return input_format
     name = os.path.basename(path).removesuffix(".gz")
@@ -48,21 +50,21 @@ def input_files(
 ) -> dict[str, str]:
     """Finds the input files and checks the start of each.
 
-    Pipes are not checked, because they can be read only once.
+    Pipes are not checked, because a pipe can be read only once.
 
     Args:
-        patterns: Comma list of globs; "-" is standard input.
+        patterns: Comma-separated list of globs; "-" is standard input.
         input_format: One of `FORMATS`, or "auto".
-        feature: JSON key, feature or column of the text.
+        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the text.
         allow_pipes: Whether standard input and other pipes are accepted.
 
     Returns:
-        The format of each path.
+        A dictionary from the path of each file to its format.
 
     Raises:
-        InputError: A glob matches nothing, a path is a folder or a pipe, a file does not have its
-            format, its first document has no text under `feature`, or it is packed, UTF-16 or
-            UTF-32.
+        InputError: A glob matches nothing, a path is a folder, a path is a pipe although pipes are
+            not allowed, a file cannot be read in its format, the first document of a file has no
+            text under `feature`, or a file is compressed in an unsupported way, UTF-16 or UTF-32.
     """
     import tensorflow as tf
 
@@ -88,10 +90,11 @@ def input_files(
 
 
 def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[bytes]:
-    """Reads the bytes [start, end) of a file or pipe; of a .gz file its unpacked bytes.
+    """Reads the bytes [start, end) of a file or pipe; for a .gz file, of its unpacked content.
 
     Raises:
-        InputError: The file cannot be read, is packed, or is UTF-16 or UTF-32 by its first bytes.
+        InputError: The file cannot be read, or its first bytes show that it is compressed, UTF-16
+            or UTF-32.
     """
     import tensorflow as tf
 
@@ -114,15 +117,18 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
 def read_lines(
     path: str, start: int = 0, end: int = sys.maxsize
 ) -> Iterator[tuple[bytes, Position]]:
-    """Reads complete lines, several at a time, each time with a function for their position.
+    """Reads the complete lines between two positions of a file.
 
     Args:
         path: The file.
-        start: Where in the file a line starts, in bytes.
-        end: Where in the file a line ends, in bytes.
+        start: Start of the first line, in bytes from the start of the file.
+        end: End of the last line, in bytes from the start of the file.
+
+    Yields:
+        Several lines as one bytes object, and a function that describes the position of each line.
 
     Raises:
-        InputError: A line has more than 64 MiB, or as `read_chunks`.
+        InputError: A line has more than 64 MiB, or `read_chunks` raises an error.
     """
     rest, before = b"", 0
     for chunk in read_chunks(path, start, end):
@@ -144,21 +150,21 @@ def _position(path: str, start: int, before: int) -> Position:
 
 
 def line_number(path: str, position: int) -> int:
-    """Returns the line of the file, from 1, that has the byte at this position."""
+    """Returns the number, from 1, of the line that contains the byte at this position."""
     chunks = read_chunks(path, 0, position) if position else ()
     return 1 + sum(chunk.count(b"\n") for chunk in chunks)
 
 
 def decode(raw: bytes, path: str, position: Position) -> str:
-    """Decodes UTF-8; a byte order mark at the start is dropped.
+    """Decodes UTF-8, without the byte order mark if the input starts with one.
 
     Args:
         raw: Complete lines, or a document.
-        path: The file, for the message.
-        position: From `read_lines`.
+        path: The file, for the error message.
+        position: Describes the position of each line of `raw`; from `read_lines`.
 
     Raises:
-        InputError: A byte is not UTF-8.
+        InputError: `raw` is not valid UTF-8.
     """
     try:
         return raw.decode("utf-8-sig")
@@ -175,12 +181,13 @@ def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]
     """Reads the documents of a JSON lines, TFRecord or Parquet file.
 
     Args:
-        path: The file; JSON lines and TFRecord may be .gz.
+        path: The file; JSON lines and TFRecord files may end in .gz.
         file_format: "jsonl", "tfrecord" or "parquet".
-        feature: JSON key, feature of `tf.train.Example`, or column of the text.
+        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the text.
 
     Raises:
-        InputError: The file cannot be read, or has no text under `feature`.
+        InputError: The file cannot be read, or it has no text under `feature`; raised during the
+            iteration.
     """
     if file_format == "jsonl":
         return map(str.encode, read_json_texts(path, feature))
@@ -190,17 +197,17 @@ def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]
 def read_json_texts(
     path: str, feature: str, start: int = 0, end: int = sys.maxsize, source: str = ""
 ) -> Iterator[str]:
-    """Reads the text of each JSON object; blank lines are skipped.
+    """Reads the text of each JSON object between two positions of a file; skips blank lines.
 
     Args:
         path: The file.
         feature: The key of the text.
-        start: Where in the file a line starts, in bytes.
-        end: Where in the file a line ends, in bytes.
-        source: Name for messages, if not `path`.
+        start: Start of the first line, in bytes from the start of the file.
+        end: End of the last line, in bytes from the start of the file.
+        source: Name of the file in error messages; if "", `path`.
 
     Raises:
-        InputError: A line is not UTF-8, or not a JSON object with a string under `feature`.
+        InputError: A line is not valid UTF-8, or not a JSON object with a string under `feature`.
     """
     for raw, position in read_lines(path, start, end):
         for index, line in enumerate(decode(raw, source or path, position).split("\n")):
@@ -215,12 +222,13 @@ def read_json_texts(
                     f"{position(index).capitalize()} of {source or path} is not a JSON object with "
                     f'a string under "{feature}". text_feature names the key.'
                 )
-            # JSON can name half of a surrogate pair; the tokenizer drops U+FFFD.
+            # A JSON escape can be an unpaired surrogate. It becomes U+FFFD, which the tokenizer
+            # drops.
             yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
-    """A record without the feature is an empty document, unless it is the first of its file."""
+    """Yields the text of each record, b"" if it has no such feature; the first must have one."""
     import tensorflow as tf
 
     compression = "GZIP" if path.endswith(".gz") else ""
@@ -235,19 +243,19 @@ def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
 
 
 def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
-    """A row without a value is an empty document."""
+    """Yields the text of each row, b"" if the row has no value."""
     import pyarrow as pa
     import pyarrow.parquet
     import tensorflow as tf
 
     with files.explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
-        # With a buffer, pyarrow reads a row group page by page.
+        # With `buffer_size`, pyarrow reads a row group page by page, not at once.
         table = pa.parquet.ParquetFile(file, buffer_size=CHUNK_BYTES)
         columns = {field.name: field.type for field in table.schema_arrow}
         if columns.get(feature) not in (pa.string(), pa.large_string()):
             raise no_text(path, "column", feature, columns)
-        # Few rows at a time if they are large.
+        # The number of rows in a batch, so that a batch has about CHUNK_BYTES, at most 1024 rows.
         groups = [table.metadata.row_group(index) for index in range(table.num_row_groups)]
         size = sum(group.total_byte_size for group in groups)
         rows = CHUNK_BYTES * table.metadata.num_rows // max(size, 1)
@@ -258,7 +266,14 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
 
 
 def no_text(source: str, kind: str, feature: str, names: Iterable[str]) -> InputError:
-    """Returns an error that a feature or column is missing or is not text, with all names."""
+    """Returns the error for a feature or column that is missing or is not text.
+
+    Args:
+        source: The file or data set.
+        kind: "feature" or "column".
+        feature: The name that was given.
+        names: The existing names, for the error message.
+    """
     return InputError(
         f"{source} has no text in a {kind} {feature!r}. It has: {', '.join(sorted(names))}. Set "
         f"text_feature."

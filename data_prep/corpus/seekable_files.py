@@ -1,6 +1,6 @@
-"""Files that record creation can read from any position: text, or JSON lines.
+"""Uncompressed text or JSON lines files, which record creation can read from any position.
 
-.gz files, TFRecord and Parquet files are first unpacked into such files.
+Other input (.gz, TFRecord, Parquet) is first unpacked to such a file.
 
 Imports `formats`; TensorFlow inside functions.
 """
@@ -16,11 +16,12 @@ from data_prep.corpus import formats
 
 @dataclasses.dataclass(frozen=True)
 class SeekableFile:
-    """An input file as record creation reads it; also a tensorflow-datasets split.
+    """An input file, and the file that record creation reads in its place; or a tfds split.
 
     Attributes:
-        path: The file to read: text if `format` is "text", else JSON lines. Of a split its name.
-        source: The input file, which is `path` itself if it was not unpacked; for messages.
+        path: The file to read: text if `format` is "text", else JSON lines. For a
+            tensorflow-datasets split, the name of the split.
+        source: The input file, for error messages; equal to `path` if no unpacking is needed.
         format: The format of `source`.
     """
 
@@ -30,11 +31,11 @@ class SeekableFile:
 
 
 def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[SeekableFile]:
-    """Returns a seekable file for each input file; `unpack` writes those in the folder.
+    """Returns a seekable file for each input file; does not unpack the input files.
 
     Args:
-        file_formats: The format of each input file.
-        folder: Folder for unpacked files.
+        file_formats: A dictionary from the path of each input file to its format.
+        folder: The folder of the unpacked files, which `unpack` writes.
     """
     found = []
     for number, (path, file_format) in enumerate(file_formats.items()):
@@ -45,15 +46,16 @@ def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[Seekabl
 
 
 def unpack(file: SeekableFile, feature: str, target: str) -> None:
-    """Writes the content of `file.source` as text or JSON lines.
+    """Writes the content of `file.source` to an uncompressed text or JSON lines file.
 
     Args:
-        file: The file; its `path` is not used.
-        feature: JSON key, feature or column of the text; the key in the JSON lines.
+        file: The input file; `file.path` is not used.
+        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the text; also
+            the key in the written JSON lines.
         target: The file to write.
 
     Raises:
-        InputError: The source cannot be read, or a document is not UTF-8.
+        InputError: The input file cannot be read, or a document is not valid UTF-8.
     """
     import tensorflow as tf
 

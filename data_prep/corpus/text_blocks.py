@@ -1,4 +1,4 @@
-"""The input as blocks of bounded size, however long its lines are, for vocabulary training.
+"""Reads the input in blocks of bounded size, for lines of any length, for vocabulary training.
 
 Imports `errors`, `formats`, `tfds_splits`; TensorFlow inside functions.
 """
@@ -14,7 +14,7 @@ from data_prep.corpus import formats, tfds_splits
 
 BLOCK_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 16
-# CJK unified ideographs and extension A: the tokenizer makes each of them a word.
+# CJK unified ideographs and extension A in UTF-8. The tokenizer makes each of them a separate word.
 _IDEOGRAPH = re.compile(
     rb"\xe3[\x90-\xbf][\x80-\xbf]|\xe4[\x80-\xb6\xb8-\xbf][\x80-\xbf]|[\xe5-\xe9][\x80-\xbf]{2}"
 )
@@ -25,10 +25,10 @@ class Block:
     """A part of the text.
 
     Attributes:
-        text: Less than 3 MiB of UTF-8; it may begin and end inside a line.
-        source: The file or data set that it was read from.
-        line: Number of its first line, from 1. A document of a TFRecord, Parquet or JSON lines file
-            or of a data set counts as one line.
+        text: Less than 3 MiB of UTF-8; may begin and end inside a line.
+        source: The file or data set that contains the text.
+        line: Number of the first line of the text in `source`, from 1. A document of a TFRecord,
+            Parquet or JSON lines file or of a data set counts as one line.
     """
 
     text: bytes
@@ -41,16 +41,18 @@ class TextSource:
     """The files or the data set to read.
 
     Attributes:
-        input_file: Comma list of globs; "-" is standard input.
-        input_format: Format of the files. auto: by the ending of each file name (.jsonl, .tfrecord,
-            .parquet, each also with .gz except .parquet; others are text).
+        input_file: Comma-separated list of globs; "-" is standard input.
+        input_format: Format of the files. auto: determined by the ending of each file name (.jsonl,
+            .jsonl.gz, .tfrecord, .tfrecord.gz, .parquet; all other endings are text).
         tfds_name: Data set and split of tensorflow-datasets, such as lm1b:train, instead of
             input_file.
-        text_feature: JSON key, feature or column that holds the text, for all formats except text.
-        tfds_data_dir: Folder of prepared tensorflow-datasets, if not the default one.
+        text_feature: JSON key, tf.train.Example feature or Parquet column that holds the text; not
+            used for text files.
+        tfds_data_dir: Folder of prepared tensorflow-datasets. If not given, the default folder of
+            tensorflow-datasets.
 
     Raises:
-        InputError: Neither `input_file` nor `tfds_name` is given, or both.
+        InputError: Neither `input_file` nor `tfds_name` is given, or both are given.
     """
 
     CHOICES: ClassVar = {"input_format": ("auto", *formats.FORMATS)}
@@ -70,15 +72,15 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
 
     Args:
         source: The files or the data set.
-        output_file: File that the caller will write; it must not be an input.
+        output_file: The file that the caller will write, which must not be an input file.
 
     Returns:
-        The blocks, and the size of the text in bytes if it is known. The start of every file is
-        checked before the first block is read.
+        The blocks, and the size of the text in bytes (None if it is not known). The start of every
+        file is checked before the first block is read.
 
     Raises:
-        InputError: No file matches, a file cannot be read, or it has no text under the feature;
-            also while the blocks are read.
+        InputError: No file matches, a file cannot be read, or a file has no text under
+            `text_feature`. The error can also be raised while the blocks are read.
     """
     import tensorflow as tf
 
@@ -109,15 +111,15 @@ def _chunks(path: str, file_format: str, feature: str) -> Iterable[bytes]:
 
 
 def _as_line(text: bytes) -> bytes:
-    """Makes a document one line, so that line numbers are document numbers."""
+    """Joins the lines of a document into one line, so that line numbers are document numbers."""
     return text.replace(b"\n", b" ") + b"\n"
 
 
 def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
-    """Cuts text between words, however long its lines are.
+    """Cuts text into blocks, between words if possible; lines may have any length.
 
-    Each block ends behind a blank or a line feed; if 1 MiB has none, behind an ideograph; if it has
-    no ideograph either, between any two characters.
+    Each block ends after a space, tab or line break. If 1 MiB of text has none of these, the block
+    ends after a CJK ideograph; if there is none near the end, between any two characters.
 
     Args:
         chunks: The text, in chunks of any size.

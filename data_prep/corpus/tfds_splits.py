@@ -1,4 +1,4 @@
-"""Text of tensorflow-datasets splits.
+"""Reads the text of tensorflow-datasets splits.
 
 Imports `errors`, `formats`; TensorFlow and tensorflow-datasets inside functions.
 """
@@ -13,17 +13,17 @@ _MAX_REASON = 200
 
 
 class TfdsSplit:
-    """A split whose examples have a text feature; the data set is downloaded if needed.
+    """A split of a data set with a text feature. The data set is downloaded if needed.
 
     Args:
-        tfds_name: Data set and split, such as "lm1b:train"; without a split "train".
-        data_dir: Folder of prepared data sets; None or "" for the default of tensorflow-datasets.
+        tfds_name: Data set and split, such as "lm1b:train"; the default split is "train".
+        data_dir: Folder of prepared data sets; if None or "", the default of tensorflow-datasets.
         feature: Name of the text feature.
 
     Attributes:
-        name: Full name of the data set with its version, and the split.
-        num_examples: Number of examples.
-        num_bytes: Size of the examples in bytes.
+        name: Full name of the data set with its version, a colon, and the name of the split.
+        num_examples: Number of examples of the split.
+        num_bytes: Size of the examples of the split, in bytes.
 
     Raises:
         InputError: The data set, the split or the feature does not exist.
@@ -39,7 +39,7 @@ class TfdsSplit:
             self._builder = tfds.builder(name, data_dir=data_dir or None)
             self._builder.download_and_prepare()
         except (tfds.core.DatasetNotFoundError, ValueError) as error:
-            # The first line: the others list all data sets.
+            # Only the first line of the message, because the other lines list all data sets.
             reason = str(error).strip().split("\n")[0][:_MAX_REASON]
             raise InputError(f"tensorflow-datasets cannot load {name}: {reason}") from error
         info = self._builder.info
@@ -53,6 +53,6 @@ class TfdsSplit:
         self.num_bytes = info.splits[self._split].num_bytes
 
     def texts(self, examples: str = "") -> Iterator[bytes]:
-        """Reads the texts of all examples, or of a slice such as "[10:20]"."""
+        """Reads the texts of all examples, or of the examples in a slice such as "[10:20]"."""
         dataset: Any = self._builder.as_dataset(split=self._split + examples, shuffle_files=False)
         return dataset.map(lambda example: example[self._feature]).as_numpy_iterator()

@@ -1,10 +1,10 @@
-"""The procedure of google-research/bert that turns text into pretraining records, on arrays.
+"""Converts text to pretraining records as google-research/bert does, with array operations.
 
-Read in this order: `settings` (what decides the bytes), `counter_based_random` (random numbers),
-`segments` (input files to segments), `sentences` (segments to sentences), `documents` (sentences to
-token ids), `pairing` (documents to rows), `masking` (rows to features), `stats` (statistics of
-records), `record_rules` (the rules that each record obeys), `expected_distribution` (the
-distribution that records have).
+Read in this order: `settings` (all settings of the records), `counter_based_random` (random
+numbers), `segments` (divides the input files into segments), `sentences` (reads the sentences of a
+segment), `documents` (tokenizes the sentences), `pairing` (cuts documents into unmasked sequences,
+called rows), `masking` (masks rows), `stats` (statistics of records), `record_rules` (rules that
+each record must obey), `expected_distribution` (compares statistics with their expected values).
 
 May import: config, features, errors, files, tokenization, `data_prep.corpus`.
 """

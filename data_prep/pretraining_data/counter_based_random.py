@@ -1,8 +1,9 @@
-"""Counter-based random numbers: hashes of a key, the purpose of the draw, and an index.
+"""Counter-based random numbers: each is a hash of a key, the purpose of the draw, and an index.
 
 A random number is a hash of (seed, pass, document, ...), never the next number of a generator. So
-it does not depend on the process that computes it, on the order of the draws, or on the batch size.
-The hash is the output function of SplitMix64. All functions work on arrays.
+a random number does not depend on the process that computes it, on the order of the draws, or on
+the batch size. The hash function is the output function of SplitMix64. All functions work on
+arrays.
 
 Imports numpy only. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators"
 (OOPSLA 2014), section 5.
@@ -17,7 +18,7 @@ _MULTIPLIER_1, _MULTIPLIER_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049
 
 
 class Purpose(enum.IntEnum):
-    """The use of a random number. Draws from one key for two purposes are independent."""
+    """The purpose of a draw. Draws from the same key for different purposes are independent."""
 
     PASS = 1
     DOCUMENT = 2
@@ -51,7 +52,7 @@ def splitmix64(values: np.ndarray) -> np.ndarray:
 
 
 def seed_key(seed: int) -> np.ndarray:
-    """Returns the key of a seed, from which all other keys are derived: uint64 [1]."""
+    """Returns the root key of a seed, uint64 [1]. All other keys are derived from the root key."""
     return splitmix64(np.asarray([seed % (1 << 64)], np.uint64))
 
 
@@ -62,9 +63,9 @@ def derive_keys(
 
     Args:
         keys: uint64, any shape.
-        purpose: What the new keys are for.
-        index: Index of the draw if there are several for this purpose. Its shape and the shape of
-            `keys` are broadcast together.
+        purpose: The purpose of the derived keys.
+        index: Indices of the draws if this purpose has several draws, otherwise None. The shapes
+            of `index` and `keys` are broadcast.
 
     Returns:
         uint64 keys of the broadcast shape.
@@ -82,7 +83,7 @@ def _hash_with(keys: np.ndarray, counter: np.ndarray | int) -> np.ndarray:
 def uniform(
     keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None = None
 ) -> np.ndarray:
-    """Draws a float64 in [0, 1) for each key that `derive_keys` gives for these arguments."""
+    """Draws a float64 in [0, 1) for each key that `derive_keys` returns for these arguments."""
     return (derive_keys(keys, purpose, index) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
@@ -92,21 +93,21 @@ def integers(keys: np.ndarray, purpose: Purpose, bound: np.ndarray | int) -> np.
 
 
 def count_heads(keys: np.ndarray, purpose: Purpose, tosses: np.ndarray) -> np.ndarray:
-    """Draws the number of heads in `tosses` tosses of a fair coin for each key.
+    """Draws, for each key, the number of heads in `tosses` tosses of a fair coin.
 
     Args:
         keys: uint64 [N].
-        purpose: The use of the number.
-        tosses: int64 [N], 0 or more.
+        purpose: The purpose of the draws.
+        tosses: int64 [N], the number of tosses for each key, 0 or more.
 
     Returns:
-        int64 [N].
+        int64 [N], the number of heads for each key.
     """
     heads: np.ndarray = np.zeros(len(keys), np.int64)
     for word in range((int(tosses.max(initial=0)) + 63) // 64):
         rows = np.flatnonzero(tosses > 64 * word)
         unused_bits = np.maximum(64 * (word + 1) - tosses[rows], 0).astype(np.uint64)
         bits = derive_keys(keys[rows], purpose, word) >> unused_bits
-        # numpy.bitwise_count would need NumPy 2.0.
+        # `numpy.bitwise_count` is not used, because it requires NumPy 2.0.
         heads[rows] += np.unpackbits(bits[:, None].view(np.uint8), axis=1).sum(axis=1, dtype=int)
     return heads

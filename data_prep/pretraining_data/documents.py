@@ -16,10 +16,12 @@ class Documents:
 
     Attributes:
         tokens: uint16 or int32 [T], the token ids.
-        sentences: int64 [N + 1], the start of each sentence in `tokens`, and the end of the last.
-        documents: int64 [D + 1], the start of each document in `sentences`, and the end of the
-            last.
-        ids: uint64 [D], segment number * 2**32 + document number: the same in every run.
+        sentences: int64 [N + 1], the index in `tokens` at which each sentence starts, and the index
+            at which the last sentence ends.
+        documents: int64 [D + 1], the index in `sentences` at which each document starts, and the
+            index at which the last document ends.
+        ids: uint64 [D], segment number * 2**32 + number of the document in the segment. The ids
+            are the same in every run.
     """
 
     tokens: np.ndarray
@@ -45,7 +47,7 @@ class Documents:
 
     @staticmethod
     def joined(parts: Sequence["Documents"]) -> "Documents":
-        """Concatenates documents."""
+        """Concatenates several `Documents`."""
         return Documents(
             np.concatenate([part.tokens for part in parts]),
             offsets(np.concatenate([np.diff(part.sentences) for part in parts])),
@@ -55,7 +57,7 @@ class Documents:
 
 
 def offsets(lengths: np.ndarray) -> np.ndarray:
-    """Returns the starts of concatenated runs of these lengths, and the end: int64 [n + 1]."""
+    """Returns the cumulative sum of `lengths`, int [n], with a leading 0: int64 [n + 1]."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
@@ -68,8 +70,8 @@ def tokenize(
     """Tokenizes a segment; sentences and documents without tokens are dropped.
 
     Args:
-        number: Number of the segment, from 0.
-        blocks: From `sentences.read`.
+        number: Index of the segment, from 0.
+        blocks: The blocks of sentences that `sentences.read` yields.
         tokenize_batch: Maps B strings to a ragged int32 tensor [B, None].
         vocab_size: Size of the vocabulary, V.
     """

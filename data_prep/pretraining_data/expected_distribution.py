@@ -1,8 +1,8 @@
 """Compares the distribution of records with the distribution that their settings define.
 
-A figure is reported as unexpected if correct records have such a figure less than once in a million
-times. Shares are compared with an interval of the binomial distribution, histograms by a chi-square
-test.
+A figure is reported as unexpected if correct records have such an extreme figure with a probability
+of less than one in a million. Shares are compared with an interval of the binomial distribution.
+Histograms are compared by a chi-square test.
 
 Imports numpy and scipy. Letters: B batch, S sequence length, P predictions per sequence, V
 vocabulary.
@@ -21,15 +21,15 @@ from data_prep.pretraining_data.pairing import Vocabulary
 from data_prep.pretraining_data.settings import RecordsConfig
 
 _FALSE_ALARM_RATE = 1e-6
-_MIN_EXPECTED_COUNT = 20  # in a cell of a chi-square test
-# The values of `round_half_up`, by their names in the report.
+_MIN_EXPECTED_COUNT = 20  # smallest expected count in a cell of a chi-square test
+# Maps the name of each way of rounding in the report to its value of `round_half_up`.
 _ROUNDING = {"half to even, as Python 3": False, "half up, as Python 2": True}
-# One draw decides whether the sequences of a document are short. With `replace_whole_words` one
-# draw decides how the tokens of a word are replaced. The intervals are wide enough for documents
-# and words up to these sizes.
+# One draw decides whether all sequences of a document are short. With `replace_whole_words`, one
+# draw decides how all tokens of a word are replaced. The expected intervals are wide enough if
+# documents and words have at most these sizes.
 _MAX_SEQUENCES_PER_DOCUMENT = 256
 _MAX_TOKENS_PER_WORD = 8
-# Shorter records may be equal by chance.
+# Only records of at least this many tokens are compared: shorter records may be equal by chance.
 _MIN_LENGTH_OF_EQUAL_RECORDS = 32
 _MAX_EQUAL_SHARE = 0.001
 
@@ -41,7 +41,7 @@ class Comparison(NamedTuple):
         name: Name of the figure.
         measured: The figure, as text.
         expected: The expected values, as text.
-        as_expected: Whether the figure has one of these values.
+        as_expected: Whether the measured figure is one of the expected values.
     """
 
     name: str
@@ -54,9 +54,9 @@ class DistributionCheck:
     """Adds up counts of records batch by batch and compares them with their expected values.
 
     Args:
-        config: The expected settings of the records, except the lengths.
+        config: The expected settings of the records, except the lengths S and P.
         vocabulary: Size and special ids.
-        columns: The columns of any of the records, from which the lengths S and P are taken.
+        columns: The columns of any batch of the records; they define the lengths S and P.
 
     Attributes:
         stats: The statistics of the records.
@@ -69,7 +69,7 @@ class DistributionCheck:
         config = dataclasses.replace(config, max_seq_length=length, max_predictions_per_seq=most)
         self._config, self._vocabulary = config, vocabulary
         self.stats = stats.Stats.empty(config)
-        # If single tokens are masked, the number of predictions depends only on the length.
+        # If single tokens are masked, the length of a record determines its number of predictions.
         self._masks_tokens = not config.do_whole_word_mask and config.max_ngram_size == 1
         # Number of records with a wrong number of predictions, for each way of rounding.
         self._wrong_counts = dict.fromkeys(_ROUNDING, 0)
@@ -79,7 +79,7 @@ class DistributionCheck:
         self._record_hashes: np.ndarray = np.zeros(0, np.uint64)
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
-        """Adds a batch of records that break no rule (`record_rules.broken_rules`)."""
+        """Adds a batch of records that obey all rules of `record_rules.broken_rules`."""
         ids, positions = columns["input_ids"], columns["masked_lm_positions"]
         labels, is_prediction = columns["masked_lm_ids"], columns["masked_lm_weights"] > 0
         lengths, counts = columns["input_mask"].sum(axis=1), is_prediction.sum(axis=1)
@@ -105,7 +105,7 @@ class DistributionCheck:
         self._record_hashes = stats.join_hashes(self._record_hashes, hashes)
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Yields each figure with its expected values; there must be at least one record."""
+        """Yields each figure with its expected values; at least one record must have been added."""
         yield self._compare_prediction_counts()
         if self._config.objective != "causal":
             yield from self._compare_predictions()
@@ -125,7 +125,7 @@ class DistributionCheck:
     def _compare_predictions(self) -> Iterator[Comparison]:
         config, total = self._config, int(self._labels.sum())
         group = _MAX_TOKENS_PER_WORD * config.max_ngram_size if config.replace_whole_words else 1
-        # A random token is [MASK] or the token to predict with a probability of 1/V each.
+        # A random token is [MASK] with probability 1/V, and the token to predict with 1/V.
         chance = config.random_token_prob / self._vocabulary.size
         rest = 1 - config.mask_token_prob - config.random_token_prob
         for name, count, probability in (
@@ -134,7 +134,8 @@ class DistributionCheck:
             ("the token itself", self.stats.kept, rest + chance),
         ):
             yield _compare_share(name, count, total, probability, group)
-        # All tokens are equally probable, except the token to predict and [MASK].
+        # Random tokens that are [MASK] or the token to predict are not counted. All other tokens
+        # are equally probable.
         expected = 1 - self._labels / max(total, 1)
         expected[self._vocabulary.mask_id] = 0
         name = "random tokens over the vocabulary"
@@ -149,15 +150,16 @@ class DistributionCheck:
         if self._config.paired:
             note = ", more where chunks are single sentences"
             if random_next == total:
-                # Records do not contain the number of sentences of their chunk.
+                # A chunk of one sentence always gets a random next sentence, but a record does not
+                # contain the number of sentences of its chunk.
                 note += "; all are random, so each document should be a single sentence"
         probability = 0.5 if self._config.paired else 0.0
         yield _compare_share(name, random_next, total, probability, note=note)
         short = total - int(self.stats.lengths[-1])
         name = f"sequences below {self._config.max_seq_length} tokens"
         note = ", more where documents end"
-        # The last sentence may exceed a short target length, so some sequences have the full
-        # length even if all documents have a short target length.
+        # The last sentence of a sequence may exceed a short target length, so some sequences have
+        # the full length even if all documents have a short target length.
         probability = min(self._config.short_seq_prob, 0.5)
         yield _compare_share(name, short, total, probability, _MAX_SEQUENCES_PER_DOCUMENT, note)
         if self._config.objective != "causal":
@@ -173,15 +175,15 @@ def _compare_share(
 ) -> Comparison:
     """Compares a share with its expected interval.
 
-    Correct records have a share outside the interval once in a million times.
+    For correct records, the share is outside the interval with a probability of one in a million.
 
     Args:
         name: Name of the figure.
-        count: Number of elements with the named property.
+        count: Number of elements that have the property.
         total: Number of all elements.
         probability: The expected share, in [0, 1] up to rounding errors.
-        group: Number of elements that share a random draw.
-        note: Why the share may be larger than expected; "" if it may not be larger.
+        group: Largest number of elements that one random draw decides.
+        note: The reason why the share may exceed the interval; "" if it may not.
     """
     draws, share = max(math.ceil(total / group), 1), count / max(total, 1)
     probability = min(max(probability, 0.0), 1.0)
@@ -193,9 +195,9 @@ def _compare_share(
 
 
 def _compare_histograms(name: str, observed: np.ndarray, expected: np.ndarray) -> Comparison:
-    """Tests by chi-square whether counts [N] have the expected proportions [N].
+    """Tests by chi-square whether the counts `observed` [N] have the proportions `expected` [N].
 
-    Adjacent elements are joined into cells with an expected count of `_MIN_EXPECTED_COUNT` or more.
+    Adjacent counts are joined into cells with an expected count of `_MIN_EXPECTED_COUNT` or more.
     """
     expected = expected * (observed.sum() / max(expected.sum(), 1e-9))
     starts, cell_count = [0], 0.0

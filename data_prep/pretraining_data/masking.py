@@ -1,4 +1,4 @@
-"""Masks rows: chooses the tokens to predict and replaces them in the input.
+"""Masks rows (unmasked sequences): chooses the tokens to predict and replaces them in the input.
 
 Imports numpy only. Source: google-research/bert `create_masked_lm_predictions`.
 """
@@ -19,16 +19,16 @@ def mask_rows(
     """Masks a batch of rows.
 
     Args:
-        config: Defines the procedure.
-        rows: B rows of `pairing.row_dtype`.
+        config: The settings of the records.
+        rows: B rows, whose dtype is `pairing.row_dtype`.
         vocabulary: Size, special ids and continuation pieces.
 
     Returns:
-        The columns of `bert_tf.features.PRETRAINING`: [B, S], [B, P] or [B, 1].
+        The columns of `bert_tf.features.PRETRAINING`, with shape [B, S], [B, P] or [B, 1].
     """
     keys, largest_ngram = rows["key"], config.max_ngram_size
     ids: np.ndarray = rows["ids"].astype(np.int32)
-    # int16 holds every position and is compared four times as fast as int64.
+    # int16 can hold every position, and comparisons of int16 are four times as fast as of int64.
     column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int16)
     first_sep: np.ndarray = (rows["length_a"].astype(np.int16) + 1)[:, None]
     length = rows["length_a"].astype(np.int64) + rows["length_b"] + config.specials
@@ -50,7 +50,7 @@ def mask_rows(
         positions = np.where(chosen, column, config.max_seq_length)
         positions.sort(axis=1)
     positions = positions[:, : config.max_predictions_per_seq].astype(np.int64)
-    # There are fewer positions than predictions if S < P.
+    # If S < P, `positions` has fewer than P columns.
     padding = config.max_predictions_per_seq - positions.shape[1]
     positions = np.pad(positions, [(0, 0), (0, padding)], constant_values=config.max_seq_length)
     is_prediction = positions < config.max_seq_length
@@ -58,7 +58,7 @@ def mask_rows(
     labels = np.where(is_prediction, np.take_along_axis(ids, positions, 1), 0)
     draws = np.take_along_axis(words, positions, 1) if config.replace_whole_words else positions
     shown = _replace(config, keys, draws, positions, labels, vocabulary)
-    # Unused predictions have position 0: they write the [CLS] that is already there.
+    # Unused predictions have position 0, where they write [CLS], the token at that position.
     np.put_along_axis(ids, positions, np.where(is_prediction, shown, ids[:, :1]), 1)
     return {
         "input_ids": ids,
@@ -72,15 +72,16 @@ def mask_rows(
 
 
 def prediction_counts(config: RecordsConfig, lengths: np.ndarray) -> np.ndarray:
-    """Computes the number of tokens to predict in each sequence, or the most for whole words.
+    """Computes the number of tokens to predict in each sequence.
 
     Args:
-        config: With `round_half_up` 4.5 becomes 5. Otherwise halves are rounded to the even number,
-            as google-research/bert does in Python 3.
-        lengths: int [B], lengths of the sequences with special tokens.
+        config: If `round_half_up` is true, 4.5 is rounded to 5. Otherwise halves are rounded to the
+            even number, as google-research/bert does in Python 3.
+        lengths: int [B], lengths of the sequences, including special tokens.
 
     Returns:
-        int64 [B].
+        int64 [B]: the exact number if single tokens are masked, and the largest number if whole
+        words or n-grams are masked.
     """
     if config.objective == "causal":
         return np.zeros(len(lengths), np.int64)
@@ -92,7 +93,12 @@ def prediction_counts(config: RecordsConfig, lengths: np.ndarray) -> np.ndarray:
 def _choose_tokens(
     config: RecordsConfig, keys: np.ndarray, maskable: np.ndarray, budget: np.ndarray
 ) -> np.ndarray:
-    """Chooses `budget` maskable positions of each row: int64 [B, <= P], ascending, then S."""
+    """Chooses `budget` maskable positions of each row at random.
+
+    Returns:
+        int64 [B, min(S, P)]: the positions in ascending order; the remaining entries are S
+        (padding).
+    """
     order = _shuffle(keys, Purpose.MASK_ORDER, maskable)[:, : config.max_predictions_per_seq]
     order[np.arange(order.shape[1]) >= budget[:, None]] = config.max_seq_length
     order.sort(axis=1)
@@ -104,11 +110,12 @@ def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarra
 
     Args:
         keys: uint64 [B].
-        purpose: The use of the order.
-        valid: bool [B, S].
+        purpose: The purpose of the draws.
+        valid: bool [B, S], True for the columns to shuffle.
 
     Returns:
-        int64 [B, S]: the valid columns of each row in random order, then S.
+        int64 [B, S]: the indices of the valid columns of each row in random order; the remaining
+        entries are S (padding).
     """
     columns = valid.shape[1]
     low_bits = np.uint32((1 << columns.bit_length()) - 1)
@@ -116,7 +123,8 @@ def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarra
     bits: np.ndarray = random.derive_keys(keys[:, None], purpose, index).view(np.uint32)[
         :, :columns
     ]
-    # The low bits of each random number are replaced by its column: sorting shuffles the columns.
+    # The low bits of each random number are replaced by the index of its column, so sorting the
+    # numbers shuffles the indices.
     numbered = (bits & ~low_bits) | np.arange(columns, dtype=np.uint32)
     numbered[~valid] = _LARGEST_UINT32
     numbered.sort(axis=1)
@@ -126,10 +134,15 @@ def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarra
 def _number_words(
     config: RecordsConfig, continues: np.ndarray, maskable: np.ndarray, first_sep: np.ndarray
 ) -> np.ndarray:
-    """Numbers the words of each row from 0: int64 [B, S], undefined where not maskable.
+    """Numbers the words of each row from 0.
 
-    As in google-research/bert, a "##" token joins the maskable token before it, even over [SEP]:
-    B starts with a "##" token if truncation cut a word.
+    A "##" token belongs to the word of the maskable token before it. As in google-research/bert,
+    this includes a "##" token at the start of B, which is a part of a word that truncation cut,
+    unless `keep_words_apart_at_sep` is true.
+
+    Returns:
+        int64 [B, S], the number of the word of each token; undefined for tokens that are not
+        maskable.
     """
     starts = maskable
     if config.do_whole_word_mask:
@@ -141,7 +154,7 @@ def _number_words(
 
 
 def _word_sizes(words: np.ndarray, maskable: np.ndarray) -> np.ndarray:
-    """Counts the tokens of each word: int64 [B, S + 1], 0 after the last word."""
+    """Counts the tokens of each word: int64 [B, S + 1], padded with 0 after the last word."""
     count, columns = words.shape
     cells = (words + np.arange(count)[:, None] * (columns + 1))[maskable]
     return np.bincount(cells, minlength=count * (columns + 1)).reshape(count, columns + 1)
@@ -150,7 +163,11 @@ def _word_sizes(words: np.ndarray, maskable: np.ndarray) -> np.ndarray:
 def _choose_words(
     keys: np.ndarray, words: np.ndarray, maskable: np.ndarray, budget: np.ndarray
 ) -> np.ndarray:
-    """Chooses words in random order and skips words that exceed the budget: bool [B, S + 1]."""
+    """Chooses words in random order, and skips words that would exceed the budget of tokens.
+
+    Returns:
+        bool [B, S + 1], whether the word with this number is chosen.
+    """
     sizes = _word_sizes(words, maskable)
     order = _shuffle(keys, Purpose.MASK_ORDER, sizes[:, :-1] > 0)
     chosen = np.zeros(sizes.shape, bool)
@@ -174,14 +191,15 @@ def _choose_ngrams(
     overlaps a chosen n-gram.
 
     Returns:
-        int64 [B, S], `words` in which all words of an n-gram have the number of its first word; and
-        bool [B, S + 1], whether the n-gram of this number is chosen.
+        int64 [B, S], for each token, the number of the first word of the chosen n-gram that
+        contains the token, or S if no chosen n-gram contains it; and bool [B, S + 1], whether a
+        chosen n-gram starts with the word of this number.
 
     Source: `_masking_ngrams` of the Model Garden's create_pretraining_data.py.
     """
     columns = words.shape[1]
     order, sizes = _shuffle_ngrams(largest, keys, words, maskable)
-    # For each word the first word of the chosen n-gram that contains it, or -1.
+    # For each word, the number of the first word of the chosen n-gram that contains it, or -1.
     first_word = np.full((len(keys), columns + largest + 1), -1)
     next_ngram: np.ndarray = np.zeros((largest, len(keys)), np.int64)
     used: np.ndarray = np.zeros(len(keys), np.int64)
@@ -222,8 +240,9 @@ def _shuffle_ngrams(
     """Lists the n-grams of adjacent words for n from 1 to N = `largest`.
 
     Returns:
-        int64 [N, B, S], the first words of the n-grams in random order, then S; and int64
-        [N, B, S + 1], the number of tokens of the n-gram that starts at each word.
+        int64 [N, B, S], the numbers of the first words of the n-grams in random order, where the
+        remaining entries are S (padding); and int64 [N, B, S + 1], the number of tokens of the
+        n-gram that starts at each word.
     """
     sizes = _word_sizes(words, maskable)
     first_column = np.full(sizes.shape, words.shape[1])
@@ -237,7 +256,7 @@ def _shuffle_ngrams(
         ngram_keys = random.derive_keys(keys, Purpose.NGRAM_ORDER, n)
         orders.append(_shuffle(ngram_keys, Purpose.NGRAM_ORDER, is_ngram))
         all_sizes.append(ngram_sizes)
-        # The n-gram that starts at word w grows by word w + n.
+        # Extend the n-gram that starts at word w by word w + n.
         is_ngram = is_ngram & _shift(touches_next, n - 1)
         ngram_sizes = ngram_sizes + _shift(sizes, n)
     return np.stack(orders), np.stack(all_sizes)
@@ -262,10 +281,11 @@ def _replace(
         config: Shares of [MASK] and of random tokens.
         keys: uint64 [B].
         draws: int64 [B, P], indices of the draws that decide between [MASK], a random token and the
-            same token. Equal indices in a row share a draw.
-        positions: int64 [B, P], indices of the draws of the random tokens.
+            unchanged token. Predictions of a row with equal indices share a draw.
+        positions: int64 [B, P], the positions of the predictions, used as indices of the draws of
+            the random tokens.
         labels: int64 [B, P], the tokens to predict.
-        vocabulary: Size and id of [MASK]. Every entry can be a random token.
+        vocabulary: Size and id of [MASK]. A random token can be any entry of the vocabulary.
     """
     share = random.uniform(keys[:, None], Purpose.REPLACEMENT, draws)
     token_keys = random.derive_keys(keys[:, None], Purpose.RANDOM_TOKEN, positions)

@@ -1,9 +1,10 @@
 """Cuts documents into sequences and pairs them for next-sentence prediction.
 
-Any sentence could be the first sentence of a chunk. The chunk that starts at a sentence (its end,
-the end of A, whether B is random, the start of the next chunk) depends on that sentence alone, so
-all of these are computed for all sentences at once. The chunks in use are then found by following
-the starts of the next chunks from the first sentence to the last.
+A chunk is a run of sentences of a document that is divided into A and B. The first sentence of a
+chunk determines the end of the chunk, the end of A, whether B is random, and the start of the next
+chunk. These values are therefore computed for all sentences at once, as if a chunk started at each
+sentence. The actual chunks are then found from the first sentence on: each chunk gives the start of
+the next one.
 
 Imports numpy only. Source: google-research/bert `create_instances_from_document`,
 `truncate_seq_pair`.
@@ -21,23 +22,23 @@ from data_prep.pretraining_data.settings import RecordsConfig
 
 _OTHER_DOCUMENT_TRIES = 10
 _BATCH_ROWS = 8192
-# A truncated sequence as two ranges of a flat array of tokens.
+# The dtype of a truncated sequence: A and B are ranges of the flat array of tokens.
 SPAN_DTYPE = np.dtype(
     [
-        ("key", np.uint64),  # decides the random draws, and the place in the shuffled order
-        ("start_a", np.int64),  # first token of A
-        ("length_a", np.int64),  # tokens in A
-        ("start_b", np.int64),  # first token of B; 0 without B
-        ("length_b", np.int64),  # tokens in B; 0 without B
+        ("key", np.uint64),  # determines the random draws and the place in the shuffled order
+        ("start_a", np.int64),  # index of the first token of A
+        ("length_a", np.int64),  # number of tokens in A
+        ("start_b", np.int64),  # index of the first token of B; 0 if there is no B
+        ("length_b", np.int64),  # number of tokens in B; 0 if there is no B
         ("random_next", np.bool_),  # next-sentence label: True if B does not follow A
-        ("trimmed", np.int64),  # tokens that truncation removed
+        ("trimmed", np.int64),  # number of tokens that truncation removed
     ]
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """The facts about a vocabulary that pairing and masking need.
+    """The properties of a vocabulary that pairing and masking need.
 
     Attributes:
         size: Number of entries, V.
@@ -80,8 +81,9 @@ def held_out(config: RecordsConfig, ids: np.ndarray) -> np.ndarray:
 def pool_segments(config: RecordsConfig, segment: int, sizes: Sequence[int]) -> list[int]:
     """Draws the segments from which the random next sentences of a segment are taken.
 
-    Segments are drawn until they hold `pool_bytes` or all are drawn, but at least two. So the pool
-    of a corpus up to that size is the complete corpus, as in google-research/bert.
+    Segments are drawn, at least two, until they contain `pool_bytes` of text or all segments are
+    drawn. So the pool of a corpus of at most `pool_bytes` is the complete corpus, as in
+    google-research/bert.
 
     Args:
         config: Seed and size of the pool.
@@ -103,13 +105,13 @@ def paired_rows(
     """Cuts and pairs the documents of a segment in all passes.
 
     Args:
-        config: Defines the procedure.
+        config: The settings of the records.
         documents: The documents of the segment, then the documents of its pool.
         pool_start: Index of the first document of the pool.
         vocabulary: Size and special ids.
 
     Yields:
-        Batches of rows of `row_dtype`, in ascending order of their keys.
+        Batches of rows, whose dtype is `row_dtype`, in ascending order of the keys of the rows.
     """
     if not pool_start:
         return
@@ -127,13 +129,13 @@ def pair_documents(
     """Cuts and pairs the documents of a segment in one pass.
 
     Args:
-        config: Defines the procedure.
+        config: The settings of the records.
         documents: As in `paired_rows`.
         pool_start: As in `paired_rows`.
         number: Index of the pass, from 0.
 
     Returns:
-        Sequences of `SPAN_DTYPE`, in the order of the text.
+        The sequences, with dtype `SPAN_DTYPE`, in the order of the text.
     """
     pass_key = random.derive_keys(random.seed_key(config.random_seed), Purpose.PASS, number)
     document_keys = random.derive_keys(pass_key, Purpose.DOCUMENT, documents.ids[:pool_start])
@@ -147,7 +149,7 @@ def pair_documents(
         return _unpaired(config, documents, keys, target, last[document])
     end = np.searchsorted(documents.sentences, documents.sentences[sentence] + target)
     end = np.minimum(end, last[document])
-    splits: np.ndarray = end - sentence - 1  # sentences after which A can end
+    splits: np.ndarray = end - sentence - 1  # number of sentences after which A can end
     end_a = sentence + 1 + random.integers(keys, Purpose.SPLIT, np.maximum(splits, 1))
     is_random = (splits < 1) | (random.uniform(keys, Purpose.NEXT) < 0.5)
     chunk = _chunk_starts(np.where(is_random, end_a, end))
@@ -157,7 +159,7 @@ def pair_documents(
 
 
 def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndarray:
-    """Draws the target length of the sequences of each document in this pass: int64 [D]."""
+    """Draws the target length, in tokens, of the sequences of each document: int64 [D]."""
     longest = config.max_num_tokens
     is_short = random.uniform(document_keys, Purpose.IS_SHORT) < config.short_seq_prob
     short: np.ndarray = 2 + random.integers(document_keys, Purpose.SHORT_LENGTH, longest - 1)
@@ -186,17 +188,18 @@ def _add_next(
     """Adds B to each chunk and truncates the pair.
 
     Args:
-        config: Defines the procedure.
+        config: The settings of the records.
         documents: As in `paired_rows`.
         pool_start: As in `paired_rows`.
-        bounds: int64 [3, E], first sentence, end of A and end of each chunk, in sentences.
-        keys: uint64 [E].
+        bounds: int64 [3, E], for each chunk, the sentence indices of its start, of the end of A,
+            and of its end.
+        keys: uint64 [E], the key of each chunk.
         document: int64 [E], index of the document of each chunk.
         target: int64 [E], target length of A and B together, in tokens.
         is_random: bool [E], whether B is a random next sentence.
 
     Returns:
-        Sequences of `SPAN_DTYPE`.
+        The sequences, with dtype `SPAN_DTYPE`.
     """
     start_a, start_b, end_b = documents.sentences[bounds]
     length_a, label = start_b - start_a, is_random.copy()
@@ -220,11 +223,11 @@ def _draw_other(
 ) -> np.ndarray:
     """Draws another document for each chunk.
 
-    A draw that gives the document of the chunk itself is repeated, at most ten draws in all.
+    A draw that gives the document of the chunk itself is repeated. There are at most ten draws.
 
     Args:
-        config: If `same_document_label` is "never", the document of the chunk is not in the pool.
-        keys: uint64 [E].
+        config: If `same_document_label` is "never", the document of the chunk is not drawn.
+        keys: uint64 [E], the key of each chunk.
         self_id: uint64 [E], the id of the document of each chunk.
         pool: uint64 [N], the ids of the documents of the pool, ascending.
 
@@ -232,7 +235,7 @@ def _draw_other(
         int64 [E], indices of documents in the pool.
     """
     if config.same_document_label == "never":
-        # Draw from the pool without the document itself: skip its index.
+        # Draw from the pool without the document of the chunk, whose index is skipped.
         place = np.searchsorted(pool, self_id)
         inside = (place < len(pool)) & (pool[np.minimum(place, len(pool) - 1)] == self_id)
         others = np.maximum(len(pool) - inside, 1)
@@ -256,10 +259,11 @@ def _truncate(
     length_b: np.ndarray,
     random_next: np.ndarray,
 ) -> np.ndarray:
-    """Removes tokens one by one from the longer of A and B, B if equal, at a random end each time.
+    """Truncates A and B to `max_num_tokens` together.
 
-    The number of tokens that A and B lose follows from the lengths. How many of them are at the
-    front is the number of heads in that many tosses of a coin.
+    Tokens are removed one by one, each from the longer of A and B (from B if both are equally long)
+    and at a random end. So the lengths of A and B determine how many tokens A and B lose, and the
+    number of lost tokens at the start is the number of heads in as many coin tosses.
     """
     excess = np.maximum(length_a + length_b - config.max_num_tokens, 0)
     uneven = np.minimum(excess, np.abs(length_a - length_b))
@@ -279,17 +283,17 @@ def _unpaired(
     limit: np.ndarray,
     end: np.ndarray,
 ) -> np.ndarray:
-    """Fills sequences without B with complete sentences of a document, at least one sentence.
+    """Creates sequences without B, each from as many complete sentences as fit, at least one.
 
     Args:
-        config: Defines the procedure.
+        config: The settings of the records.
         documents: As in `paired_rows`.
         keys: uint64 [N], a key for each sentence.
-        limit: int64 [N], the most tokens of a sequence that starts at each sentence.
-        end: int64 [N], the end of the document of each sentence, in sentences.
+        limit: int64 [N], the largest number of tokens of a sequence that starts at each sentence.
+        end: int64 [N], for each sentence, the sentence index at which its document ends.
 
     Returns:
-        Sequences of `SPAN_DTYPE`.
+        The sequences, with dtype `SPAN_DTYPE`.
     """
     sentence = np.arange(len(keys))
     fits = np.searchsorted(documents.sentences, documents.sentences[sentence] + limit, "right") - 1
@@ -304,7 +308,7 @@ def _unpaired(
 def _copy_tokens(
     config: RecordsConfig, spans: np.ndarray, tokens: np.ndarray, vocabulary: Vocabulary
 ) -> np.ndarray:
-    """Copies the tokens of each sequence into a row: [CLS] A [SEP] B [SEP], then 0."""
+    """Copies the tokens of each sequence into a row: [CLS] A [SEP] B [SEP], padded with 0."""
     out = np.zeros(len(spans), row_dtype(config, vocabulary.size))
     for name in ("key", "trimmed", "length_a", "length_b", "random_next"):
         out[name] = spans[name]

@@ -1,6 +1,6 @@
-"""The rules that each pretraining record must obey, and records as text.
+"""Checks the rules that each pretraining record must obey, and formats records as text.
 
-They are the rules of google-research/bert and hold for the records of all programs. Imports
+The rules are those of google-research/bert and apply to records of all programs. Imports
 numpy only. Letters: B batch, S sequence length, P predictions per sequence.
 """
 
@@ -26,7 +26,7 @@ class BrokenRules:
         """Adds records or files that break a rule.
 
         Args:
-            rule: How the rule is broken, such as "the first token is not [CLS]".
+            rule: Description of the violation, such as "the first token is not [CLS]".
             names: Names of the records or files, such as "a.tfrecord record 7".
         """
         self._counts[rule] += len(names)
@@ -43,15 +43,15 @@ class BrokenRules:
 def broken_rules(
     columns: Mapping[str, np.ndarray], vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
-    """Checks a batch of records. The columns may hold any values.
+    """Checks a batch of records, which may contain any values.
 
     Args:
         columns: The columns of `bert_tf.features.PRETRAINING`.
         vocabulary: Size and special ids.
 
     Returns:
-        For each rule bool [B], True for the records that break it. Each key states how the rule is
-        broken.
+        For each rule, bool [B], True for the records that break the rule. The keys are the
+        descriptions of the violations.
     """
     ids, segments, mask = columns["input_ids"], columns["segment_ids"], columns["input_mask"]
     positions, weights = columns["masked_lm_positions"], columns["masked_lm_weights"]
@@ -101,7 +101,8 @@ def format_record(
     replaces "store", and as `went[=]` if "went" is not replaced.
 
     Args:
-        columns: The columns of a batch. Ids without a token are shown as <number>.
+        columns: The columns of a batch. An id outside the vocabulary, such as 99999, is shown as
+            `<99999>`.
         row: Index of the record in the batch.
         tokens: The vocabulary.
         mask_id: Id of [MASK].

@@ -1,7 +1,7 @@
 """Cuts the input into segments of whole documents.
 
 A segment has about `segment_bytes` of text and is tokenized and paired as one piece of work. The
-cuts depend on the input alone, not on the number of workers.
+cuts depend on the input and on `segment_bytes`, not on the number of workers.
 
 Imports `errors`, `corpus`, `settings`; TensorFlow inside functions.
 """
@@ -17,9 +17,10 @@ from data_prep.corpus.seekable_files import SeekableFile
 from data_prep.corpus.tfds_splits import TfdsSplit
 from data_prep.pretraining_data.settings import RecordsConfig
 
-# A document is paired in memory, together with the segments that next sentences are drawn from.
+# A document must fit in memory together with the segments of its pool of random next sentences.
 MAX_DOCUMENT_BYTES = 8 << 20
-# Ends of documents; the first line feed belongs to the last line of the document.
+# The end of a document: in a text file, the line feed of the last line and the blank line after it;
+# in other files, a line feed.
 _BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
 _LINE_END = re.compile(rb"\n")
 _LONGEST_BLANK_LINE = 256
@@ -27,7 +28,7 @@ _LONGEST_BLANK_LINE = 256
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Bytes [start, end) of a file; of a tensorflow-datasets split, examples [start, end)."""
+    """Bytes [start, end) of a file, or examples [start, end) of a tensorflow-datasets split."""
 
     file: SeekableFile
     start: int
@@ -45,11 +46,12 @@ def tfds_split(config: RecordsConfig) -> TfdsSplit:
 def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
     """Cuts the input into segments of whole documents.
 
-    As in the released program, a document of a text file continues in the next file, unless
-    `break_documents_at_files`. Only the bytes around the cuts are read.
+    As in google-research/bert, the last document of a text file continues in the next file if no
+    blank line ends the document, unless `break_documents_at_files` is true. Only the bytes around
+    the cuts are read.
 
     Args:
-        config: Segment size, and the data set if there are no files.
+        config: Segment size, and the tensorflow-datasets data set if there are no files.
         files: The files in order; not used for tensorflow-datasets.
 
     Raises:
@@ -93,10 +95,10 @@ def _size(path: str) -> int:
 def _document_end(file: SeekableFile, start: int) -> int | None:
     """Returns the end of the first document that ends at or after `start`.
 
-    None if that is the end of the file, or if the document is too large.
+    Returns None if the document ends at the end of the file or is too large.
     """
-    # One byte earlier, because that byte may be the line feed before a blank line. Before the
-    # start of the file, a line feed is assumed.
+    # The search starts one byte earlier, because that byte may be the line feed before a blank
+    # line. If the search starts at the first byte of the file, a line feed is inserted before it.
     start -= 1
     window, searched = bytearray(b"" if start >= 0 else b"\n"), 0
     pattern = _document_end_pattern(file)

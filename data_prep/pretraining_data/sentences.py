@@ -13,19 +13,21 @@ from data_prep.pretraining_data import segments
 from data_prep.pretraining_data.segments import Piece, Segment
 from data_prep.pretraining_data.settings import RecordsConfig
 
-# N sentences, none of them empty, and int64 [N] document numbers, which never decrease.
+# N sentences, none of them empty, and the document number of each sentence: int64 [N], in
+# non-decreasing order.
 Block = tuple[list[str], np.ndarray]
 
 
 def read(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
-    """Reads the sentences of a segment and the number of the document of each, in blocks.
+    """Yields blocks of the sentences of a segment, with the document number of each sentence.
 
     Args:
-        config: Key or feature of the text, and whether to split sentences.
-        segment: From `segments.cut`.
+        config: Key or feature of the text, and whether to split paragraphs into sentences.
+        segment: A segment that `segments.cut` returned.
 
     Raises:
-        InputError: A line is not UTF-8, or is not JSON with a string under the key.
+        InputError: A line is not valid UTF-8, or a line of a JSON file is not an object with a
+            string under the key.
     """
     number = 0
     for lines in _lines(config, segment):
@@ -46,11 +48,11 @@ def split_sentences(
     """Splits paragraphs into sentences with tensorflow-text's state-based breaker.
 
     Args:
-        paragraphs: N texts.
-        documents: int64 [N], the number of the document of each.
+        paragraphs: N paragraphs.
+        documents: int64 [N], the document number of each paragraph.
 
     Returns:
-        The sentences, and the number of the document of each.
+        The sentences, and the document number of each sentence.
     """
     if not paragraphs:
         return [], documents
@@ -81,7 +83,7 @@ def _lines(config: RecordsConfig, segment: Segment) -> Iterator[list[str]]:
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups the lines of documents, without their blank lines, into blocks."""
+    """Groups the non-blank lines of documents into blocks; adds "" at the end of each document."""
     lines: list[str] = []
     size = 0
     for text in texts:

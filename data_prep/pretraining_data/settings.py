@@ -1,4 +1,4 @@
-"""`RecordsConfig`: all settings that decide the bytes of the records, with their defaults.
+"""`RecordsConfig`: all settings that determine the bytes of the records, with their defaults.
 
 Imports `errors`, `corpus.formats`.
 """
@@ -14,56 +14,68 @@ from data_prep.corpus import formats
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 _POSITIVE = ("max_predictions_per_seq", "dupe_factor", "num_output_shards", "max_ngram_size")
-# Part of every fingerprint: increase it with any change of the procedure or of a constant that
-# changes the bytes.
+# The version of the procedure, a part of every fingerprint. Increase the version when a change of
+# the code changes the bytes of the records.
 _VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordsConfig:
-    """Settings that decide the bytes of the records, named as the flags.
+    """The settings that determine the bytes of the records; each has the name of its flag.
 
     Attributes:
         vocab_file: The vocabulary, one token per line.
-        do_lower_case: Whether to lower-case: true for uncased models.
-        do_whole_word_mask: Mask all pieces of a word or none.
+        do_lower_case: Whether to lower-case the text: true for uncased models, false for cased.
+        do_whole_word_mask: Whether to mask either all tokens of a word or none of them.
         max_seq_length: Length of a sequence, S, in tokens.
-        max_predictions_per_seq: Most masked tokens in a sequence, P.
+        max_predictions_per_seq: Largest number of masked tokens in a sequence, P.
         random_seed: Seed of all random draws; any integer.
-        dupe_factor: Passes over the input, each with its own random draws.
-        masked_lm_prob: Share of the tokens to mask, in [0, 1].
-        short_seq_prob: Probability that a document makes shorter sequences, in [0, 1].
-        mask_token_prob: Share of masked tokens that become [MASK], in [0, 1].
-        random_token_prob: Share of masked tokens that become a random token, in [0, 1]; the rest
-            stay.
-        max_ngram_size: Longest run of words that is masked as one; 1 as released.
-        objective: mlm_nsp: BERT's. mlm: no next sentence. causal: no masks either, for a
-            left-to-right model.
-        input_format: Format of the input. auto: by the ending of each file name (.jsonl, .tfrecord,
-            .parquet, each also with .gz except .parquet; others are text).
-        tfds_name: Data set and split of tensorflow-datasets, such as imdb_reviews:train, instead of
-            input_file.
-        tfds_data_dir: Folder of prepared tensorflow-datasets, if not the default one.
-        text_feature: JSON key, feature or column that holds the text, for all formats except text.
-        split_sentences: Lines are paragraphs, to be split into sentences.
-        eval_fraction: Share of the documents to hold out, in separate files, in [0, 1).
+        dupe_factor: Number of passes over the input, each with its own random draws.
+        masked_lm_prob: Share of the tokens to mask, in [0, 1]. The model predicts the masked
+            tokens.
+        short_seq_prob: Probability that a document is cut into shorter sequences, in [0, 1].
+        mask_token_prob: Share of the masked tokens that are replaced by [MASK], in [0, 1].
+        random_token_prob: Share of the masked tokens that are replaced by a random token, in
+            [0, 1]. The remaining masked tokens are not changed.
+        max_ngram_size: Largest number of adjacent words that are masked as a unit. With 1, each
+            word is masked on its own, as in google-research/bert.
+        objective: Training objective. mlm_nsp: masked tokens and next sentence, as in BERT. mlm:
+            masked tokens only. causal: no masked tokens, for a left-to-right model.
+        input_format: Format of the input. auto: by the extension of each file name (.jsonl,
+            .jsonl.gz, .tfrecord, .tfrecord.gz, .parquet; other files are text).
+        tfds_name: Data set and split of tensorflow-datasets to read instead of input_file, such as
+            imdb_reviews:train.
+        tfds_data_dir: Folder of the prepared data sets of tensorflow-datasets; empty for its
+            default folder.
+        text_feature: Name of the JSON key, feature or column that contains the text. Not used for
+            text files.
+        split_sentences: Whether to split each line of the input into sentences. If false, each
+            line is one sentence.
+        eval_fraction: Share of the documents to hold out for evaluation, in [0, 1). Their records
+            are written to separate files.
         num_output_shards: Number of files to write the training records to.
-        compression: Compression of the records.
-        break_documents_at_files: A document ends with its file. As released, it continues in the
-            next file if the file does not end with a blank line.
-        round_half_up: 4.5 masks are 5. As released (Python 3): 4, the even number.
-        keep_words_apart_at_sep: With do_whole_word_mask: text B never continues the last word of
-            text A. As released, "##" joins words over [SEP].
-        replace_whole_words: With do_whole_word_mask: one draw of [MASK], random or same per word.
-            As released: per token.
-        same_document_label: Label of a pair if ten draws of another document all gave the document
-            itself. random: as released, label 1. next: label 0. never: the document is left out of
-            the draw.
-        segment_bytes: Text that is read and paired as one piece of work, in bytes.
-        pool_bytes: Text that the random next sentences of one segment are drawn from, in bytes.
+        compression: Compression of the record files; empty for none.
+        break_documents_at_files: Whether the end of a text file ends a document. If false, the
+            document continues in the next file unless a blank line ends it, as in
+            google-research/bert.
+        round_half_up: Whether to round a number of masked tokens of 4.5 up to 5. If false, it is
+            rounded to the even number, 4, as google-research/bert does in Python 3.
+        keep_words_apart_at_sep: With do_whole_word_mask: whether the first token of text B always
+            starts a new word. If false, a "##" token at the start of B belongs to the last word of
+            text A, as in google-research/bert.
+        replace_whole_words: With do_whole_word_mask: whether one draw per word decides if its
+            tokens become [MASK], become random tokens or do not change. If false, there is one
+            draw per token, as in google-research/bert.
+        same_document_label: Label of a pair if ten draws of a random document for text B all gave
+            the document of text A. random: label 1, as in google-research/bert. next: label 0.
+            never: the document of text A is excluded from the draws.
+        segment_bytes: Size of a segment in bytes. A segment is a part of the input that is read and
+            paired as one unit of work.
+        pool_bytes: Number of bytes of text from which the random next sentences of one segment are
+            drawn.
 
     Raises:
-        InputError: A value is outside its range; the message has its name and the value.
+        InputError: A value is outside its range. The message contains the name and the value.
 
     Source: google-research/bert `create_pretraining_data.py`, its flags and defaults.
     """
@@ -127,18 +139,18 @@ class RecordsConfig:
             raise InputError("input_format=tfds and tfds_name go together; give both or neither.")
 
     def with_format_of(self, paths: Iterable[str]) -> "RecordsConfig":
-        """Replaces the input format "auto" by that of the files, unless they have several."""
+        """Replaces the input format "auto" by the format of the files, if they have only one."""
         found = {formats.format_of(path, self.input_format) for path in paths}
         return dataclasses.replace(self, input_format=found.pop()) if len(found) == 1 else self
 
     @property
     def documents_end_at_files(self) -> bool:
-        """Whether the last document of a file ends with the file, even without a blank line."""
+        """Whether the end of a file ends its last document, even without a blank line."""
         return self.break_documents_at_files or self.input_format != "text"
 
     @property
     def paired(self) -> bool:
-        """Whether a sequence is [CLS] A [SEP] B [SEP], not [CLS] A [SEP]."""
+        """Whether a sequence is the pair [CLS] A [SEP] B [SEP] instead of [CLS] A [SEP]."""
         return self.objective == "mlm_nsp"
 
     @property
@@ -148,15 +160,15 @@ class RecordsConfig:
 
     @property
     def max_num_tokens(self) -> int:
-        """Most ordinary tokens in a sequence."""
+        """Largest number of tokens in a sequence, without the special tokens."""
         return self.max_seq_length - self.specials
 
     def fingerprint(self, vocabulary_sha256: str, inputs: list[dict[str, Any]]) -> str:
         """Returns a hexadecimal hash of these settings, the vocabulary and the input.
 
         Args:
-            vocabulary_sha256: Hash of the vocabulary.
-            inputs: For each input, in order: its path, and values that identify its content.
+            vocabulary_sha256: Hexadecimal SHA-256 of the vocabulary.
+            inputs: For each input, in order, its path and the values that identify its content.
         """
         content = [{k: v for k, v in each.items() if k != "path"} for each in inputs]
         if self.input_format == "auto":

@@ -1,4 +1,4 @@
-"""Statistics of records: counts that are added up over batches, and the report made of them.
+"""Statistics of records: counts that are added up over batches, and the report of these counts.
 
 Imports numpy only. Letters: B batch, S sequence length, P predictions per sequence.
 """
@@ -15,14 +15,14 @@ from data_prep.pretraining_data.settings import RecordsConfig
 
 # The expected number of sequences in a sample drawn with `sampled_share`.
 SAMPLE_SIZE = 1 << 17
-# The largest number of hashes that are kept. The smallest hashes are kept, so equal hashes are all
-# kept or all dropped.
+# The largest number of hashes in a sample. If there are more, the largest hashes are dropped, so
+# that equal hashes are kept or dropped together.
 MAX_HASHES = 1 << 18
 
 
 @dataclasses.dataclass
 class Stats:
-    """Counts over examples.
+    """Counts over a set of records.
 
     Attributes:
         lengths: int64 [S + 1], the number of sequences that have 0, 1, ... tokens.
@@ -30,11 +30,11 @@ class Stats:
         random_next: Number of sequences with next_sentence_labels 1.
         masked: Number of predictions whose input token is [MASK].
         kept: Number of predictions whose input token is the token to predict.
-        replaced: Number of predictions whose input token is another token.
+        replaced: Number of predictions whose input token is any other token.
         truncated: Number of sequences that lost tokens to truncation.
         trimmed_tokens: Number of tokens that truncation removed.
         sample: uint64 [N], hashes of a sample of the unmasked sequences. The sample contains all or
-            none of the sequences that are equal.
+            none of several equal sequences.
     """
 
     lengths: np.ndarray
@@ -49,7 +49,7 @@ class Stats:
 
     @classmethod
     def empty(cls, config: RecordsConfig) -> "Stats":
-        """Returns the counts of zero examples."""
+        """Returns the counts of an empty set of records."""
         return cls(
             np.zeros(config.max_seq_length + 1, np.int64),
             np.zeros(config.max_predictions_per_seq + 1, np.int64),
@@ -68,7 +68,7 @@ class Stats:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Stats":
-        """Reads what `to_bytes` returned."""
+        """Restores the counts from the content that `to_bytes` returned."""
         with np.load(io.BytesIO(content)) as arrays:
             values: dict[str, Any] = dict(arrays)
         return cls(**{k: v if v.ndim else v.item() for k, v in values.items()})
@@ -102,12 +102,12 @@ class Stats:
 
 
 def sampled_share(examples: int) -> float:
-    """Returns the share of the sequences, in [0, 1], that gives about `SAMPLE_SIZE` of them."""
+    """Returns the share of all examples, in [0, 1], that gives about `SAMPLE_SIZE` examples."""
     return min(SAMPLE_SIZE / max(examples, 1), 1.0)
 
 
 def total(counts: Iterable[Stats]) -> Stats:
-    """Returns the sum of one or more counts."""
+    """Returns the sum of one or more `Stats`."""
     first, *others = counts
     return sum(others, first)
 
@@ -121,7 +121,7 @@ def _histogram(counts: np.ndarray) -> dict[str, int]:
 
 
 def measure(columns: Mapping[str, np.ndarray], mask_id: int, sampled: float = 1.0) -> Stats:
-    """Counts a batch of records.
+    """Computes the counts of a batch of records.
 
     Args:
         columns: The columns of `bert_tf.features.PRETRAINING`.
@@ -196,5 +196,5 @@ def format_report(report: Mapping[str, Any]) -> str:
         f"  duplicates      {r['duplicate_share']:.1%} of the examples",
     ]
     if not r["trimmed_tokens"]:
-        del lines[2]  # only the program that creates records knows what it truncated
+        del lines[2]  # 0 also if the records were read from files, which do not record truncation
     return "\n".join(lines)

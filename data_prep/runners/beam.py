@@ -1,10 +1,11 @@
 """Creates the same records on Apache Beam, for corpora that need several machines.
 
-Needs the [beam] extra. The functions of `stages` run here, too, so the bytes are equal. The
-documents of a segment go to all segments that draw random next sentences from it, rows go to the
-part of the shuffled order that contains their key, and parts go to their shard. Documents and rows
-are sent between machines; parts are files next to the output, where every worker must be able to
-write. A run after a failure reads and pairs the text again, but keeps the shards that are complete.
+Needs the [beam] extra. The pipeline calls the same functions of `stages` as `local`, so the bytes
+of the records are equal. The documents of a segment are sent to all segments that draw random next
+sentences from them, and each row is sent to the part of the shuffled order that contains its key.
+Parts are not sent, but written to a folder next to the output, and then joined into shards. Every
+worker must be able to write to the folder of the output. A run
+after a failure reads and pairs the text again, but keeps the shards that are complete.
 
 Imports `files`, `errors`; Apache Beam and TensorFlow inside functions.
 """
@@ -28,8 +29,8 @@ from data_prep.runners.work_folder import locked_work_folder
 from data_prep.runners.workers import Workers
 
 Key = tuple[str, int]  # a split, and the index of a segment, a part or a shard
-NumberedDocuments = tuple[int, Documents]  # index of the segment, and its documents
-NumberedRows = tuple[int, int, np.ndarray]  # index of the segment and of the batch, and rows
+NumberedDocuments = tuple[int, Documents]  # index of a segment, and its documents
+NumberedRows = tuple[int, int, np.ndarray]  # index of a segment, index of a batch, rows
 Plans = dict[str, list[shuffling.Part]]
 
 
@@ -43,11 +44,11 @@ def create(
     """Creates the same records as `local.create`.
 
     Args:
-        config: The settings that determine the bytes.
-        input_file: Comma list of globs.
-        output_files: The shards, or one name to which the numbers of the shards are added.
+        config: The settings that determine the bytes of the records.
+        input_file: Comma-separated list of globs.
+        output_files: Paths of the shards, or one path to which the shard numbers are added.
         beam_options: Options of Beam, such as "--runner=FlinkRunner".
-        overwrite: Whether records that were created with other settings may be replaced.
+        overwrite: Whether existing records that were created with other settings may be replaced.
 
     Returns:
         The report for each split; empty if the records were already complete.
@@ -88,9 +89,9 @@ def create(
 
 
 def _input_error_message(error: Exception) -> str | None:
-    """Returns the message of an `InputError` of a stage, which each Beam runner wraps differently.
+    """Finds the message of an `InputError` of a stage in the error that Beam raised.
 
-    Returns None for any other error.
+    Each Beam runner adds different text to the message. Returns None for any other error.
     """
     kind = r"\A" if isinstance(error, InputError) else "InputError: "
     found = re.search(kind + r"(.*?)(?: \[while running|$)", str(error), re.M)
@@ -101,10 +102,11 @@ class _Pipeline(NamedTuple):
     """The stages as transforms of a Beam pipeline.
 
     Attributes:
-        job: The job.
+        job: The set of records to create.
         parts: The names of the parts and of the files that mark complete shards.
-        pools: For each segment, the segments that its random next sentences come from.
-        missing: The shards to create.
+        pools: For each segment, the indices of the segments from which its random next sentences
+            are drawn.
+        missing: Split and index of the shards that are not yet complete.
     """
 
     job: RecordsJob
@@ -179,9 +181,9 @@ class _Pipeline(NamedTuple):
     def route(
         self, keyed: tuple[str, NumberedRows], plans: Plans
     ) -> Iterator[tuple[Key, NumberedRows]]:
-        """Yields the slices of a batch of rows for the parts that contain their bins.
+        """Yields, for each part, the slice of a batch of rows whose bins are in the part.
 
-        A bin at the border between two parts goes to both.
+        If a bin is in two parts, its rows are sent to both parts.
         """
         split, (number, batch, rows) = keyed
         for index, part in enumerate(plans[split]):
@@ -193,7 +195,7 @@ class _Pipeline(NamedTuple):
     def mask(
         self, keyed: tuple[Key, Iterable[NumberedRows]], plans: Plans, checked: Sequence[None]
     ) -> tuple[Key, tuple[int, int]]:
-        """Writes a part; returns its shard, its index and its number of rows."""
+        """Masks and writes a part; returns its shard, its index and its number of rows."""
         del checked
         (split, index), batches = keyed
         part = plans[split][index]
@@ -212,7 +214,7 @@ class _Pipeline(NamedTuple):
 
 
 def _remove_parts(job: RecordsJob) -> None:
-    """Removes all parts; also the folder, if no shard is complete."""
+    """Removes all parts, and also their folder if no shard is complete."""
     from tensorflow.io import gfile
 
     for path in gfile.glob(f"{job.parts_folder}/part-*"):

@@ -16,7 +16,7 @@ from bert_tf.errors import InputError
 from data_prep.pretraining_data.segments import Segment
 from data_prep.pretraining_data.settings import RecordsConfig
 
-# Increase this number when names or formats of intermediate files change: then files of the
+# Increase this number when names or formats of intermediate files change, so that files of the
 # previous version are not reused.
 _INTERMEDIATE_FILES_VERSION = 2
 _RECORDS = re.compile(r"\.tf_?records?")
@@ -27,10 +27,11 @@ class RecordsJob:
     """A set of records to create.
 
     Attributes:
-        config: The settings that determine the bytes.
-        stem: `output_stem` of the first output file.
-        fingerprint: Hash of config, vocabulary and input.
-        inputs: Path, bytes and SHA-256 of each input.
+        config: The settings that determine the bytes of the records.
+        stem: Path of the first output file without its extension (see `output_stem`).
+        fingerprint: Hexadecimal hash of config, vocabulary and input.
+        inputs: Path, size in bytes and SHA-256 of each input file; for a tensorflow-datasets split,
+            its name and its number of examples.
         segments: The segments of the input; empty if the records are already complete.
         shards: The paths of the shards of each split.
     """
@@ -44,17 +45,17 @@ class RecordsJob:
 
     @property
     def manifest_path(self) -> str:
-        """The manifest of the records."""
+        """Path of the manifest of the records."""
         return self.stem + manifest.SUFFIX
 
     @property
     def completed_path(self) -> str:
-        """The file that is written last, when all records are complete."""
+        """Path of the file that is written last, when all records are complete."""
         return self.stem + ".COMPLETED"
 
     @property
     def work_folder(self) -> str:
-        """Local folder of the intermediate files: hidden, next to the output if that is local."""
+        """Local hidden folder of intermediate files; a temporary folder if the output is remote."""
         folder, name = os.path.split(self.stem)
         if "://" in self.stem:
             digest = hashlib.sha256(self.stem.encode()).hexdigest()[:16]
@@ -63,30 +64,30 @@ class RecordsJob:
 
     @property
     def parts_folder(self) -> str:
-        """Folder of the intermediate files of Beam: hidden, next to the output."""
+        """Hidden folder next to the output, for the intermediate files of Beam."""
         folder, name = os.path.split(self.stem)
         return os.path.join(folder, f".{name}.parts")
 
     @property
     def shard_keys(self) -> list[tuple[str, int]]:
-        """Split and index of all shards."""
+        """Split and index of each shard."""
         return [(split, n) for split, paths in self.shards.items() for n in range(len(paths))]
 
     @property
     def shard_paths(self) -> list[str]:
-        """The shards of all splits."""
+        """Paths of the shards of all splits."""
         return [path for paths in self.shards.values() for path in paths]
 
     @property
     def identity(self) -> bytes:
-        """Identifies the content and the names of the records."""
+        """Bytes that identify the content of the records and the names of their files."""
         folder = os.path.dirname(self.stem)
         names = (manifest.relative_path(path, folder) for path in self.shard_paths)
         return "\n".join([str(_INTERMEDIATE_FILES_VERSION), self.fingerprint, *names]).encode()
 
     @property
     def input_names(self) -> str:
-        """The first inputs, for a message."""
+        """Paths of the first inputs, for an error message."""
         names = [str(each["path"]) for each in self.inputs]
         return ", ".join(names if len(names) < 4 else [*names[:3], "..."])
 
@@ -113,7 +114,8 @@ def set_shard_count(output_files: Sequence[str], config: RecordsConfig) -> Recor
     """Returns the config with one shard for each output file, if there are several output files.
 
     Raises:
-        InputError: `num_output_shards` differs from their number, or a file is given twice.
+        InputError: `num_output_shards` differs from the number of output files, or a file is given
+            twice.
     """
     if len(set(output_files)) < len(output_files):
         raise InputError(
@@ -132,9 +134,10 @@ def set_shard_count(output_files: Sequence[str], config: RecordsConfig) -> Recor
 def shard_paths(output_files: Sequence[str], config: RecordsConfig) -> dict[str, list[str]]:
     """Returns the paths of the shards of each split.
 
-    The training shards are the output files; a single output file gives `num_output_shards`
-    numbered names. The evaluation shards are named `<name>.eval-00000-of-00001.tfrecord`, so that a
-    glob for the training shards, such as `<name>-*`, does not match them.
+    The training shards are the output files. If there is a single output file and several shards,
+    the numbers of the shards are added to its name. The evaluation shards are named
+    `<name>.eval-00000-of-00001.tfrecord`, so that a glob for the training shards, such as
+    `<name>-*`, does not match them.
     """
     paths = list(output_files)
     if len(paths) == 1 and config.num_output_shards > 1:

@@ -1,7 +1,8 @@
 """Creates records on one machine, with several worker processes.
 
 The results of all stages are files in a work folder next to the output, so that a killed run
-can be resumed. With several workers, this process does not import TensorFlow, which takes seconds.
+can be resumed. With several workers, the main process does not import TensorFlow, because the
+import takes seconds.
 
 Imports `progress`; numpy.
 """
@@ -25,7 +26,8 @@ from data_prep.runners.stages import IntermediateFiles
 from data_prep.runners.work_folder import locked_work_folder
 from data_prep.runners.workers import Workers
 
-# Starting a worker takes about 3 s, which pays off from about this much text (in all passes).
+# One more worker is started for this number of bytes of text (summed over all passes). For less
+# text, a worker takes more time to start (about 3 s) than it saves.
 _BYTES_PER_WORKER = 16 << 20
 
 Plans = dict[str, list[shuffling.Part]]
@@ -41,11 +43,11 @@ def create(
     """Creates records, or resumes a run that was interrupted.
 
     Args:
-        config: The settings that determine the bytes.
-        input_file: Comma list of globs; not used for "tfds".
-        output_files: The shards, or one name to which the numbers of the shards are added.
+        config: The settings that determine the bytes of the records.
+        input_file: Comma-separated list of globs; not used if the input format is "tfds".
+        output_files: Paths of the shards, or one path to which the shard numbers are added.
         num_workers: Largest number of processes, at least 1.
-        overwrite: Whether records that were created with other settings may be replaced.
+        overwrite: Whether existing records that were created with other settings may be replaced.
 
     Returns:
         The report for each split; empty if the records were already complete.
@@ -75,9 +77,9 @@ def create(
 
 
 def _local_input_bytes(patterns: str) -> int:
-    """Returns the size of local input; a large number for other input.
+    """Returns the size of local input in bytes, and a large number for other input.
 
-    Does not import TensorFlow, which takes seconds.
+    Does not import TensorFlow, because the import takes seconds.
     """
     if not patterns or "://" in patterns:
         return 1 << 40
@@ -93,8 +95,8 @@ class PendingFile(NamedTuple):
 
     Attributes:
         path: The file.
-        size: The amount of work, in the units of the progress.
-        wait: Waits until the file exists.
+        size: The amount of work to write the file, in the unit of the progress report.
+        wait: A function that waits until the file exists.
     """
 
     path: str
@@ -105,7 +107,7 @@ class PendingFile(NamedTuple):
 def _start(
     workers: Workers, path: str, size: int, function: Callable[..., Any], *arguments: Any
 ) -> PendingFile:
-    """Starts the stage that writes a file, unless an earlier run has written it."""
+    """Starts the stage that writes a file, unless the file exists from an earlier run."""
     if os.path.exists(path):
         return PendingFile(path, size, lambda: None)
     return PendingFile(path, size, workers.submit(function, *arguments))
@@ -177,7 +179,8 @@ def _mask(job: RecordsJob, files: IntermediateFiles, plans: Plans, workers: Work
                 os.remove(part.path)
 
         try:
-            # With one worker, the parts are masked in this thread, so that Ctrl-C ends it.
+            # With one worker, the parts are masked in this thread, so that Ctrl-C stops
+            # the masking.
             list((threads.map if workers.count > 1 else map)(assemble, parts))
         except BaseException:
             workers.stop()  # so that the threads, which wait for parts, end too

@@ -1,4 +1,4 @@
-"""The output of a job: checks before the run, and the files that complete it.
+"""Checks the output of a job before the run, and writes its manifest and statistics afterwards.
 
 Imports `job`, `stages`; `files`, `manifest`, `errors`; TensorFlow inside functions.
 """
@@ -21,7 +21,7 @@ from data_prep.runners import stages
 from data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
 from data_prep.runners.stages import IntermediateFiles
 
-IDENTITY = "identity"  # names the file that identifies the job of the intermediate files
+IDENTITY = "identity"  # name of the file that identifies the job of the files in a folder
 
 
 def plan_job(
@@ -30,10 +30,10 @@ def plan_job(
     """Checks input, vocabulary and output; writes nothing.
 
     Args:
-        config: The settings that determine the bytes.
-        input_file: Comma list of globs; not used for "tfds".
-        output_files: The shards, or one name to which the numbers of the shards are added.
-        overwrite: Whether records that were created with other settings may be replaced.
+        config: The settings that determine the bytes of the records.
+        input_file: Comma-separated list of globs; not used if the input format is "tfds".
+        output_files: Paths of the shards, or one path to which the shard numbers are added.
+        overwrite: Whether existing records that were created with other settings may be replaced.
 
     Returns:
         The job, and whether its records are already complete.
@@ -62,7 +62,7 @@ def plan_job(
 
 
 def input_identity(path: str) -> dict[str, Any]:
-    """Returns path, bytes and SHA-256 of an input file.
+    """Returns the path, the size in bytes and the SHA-256 of an input file.
 
     Raises:
         InputError: The file cannot be read.
@@ -76,7 +76,7 @@ def input_identity(path: str) -> dict[str, Any]:
 
 
 def _check_output_paths(job: RecordsJob, input_paths: Sequence[str]) -> None:
-    """Checks that no shard is a folder or an input."""
+    """Checks that no path of a shard is a folder or an input file."""
     from tensorflow.io import gfile
 
     inputs = set(map(absolute_path, input_paths))
@@ -91,10 +91,10 @@ def _check_output_paths(job: RecordsJob, input_paths: Sequence[str]) -> None:
 
 
 def check_document_count(job: RecordsJob, split: str, count: int) -> None:
-    """Checks that a split has enough documents: one, or two if random next sentences are drawn.
+    """Checks that a split has at least one document, or two if random next sentences are drawn.
 
     Args:
-        job: The job.
+        job: The set of records to create.
         split: "train" or "eval".
         count: The number of documents in the split.
 
@@ -120,7 +120,7 @@ def check_document_count(job: RecordsJob, split: str, count: int) -> None:
 
 
 def _existing_manifest(job: RecordsJob) -> Manifest:
-    """Returns the manifest of the output; an empty one if it is missing or damaged."""
+    """Returns the manifest of the output, or an empty manifest if it is missing or damaged."""
     with contextlib.suppress(InputError):
         return Manifest.read(job.manifest_path)
     return Manifest(job.manifest_path, (), {})
@@ -138,9 +138,10 @@ def _is_complete(job: RecordsJob) -> bool:
 
 
 def _shards_to_remove(job: RecordsJob) -> list[str]:
-    """Returns the shards of the existing manifest that this job does not replace.
+    """Returns the shards that the existing manifest lists and that this job does not overwrite.
 
-    A file whose size differs from the manifest is not removed: another program has replaced it.
+    A file whose size differs from its size in the manifest is not included, because another program
+    has replaced it.
     """
     replaced = set(map(absolute_path, job.shard_paths))
     listed = _existing_manifest(job).shards
@@ -148,7 +149,7 @@ def _shards_to_remove(job: RecordsJob) -> list[str]:
 
 
 def _check_no_other_records(job: RecordsJob) -> None:
-    """Checks that no output file exists, except if it belongs to a run of this job."""
+    """Checks that no output file exists, unless an earlier run of this job wrote it."""
     from tensorflow.io import gfile
 
     existing = [path for path in [*job.shard_paths, job.manifest_path] if gfile.exists(path)]
@@ -180,7 +181,7 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
 
 
 def belongs_to_job(folder: str, job: RecordsJob) -> bool:
-    """Whether the intermediate files in a folder are those of this job."""
+    """Whether the intermediate files in a folder belong to this job."""
     from tensorflow.io import gfile
 
     path = f"{folder}/{IDENTITY}"
@@ -198,7 +199,7 @@ def make_folders(job: RecordsJob) -> None:
 
 
 def remove_old_records(job: RecordsJob) -> None:
-    """Removes the records that this job replaces; reports removed shards on stderr."""
+    """Removes the records that this job replaces; prints the removed shards to stderr."""
     removed = _shards_to_remove(job)
     if removed:
         print(
@@ -216,8 +217,8 @@ def completed_shards(
     """Finds the shards that `stages.assemble_shard` wrote in this run or in an earlier one.
 
     Returns:
-        The entries for the manifest, by split and index. A shard whose size has changed is left
-        out.
+        The entries of the shards for the manifest, by split and index. A shard whose size has
+        changed is not included.
     """
     from tensorflow.io import gfile
 
@@ -232,7 +233,7 @@ def completed_shards(
 
 
 def write_manifest(job: RecordsJob, intermediate: IntermediateFiles) -> dict[str, Any]:
-    """Writes the statistics, the manifest and, last, `<stem>.COMPLETED`.
+    """Writes the statistics, then the manifest, then `<stem>.COMPLETED`.
 
     Returns:
         The report for each split.

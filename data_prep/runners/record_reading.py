@@ -1,4 +1,4 @@
-"""Reads pretraining records of any program in batches of columns.
+"""Reads pretraining records that any program created, in batches of columns.
 
 Imports `features`, `files` and `errors`, and TensorFlow inside functions.
 """
@@ -79,10 +79,10 @@ def _compression(path: str) -> str:
 
 
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
-    """Yields batches of serialized records, at least one, each with a description of the damage.
+    """Yields at least one batch of serialized records, each with a description of the damage.
 
-    The description is empty except in the last batch of a damaged file. There it describes why
-    the record after the batch cannot be read.
+    The description is empty, except in the last batch of a damaged file. In that batch, the
+    description is the reason why the record after the batch cannot be read.
     """
     import tensorflow as tf
 
@@ -97,7 +97,8 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
         damage = _find_gzip_damage(path) if compression else ""
     except tf.errors.OpError as error:
         damage = plain_message(error)
-        # The failed batch also contained the valid records before the damaged record.
+        # The failed batch also contained valid records before the damaged record. They are read
+        # again, one by one.
         with contextlib.suppress(tf.errors.OpError):
             for record in data.skip(start).take(_BATCH):
                 rest.append(record.numpy())
@@ -106,7 +107,7 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
 
 
 def _find_gzip_damage(path: str) -> str:
-    """Describes the damage of a gzip file; empty if its end and its checksum are correct."""
+    """Describes the damage of a gzip file; returns "" if its end and its checksum are correct."""
     import tensorflow as tf
 
     with tf.io.gfile.GFile(path, "rb") as file, gzip.GzipFile(fileobj=file) as content:
@@ -121,12 +122,12 @@ def _find_gzip_damage(path: str) -> str:
 
 
 def _find_parser(records: Sequence[bytes], path: str, sizes: dict[str, int]) -> Any:
-    """Returns a parser for records like the first valid one, or None if no record is valid.
+    """Returns a parser for the features of the first valid record, or None if no record is valid.
 
     Args:
         records: Serialized records of a file.
         path: The file.
-        sizes: The lengths S and P. If empty, they are set to those of the first valid record.
+        sizes: The lengths S and P. If empty, the lengths of the first valid record are added.
     """
     for record in records:
         found = sizes or _lengths(record)
@@ -150,7 +151,7 @@ def _features(record: bytes) -> Any:
 
 
 def _lengths(record: bytes) -> dict[str, int]:
-    """Returns the lengths S and P of a record, at least 1."""
+    """Returns the lengths S and P of a record, each at least 1."""
     found = _features(record) or {}
     names = {"S": "input_mask", "P": "masked_lm_ids"}
     return {
@@ -163,7 +164,7 @@ def _try_parse(parse: Any, records: Sequence[bytes]) -> Columns:
     """Parses records; returns no columns if there are no records or one of them is not valid."""
     import tensorflow as tf
 
-    # TensorFlow raises UnicodeDecodeError for an error message with bytes that are not UTF-8.
+    # TensorFlow raises UnicodeDecodeError if its error message contains bytes that are not UTF-8.
     with contextlib.suppress(tf.errors.InvalidArgumentError, UnicodeDecodeError):
         if parse is not None and records:
             return {name: value.numpy() for name, value in parse(records).items()}
@@ -171,7 +172,14 @@ def _try_parse(parse: Any, records: Sequence[bytes]) -> Columns:
 
 
 def _parse_batch(parse: Any, serialized: Sequence[bytes], path: str, start: int) -> Batch:
-    """Parses the records that start at index `start` of the file; if that fails, one by one."""
+    """Parses consecutive records of a file; if that fails, parses them one by one.
+
+    Args:
+        parse: A parser of `_find_parser`, or None.
+        serialized: The serialized records.
+        path: The file.
+        start: Index in the file of the first of these records.
+    """
     faults: dict[str, list[int]] = {}
     valid = list(range(len(serialized)))
     columns = _try_parse(parse, serialized)

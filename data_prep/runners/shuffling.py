@@ -1,9 +1,9 @@
-"""The shuffle on disk: reads any range of the shuffled order without loading all rows.
+"""Shuffles rows on disk: reads any range of the shuffled order without loading all rows.
 
 Each row has a random 64-bit key; the rows sorted by key are the shuffled order. The rows of each
-segment are stored sorted by key, so a range of the shuffled order consists of one slice of each of
-these files. The shuffled order is divided into shards of equal size, and each shard into parts,
-which are masked independently of each other.
+segment are stored in one file, sorted by key, so a range of the shuffled order consists of one
+slice of each of these files. The shuffled order is divided into shards of equal size, and each
+shard into parts, which are masked independently of each other.
 
 Imports `storage`; numpy.
 """
@@ -28,11 +28,12 @@ class Part:
     """A range of the shuffled order.
 
     Attributes:
-        shard: Index of its shard in the split.
-        first_bin: Bin of its first row; the bin of a row is the leading 20 bits of its key.
-        last_bin: Bin of its last row.
+        shard: Index, within the split, of the shard that contains the part.
+        first_bin: Bin of the first row of the part. The bin of a row is the leading 20 bits of the
+            key of the row.
+        last_bin: Bin of the last row of the part.
         skip: Number of rows in the first bin that belong to the previous part.
-        rows: Number of rows.
+        rows: Number of rows in the part.
     """
 
     shard: int
@@ -53,8 +54,8 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
     Args:
         bins: int64 [2**20], the number of rows of the whole corpus in each bin.
         shards: Number of shards.
-        row_bytes: Size of a row in bytes; it limits the number of rows of a part, because a part is
-            held in memory.
+        row_bytes: Size of a row in bytes. It limits the number of rows of a part, because a
+            complete part is loaded into memory.
     """
     before = np.concatenate([[0], np.cumsum(bins)])
     total = int(before[-1])
@@ -83,7 +84,7 @@ def save_documents(path: str, documents: Documents) -> None:
 
 
 def load_documents(paths: Sequence[str]) -> Documents:
-    """Reads the documents of several files of `save_documents` and concatenates them."""
+    """Reads the files that `save_documents` wrote, and concatenates their documents."""
 
     def joined(name: str) -> np.ndarray:
         return np.concatenate([_load_array(path, name) for path in paths])
@@ -102,7 +103,7 @@ def _load_array(path: str, name: str) -> np.ndarray:
 
 
 def count_documents(path: str) -> int:
-    """Returns the number of documents in a file of `save_documents`."""
+    """Returns the number of documents in a file that `save_documents` wrote."""
     return len(_load_array(path, "ids"))
 
 
@@ -110,7 +111,7 @@ def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
     """Writes rows to `<path>.rows` and their keys to `<path>.keys`.
 
     Args:
-        path: Name without extension.
+        path: The path without the extension.
         batches: Arrays of rows, in ascending order of their keys.
     """
     keys: list[np.ndarray] = []
@@ -130,9 +131,9 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
     """Reads the rows of a part from the files of all segments.
 
     Args:
-        paths: Names without extension, in the order of the segments.
+        paths: The paths that were given to `save_rows`, in the order of the segments.
         part: The part to read.
-        dtype: Of the rows.
+        dtype: The dtype of the rows.
 
     Returns:
         The rows in shuffled order.
@@ -159,10 +160,10 @@ def slice_of_part(keys: np.ndarray, part: Part) -> slice:
 
 
 def sort_part(rows: np.ndarray, part: Part) -> np.ndarray:
-    """Sorts the rows of a part's bins by key, and removes the rows of the neighboring parts.
+    """Sorts the rows of the bins of a part by key, and removes the rows of the adjacent parts.
 
     Args:
-        rows: All rows of these bins, in the order of the segments.
+        rows: All rows of the bins of the part, in the order of the segments.
         part: The part.
     """
     order = np.argsort(rows["key"], kind="stable")[part.skip : part.skip + part.rows]

@@ -1,4 +1,4 @@
-"""The stages of record creation: read, pair, mask and assemble, each from files to files.
+"""The stages of record creation: read, pair, mask and assemble. Each reads and writes files.
 
 read: a segment of text -> its documents as token ids; pair: the documents of a segment -> rows,
 sorted by key; mask: a range of the shuffled order -> a part of a shard; assemble: parts -> a shard.
@@ -36,8 +36,8 @@ class IntermediateFiles:
     """The names of the intermediate files of a job; an argument of every stage.
 
     Attributes:
-        config: The settings that determine the bytes.
-        folder: The folder of the files; local, except on Beam.
+        config: The settings that determine the bytes of the records.
+        folder: The folder of the files; on Beam it may be remote.
         segment_sizes: Bytes of text in each segment of the input.
     """
 
@@ -49,7 +49,8 @@ class IntermediateFiles:
         """Returns the name of a file.
 
         Args:
-            kind: documents, rows, part, part_stats, or shard, which marks a complete shard.
+            kind: "documents", "rows", "part", "part_stats" or "shard". A "shard" file marks a
+                shard as complete.
             split: "train" or "eval".
             number: Index of the segment, the part or the shard.
         """
@@ -70,7 +71,7 @@ def tokenizer(vocab_file: str, do_lower_case: bool) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def vocabulary(config: RecordsConfig) -> pairing.Vocabulary:
-    """Returns the facts about the vocabulary that pairing and masking need.
+    """Returns the properties of the vocabulary that pairing and masking need.
 
     Raises:
         InputError: The vocabulary cannot be used.
@@ -105,9 +106,9 @@ def pair_documents(config: RecordsConfig, documents: Documents, own: int) -> Ite
     """Yields batches of the rows of a segment, in ascending order of their keys.
 
     Args:
-        config: The settings.
-        documents: The documents of the segment, then those of its pool.
-        own: The number of documents of the segment.
+        config: The settings of the records.
+        documents: The documents of the segment, then the documents of its pool.
+        own: The number of documents of the segment, without its pool.
     """
     return pairing.paired_rows(config, documents, own, vocabulary(config))
 
@@ -146,7 +147,7 @@ def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
 def mask_part(
     files: IntermediateFiles, split: str, number: int, part: shuffling.Part, sampled: float
 ) -> None:
-    """Reads the rows of a part from all segments, and masks and writes them."""
+    """Reads the rows of a part from the files of all segments, masks them and writes the part."""
     dtype = row_dtype(files.config)
     rows = shuffling.load_part(files.segment_paths("rows", split), part, dtype)
     write_part(files, split, number, rows, sampled)
@@ -155,14 +156,14 @@ def mask_part(
 def write_part(
     files: IntermediateFiles, split: str, number: int, rows: np.ndarray, sampled: float
 ) -> None:
-    """Masks rows and writes `part-<split>-<number>` and its statistics, `part_stats-...`.
+    """Masks rows, and writes the part and its statistics (`part_stats-<split>-<number>`).
 
     Args:
         files: The names of the files.
         split: "train" or "eval".
         number: Index of the part.
         rows: The rows in shuffled order.
-        sampled: Share of the sequences to compare for duplicates, in [0, 1].
+        sampled: Share of the sequences that are searched for duplicates, in [0, 1].
     """
     import tensorflow as tf
 
@@ -178,7 +179,8 @@ def write_part(
                 counts[-1].trimmed_tokens = int(batch["trimmed"].sum())
                 for example in features.encode(columns, features.PRETRAINING):
                     writer.write(example)
-        # Written before the part is renamed, so that each existing part has statistics.
+        # The statistics are written before the part gets its final name, so that each existing part
+        # has statistics.
         path = files.path("part_stats", split, number)
         storage.write_bytes(path, stats.total(counts).to_bytes())
 
@@ -186,16 +188,16 @@ def write_part(
 def assemble_shard(
     files: IntermediateFiles, key: tuple[str, int], parts: Iterable[str], path: str, rows: int
 ) -> None:
-    """Joins the parts of a shard, and writes `shard-<split>-<number>` with size and checksum.
+    """Concatenates the parts of a shard, and writes its size and checksum to another file.
 
-    Concatenated TFRecord files are a valid TFRecord file. Does not import TensorFlow for local
-    paths.
+    The other file is `shard-<split>-<number>`. Concatenated TFRecord files are a valid TFRecord
+    file. For local paths, this function does not import TensorFlow.
 
     Args:
         files: The names of the files.
         key: Split and index of the shard.
         parts: The paths of the parts, in order; each is opened only when the iterator returns it.
-        path: The shard.
+        path: The path of the shard.
         rows: Number of rows in all parts.
     """
     with storage.atomic_replace(path) as temporary, storage.open_file(temporary, "wb") as file:
@@ -203,7 +205,7 @@ def assemble_shard(
         target: Any = output
         with contextlib.ExitStack() as stack:
             if files.config.compression:
-                # Without a file name and a time in the header, equal content gives equal bytes.
+                # Without file name and time in the gzip header, equal content gives equal bytes.
                 target = stack.enter_context(gzip.GzipFile("", "wb", 6, output, 0))
             for part in parts:
                 with storage.open_file(part, "rb") as source:

@@ -1,7 +1,7 @@
-"""Writes local and remote files; local files without TensorFlow.
+"""Writes local and remote files; TensorFlow is imported only for remote files.
 
-With several workers, the main process does not import TensorFlow: the import takes seconds and
-hundreds of megabytes. `bert_tf.files` imports TensorFlow for every path.
+With several workers, the main process does not import TensorFlow, because the import takes seconds
+and hundreds of megabytes of memory. `bert_tf.files` would import TensorFlow for every path.
 
 Imports `files`, `errors`; TensorFlow inside functions.
 """
@@ -26,9 +26,10 @@ def open_file(path: str, mode: str) -> Any:
 
 @contextlib.contextmanager
 def atomic_replace(path: str) -> Iterator[str]:
-    """Yields a temporary name in the same folder; on success that file is renamed to `path`.
+    """Yields the path of a temporary file, which is renamed to `path` on success.
 
-    The file is flushed to disk before it is renamed. After an error it is removed.
+    The temporary file is in the folder of `path`. It is flushed to disk before it is renamed, and
+    removed after an error.
 
     Raises:
         InputError: `path` cannot be written: no permission, no such folder, no space.

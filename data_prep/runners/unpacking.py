@@ -18,12 +18,12 @@ from data_prep.runners.workers import Workers
 def cut_input(job: RecordsJob, folder: str, workers: Workers) -> RecordsJob:
     """Returns the job with the segments of its input.
 
-    Unpacked files of an earlier run are used again.
+    Files that an earlier run unpacked are reused.
 
     Args:
         job: The job without segments.
         folder: Folder for the unpacked files.
-        workers: Unpack one file each at a time.
+        workers: The processes that unpack the files, one file per process at a time.
 
     Raises:
         InputError: The input has no text, or a file cannot be read.

@@ -1,4 +1,4 @@
-"""The local work folder of a job: its lock, and which files remain after an error.
+"""Locks the local work folder of a job, and removes it or keeps it after the run.
 
 Imports `job`, `outputs`, `storage`, `workers`; `files`, `errors`.
 """
@@ -26,11 +26,11 @@ _LOCK = "lock"
 def locked_work_folder(job: RecordsJob) -> Iterator[None]:
     """Creates and locks the work folder; removes it when the records are complete.
 
-    After an error the folder remains, so that the next run can resume. After an error in the input
-    it is removed, and so are the output folders that this run created.
+    After an error, the work folder is kept, so that the next run can resume. But if the input is
+    invalid, the work folder and the output folders that this run created are removed.
 
     Raises:
-        InputError: The folder cannot be written, another process has locked it, or the disk is
+        InputError: The work folder cannot be written, another process has locked it, or the disk is
             full.
     """
     folder, new_folders = job.work_folder, _missing_output_folders(job)
@@ -52,11 +52,11 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
                     "command again: it resumes where this run stopped."
                 ) from error
             is_bad_input = isinstance(error, InputError) and type(error) is not WorkerKilledError
-            # Once rows exist, the input has been checked.
+            # If a file of rows exists, the input has passed all checks.
             if is_bad_input and not glob.glob(f"{glob.escape(folder)}/rows-*"):
                 shutil.rmtree(folder)
                 for new_folder in new_folders:
-                    with contextlib.suppress(OSError):  # a folder that is not empty stays
+                    with contextlib.suppress(OSError):  # a folder that is not empty is kept
                         new_folder.rmdir()
             raise
         shutil.rmtree(folder)

@@ -17,14 +17,14 @@ from bert_tf.errors import InputError
 
 
 class WorkerKilledError(InputError):
-    """A worker process was killed; the files that it had completed are kept."""
+    """A worker process was killed; the files that are already complete are kept."""
 
 
 class Workers:
     """Runs functions in `count` processes, or in this process if `count` is 1.
 
-    Processes are spawned, because forked processes hang after TensorFlow was imported. They end
-    when this process ends, even if it is killed.
+    The processes are spawned, because a forked process hangs if TensorFlow was imported before the
+    fork. The worker processes end when this process ends, even if this process is killed.
 
     Args:
         count: Number of processes, at least 1.
@@ -36,21 +36,21 @@ class Workers:
         if count > 1:
             spawn = multiprocessing.get_context("spawn")
             self._pool = concurrent.futures.ProcessPoolExecutor(count, spawn, _initialize_worker)
-            # The pool starts a process only for a call that finds no idle process. These calls
-            # start all processes at once, so that they import TensorFlow in parallel.
+            # The pool starts a process only if no process is idle when a call is submitted. These
+            # calls start all processes at once, so that they import TensorFlow in parallel.
             for _ in range(count):
                 self._pool.submit(os.getpid)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
-        """Starts a call in a worker process; with one worker, the call runs when it is waited for.
+        """Starts a call in a worker process; with one worker, runs it when the result is needed.
 
         Args:
             function: A function at module level.
-            *arguments: Its arguments.
+            *arguments: The arguments of the function.
 
         Returns:
-            A function to be called once: it waits for the result and returns it. It raises
-            `WorkerKilledError` if a worker process was killed.
+            A function that waits for the result and returns it; call this function only once. It
+            raises `WorkerKilledError` if a worker process was killed.
         """
         if self._pool is None:
             return functools.partial(function, *arguments)
@@ -95,7 +95,7 @@ def _explain_killed_worker() -> Iterator[None]:
 
 
 def _initialize_worker() -> None:
-    """Ignores Ctrl-C, which the parent handles; exits with the parent; uses one core."""
+    """Makes a worker ignore Ctrl-C (the parent handles it), exit with the parent, use one core."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

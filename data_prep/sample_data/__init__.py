@@ -1,6 +1,7 @@
-"""Sample data from the documentation of installed packages; used by `make_sample_data.py`.
+"""Makes sample data from the documentation of installed packages, for `make_sample_data.py`.
 
-Reading order: documentation (docstrings from source files), cleaning (the prose of a docstring),
-sentences, train_dev_test_split (near-duplicates stay together), sentence_sets and span_sets
-(labeled examples), build (the output folder). May import `bert_tf.errors`, `files`, `progress`.
+Suggested reading order of the modules: documentation (reads docstrings from source files), cleaning
+(extracts the prose of a docstring), sentences (splits prose into sentences), train_dev_test_split
+(assigns near-duplicates to the same part), sentence_sets and span_sets (make labeled examples),
+build (writes the output folder). May import `bert_tf.errors`, `files`, `progress`.
 """

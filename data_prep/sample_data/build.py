@@ -31,24 +31,26 @@ from data_prep.sample_data.sentences import Document
 STATS = "stats.json"
 # The maximum number of examples of each labeled set.
 _LIMITS = {"train": 12_000, "dev": 1_200, "test": 1_200}
-# GLUE's files are tab-separated without quotes.
+# The format of GLUE's files: separated by tabs, without quotes.
 _TSV = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
 README = (pathlib.Path(__file__).parent / "README.txt").read_text("utf-8")
 
 
 @dataclass(frozen=True)
 class SampleDataConfig:
-    """The settings that define the sample data and how it is made.
+    """The settings of the sample data, and of the program that makes it.
 
     Attributes:
         output_dir: The folder to write.
-        max_documents: The maximum number of docstrings to read, from the six classified libraries,
-            to finish sooner; 0 means all docstrings of all libraries.
-        heldout_fraction: The share of the text that is held out from training, in [0.001, 0.5]: one
-            half for the dev sets, the other half for the test sets, both for the held-out corpus.
-        seed: Seed of the split and of the selection of examples.
-        num_workers: The number of processes that read source files. The result does not depend on
-            it.
+        max_documents: The maximum number of docstrings to read. 0 means all docstrings of all
+            libraries; a positive limit makes the run shorter and reads only the six libraries of
+            the classification set.
+        heldout_fraction: The share of the text that is held out from training, in [0.001, 0.5].
+            One half is for the dev sets, the other half for the test sets. The held-out corpus contains
+            both halves.
+        seed: Seed of the train/dev/test split and of the selection of examples.
+        num_workers: The number of processes that read source files. The sample data does not depend
+            on this number.
         overwrite: Whether to replace existing sample data in the folder.
     """
 
@@ -62,11 +64,11 @@ class SampleDataConfig:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """The content of one file.
+    """The content of one output file.
 
     Attributes:
         content: The complete text.
-        counts: Statistics of the content; the first one is the number of examples.
+        counts: Statistics of the content, by name; the first entry is the number of examples.
     """
 
     content: str
@@ -74,7 +76,7 @@ class OutputFile:
 
 
 def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
-    """Writes the output folder atomically.
+    """Builds all files of the sample data and writes the output folder atomically.
 
     Returns:
         The content of `stats.json`.
@@ -132,7 +134,7 @@ def _read_docstrings(config: SampleDataConfig) -> list[documentation.Docstring]:
     limit = config.max_documents or None
     if limit:
         source_files = _interleave_libraries(source_files, config.seed)
-    # The key removes duplicates.
+    # Docstrings with the same paragraphs have the same key, which removes duplicates.
     docstrings: dict[Any, documentation.Docstring] = {}
     with (
         Progress("reading source files", None if limit else len(source_files), "files") as progress,
@@ -150,7 +152,7 @@ def _read_docstrings(config: SampleDataConfig) -> list[documentation.Docstring]:
 def _interleave_libraries(
     source_files: Sequence[documentation.SourceFile], seed: int
 ) -> list[documentation.SourceFile]:
-    """Shuffles the files of the classified libraries so that any prefix contains all of them."""
+    """Returns the files of the classified libraries in random order, one per library in turn."""
     by_library: dict[str, list[documentation.SourceFile]] = {
         library: [] for library in documentation.LABELS
     }
@@ -162,7 +164,7 @@ def _interleave_libraries(
 
 
 def _clean_documents(docstrings: Sequence[documentation.Docstring]) -> list[Document]:
-    """Splits docstrings into sentences; removes duplicates and boilerplate."""
+    """Splits docstrings into sentences; removes duplicate documents and boilerplate sentences."""
     distinct: dict[Any, Document] = {}
     with Progress("splitting sentences", len(docstrings), "documents") as progress:
         for start in range(0, len(docstrings), 2000):
@@ -174,7 +176,7 @@ def _clean_documents(docstrings: Sequence[documentation.Docstring]) -> list[Docu
 
 
 def _corpus_files(by_part: dict[str, list[Document]]) -> dict[str, OutputFile]:
-    """Returns the files for pretraining, with a blank line after each document."""
+    """Returns the files of the pretraining corpus, with a blank line after each document."""
     heldout = by_part["dev"] + by_part["test"]
     outputs = {}
     for name, documents in (("train", by_part["train"]), ("heldout", heldout)):
@@ -232,7 +234,7 @@ def _table(
 def _statistics(
     config: SampleDataConfig, by_part: dict[str, list[Document]], outputs: dict[str, OutputFile]
 ) -> dict[str, Any]:
-    """Returns settings, versions, counts, and the SHA-256 of each file."""
+    """Returns the settings, library versions and counts, and the SHA-256 of each file."""
     versions = documentation.library_versions()
     by_library: dict[str, list[Document]] = {library: [] for library in versions}
     for document in itertools.chain(*by_part.values()):

@@ -1,8 +1,8 @@
-"""Extracts the prose of a docstring: no code, tables, directives or markup.
+"""Extracts the prose of a docstring, without code, tables, directives and markup.
 
 Supports plain text, reStructuredText (NumPy's sections and Sphinx's fields), Google's sections,
-and Markdown. Code that is not marked as such is left for `sentences.is_prose` to drop. Pure
-functions; imports no other module of this project.
+and Markdown. Code without markup is not removed here; `sentences.is_prose` rejects its sentences.
+All functions are pure. Imports no other module of this project.
 """
 
 import inspect
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Replaces text that is not prose (a formula, a URL). Sentences that contain it are dropped.
+# Replaces a formula or a URL in a paragraph. Sentences that contain this character are dropped.
 GAP = "\ufffc"
 
 
@@ -20,9 +20,11 @@ class Paragraph:
     """One paragraph of prose.
 
     Attributes:
-        text: One line; an argument's description begins with its name and a colon.
+        text: The text, on one line. The description of an argument begins with the argument's name
+            and a colon.
         code: The [start, end) positions of code in `text`, in characters.
-        argument: The argument whose description begins here, else "".
+        argument: The name of the argument, if the paragraph is the start of its description; else
+            "".
     """
 
     text: str
@@ -31,7 +33,7 @@ class Paragraph:
 
 
 def extract_prose(docstring: str) -> tuple[Paragraph, ...]:
-    """Returns the prose of a docstring as paragraphs, in order."""
+    """Returns the paragraphs of prose of a docstring, in their order."""
     text = _CODE_BLOCK.sub("", inspect.cleandoc(docstring))
     prose = []
     for section in _sections(text.splitlines()):
@@ -50,13 +52,13 @@ def extract_prose(docstring: str) -> tuple[Paragraph, ...]:
 _KINDS = {
     **dict.fromkeys(("args", "arguments", "parameters", "other parameters"), "arguments"),
     **dict.fromkeys(("keyword arguments", "call arguments"), "arguments"),
-    # Described like arguments, but not passed by a caller.
+    # Attributes are described like arguments, but a caller does not pass them.
     **dict.fromkeys(("attributes", "properties", "fields"), "attributes"),
     **dict.fromkeys(("returns", "return", "yields", "raises", "warns", "receives"), "results"),
     **dict.fromkeys(("see also", "references", "reference", "methods", "usage"), "skipped"),
     **dict.fromkeys(("input shape", "output shape"), "skipped"),
 }
-# Fenced code, and a doctest up to the next blank line.
+# A fenced code block, or a doctest up to the next blank line.
 _CODE_BLOCK = re.compile(
     r"^[ >]*(```|~~~).*?(?:^[ >]*\1[^\n`]*$|\Z)|^ *>>>[^\n]*(?:\n[^\n]*\S[^\n]*)*", re.M | re.S
 )
@@ -72,7 +74,7 @@ class _Section:
 
     Attributes:
         kind: A value of `_KINDS` or "prose".
-        is_numpy: Whether its header is underlined, as in NumPy's style.
+        is_numpy: Whether the header is underlined, as in NumPy's style.
         indent: Indentation of the header, in characters.
         lines: The lines after the header.
     """
@@ -97,10 +99,13 @@ def _sections(lines: list[str]) -> list[_Section]:
 
 
 def _entries(section: _Section) -> Iterator[tuple[str, list[str]]]:
-    """Yields each described term ("" for other text) with the lines of its text."""
+    """Yields each term that a section describes, and the lines of its description.
+
+    The term is "" for text that describes no term.
+    """
     if section.kind == "skipped":
         if not section.is_numpy:
-            # The section ends where its indentation ends.
+            # The lines after the indented part of a section belong to no section and are kept.
             yield "", list(itertools.dropwhile(lambda s: _is_inside(s, section), section.lines))
     elif section.kind == "prose" or (section.kind == "results" and not section.is_numpy):
         yield "", section.lines
@@ -129,7 +134,7 @@ def _described_terms(section: _Section) -> Iterator[tuple[str, list[str]]]:
 
 
 def _split_term(line: str, section: _Section) -> tuple[str, list[str]]:
-    """Splits a line into the term that it describes ("" for none) and the remaining lines."""
+    """Returns the term at the start of a line ("" if there is none) and the remaining text."""
     entry = (_NUMPY_ENTRY if section.is_numpy else _GOOGLE_ENTRY).match(line)
     if not entry or not (section.is_numpy or _is_inside(line, section)):
         return "", [line]
@@ -143,26 +148,29 @@ def _indent(line: str) -> int:
 
 # --- Paragraphs -------------------------------------------------------------------------------
 
-# Begins a paragraph and is removed: a bullet, an admonition, or a Sphinx field.
+# Markers at the start of a paragraph, which are removed: bullets, admonitions, some Sphinx fields.
 _MARKER = re.compile(
     r"\s*(?:[-*+•]\s|\d{1,2}[.)]\s|\([a-z\d]\)\s|\.\. (?:note|warning|tip|important|caution)::"
     r"|:returns?:|:param (?:[^:]* )?\**(?P<name>\w+):)\s*"
 )
-# Begins text that is dropped with the deeper lines below it: other directives and fields.
+# Other directives and Sphinx fields, which are dropped with the more indented lines below them.
 _DIRECTIVE = re.compile(r"\s*(?:\.\.(?:\s|$)|:\w+(?:\s+[^:]*)?:(?!`))")
 _RULE = re.compile(r"[\s=+|\-~^*#_.]{3,}$")
 _TABLE_ROW = re.compile(r"\S {3,}\S|^\s*\w+ {2,}-{0,2} {0,2}\w")
 
 
 def _paragraphs(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yields (argument, text) of each paragraph; "" unless a Sphinx field names an argument."""
+    """Yields (argument, text) of each paragraph except tables.
+
+    The argument is the one that a Sphinx field (`:param name:`) describes, else "".
+    """
     for name, block in _blocks(lines):
         if not any(_TABLE_ROW.search(line) for line in block):
             yield name, " ".join(line.strip() for line in block)
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Groups lines into paragraphs, without directives and horizontal rules."""
+    """Yields (argument, lines) of each paragraph, without directives and horizontal rules."""
     name = ""
     block: list[str] = []
     directive_indent: int | None = None
@@ -184,12 +192,12 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _begins_paragraph(line: str, block: list[str]) -> bool:
-    """Whether the indentation of a line separates it from the lines before it."""
+    """Whether a line begins a new paragraph because its indentation changes."""
     depth, last = _indent(line), _indent(block[-1])
     if depth == last:
         return False
     ended = block[-1].rstrip().endswith((".", ":", "?", "!"))
-    # A term and, deeper on the next line, its definition.
+    # A line of up to three words, and a more indented line: a term and its definition.
     is_term = depth > last and len(block) == 1 and len(block[0].split()) <= 3
     return is_term or (ended and (len(block) > 1 or depth > last))
 
@@ -199,7 +207,7 @@ def _begins_paragraph(line: str, block: list[str]) -> bool:
 _TEXT_ROLES = {"ref", "doc", "term", "abbr", "sub", "sup", "emphasis", "strong", "dfn", "guilabel"}
 _INLINE = re.compile(
     r"(?P<gap>:math:`[^`]*`|(?:https?|ftp|file)://\S+"
-    # A citation without which the sentence is incomplete, as in "described in [2]_".
+    # A citation that the sentence needs to be complete, as in "described in [2]_".
     r"|\b(?:[Ii]n|[Ss]ee|of|by|from|with|and|to|on|than)\s\[[\w*#+,-]+\]_)"
     r"|:(?P<role>[\w:+-]+):`(?P<target>[^`]+)`"
     r"|``(?P<literal>.+?)``"
@@ -217,8 +225,8 @@ def strip_inline_markup(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Converts a paragraph with inline markup of reStructuredText or Markdown to plain text.
 
     Returns:
-        The text, with single spaces and with `GAP` in place of formulas and URLs; and the
-        [start, end) positions of the words that were marked as code.
+        plain: The text, with single spaces and with `GAP` in place of formulas and URLs.
+        code: The [start, end) positions in `plain` of the words that were marked as code.
     """
     plain = ""
     code: list[tuple[int, int]] = []
@@ -232,7 +240,7 @@ def strip_inline_markup(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Yields the pieces of the plain text and whether each one is code."""
+    """Yields each piece of the plain text, and whether the piece is code."""
     end = 0
     for match in _INLINE.finditer(text):
         yield text[end : match.start()], False
@@ -251,7 +259,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _role_text(role: str, target: str) -> tuple[str, bool]:
-    """Returns the visible text of a Sphinx role and whether it is code."""
+    """Returns the visible text of a Sphinx role, and whether the text is code."""
     name = role.rsplit(":", 1)[-1]
     title = re.fullmatch(r"(.+?)\s*<.+>", target)
     shown = title[1] if title else target.lstrip("!")
@@ -263,7 +271,7 @@ def _role_text(role: str, target: str) -> tuple[str, bool]:
 
 
 def _literal(content: str) -> tuple[str, bool]:
-    """Returns quoted text and whether it is code: a long text is not."""
+    """Returns the text between backquotes, and whether it is code: text of over 6 words is not."""
     content = content.strip()
     if "`" in content or "://" in content:
         return GAP, False

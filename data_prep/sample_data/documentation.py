@@ -1,7 +1,7 @@
 """Reads docstrings of the standard library and of installed packages from their source files.
 
-Source files are parsed and never imported, so no code of the packages runs and the result depends
-only on the files. Imports `cleaning`; safe in worker processes.
+Source files are parsed and never imported, so no code of the packages runs and the docstrings
+depend only on the files. Worker processes can use this module. Imports `cleaning`.
 """
 
 import ast
@@ -40,7 +40,8 @@ LABELS = {
     "scipy": "scipy",
     "scikit-learn": "sklearn",
 }
-# Tests, demos, and copies of other libraries, whose text would get the wrong label.
+# Files that are not read: tests, demos, and copies of other libraries. The text of such copies
+# would get the wrong label.
 _EXCLUDED_FILE = re.compile(
     r"(^|/)(tests?|testing|_?vendor\w*|externals|array_api_\w+|idlelib|lib2to3|turtledemo)/"
     r"|(^|/)(test_[^/]*|conftest[^/]*|[^/]*_test)\.py$"
@@ -52,12 +53,13 @@ _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One source file.
+    """A Python source file of a library.
 
     Attributes:
-        library: The distribution that it belongs to, or "python".
-        path: Its path on this machine.
-        name: Its path below the folder of installed packages; the same on all machines.
+        library: The distribution that contains the file, or "python" for the standard library.
+        path: The path of the file on this machine.
+        name: The path relative to the folder of the installed packages (or of the standard
+            library), which is the same on all machines.
     """
 
     library: str
@@ -70,9 +72,9 @@ class Docstring:
     """The prose of one docstring.
 
     Attributes:
-        library: The distribution that it comes from, or "python".
+        library: The distribution that contains it, or "python" for the standard library.
         name: The dotted name of the documented object.
-        paragraphs: The text, in order.
+        paragraphs: The paragraphs of prose, in order.
     """
 
     library: str
@@ -89,7 +91,7 @@ def _installed() -> dict[str, importlib.metadata.Distribution]:
 
 
 def library_versions() -> dict[str, str]:
-    """Returns the versions of Python and of the installed distributions, by name."""
+    """Returns the version of Python and of each installed distribution, keyed by name."""
     installed = {name: distribution.version for name, distribution in _installed().items()}
     return {PYTHON: platform.python_version(), **installed}
 
@@ -116,16 +118,16 @@ def _standard_library() -> list[SourceFile]:
 def read_source_files(
     files: list[SourceFile], num_workers: int
 ) -> Generator[list[Docstring], None, None]:
-    """Reads and cleans the docstrings of files in parallel.
+    """Reads source files in parallel and extracts the prose of their docstrings.
 
     Args:
         files: The files to read.
-        num_workers: The number of processes. The result does not depend on it.
+        num_workers: The number of processes. The docstrings do not depend on this number.
 
     Yields:
         The docstrings of each file, in the order of `files`.
     """
-    # Syntax trees hold no reference cycles, so garbage collection would only cost time.
+    # Syntax trees have no reference cycles, so workers do not need the cyclic garbage collector.
     pool = concurrent.futures.ProcessPoolExecutor(
         num_workers, multiprocessing.get_context("spawn"), initializer=gc.disable
     )
@@ -136,7 +138,7 @@ def read_source_files(
 
 
 def read_source_file(file: SourceFile) -> list[Docstring]:
-    """Returns the cleaned docstrings of one file; none if the file cannot be parsed."""
+    """Returns the docstrings of one file; an empty list if the file cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -155,8 +157,8 @@ def read_source_file(file: SourceFile) -> list[Docstring]:
 def find_docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
     """Yields each docstring in a syntax tree with the dotted name of the documented object.
 
-    This includes texts that `add_newdoc` attaches to compiled objects (NumPy, SciPy) and the
-    topics of `pydoc_data`.
+    Also yields the docstrings that `add_newdoc` attaches to compiled objects (NumPy, SciPy) and the
+    texts of the help topics in `pydoc_data`.
     """
     if isinstance(node, (ast.Module, *_DEFINITIONS)):
         text = ast.get_docstring(node, clean=False)
@@ -171,7 +173,7 @@ def find_docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
             yield from _attached_docstring(child.value)
         elif isinstance(child, ast.Assign) and name == "pydoc_data.topics":
             for topic, text in ast.literal_eval(child.value).items():
-                # Sphinx's text output writes literals between double quotes.
+                # The topics are text output of Sphinx, which puts literals between double quotes.
                 yield f"{name}.{topic}", re.sub(r'"([^"\s]+)"', r"``\1``", text)
 
 

@@ -1,6 +1,7 @@
 """Labeled sets whose examples are sentences: classification, pairs, multiple choice.
 
-Pure functions from the documents of one part to rows. Imports `documentation` and `sentences`.
+The functions are pure: they convert the documents of one part (train, dev or test) to rows. Imports
+`documentation` and `sentences`.
 """
 
 import itertools
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from data_prep.sample_data.documentation import LABELS
 from data_prep.sample_data.sentences import Document
 
-# Every name of the classified libraries, including the names that they are imported as.
+# All names of the classified libraries, including their usual import names, such as `tf` and `np`.
 LIBRARY_NAMES = re.compile(
     r"tensorflow|keras|numpy|scipy|sklearn|scikit|python|(?<![A-Za-z])(?:tf|np|sp|sk|py)(?![a-z])",
     re.I,
@@ -35,10 +36,11 @@ def classification_rows(
     Args:
         documents: The documents of one part.
         per_label: The maximum number of passages of each library.
-        seed: Seed of the selection and the order.
+        seed: Seed of the random selection and order of the rows.
 
     Returns:
-        Rows of `CLASSIFICATION_COLUMNS`. No passage names a library, and no passage repeats.
+        Rows of `CLASSIFICATION_COLUMNS`. No passage contains the name of a classified library, and
+        all passages differ.
     """
     rng = random.Random(f"{seed} classification")
     passages: dict[str, list[str]] = {library: [] for library in LABELS}
@@ -59,9 +61,9 @@ def classification_rows(
 
 
 def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
-    """Yields runs of consecutive sentences that name no library.
+    """Yields each run of consecutive sentences that contain no name of a classified library.
 
-    Runs are not joined, so a passage contains no n-gram that the document does not contain.
+    Runs are not joined, so every n-gram of a passage also occurs in the document.
     """
     texts = [sentence.text for sentence in document.sentences]
     for names_library, run in itertools.groupby(texts, lambda s: bool(LIBRARY_NAMES.search(s))):
@@ -70,7 +72,7 @@ def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
 
 
 def _passages(sentences: Sequence[str], size: int, min_words: int, max_words: int) -> Iterator[str]:
-    """Yields passages of up to `size` sentences that have an allowed number of words."""
+    """Yields passages of up to `size` sentences with `min_words` to `max_words` words."""
     for start in range(0, len(sentences), size):
         passage = " ".join(sentences[start : start + size])
         if min_words <= len(passage.split()) <= max_words:
@@ -78,16 +80,19 @@ def _passages(sentences: Sequence[str], size: int, min_words: int, max_words: in
 
 
 def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tuple[str, ...]]:
-    """Makes pairs of passages of up to two sentences, from the same document or from two.
+    """Makes pairs of passages, both from the same document or each from another document.
+
+    A passage has up to two sentences.
 
     Args:
         documents: The documents of one part.
         limit: The maximum number of pairs.
-        seed: Seed of the selection and the order.
+        seed: Seed of the random selection and order of the rows.
 
     Returns:
-        Rows of `PAIR_COLUMNS`. Quality is "1" for one document and "0" for two documents of the
-        same library, equally often. An ID identifies a passage.
+        Rows of `PAIR_COLUMNS`. Quality is "1" if both passages are from the same document, and "0"
+        if they are from two documents of the same library. Before the limit is applied, both
+        values are equally frequent. An ID identifies a passage.
     """
     rng = random.Random(f"{seed} pairs")
     by_library: dict[str, list[list[str]]] = {}
@@ -100,7 +105,7 @@ def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tupl
     for candidates in (each for each in by_library.values() if len(each) > 1):
         for number, passages in enumerate(candidates):
             first, second = rng.sample(passages, 2)
-            # Any document except this one.
+            # A random document of the same library, except this document.
             other = candidates[(number + rng.randrange(1, len(candidates))) % len(candidates)]
             pairs += [("1", first, second), ("0", first, rng.choice(other))]
     rng.shuffle(pairs)
@@ -113,15 +118,16 @@ def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tupl
 
 
 def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tuple[str, ...]]:
-    """Makes multiple-choice questions: which sentence follows the given one.
+    """Makes multiple-choice questions: which of four endings continues a sentence.
 
-    As in SWAG, all endings share their beginning, here the first word of the sentence. The three
-    wrong endings are from other documents of the same library.
+    As in SWAG, a question gives a context sentence and the start of the next sentence, here its
+    first word. The three wrong endings are from sentences with the same first word in other
+    documents of the same library.
 
     Args:
         documents: The documents of one part.
-        limit: The maximum number of questions; at most one per document.
-        seed: Seed of the selection and the order.
+        limit: The maximum number of questions; each document gives at most one.
+        seed: Seed of the random selection and order of the rows.
 
     Returns:
         Rows of `CHOICE_COLUMNS`.
@@ -175,7 +181,14 @@ def _endings_by_first_word(
 def _wrong_endings(
     pool: Sequence[tuple[int, str]], number: int, ending: str, rng: random.Random
 ) -> list[str]:
-    """Returns three endings from three documents other than `number`, or an empty list."""
+    """Returns three wrong endings for a sentence, or an empty list if there are too few.
+
+    Args:
+        pool: (document number, ending) pairs to choose from.
+        number: The number of the document of the sentence, which is excluded.
+        ending: The correct ending, which is excluded.
+        rng: The random number generator.
+    """
     sample = rng.sample(pool, min(12, len(pool)))
     by_document = {other: text for other, text in sample if other != number}
     distinct = list(dict.fromkeys(text for text in by_document.values() if text != ending))

@@ -1,4 +1,4 @@
-"""Splits docstrings into sentences and decides which sentences are kept.
+"""Splits docstrings into sentences and keeps the sentences that are English prose.
 
 Imports `cleaning` and `documentation`; imports TensorFlow Text inside a function.
 """
@@ -17,10 +17,10 @@ class Sentence:
     """One sentence of a document.
 
     Attributes:
-        text: One line.
+        text: The text, on one line.
         code: The [start, end) positions of code in `text`, in characters.
-        argument: The argument that its paragraph describes, else "".
-        follows: Whether the previous kept sentence directly precedes it in the docstring.
+        argument: The argument that the paragraph of the sentence describes, else "".
+        follows: Whether the previous sentence of the docstring is kept too.
     """
 
     text: str
@@ -31,10 +31,10 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Document:
-    """A docstring as sentences.
+    """The kept sentences of a docstring.
 
     Attributes:
-        library: The distribution that it comes from, or "python".
+        library: The distribution that contains the docstring, or "python".
         name: The dotted name of the documented object.
         sentences: The kept sentences, in order.
     """
@@ -56,7 +56,7 @@ def split_into_sentences(docstrings: Sequence[documentation.Docstring]) -> list[
     """Splits paragraphs into sentences and keeps those that are prose.
 
     TensorFlow Text's `StateBasedSentenceBreaker` splits at every full stop. Full stops in names,
-    numbers and abbreviations are therefore masked before it runs.
+    numbers and abbreviations are therefore replaced before the text is split.
     """
     paragraphs = [paragraph for docstring in docstrings for paragraph in docstring.paragraphs]
     positions = iter(_sentence_positions([_mask_dots(paragraph.text) for paragraph in paragraphs]))
@@ -64,7 +64,10 @@ def split_into_sentences(docstrings: Sequence[documentation.Docstring]) -> list[
 
 
 def _mask_dots(text: str) -> str:
-    """Returns ASCII text of the same length in which only ends of sentences look like ends."""
+    """Replaces full stops inside sentences with "_" and non-ASCII characters with "x".
+
+    Colons and semicolons also become "_". The length of the text does not change.
+    """
     text = re.sub(r"[^ -~]", "x", text)
     text = _ABBREVIATION.sub(lambda match: match[0].replace(".", "_"), text)
     return _INNER_DOT.sub("_", text).replace(":", "_").replace(";", "_")
@@ -133,11 +136,12 @@ _WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*")
 
 
 def is_prose(sentence: Sentence, is_last: bool) -> bool:
-    """Whether a sentence reads as English.
+    """Whether a sentence is English prose, by its words and symbols.
 
     Args:
         sentence: The sentence.
-        is_last: Whether it is the last one of its paragraph; only then may it lack a full stop.
+        is_last: Whether the sentence is the last one of its paragraph. Only the last sentence may
+            lack final punctuation.
     """
     text = sentence.text
     for start, end in reversed(sentence.code):

@@ -1,6 +1,7 @@
-"""Labeled sets whose answers are words of the text: questions (SQuAD) and tags (CoNLL).
+"""Labeled sets whose labels are spans of the text: questions (SQuAD) and tagged words (CoNLL).
 
-Pure functions from the documents of one part. Imports `sentences`.
+The functions are pure; their input is the documents of one part (train, dev or test). Imports
+`sentences`.
 """
 
 import dataclasses
@@ -34,10 +35,10 @@ class Question:
         library: The library of the document.
         context: Consecutive sentences of one document.
         id: 24 hexadecimal digits.
-        question: The text.
-        answer: The answer, as it appears in the context. For an unanswerable question: a plausible
-            wrong answer.
-        start: Start of the answer in the context, in characters.
+        question: The text of the question.
+        answer: The answer, as it appears in the context. For an unanswerable question, a plausible
+            wrong answer from the context.
+        start: Position of the answer in the context, in characters.
         is_impossible: Whether the context does not contain the answer.
     """
 
@@ -51,15 +52,15 @@ class Question:
 
 
 def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list[Question]:
-    """Asks for the meaning of arguments; about a third of the questions are unanswerable.
+    """Makes questions about the meaning of arguments; about a third of them are unanswerable.
 
-    An unanswerable question asks for an argument that other documents of the library describe
-    and that this document does not mention.
+    An unanswerable question asks for an argument that other documents of the library describe, but
+    that the document of the context does not mention.
 
     Args:
         documents: The documents of one part.
-        limit: Documents are added until there are this many questions.
-        seed: Seed of the selection and the wording.
+        limit: Documents are added until there are at least this many questions.
+        seed: Seed of the random selection of documents and of the wording.
     """
     rng = random.Random(f"{seed} questions")
     library_arguments: dict[str, list[str]] = {}
@@ -105,7 +106,7 @@ def _answerable_questions(
 def _contexts(
     sentences: Sequence[Sentence],
 ) -> Iterator[tuple[str, list[tuple[int, Sentence]]]]:
-    """Yields contexts of up to `_CONTEXT_WORDS` words, with their sentences and start positions."""
+    """Yields each context (up to `_CONTEXT_WORDS` words) and (start, sentence) of its sentences."""
     context = ""
     starts: list[tuple[int, Sentence]] = []
     for sentence in sentences:
@@ -122,7 +123,7 @@ def _id_and_question(
 ) -> dict[str, Any]:
     key = f"{document.name} {number} {argument} {start}"
     parts = [part for part in document.name.split(".") if part not in ("__init__", "__call__")]
-    # The name of a method includes its class.
+    # A question names a method together with its class, as in `Class.method`.
     is_method = len(parts) > 1 and parts[-2][:1].isupper() and parts[-1][:1].islower()
     entry = ".".join(parts[-2:] if is_method else parts[-1:])
     return {
@@ -165,18 +166,19 @@ def squad_json(questions: Sequence[Question], version: str) -> dict[str, Any]:
 def tag_documents(
     documents: Sequence[Document], limit: int, seed: int
 ) -> list[list[TaggedSentence]]:
-    """Tags the words that were marked as code; the marks themselves are removed.
+    """Tags the words that had code markup in the docstring.
 
-    Only documents in which at least half of the sentences mark code are used: in the others,
-    unmarked words are often code too.
+    Uses only documents in which at least half of the sentences contain code markup that is not at
+    the start of the sentence, because in other documents words without markup are often code too.
 
     Args:
         documents: The documents of one part.
-        limit: Documents are added until they contain this many sentences.
-        seed: Seed of the selection.
+        limit: Documents are added until they contain at least this many sentences.
+        seed: Seed of the random selection of documents.
 
     Returns:
-        Documents of sentences of (word, tag) pairs with the tags B-CODE, I-CODE and O.
+        For each document, a list of tagged sentences: lists of (word, tag) pairs. The tags are
+        B-CODE, I-CODE and O.
     """
     rng = random.Random(f"{seed} tagged")
     tagged: list[list[TaggedSentence]] = []
@@ -200,7 +202,10 @@ def _tag_words(sentence: Sentence) -> TaggedSentence:
 
 
 def conll_text(documents: Sequence[Sequence[TaggedSentence]]) -> str:
-    """Returns CoNLL-2003's columns: word, part of speech and chunk (unknown, "-"), and tag."""
+    """Returns text with the columns of CoNLL-2003: word, part of speech, chunk and tag.
+
+    Part of speech and chunk are "-", because they are not known.
+    """
     lines = []
     for document in documents:
         lines.append("-DOCSTART- - - O\n\n")

@@ -1,9 +1,9 @@
 """Splits documents into train, dev and test parts that share no eight consecutive words.
 
-Documentation repeats itself: two versions of a function, or one argument described in many
-places. A random split would therefore evaluate on text that was trained on. Here, documents that
-share any eight consecutive words, directly or through other documents, stay in one part. Imports
-`sentences`.
+Documentation contains many repetitions, such as two versions of a function, or the same argument of
+many functions. With a random split of the documents, some evaluation text would also be training
+text. Here, documents that share any eight consecutive words are assigned to the same part, and so
+are documents that are connected by a chain of such documents. Imports `sentences`.
 """
 
 import dataclasses
@@ -18,21 +18,24 @@ from data_prep.sample_data.sentences import Document, Sentence
 
 NGRAM_WORDS = 8
 PARTS = ("train", "dev", "test")
-# An n-gram in more documents than this is boilerplate: sentences that contain it are dropped.
+# An n-gram that occurs in more documents than this is boilerplate; its sentences are dropped.
 MAX_REPEATS = 8
-# Larger groups go to training, so that no single topic fills the held-out parts.
+# Groups of more documents are assigned to training, so that no topic dominates the held-out parts.
 MAX_HELD_OUT_GROUP = 20
 _WORD = re.compile(r"\w+")
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
-    """Drops sentences that share an n-gram with many documents, then single-sentence documents."""
+    """Drops sentences that share an n-gram with many documents.
+
+    Documents that have fewer than two sentences after this step are dropped too.
+    """
     sentences = [sentence for document in documents for sentence in document.sentences]
     document_of: np.ndarray = np.repeat(
         np.arange(len(documents)), [len(document.sentences) for document in documents]
     )
-    # A sentence that is shorter than an n-gram is padded to one n-gram.
+    # A sentence with fewer words than an n-gram is padded to the length of one n-gram.
     words = [_words(sentence.text) for sentence in sentences]
     hashes, sentence_of = _ngram_hashes([w + [""] * (NGRAM_WORDS - len(w)) for w in words])
     pairs = np.unique(np.stack([hashes, document_of[sentence_of].astype(np.uint64)]), axis=1)
@@ -59,19 +62,19 @@ def _kept_sentences(sentences: Sequence[Sentence], keep: Iterator[bool]) -> tupl
 
 
 def _words(text: str) -> list[str]:
-    """Returns the words that near-duplicates are compared by: lower-case letters, digits, "_"."""
+    """Returns the words of a text in lower case; a word consists of letters, digits and "_"."""
     return _WORD.findall(text.lower())
 
 
 def _ngram_hashes(texts: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Hashes all n-grams of `NGRAM_WORDS` words that lie within one text.
+    """Hashes all n-grams of `NGRAM_WORDS` consecutive words of each text.
 
     Args:
         texts: The words of each text.
 
     Returns:
-        hashes: uint64 [N].
-        text_numbers: int64 [N], the index of the text that each n-gram is from.
+        hashes: uint64 [N], the hash of each n-gram.
+        text_numbers: int64 [N], the index of the text that contains the n-gram.
     """
     ids: dict[str, int] = {}
     word_ids = np.array(
@@ -90,7 +93,7 @@ def _ngram_hashes(texts: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def group_near_duplicates(documents: Sequence[Document]) -> np.ndarray:
-    """Groups documents that share an n-gram, directly or through other documents.
+    """Groups documents that share an n-gram, or that a chain of such documents connects.
 
     Returns:
         The group number of each document, int32 [number of documents].
@@ -110,8 +113,8 @@ def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: i
 
     Args:
         documents: The documents.
-        heldout_fraction: The share of each library's characters that is held out; half of it is
-            for dev, half for test.
+        heldout_fraction: The maximum share of each library's characters that is held out, one half
+            for dev and one half for test.
         seed: Seed of the order in which groups are assigned.
 
     Returns:
@@ -123,7 +126,7 @@ def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: i
     sizes = [sum(len(s.text) for s in document.sentences) for document in documents]
     parts = ["train"] * len(documents)
     for library in sorted({document.library for document in documents}):
-        # A group of several libraries belongs to the library of its first document.
+        # A group with documents of several libraries is assigned with the library of its first one.
         in_library = [g for g in groups.values() if documents[g[0]].library == library]
         random.Random(f"{seed} {library}").shuffle(in_library)
         total = sum(

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Table 5 of the paper without its BiLSTM rows: BERT, "No NSP", and "LTR & No NSP", each pretrained
-# and then fine-tuned on MRPC with the same settings.
+# Runs the ablations of table 5 of the paper, except BiLSTM: pretrains BERT, "No NSP" and "LTR & No
+# NSP" with the same settings, and fine-tunes each of these models on MRPC.
 #
-# Hardware   as for pretrain_base.sh, once for each row.
+# Hardware   as for pretrain_base.sh, for each of the three models.
 # Expected   MRPC accuracy on dev (paper, table 5): 86.7, 86.5 and 77.5.
-#            Not run at this size; tests/run_scripts/test_recipes.py runs a small version.
+#            This recipe has not been run at this size; tests/run_scripts/test_recipes.py runs a
+#            small version.
 #
 # TEXT='wiki/*.txt' VOCAB=vocab.txt CONFIG=bert_config.json MRPC=glue/MRPC OUT=ablations \
 #   bash run_scripts/recipes/ablations.sh [further flags of run_pretraining.py]
@@ -24,7 +25,7 @@ for objective in mlm_nsp mlm causal; do
     --bert_config_file="$CONFIG" --vocab_file="$VOCAB" --max_seq_length="$LENGTH" \
     --max_predictions_per_seq=20 --train_batch_size="$BATCH" --num_train_steps="$STEPS" \
     --num_warmup_steps="$WARMUP" --learning_rate=1e-4 --output_dir="$OUT/$objective/model" "$@"
-  # Fine-tuning reads the attention direction from the checkpoint's configuration.
+  # run_classifier.py reads from the checkpoint's configuration whether attention is causal.
   "$PYTHON" "$here/run_scripts/run_classifier.py" --task_name=MRPC --data_dir="$MRPC" \
     --do_train=true --do_eval=true --init_checkpoint="$OUT/$objective/model" \
     --max_seq_length="$LENGTH" --train_batch_size=32 --learning_rate=2e-5 --num_train_epochs=3 \

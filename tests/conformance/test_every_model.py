@@ -44,7 +44,7 @@ def build(kind: str, config: str = "bidirectional", **arguments) -> keras.Model:
 
 
 def inputs_for(kind: str, length: int = S) -> dict[str, tf.Tensor]:
-    """Random ids of S tokens, padded to `length`; the last example has one token less."""
+    """Random inputs of S tokens, padded to `length`; the last example has S - 1 tokens."""
     generator = np.random.default_rng(1)
     shape = (B, C, S) if kind == "choice" else (B, S)
     ids = generator.integers(1, 40, shape)
@@ -59,7 +59,7 @@ def inputs_for(kind: str, length: int = S) -> dict[str, tf.Tensor]:
 
 
 def arrays(outputs) -> dict[str, np.ndarray]:
-    """Outputs as float32 arrays; lists are stacked on axis 0."""
+    """Converts each output to a float32 array; stacks lists on axis 0."""
     return {
         name: np.stack([np.asarray(v, np.float32) for v in value])
         if isinstance(value, list)
@@ -76,7 +76,7 @@ def assert_same(one, two, atol=1e-5) -> None:
 
 
 with_all_kinds = pytest.mark.parametrize("kind", KINDS)
-# Every kind of model with the released config, and one kind with every config.
+# Every kind of model with the bidirectional config, and one kind with every config.
 with_kinds_and_configs = pytest.mark.parametrize(
     ("kind", "config"),
     [*((kind, "bidirectional") for kind in KINDS), *(("mlm only", config) for config in CONFIGS)],
@@ -148,7 +148,7 @@ def test_padding_does_not_change_outputs(kind, config):
 
 @pytest.mark.parametrize("kind", ["encoder", "mlm only", "span", "tagger"])
 def test_causal_outputs_do_not_depend_on_later_tokens(kind):
-    """The last token changes earlier outputs of bidirectional models only."""
+    """A change of the last token changes the outputs before it only in bidirectional models."""
     for config, changes in (("causal", False), ("bidirectional", True)):
         model, inputs = build(kind, config), inputs_for(kind)
         inputs.pop("masked_lm_positions", None)
@@ -181,8 +181,8 @@ def test_mixed_precision_keeps_float32_weights_and_accurate_outputs(kind, policy
     for name, value in outputs.items():
         if name.endswith("logits"):
             assert value.dtype == tf.float32, name
-    # bfloat16 has 8 bits of mantissa, float16 has 11. The errors of a few dozen sums add up, so the
-    # tolerance is relative to the largest output.
+    # bfloat16 has 8 bits of mantissa, float16 has 11. Rounding errors accumulate over a few dozen
+    # sums, so each error is compared with the largest output.
     exact, rounded = arrays(exact(inputs)), arrays(outputs)
     for name, value in exact.items():
         error = np.abs(rounded[name] - value).max() / np.abs(value).max()

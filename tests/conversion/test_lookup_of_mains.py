@@ -1,4 +1,4 @@
-"""With only --init_checkpoint, each program finds config, vocabulary and casing in any dialect."""
+"""Programs find config, vocabulary and casing by --init_checkpoint in each checkpoint format."""
 
 import json
 import pathlib
@@ -21,9 +21,9 @@ CONFIG = BertConfig(
     intermediate_size=12, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
 )  # fmt: skip
 TEXT = "Ab c"
-# The tokens of TEXT, by do_lower_case.
+# The tokens of TEXT for each value of do_lower_case.
 TOKENS = {False: ["[CLS]", "Ab", "c", "[SEP]"], True: ["[CLS]", "a", "##b", "c", "[SEP]"]}
-# A module with the name of the hub's client that returns one model without network access.
+# This module replaces huggingface_hub and returns a local model, so no network access is needed.
 HUB = """
 def snapshot_download(name, revision=None, allow_patterns=None):
     assert (name, revision) == ("owner/name", None), (name, revision)
@@ -33,7 +33,7 @@ def snapshot_download(name, revision=None, allow_patterns=None):
 
 @pytest.fixture(scope="module")
 def one_model(tmp_path_factory):
-    """Paths of one cased model in every form, and the output of its last layer for TEXT."""
+    """Returns paths of one cased model in each format, and its last-layer output for TEXT."""
     root = tmp_path_factory.mktemp("models")
     encoder = BertEncoder(CONFIG, seed=0)
     arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}

@@ -1,4 +1,4 @@
-"""Reading checkpoints of each dialect: outputs equal those of the programs that wrote them."""
+"""Reads checkpoints of each format; outputs equal those of the programs that wrote them."""
 
 import inspect
 import json
@@ -134,7 +134,7 @@ def test_a_released_zip_is_read(tmp_path):
 
 
 def test_old_names_shards_and_half_precision_are_read(tmp_path):
-    """Public checkpoints have gamma/beta, no `bert.` prefix, position_ids, float16 or shards."""
+    """Reads names with gamma/beta and without `bert.`, position_ids, float16 tensors and shards."""
     source = GOLDEN / "huggingface/pretraining"
     tensors = safetensors.numpy.load_file(source / "model.safetensors")
     old = {}
@@ -242,7 +242,7 @@ def test_too_few_layers_are_refused():
 
 
 def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):
-    """Uses a fake of the hub's client, without network access."""
+    """A fake replaces the module huggingface_hub, so the test needs no network access."""
     requested = {}
 
     def download(name, revision, allow_patterns):

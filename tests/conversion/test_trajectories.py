@@ -1,9 +1,10 @@
-"""Training runs of google-research/bert repeated: SQuAD, and pretraining from its step 10.
+"""Repeats training runs of google-research/bert: SQuAD, and pretraining from step 10 on.
 
-The SQuAD run is ill-conditioned: a relative change of the initial weights by 1e-7, the rounding
-error of float32, changes the losses of the last steps by more than 1e-3. Even google-research/bert
-itself gives other losses on another machine. Therefore the tests compare not only the run, but also
-each single step, started from the same weights, with a float64 transcription of the released code.
+The SQuAD run is ill-conditioned: a relative change of the initial weights by 1e-7 (the rounding
+error of float32) changes the losses of the last steps by more than 1e-3. Even google-research/bert
+itself gives other losses on another machine. Therefore the tests compare the whole run with
+google-research/bert, and also each single step with a float64 transcription of the released code
+that starts from the same weights.
 """
 
 import json
@@ -45,7 +46,7 @@ class SpanObjective:
 
 
 class Run:
-    """Runs our training step on the batches of a trajectory."""
+    """Runs the project's training step on the batches of a recorded google-research/bert run."""
 
     def __init__(self, objective, trajectory):
         self.objective, self._trajectory = objective, trajectory
@@ -63,21 +64,21 @@ class Run:
 
     @property
     def state(self):
-        """Weights and optimizer slots by name."""
+        """The weights and optimizer slots, keyed by name."""
         return {**self.objective.variables, **self.optimizer.slots}
 
     def batch(self, step):
         return {name: tf.constant(self._trajectory[name][step]) for name in self._names}
 
     def step(self, step) -> float:
-        """Applies update number `step` and returns the loss before it."""
+        """Applies update number `step` and returns the loss before the update."""
         batches = iter(tf.data.Dataset.from_tensors(self.batch(step)))
         result = self._runner.train(batches, step, 1)
         return float(self.objective.loss(result.sums, result.counts))
 
 
 def differences(state, expected) -> dict[str, float]:
-    """The largest absolute difference of each expected tensor."""
+    """Returns the largest absolute difference between `state` and each expected tensor."""
     return {name: np.abs(np.asarray(state[name]) - value).max() for name, value in expected.items()}
 
 
@@ -104,7 +105,7 @@ def squad(config):
 
 
 def float64_run(squad, config, initial):
-    """Yields for each update the loss before it, and weights and moments before and after it."""
+    """Yields for each float64 update: the loss before, and all tensors before and after."""
     weights = {name: tf.cast(value, tf.float64) for name, value in initial.items()}
     moments: dict[str, tf.Tensor] = {}
     schedule = squad.config
@@ -127,7 +128,7 @@ def test_squad_run_follows_the_released_program(squad):
     np.testing.assert_allclose(losses, expected, atol=5e-2)
     end = read_tensors(GOLDEN / "google_squad/step20/model.ckpt-20")
     assert max(differences(squad.state, end).values()) < 2e-2
-    # The pooler has no gradient, so it has no slots and no weight decay.
+    # The SQuAD loss does not use the pooler, so the pooler has no slots and no weight decay.
     pooler = squad.state["bert/pooler/dense/kernel"].numpy()
     np.testing.assert_array_equal(pooler, initial["bert/pooler/dense/kernel"])
     np.testing.assert_array_equal(pooler, end["bert/pooler/dense/kernel"])
@@ -150,7 +151,7 @@ def test_each_single_squad_step_equals_the_float64_step(squad, config):
 
 
 def test_rounding_errors_alone_change_the_last_squad_losses(squad, config):
-    """With a relative change of 1e-7, the last losses differ by over 1e-3 even in float64."""
+    """Changing the initial weights by 1e-7 changes the last losses by over 1e-3 even in float64."""
     initial = initial_weights()
     signs = np.random.default_rng(0)
     perturbed = {

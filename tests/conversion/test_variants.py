@@ -1,7 +1,7 @@
-"""Variants of public checkpoints: each is read correctly, or refused with the reason.
+"""Variants of public checkpoints: each is read correctly or refused with an explanation.
 
-`reference/hugging_face_variants.npz` holds the tensors of a small `BertForPreTraining`, and its
-outputs as transformers 5.23 computes them with each of several configs.
+`reference/hugging_face_variants.npz` contains the tensors of a small `BertForPreTraining` and
+the outputs that transformers 5.23 computes from these tensors with each of several configs.
 """
 
 import json
@@ -60,14 +60,14 @@ def assert_expected(source, name="gelu", atol=1e-5) -> None:
 def test_outputs_of_each_config_equal_those_of_transformers(tmp_path, name):
     source = folder(tmp_path / "source", **CHANGES[name])
     assert_expected(source, name)
-    # transformers knows the activation under the name in the written config.
+    # The written config must use a name of the activation that transformers accepts.
     write_weights(read_weights(source), str(tmp_path / "written"), "hugging_face")
     assert_expected(str(tmp_path / "written"), name)
     assert json.loads((tmp_path / "written/config.json").read_text())["hidden_act"] in ACTIVATIONS
 
 
 def test_bfloat16_is_read_as_float32(tmp_path):
-    # numpy has no bfloat16, so the test writes the upper halves of the float32 values.
+    # NumPy has no bfloat16; the upper 16 bits of a float32 value are a bfloat16 value.
     halves = {n: (a.view(np.uint32) >> 16).astype(np.uint16) for n, a in TENSORS.items()}
     entries = {
         name: {"dtype": "bfloat16", "shape": list(a.shape), "data": a.tobytes()}
@@ -84,7 +84,7 @@ def test_bfloat16_is_read_as_float32(tmp_path):
 
 
 def _serialized(entries) -> bytes:
-    """The bytes of a safetensors file: length of the header, header, data."""
+    """Returns the bytes of a safetensors file: the header's length, the header, and the data."""
     header, data = {}, b""
     for name, entry in entries.items():
         end = len(data) + len(entry["data"])
@@ -110,7 +110,7 @@ def test_a_tied_weight_may_be_stored_only_under_the_decoder(tmp_path):
 
 
 def encoder_and(*prefixes) -> dict[str, np.ndarray]:
-    """The tensors of the encoder and those whose names start with one of the prefixes."""
+    """Returns the encoder's tensors and all tensors whose names start with one of the prefixes."""
     return {n: a for n, a in TENSORS.items() if n.startswith(("bert.", *prefixes))}
 
 
@@ -187,7 +187,7 @@ def _with(weights, **changes):
 
 
 def test_vocabulary_and_casing_are_read_from_tokenizer_json(tmp_path):
-    """transformers 5 does not write a vocab.txt."""
+    """transformers 5 writes tokenizer.json instead of vocab.txt."""
     source = folder(tmp_path)
     ids = {token: i for i, token in enumerate(VOCABULARY)}
     tokenizer = {"model": {"type": "WordPiece", "vocab": ids}, "normalizer": {"lowercase": False}}
@@ -227,7 +227,7 @@ def variable(name, value, **arguments):
 
 
 def test_other_variables_in_a_checkpoint_are_reported_as_unknown(tmp_path, arrays):
-    """Other programs store slots, counters, moving averages or custom heads."""
+    """Checkpoints of other programs contain slots, counters, moving averages or custom heads."""
     words = "bert/embeddings/word_embeddings"
     others = (
         f"{words}/Adam", f"{words}/lamb_m", f"{words}/ExponentialMovingAverage", "beta1_power",

@@ -70,7 +70,7 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
 @pytest.mark.parametrize("old", ["google", "hugging_face", "bert-tf"])
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
 def test_folders_in_object_stores_are_replaced_completely(dialect, old):
-    """Object stores and ram:// cannot rename folders. No file of the old folder remains."""
+    """Object stores and ram:// cannot rename folders, but no file of the old folder may remain."""
     folder = f"ram://writing/{old}-{dialect}"
     write_weights(weights_of(MODELS["span"]), folder, old)
     weights = weights_of(MODELS["tagger"])
@@ -87,7 +87,7 @@ def test_folders_in_object_stores_are_replaced_completely(dialect, old):
 @pytest.mark.parametrize("place", ["local", "ram"])
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
 def test_a_full_disk_leaves_no_partial_folder(tmp_path, monkeypatch, dialect, place):
-    """Writing the last file of the folder fails."""
+    """The write of the last file raises an error, and no file of the folder remains."""
     folder = str(tmp_path / "out") if place == "local" else f"ram://failing/{dialect}"
     write_bytes = files.write_bytes
     last = {"google": "checkpoint", "hugging_face": "model.safetensors", "bert-tf": "weights.json"}
@@ -146,7 +146,7 @@ def test_variables_equal_those_of_the_released_checkpoint(tmp_path):
 
 
 def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
-    """A converted step-10 checkpoint keeps all tensors, and TensorFlow finds it as the latest."""
+    """A converted checkpoint keeps all tensors, and tf.train.latest_checkpoint finds it."""
     source = str(GOLDEN / "google_pretraining/step10")
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     report = convert(

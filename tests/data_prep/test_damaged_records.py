@@ -1,4 +1,4 @@
-"""inspect_records.py reports damaged, empty and changed files, and reads all other records."""
+"""inspect_records.py reports damaged, empty and changed files and reads all readable records."""
 
 import gzip
 import itertools
@@ -11,7 +11,7 @@ from bert_tf.errors import InputError
 from data_prep.pretraining_data.settings import RecordsConfig
 from data_prep.runners import inspection, record_reading
 
-# Neither a valid protobuf nor valid UTF-8.
+# These bytes are neither a valid protobuf nor valid UTF-8.
 GARBAGE = b"\xff\x13garbage"
 
 
@@ -22,7 +22,7 @@ def vocab_file(tmp_path):
 
 @pytest.fixture
 def good(tmp_path, vocab_file):
-    """Serialized records of one file."""
+    """Returns the serialized records of one file."""
     _, (path,) = make(tmp_path, vocab_file, text_of(corpus(40)), "good/a.tfrecord", dupe_factor=3)
     return [each.numpy() for each in tf.data.TFRecordDataset(path)]
 
@@ -89,7 +89,7 @@ def test_a_file_with_other_lengths_is_reported_and_the_next_file_is_read(
 
 
 def starts(raw):
-    """Offsets of the records of a file: 8 bytes of length, 4 of CRC, the record, 4 of CRC."""
+    """Returns the record offsets; a record has 8 bytes of length, 4 of CRC, data, 4 of CRC."""
     offsets = [0]
     while offsets[-1] < len(raw):
         length = int.from_bytes(raw[offsets[-1] : offsets[-1] + 8], "little")
@@ -120,7 +120,7 @@ def test_the_damaged_record_is_reported_and_the_records_before_it_are_read(
 
 
 def test_a_truncated_gzip_file_is_read_up_to_its_end(tmp_path, inspect, good):
-    """It is cut after two bytes, within and between records, and in the checksum at the end."""
+    """The file is cut after two bytes, within and between records, and in the last checksum."""
     packed = gzip.compress(write(tmp_path / "plain", good[:10]).read_bytes())
     other = write(tmp_path / "next", good[10:17])
     for length in [2, 12, *range(20, len(packed), 61), len(packed) - 8, len(packed) - 1]:
@@ -168,7 +168,7 @@ def test_a_shard_that_differs_from_its_manifest_is_reported(
     paths = sorted((tmp_path / "out").glob("*.tfrecord"))
     (tmp_path / "out/another.manifest.json").write_text("[1, 2]")
     assert inspect(*paths)[0]
-    # The same valid records in another order.
+    # Write the same valid records in another order.
     kind = compression.upper()
     found = [each.numpy() for each in tf.data.TFRecordDataset(str(paths[1]), kind)]
     write(paths[1], [found[1], found[0], *found[2:]], kind)
@@ -178,7 +178,7 @@ def test_a_shard_that_differs_from_its_manifest_is_reported(
 
 
 def test_documents_of_one_sentence_are_as_expected(tmp_path, vocab_file, inspect):
-    """As released, a chunk of one sentence always gets a random next sentence."""
+    """As in google-research/bert, a chunk of one sentence always gets a random next sentence."""
     documents = [[sentence] for sentence in itertools.chain(*corpus(40))]
     assert len(documents) > 300
     make(tmp_path, vocab_file, text_of(documents), dupe_factor=3)

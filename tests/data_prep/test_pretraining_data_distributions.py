@@ -1,6 +1,7 @@
-"""Chi-square tests: created records have the distributions of the released procedure.
+"""Chi-square tests: created records have the distributions of google-research/bert's records.
 
-The released procedure is transcribed in reference/pretraining_data.py. Both get the same documents.
+`reference/pretraining_data.py` is a transcription of the rules of google-research/bert. The code of
+this project and the transcription get the same documents.
 """
 
 import collections
@@ -23,7 +24,7 @@ VOCABULARY = pairing.Vocabulary(V, CLS, SEP, MASK, np.array([i in CONTINUES for 
 
 
 def corpus(documents=60, seed=3):
-    """Documents with few or many sentences, short or very long, as lists of ids."""
+    """Returns documents of few or many sentences; a sentence is a short or long list of ids."""
     rng = random.Random(seed)
 
     def sentence():
@@ -117,7 +118,7 @@ def random_keys(seed, count):
 
 
 def chi_square(sample, other_sample):
-    """Returns the chi-square statistic of two samples, in standard deviations from its mean."""
+    """Returns by how many standard deviations the chi-square statistic exceeds its mean."""
     a, b = collections.Counter(sample), collections.Counter(other_sample)
     total_a, total_b = sum(a.values()), sum(b.values())
     rare_a = rare_b = 0
@@ -162,7 +163,7 @@ def test_distributions_equal_the_released_values(whole_words):
             [value for example in released_values for value in figure(example)],
         )
         # All examples of a document in one pass have the same target length, so the counts are not
-        # independent. A probability that is wrong by 1 % differs by more than 6 deviations.
+        # independent and the limit is 6. An error of 1 % in a probability exceeds this limit.
         assert off < 6, f"{name}: {off:.1f} standard deviations"
 
 
@@ -224,7 +225,7 @@ def test_prediction_counts_are_rounded_half_to_even_as_released():
 
 
 def rows_of(config, parts, copies):
-    """Copies of the row [CLS] A [SEP] B [SEP] with different keys."""
+    """Returns `copies` rows [CLS] A [SEP] B [SEP] that differ only in their random keys."""
     a, b = parts
     rows = np.zeros(copies, pairing.row_dtype(config, V))
     rows["key"] = random_keys(5, copies)
@@ -258,7 +259,8 @@ def test_replacement_is_drawn_for_each_token_as_released(whole_words):
     )
     masked_a = masked[rows_with_a, 1:4]
     mixed = masked_a.any(axis=1) & ~masked_a.all(axis=1)
-    # With one draw per token 1 - 0.8**3 - 0.2**3 = 48 % of the words are partly [MASK].
+    # With one draw per token, 1 - 0.8**3 - 0.2**3 = 48 % of the words (of three tokens each)
+    # contain both [MASK] and other tokens.
     assert abs(mixed.mean() - (0 if whole_words else 0.48)) < 0.05
 
 

@@ -1,4 +1,4 @@
-"""A disk that becomes full in any stage: one message, no partial file, and a run that resumes."""
+"""If the disk becomes full, a run reports one error, leaves no partial file and can resume."""
 
 import errno
 import json
@@ -20,7 +20,7 @@ FLAGS = {
     "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
     "num_output_shards": 3,
 }  # fmt: skip
-# Runs on a small file system of its own, which grows after each failure.
+# This program creates records on a small tmpfs and enlarges the tmpfs after each failure.
 ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
 from bert_tf.errors import InputError

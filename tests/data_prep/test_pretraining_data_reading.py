@@ -1,4 +1,4 @@
-"""Segments and sentences of the input of record creation, and input that is refused."""
+"""Record creation: the segments and sentences of its input, and the input that it refuses."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def test_cutting_into_segments_does_not_change_documents(
         lines = [rng.choice(["", " ", "\u3000", "x y", "äöü " * 9, "\t"]) for _ in range(60)]
         contents.append(line_end.join(lines))
     uncut = sentences_of(tmp_path, contents)
-    # The rule: a line that has only white space ends a document.
+    # A line that contains only white space ends a document.
     expected, number, new_document = [], -1, True
     for line in (line for content in contents for line in content.removesuffix("\n").split("\n")):
         if not line.strip():
@@ -116,7 +116,7 @@ def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypat
         make(tmp_path, vocab_file, above, **flags)
     with pytest.raises(InputError, match=r"blank lines .* missing"):
         make(tmp_path, vocab_file, line * 500, **flags)
-    # Files that do not end with a blank line are one document, as released.
+    # As in google-research/bert, files without a blank line at their ends are one document.
     for number in range(20):
         (tmp_path / f"part{number}").write_text(line * 50)
     config = RecordsConfig(vocab_file, **flags)

@@ -1,4 +1,4 @@
-"""Every created record obeys the released rules."""
+"""Every created record obeys the rules of google-research/bert."""
 
 import collections
 import itertools
@@ -27,7 +27,7 @@ def vocab_file(tmp_path):
 
 
 def starts_by_token(documents):
-    """For each token the places where it occurs: document, index and the document's tokens."""
+    """Returns for each token a list of (document number, index, all tokens of the document)."""
     starts = collections.defaultdict(list)
     for number, document in enumerate(documents):
         flat = [token for sentence in document for token in sentence]
@@ -37,7 +37,7 @@ def starts_by_token(documents):
 
 
 def occurrences(part, starts):
-    """The document and the index of each occurrence of a list of tokens."""
+    """Returns (document number, index) of each occurrence of the token list `part`."""
     return [(n, i) for n, i, flat in starts[part[0]] if flat[i : i + len(part)] == part]
 
 
@@ -84,7 +84,7 @@ def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole_words):
         places_a, places_b = occurrences(a, starts), occurrences(b, starts)
         assert places_a and places_b
         if not row["next_sentence_labels"][0] and length < 128:
-            # Without truncation B starts where A ends.
+            # In a pair that was not truncated, B starts where A ends.
             assert {(n, i + len(a)) for n, i in places_a} & set(places_b)
         elif not row["next_sentence_labels"][0]:
             assert {n for n, _ in places_a} & {n for n, _ in places_b}
@@ -122,7 +122,7 @@ def test_sequences_without_b_contain_each_token_once(tmp_path, vocab_file, objec
         len(s) for document in ids_of(documents, BertTokenizer(VOCABULARY)) for s in document
     )
     lengths = records["input_mask"].sum(axis=1)
-    # Only sentences that are too long lose tokens, and this corpus has no such sentence.
+    # Tokens are lost only in sentences that are too long, and this corpus has no such sentence.
     assert (lengths - 2).sum() == tokens
     assert (records["input_ids"][:, 0] == CLS).all()
     assert (records["input_ids"][np.arange(len(lengths)), lengths - 1] == SEP).all()

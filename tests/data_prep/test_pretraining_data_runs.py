@@ -1,4 +1,4 @@
-"""Runs with any number of workers, on any runner, killed or not, write the same bytes."""
+"""Runs write the same bytes with any number of workers, on any runner, and after a kill."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,7 @@ from data_prep.runners.workers import WorkerKilledError, Workers
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
-# Many small segments, so that every stage has several tasks.
+# These settings give many small segments, so that every stage has several tasks.
 MANY_SEGMENTS = {
     "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
     "num_output_shards": 3,
@@ -183,7 +183,7 @@ def test_intermediate_files_of_another_job_are_not_used(files, expected, tmp_pat
         for each in (config, dataclasses.replace(config, random_seed=1)):
             with pytest.raises(InputError, match="killed"):
                 local.create(each, source, [str(output)], 1)
-            # The folder that an interrupted run on Beam leaves.
+            # An interrupted run on Beam leaves this folder.
             (output.parent / ".a.parts").mkdir(exist_ok=True)
             if each is config:
                 identity = (output.parent / ".a.work/identity").read_bytes()
@@ -207,7 +207,7 @@ def test_a_second_run_of_the_same_output_is_refused(files, tmp_path, request, ru
 
 
 def workers_of(process):
-    """Process ids of the workers, which are recognized by their command line."""
+    """Returns the process ids of the workers, which are recognized by their command line."""
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     return [
         int(child)
@@ -239,7 +239,7 @@ def test_a_run_that_is_killed_at_any_moment_resumes(files, expected, tmp_path):
             [sys.executable, str(script), str(workers)], cwd=ROOT, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=environment,
         )  # fmt: skip
-        # The imports take seconds and the work less than one second: wait until it begins.
+        # The imports take seconds and the work takes under a second: wait until the work begins.
         assert process.stdout.readline() == b"ready\n"
         time.sleep(rng.random() * 0.6)
         with contextlib.suppress(OSError, IndexError):

@@ -1,4 +1,4 @@
-"""inspect_records.py prints records of any program and checks their rules and distribution."""
+"""inspect_records.py prints records from any program and checks their rules and statistics."""
 
 import dataclasses
 import math
@@ -53,7 +53,7 @@ def write(path, examples, compression=""):
 
 @pytest.fixture(scope="module")
 def released_instances():
-    """Instances that the transcribed rules give for 64 tokens and 10 predictions."""
+    """Returns instances by the transcribed rules, of at most 64 tokens and 10 predictions."""
     tokenizer = BertTokenizer(VOCABULARY)
     documents = [
         [[VOCABULARY[i] for i in tokenizer.tokenize([" ".join(s)]).to_list()[0]] for s in document]
@@ -72,7 +72,7 @@ class Inspection:
 
     @property
     def unexpected(self):
-        """The figures that are not as expected, and the rules that are broken."""
+        """The names of the statistics that are not as expected and of the broken rules."""
         lines = [line.split(": ") for line in self.out.splitlines()]
         wrong = ("  NOT as expected", "  BROKEN")
         return {line[1] for line in lines if line[0] in wrong}
@@ -94,7 +94,7 @@ def inspect(vocab_file, capsys):
 def mask_again(
     instances, seed=0, prob=0.15, max_predictions=10, kinds=(0.8, 0.1), tokens=VOCABULARY
 ):
-    """Masks the same sequences with other settings."""
+    """Masks the sequences of `instances` again, with the given settings."""
     rng, found = random.Random(seed), []
     for each in instances:
         maskable = [i for i, t in enumerate(each["unmasked"]) if t not in ("[CLS]", "[SEP]")]
@@ -176,7 +176,7 @@ def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
     up = []
     for seed, each in enumerate(released_instances):
         length = len(each["unmasked"])
-        # The two ways of rounding differ for 1.5, 4.5 and 7.5 predictions.
+        # For these lengths, 15 % is 1.5, 4.5 or 7.5 predictions, which are rounded half up.
         prob = math.floor(length * 0.15 + 0.5) / length if length in (10, 30, 50) else 0.15
         up += mask_again([each], seed, prob)
     assert sum(len(each["unmasked"]) == 30 for each in up)

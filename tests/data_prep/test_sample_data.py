@@ -112,7 +112,7 @@ def test_corpus_is_clean(sample):
 
 
 def texts_of(sample: pathlib.Path, part: str) -> list[str]:
-    """All texts of a part, from all sets."""
+    """Returns all texts of a part (train, dev or test) from all data sets."""
     texts = [row[0] for row in read_tsv(sample / "classification" / f"{part}.tsv")[1:]]
     texts += [each for row in read_tsv(sample / "pairs" / f"{part}.tsv")[1:] for each in row[3:]]
     rows = read_csv(sample / "swag" / f"{'val' if part == 'dev' else part}.csv")[1:]
@@ -177,7 +177,7 @@ def test_positive_pairs_are_from_one_document(sample):
     corpus = [" ".join(each) for each in documents(sample / "corpus" / "train.txt")]
     for quality, _, _, first, second in read_tsv(sample / "pairs" / "train.tsv")[1:200]:
         together = any(first in each and second in each for each in corpus)
-        # Two documents may contain the same passage.
+        # Documents may share a passage, so the sentences of a negative pair may be in one.
         assert together if quality == "1" else any(second in each for each in corpus)
 
 

@@ -1,4 +1,4 @@
-"""The split compared with a plain search for shared sequences of eight words."""
+"""Compares the split with a plain search for shared sequences of eight words."""
 
 import itertools
 import random
@@ -18,7 +18,7 @@ def eight_word_sequences(lines: list[str]) -> set[tuple[str, ...]]:
 
 
 def random_documents(count: int) -> list[Document]:
-    """Documents with a small vocabulary, so that some share a sequence of eight words."""
+    """Returns random documents, some of which share a sequence of eight words."""
     rng = random.Random(0)
     stock = [" ".join(rng.choices("abcdefg", k=10)) for _ in range(count * 4)]
     return [

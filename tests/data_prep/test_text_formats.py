@@ -25,7 +25,7 @@ from data_prep.runners import local, unpacking
 ENDINGS = [*text_files.TEXT_ENDINGS, *text_files.DOCUMENT_ENDINGS]
 DOCUMENTS = ["wab wac\nwad", "wae", "waf wag\nwah wab\nwac"]
 WORDS = {"wab": 2, "wac": 2, "wad": 1, "wae": 1, "waf": 1, "wag": 1, "wah": 1}
-# Several segments of little text.
+# With these settings a short text has several segments.
 SMALL_SEGMENTS = {"segment_bytes": 3000, "pool_bytes": 9000, "dupe_factor": 2, "max_seq_length": 64}
 
 
@@ -40,7 +40,7 @@ def count(input_file, **source):
 
 
 def create(vocab_file, input_file, output, **flags):
-    """The bytes of the records, or None if they were complete."""
+    """Returns the bytes of the created records, or None if complete records already existed."""
     config = RecordsConfig(vocab_file, **flags)
     reports = local.create(config, str(input_file), [str(output)], 1)
     return output.read_bytes() if reports else None
@@ -147,7 +147,7 @@ def test_formats_may_be_mixed(tmp_path, vocab_file):
     assert count(f"{tmp_path}/[0-3].*") == count(text_files.write(tmp_path / "all", documents))
     mixed = create(vocab_file, f"{tmp_path}/[0-3].*", tmp_path / "out/mixed.tfrecord")
     assert mixed == create(vocab_file, tmp_path / "all", tmp_path / "out/all.tfrecord")
-    # The same bytes read in another format are another input.
+    # A file with the same bytes but another format counts as another input.
     (tmp_path / "1.jsonl").rename(tmp_path / "1.txt")
     with pytest.raises(InputError, match="created with another input"):
         create(vocab_file, f"{tmp_path}/[0-3].*", tmp_path / "out/mixed.tfrecord")
@@ -195,8 +195,8 @@ def second_record_is_not_utf8(path):
             writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
 
 
-# File, its content (or a function that writes it), the message, and whether vocabulary training
-# accepts it: it ignores bytes that are not UTF-8.
+# File name, content (or a function that writes it), error message, and whether vocabulary training
+# accepts the file. Vocabulary training ignores bytes that are not valid UTF-8.
 REFUSED = [
     (
         "a.txt",

@@ -167,7 +167,7 @@ def test_settings_out_of_range_are_refused(settings, message):
 
 
 def ideographs(number):
-    """Counts of ideographs, from 2 * number down to 2, and of two Latin words."""
+    """Returns counts of `number` ideographs (2 * number down to 2) and of two Latin words."""
     characters = [chr(0x4E00 + index) for index in range(number)]
     return {**{c: 2 * (number - i) for i, c in enumerate(characters)}, "low": 90, "lower": 20}
 
@@ -181,7 +181,8 @@ def test_each_ideograph_has_one_entry():
     assert learned.uncovered == 0 and learned.uncovered_share == 0
     assert not any(f"##{word}" in learned.tokens for word in counts)
     assert learned.missing == sum(token.startswith("[unused") for token in learned.tokens) - 99
-    # The text gives 3,000 ideographs; l, o, w, e, r with and without ##; low, ##er or lower.
+    # The text gives 3,000 tokens for ideographs, 10 for l, o, w, e and r with and without ##, and
+    # 1 to 5 longer tokens, for example low.
     assert 5000 - 104 - learned.missing in range(3011, 3016)
 
 
@@ -201,7 +202,7 @@ def test_rare_characters_are_not_covered_if_they_do_not_fit():
 
 
 def test_rare_characters_take_at_most_half_of_the_entries():
-    """Hangul syllables take two entries each; 1,000 rare ones are covered, if they fit the half."""
+    """At most 1,000 characters are covered; each Hangul syllable takes two entries."""
     counts = {chr(0xAC00 + index): 1 for index in range(4000)}
     words = {f"{a}{b}{c}": 10**5 for a in "klmnp" for b in "aeiou" for c in "rstvwxyz"}
     texts = {f"{a}{b}": 10**4 for a in words for b in list(words)[:20]}
@@ -209,7 +210,7 @@ def test_rare_characters_take_at_most_half_of_the_entries():
         config = vocabulary_learning.VocabularyConfig(size, num_unused_tokens=0)
         learned = vocabulary_learning.learn(counts | words | texts, config)
         covered = {word for word in counts if word in learned.tokens}
-        assert learned.missing == 0 and len(covered) + 18 == expected  # 18 Latin letters
+        assert learned.missing == 0 and len(covered) + 18 == expected  # plus 18 Latin letters
         assert learned.uncovered == 4000 - len(covered)
 
 

@@ -17,10 +17,10 @@ from bert_tf.errors import InputError
 from data_prep import word_counts
 from data_prep.corpus import text_blocks
 
-# The fixture that these tests share only sets the block size.
+# All examples of a test may share the fixture, because it only replaces two module attributes.
 SHARED = HealthCheck.function_scoped_fixture
 SMALL = 64  # block size in bytes
-_counter = functools.cache(word_counts._counter)  # traces the function once for all tests
+_counter = functools.cache(word_counts._counter)  # all tests share one trace
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +134,7 @@ def test_at_most_two_blocks_per_worker_are_read_ahead(monkeypatch):
 @pytest.mark.parametrize("num_workers", [1, 5])
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
 def test_lines_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path, name, num_workers):
-    bad = b"caf\xe9 " * 30  # over several blocks, and one line
+    bad = b"caf\xe9 " * 30  # one line that extends over several blocks
     lines = [b"good", bad, b"caf\xc3\xa9", b"\xff", b"good", b"\xed\xa0\x80 x", b"\xc3"]
     path = write(tmp_path / name, b"\n".join(lines * 2))
     found = count(path, num_workers=num_workers)

@@ -1,4 +1,4 @@
-"""The smoke version of the quickstart, interrupted and resumed."""
+"""Interrupts and resumes the smoke version of the quickstart."""
 
 import json
 import os

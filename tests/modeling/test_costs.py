@@ -1,4 +1,4 @@
-"""Parameter counts, FLOPs and memory, compared with released counts, graphs and processes."""
+"""Compares computed parameter counts, FLOPs and memory with models, graphs and processes."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def test_parameter_counts_equal_the_sizes_of_the_variables():
 
 
 def product_flops(graph):
-    """2nkm for each matrix product [n, k] @ [k, m] in a graph."""
+    """Yields the 2nkm FLOPs of each matrix product [n, k] @ [k, m] in a graph."""
     for op in graph.get_operations():
         if op.type not in ("MatMul", "BatchMatMulV2"):
             continue
@@ -46,8 +46,8 @@ def product_flops(graph):
         transposed_right = op.get_attr("transpose_b" if op.type == "MatMul" else "adj_y")
         rows, inner = left[-2:][::-1] if transposed_left else left[-2:]
         columns = right[-2] if transposed_right else right[-1]
-        # Row and column sums are implemented as products with a vector, the lookup of segment
-        # embeddings as a product with one-hot rows. By definition the FLOPs include neither.
+        # Row and column sums are implemented as products with a vector, and the lookup of segment
+        # embeddings is a product with one-hot rows. The project's FLOPs exclude both by definition.
         if 1 in (rows, columns) or "one_hot" in op.inputs[0].op.name:
             continue
         yield 2 * int(np.prod(left[:-2])) * rows * inner * columns
@@ -90,7 +90,7 @@ def test_flops_equal_those_of_the_products_in_the_graph(predictions):
 
 def test_flops_of_the_benchmark_shape():
     config = BertConfig.named("small", 30522)
-    # Computed by hand: 2048 tokens in 4 blocks, 320 predictions, 16 sequences.
+    # Computed by hand for 2048 tokens in 4 blocks, 320 predictions and 16 sequences.
     forward = 2048 * 4 * (4 * 512**2 + 2 * 512 * 2048 + 2 * 128 * 512)
     forward += 320 * (512**2 + 30522 * 512) + 16 * (512**2 + 2 * 512)
     assert costs.training_step_flops(config, 16, 128, 20) == 6 * forward

@@ -39,7 +39,7 @@ def seed(*numbers) -> tf.Tensor:
 
 
 def dropped_ones(layer, given_seed) -> np.ndarray:
-    """The output of the layer for a tensor of ones: 0 where the mask drops an element."""
+    """Returns the layer's output for a tensor of ones; dropped elements are 0."""
     with layer.dropout_seeds.use(given_seed):
         return np.asarray(layer(tf.ones((64, 1024)), training=True))
 
@@ -69,7 +69,7 @@ def test_dropped_share_and_scale_match_the_rate(rate, dtype):
     deviation = np.sqrt(rate * (1 - rate) / output.size)
     assert kept.mean() == pytest.approx(1 - rate, abs=5 * deviation)
     np.testing.assert_allclose(output[kept], 1 / (1 - rate), rtol=4e-3)
-    # There is no pattern along rows or columns: each mean is within six standard deviations.
+    # The mean of each row and column is within six standard deviations of the expected share.
     for axis in (0, 1):
         spread = deviation * np.sqrt(output.shape[1 - axis])
         assert np.abs(kept.mean(axis) - (1 - rate)).max() < 6 * spread
@@ -154,7 +154,7 @@ def test_recomputation_repeats_the_masks(inputs, jit):
 
 
 def ancestors(operation):
-    """All operations that must run before the given one."""
+    """Returns all operations that must run before `operation`."""
     found, queue = set(), [operation]
     while queue:
         current = queue.pop()
@@ -166,7 +166,7 @@ def ancestors(operation):
 
 
 def test_recomputed_masks_depend_on_the_input_of_their_block(inputs):
-    """Otherwise all masks would be created at once and use the memory that recomputation saves."""
+    """Masks without this dependency could all be created early and use the memory saved."""
     model = BertPretrainer(CONFIG, seed=0, recompute=True)
     variables = [v.value for v in variables_by_name(model).values()][:20]
     head = []
@@ -184,7 +184,8 @@ def test_recomputed_masks_depend_on_the_input_of_their_block(inputs):
     dependencies = [ancestors(op) for op in random]
     lookups = [op for op in graph.get_operations() if "Gather" in op.type][:1]
     block_masks = 3 * CONFIG.num_hidden_layers
-    # One mask in the embeddings; three in each block, in the forward and in the backward pass.
+    # The embeddings have one mask. Each block creates three masks in the forward pass and again in
+    # the backward pass.
     assert len(random) == 1 + 2 * block_masks
     assert sum(lookups[0] in found for found in dependencies) == 2 * block_masks
     assert sum(head[0] in found for found in dependencies) == block_masks

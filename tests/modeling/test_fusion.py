@@ -1,4 +1,4 @@
-"""The fused operations that TensorFlow creates in the inference graph and that speed it up."""
+"""TensorFlow fuses operations of the inference graph, which speeds up inference."""
 
 import collections
 
@@ -14,7 +14,7 @@ LAYERS = 2
 
 @pytest.fixture(scope="module")
 def fused():
-    """Number of fused operations in the executed graph, by the operations fused into them."""
+    """Returns a Counter of fused operations; each key lists the operations that were fused."""
     config = BertConfig(
         vocab_size=20,
         hidden_size=16,
@@ -41,6 +41,7 @@ def fused():
 
 def test_every_product_is_fused_with_its_bias_and_activation(fused):
     assert fused[("BiasAdd", "GeluApproximate")] == LAYERS
-    # Query, key, value, attention output, intermediate and output of each block, and the pooler.
+    # The dense layers are query, key, value, attention output, intermediate and output of each
+    # block, and the pooler.
     with_bias = sum(count for names, count in fused.items() if names[:1] == ("BiasAdd",))
     assert with_bias == 6 * LAYERS + 1, fused

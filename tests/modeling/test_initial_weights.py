@@ -29,7 +29,8 @@ def test_initial_weights_have_a_truncated_normal_distribution():
         else:
             assert np.abs(values).max() <= 0.04 + 1e-7, name
             if values.size > 10_000:
-                # A standard normal, cut at two deviations, has the standard deviation 0.8796.
+                # A normal distribution truncated at two standard deviations has 0.8796 of its
+                # original standard deviation.
                 assert values.std() == pytest.approx(0.02 * 0.8796, rel=0.02), name
                 assert abs(values.mean()) < 5 * 0.02 / np.sqrt(values.size), name
 

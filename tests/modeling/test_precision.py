@@ -13,7 +13,7 @@ CONFIG = BertConfig(
     initializer_range=0.2,
 )  # fmt: skip
 B, S = 2, 256
-# Largest relative rounding error (half a unit in the last place), with 8 and 11 bits of mantissa.
+# Largest relative rounding error (half a unit in the last place) for 8 and 11 bits of mantissa.
 ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 low_precision = pytest.mark.parametrize("dtype", list(ROUNDING))
 
@@ -24,7 +24,7 @@ def exact_softmax(scores):
 
 
 def masked_scores(dtype):
-    """Partly masked attention scores, rounded to the dtype, and the same values in float64."""
+    """Returns partly masked attention scores in `dtype`, and the same rounded values in float64."""
     scores = np.random.default_rng(0).normal(scale=4, size=(40, 512))
     scores[:, 300:] -= 10000
     rounded = tf.cast(scores, dtype)
@@ -35,13 +35,13 @@ def masked_scores(dtype):
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("training", [False, True])
 def test_softmax_rounds_only_its_result(dtype, jit, training):
-    """Sums of 512 terms, computed in the dtype itself, would not meet this tolerance."""
+    """If the sums of 512 terms were computed in `dtype`, errors would exceed the tolerance."""
     scores, exact = masked_scores(dtype)
     output = tf.function(lambda x: fused.softmax(x, training), jit_compile=jit)(scores)
     assert output.dtype == dtype
     output = tf.cast(output, tf.float64).numpy()
     expected = exact_softmax(exact)
-    # Below 6e-5, float16 has fewer bits.
+    # Below 6e-5, float16 values are subnormal and have fewer bits of mantissa.
     np.testing.assert_allclose(output, expected, rtol=1.01 * ROUNDING[dtype], atol=3.1e-8)
     assert not output[:, 300:].any()
 
@@ -65,7 +65,7 @@ def test_gradient_of_softmax_is_accurate(dtype):
 @low_precision
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
 def test_attention_is_accurate(dtype, attention):
-    """Compared with float64 from the same rounded hidden states. Half of example 1 is padding."""
+    """Compares with float64 attention of the same inputs; half of example 1 is padding."""
     layer = SelfAttention(CONFIG, dtype=f"mixed_{dtype}")
     hidden = tf.cast(np.random.default_rng(2).normal(size=(B, S, 64)), dtype)
     mask = np.ones((B, S), np.int32)
@@ -94,7 +94,7 @@ def test_attention_is_accurate(dtype, attention):
 @low_precision
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
 def test_padding_causes_no_overflow(dtype, attention):
-    """Outputs and gradients stay finite with one token, and with an example of only padding."""
+    """Outputs and gradients are finite; one example has one token, the other only padding."""
     config = BertConfig.from_dict({**CONFIG.to_dict(), "attention": attention})
     model = BertEncoder(config, seed=0, dtype=f"mixed_{dtype}")
     mask = np.zeros((B, 16), np.int32)

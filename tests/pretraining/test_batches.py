@@ -17,7 +17,7 @@ SIZES = {"S": 4, "P": 2}
 
 
 def write(path, start, count):
-    """Writes records whose first id is their number."""
+    """Writes `count` records; their first ids are `start`, `start` + 1 and so on."""
     shapes = {f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING}
     columns = {name: np.zeros([count, *shape]) for name, shape in shapes.items()}
     columns["input_ids"][:, 0] = np.arange(start, start + count)
@@ -119,7 +119,7 @@ def test_origins_are_described_by_file_and_record():
 
 
 def positions(dataset, at, folder):
-    """Returns the origins of 10 batches from batch `at` on, and a checkpoint saved before them."""
+    """Returns the origins of batches `at` to `at` + 9, and a checkpoint from before batch `at`."""
     iterator = iter(dataset)
     for _ in range(at):
         next(iterator)
@@ -134,7 +134,7 @@ def test_the_position_is_restored_exactly_with_files_that_were_moved(tmp_path, a
         return [write(folder / "a", 0, 7), compressed(write(folder / "b", 7, 5))]
 
     paths, moved = make(tmp_path / "before"), make(tmp_path / "after")
-    for number in (0, 1):  # same lengths, other ids, which show the files that were read
+    for number in (0, 1):  # the moved files have the same lengths but other ids
         write(tmp_path / "after" / "ab"[number], 100 + 7 * number, [7, 5][number])
     compressed(moved[1].removesuffix(".gz"))
     dataset = training_batches(paths, SIZES, 4, 1, 5)

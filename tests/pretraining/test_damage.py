@@ -1,4 +1,4 @@
-"""Damaged records are reported, and copies of their files contain all other records."""
+"""Damage in record files is reported, and copies of the files contain all readable records."""
 
 import gzip
 import json
@@ -49,7 +49,7 @@ def cut(path, length):
 
 
 LENGTH, LENGTH_CHECKSUM, DATA = 2, 9, 12 + 20
-CHECKSUM = -2  # counted from the start of the next record
+CHECKSUM = -2  # relative to the start of the next record
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
     cut(path, STARTS[4] + more)
     salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
     assert read(salvaged.paths[0]) == RECORDS[:4]
-    if not more:  # a file that ends between two records is valid; only the manifest has its length
+    if not more:  # only a manifest can show that a file that ends between two records is truncated
         assert salvaged == ([path], 0, 0)
         assert damage.find_damage([path]) is None
     else:
@@ -93,7 +93,7 @@ def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
 
 @pytest.fixture
 def noise():
-    """Incompressible records, so that compression hardly changes their offsets in the file."""
+    """Returns incompressible records, so that compression hardly changes their offsets."""
     return [np.random.default_rng(number).bytes(1000) for number in range(300)]
 
 
@@ -108,7 +108,7 @@ def test_a_compressed_file_keeps_the_records_before_the_damage(tmp_path, noise, 
         salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
         kept = read(salvaged.paths[0])
         assert salvaged.paths[0].endswith(".gz")
-        # Up to a block of 128 KiB before the damage may be lost.
+        # Up to 128 KiB of data (one block) before the damage may be lost.
         assert 300 * share - 140 < found.record <= 300 * share
         assert kept[: found.record] == noise[: found.record]
         assert all(record in noise for record in kept)
@@ -266,6 +266,6 @@ def test_a_file_shorter_than_in_its_manifest_is_refused(tmp_path):
     shard = {"name": "a.tfrecord", "bytes": length, "sha256": ""}
     (tmp_path / "a.manifest.json").write_text(json.dumps({"shards": [shard]}))
     read_all([path])
-    cut(path, length // 2)  # between two records, where TensorFlow's reader raises no error
+    cut(path, length // 2)  # TensorFlow's reader accepts a file that ends between two records
     with pytest.raises(InputError, match=rf"{length // 2:,} bytes, but {length:,} by .*a.manifest"):
         read_all([path])

@@ -1,4 +1,4 @@
-"""Losses of the objectives, compared with a NumPy transcription; the objectives in the mains."""
+"""Compares the losses of the objectives with NumPy, and runs the programs with each objective."""
 
 import json
 
@@ -35,7 +35,7 @@ def log_probabilities(logits):
 
 
 def predictions(model, where):
-    """Returns mean loss and accuracy of predicting (row, position, id), from the logits."""
+    """Returns the mean loss and accuracy of the logits for a list of (row, position, true id)."""
     inputs = {name: BATCH[name] for name in ("input_ids", "input_mask", "segment_ids")}
     scores = log_probabilities(np.asarray(model(inputs)["masked_lm_logits"]))
     losses = [-scores[row, position, token] for row, position, token in where]
@@ -77,7 +77,7 @@ def test_causal_objective_refuses_bidirectional_attention():
 
 
 def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
-    """Text to records, pretraining and fine-tuning, without next sentence and left to right."""
+    """Creates records, pretrains and fine-tunes with the objectives mlm and causal."""
     vocab = tiny_corpus.vocabulary_file(tmp_path)
     (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(20)))
     config = {**FIELDS, "vocab_size": len(tiny_corpus.VOCABULARY), "max_position_embeddings": 16}

@@ -1,4 +1,4 @@
-"""Predictions for masked sentences as Markdown: literal examples."""
+"""Predictions for masked sentences as Markdown, compared with literal text."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from bert_tf.pretraining import samples
 VOCABULARY = [
     "[PAD]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "dog", "|", "_x",
 ]  # fmt: skip
-# [CLS] the cat [MASK] on the mat ##s [SEP] dog | _x [SEP] and padding; "dog" is a replaced "cat".
+# Text: [CLS] the cat [MASK] on the mat ##s [SEP] dog | _x [SEP] [PAD]. Here "dog" replaces "cat".
 BATCH = {
     "input_ids": [[1, 4, 5, 3, 7, 4, 8, 9, 2, 10, 11, 12, 2, 0]],
     "input_mask": [[1] * 13 + [0]],
@@ -23,7 +23,7 @@ BATCH = {name: np.array(value) for name, value in BATCH.items()}
 
 
 def logits(**shares):
-    """Returns logits whose softmax gives these probabilities."""
+    """Returns logits whose softmax gives the probabilities in `shares`."""
     rest = (1 - sum(shares.values())) / (len(VOCABULARY) - len(shares))
     return [np.log(shares.get(token, rest)) for token in VOCABULARY]
 
@@ -57,7 +57,7 @@ def test_predictions_of_a_model_with_constant_logits():
     )  # fmt: skip
     model = BertPretrainer(config, next_sentence=False)
     weights = variables_by_name(model)
-    # With gamma 0 the output of the transform is 0, so the logits equal their bias.
+    # With gamma 0 the output of the transform is 0, so the logits equal the output bias.
     weights["cls/predictions/transform/LayerNorm/gamma"].assign(np.zeros(8))
     weights["cls/predictions/output_bias"].assign(logits(sat=0.6, cat=0.2, dog=0.1))
     batch = {name: np.repeat(values, 5, axis=0) for name, values in BATCH.items()}

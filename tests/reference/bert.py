@@ -1,7 +1,7 @@
-"""The SQuAD training of google-research/bert in float64, an independent transcription.
+"""An independent transcription of the SQuAD training of google-research/bert in float64.
 
-Imports no module of the project. There is no dropout. Weights and moments are dicts of tensors by
-released name.
+This module imports no other module of the project and has no dropout. Weights and moments are dicts
+of tensors, keyed by their names in google-research/bert checkpoints.
 """
 
 import math
@@ -28,10 +28,10 @@ def gelu(x):
 
 
 def sequence_output(weights, config, batch):
-    """The encoder's output, float [B, S, H] in the dtype of the weights."""
+    """Returns the encoder's output, float [B, S, H] in the dtype of the weights."""
     ids, mask, segments = (batch[name] for name in INPUTS)
     words = tf.gather(weights["bert/embeddings/word_embeddings"], ids)
-    # A product instead of a lookup, so that the gradient is dense.
+    # A product with one-hot rows replaces the lookup, so that the gradient is dense.
     table = weights["bert/embeddings/token_type_embeddings"]
     segment_embeddings = tf.one_hot(segments, table.shape[0], dtype=table.dtype) @ table
     positions = weights["bert/embeddings/position_embeddings"][: ids.shape[1]]
@@ -82,7 +82,7 @@ def _gradients(weights, batch, config):
     gradients = tape.gradient(loss, weights)
     gradients = {name: gradient for name, gradient in gradients.items() if gradient is not None}
     # The gradient of the word embeddings has one row per token. As in the released code, the norm
-    # is computed before the rows of repeated tokens are added.
+    # is computed before the rows of equal tokens are summed.
     norm = tf.linalg.global_norm(list(gradients.values()))
     return loss, norm, {name: tf.convert_to_tensor(value) for name, value in gradients.items()}
 

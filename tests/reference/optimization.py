@@ -6,14 +6,14 @@ import numpy as np
 
 
 def learning_rate(step, peak, total, warmup):
-    """The released schedule: the learning rate drops at the end of warm-up."""
+    """The schedule of google-research/bert; the learning rate drops at the end of warm-up."""
     if step < warmup:
         return peak * step / warmup
     return peak * (1 - min(step, total) / total)
 
 
 def adam_weight_decay(name, weight, gradient, slots, rate):
-    """The released AdamWeightDecayOptimizer, which has no bias correction."""
+    """The AdamWeightDecayOptimizer of google-research/bert, which has no bias correction."""
     m = 0.9 * slots[0] + 0.1 * gradient
     v = 0.999 * slots[1] + 0.001 * gradient**2
     update = m / (np.sqrt(v) + 1e-6)
@@ -33,7 +33,7 @@ def continuous(kind, step, peak, total, warmup):
 
 
 def adamw(weight, gradient, slots, rate, decay, count):
-    """Loshchilov and Hutter, algorithm 2; `rate` is the product of alpha and the schedule."""
+    """AdamW (Loshchilov and Hutter, algorithm 2); `rate` is alpha times the schedule."""
     m = 0.9 * slots[0] + 0.1 * gradient
     v = 0.999 * slots[1] + 0.001 * gradient**2
     update = m / (1 - 0.9**count) / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)
@@ -41,7 +41,7 @@ def adamw(weight, gradient, slots, rate, decay, count):
 
 
 def lamb(weight, gradient, slots, rate, decay, count):
-    """You et al., algorithm 2; a variable without weight decay gets no trust ratio."""
+    """LAMB (You et al., algorithm 2); a variable without weight decay gets no trust ratio."""
     m = 0.9 * slots[0] + 0.1 * gradient
     v = 0.999 * slots[1] + 0.001 * gradient**2
     update = m / (1 - 0.9**count) / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)

@@ -1,8 +1,8 @@
-"""A transcription of the released rules for pretraining data in plain Python, without arrays.
+"""A transcription of google-research/bert's rules for pretraining data in plain Python.
 
-It follows the description of google-research/bert's create_pretraining_data.py and imports nothing
-from this project. Documents are lists of sentences; sentences are lists of tokens, which are any
-hashable values.
+This module follows the description of create_pretraining_data.py and imports nothing from this
+project. Documents are lists of sentences; sentences are lists of tokens; tokens are any hashable
+values.
 """
 
 import itertools
@@ -56,7 +56,7 @@ def pairs_of_document(documents, number, max_seq_length, short_seq_prob, rng):
 
 
 def mask(tokens, specials, continues, vocabulary, mask_token, rng, max_predictions, prob, whole):
-    """Returns the masked tokens, the masked positions in order, and the tokens before masking."""
+    """Returns all tokens after masking, the masked positions, and the original tokens there."""
     words = []
     for i, token in enumerate(tokens):
         if token in specials:
@@ -85,9 +85,9 @@ def mask(tokens, specials, continues, vocabulary, mask_token, rng, max_predictio
 
 
 def ngram_positions(words, max_ngram_size, wanted, rng):
-    """Chooses n-grams of words to mask by the rule of the Model Garden, as lists of positions.
+    """Returns the positions of each n-gram to mask, chosen by the rule of the Model Garden.
 
-    Each word is a list of ascending positions.
+    Each item of `words` is the list of the ascending token positions of one word.
     """
     ngrams = {
         n: [

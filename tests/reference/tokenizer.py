@@ -1,4 +1,4 @@
-"""The released tokenizer, written from its rules in plain Python. Imports nothing from bert_tf.
+"""The tokenizer of google-research/bert in plain Python, without imports from bert_tf.
 
 Source: google-research/bert tokenization.py, as described in its README and comments: decode as
 UTF-8 and skip invalid bytes, clean, isolate CJK characters, split at white space, lower-case and
@@ -62,7 +62,7 @@ def split_punctuation(text):
 
 
 def words(text, do_lower_case):
-    """Returns the words of a str or of bytes."""
+    """Returns the words of a text, which is str or bytes."""
     result = []
     for token in space_cjk(clean(to_unicode(text))).split():
         if do_lower_case:
@@ -72,9 +72,9 @@ def words(text, do_lower_case):
 
 
 def is_unchanged(character, do_lower_case):
-    """Whether no rule changes the character or splits at it.
+    """Returns whether no rule changes the character or splits a text at this character.
 
-    All such characters are equivalent: in a text of them, words are the parts between spaces.
+    In a text of such characters, the words are the parts between spaces.
     """
     code = ord(character)
     if code in (0, 0xFFFD) or character.isspace() or is_whitespace(character):
@@ -127,9 +127,9 @@ class Tokenizer:
         return self.ids_of(words(text, self.do_lower_case))
 
     def tokenize_with_cache(self, text):
-        """Does the same as `tokenize`, with a cache of the parts between spaces.
+        """Returns the same ids as `tokenize`, but caches the ids of each part between spaces.
 
-        No rule looks across a space, so the parts are independent.
+        No rule depends on characters on both sides of a space, so the parts are independent.
         """
         result = []
         for part in to_unicode(text).split(" "):
@@ -149,7 +149,7 @@ class Tokenizer:
 
 
 def truncate(ids_a, ids_b, room):
-    """Removes tokens from the end of the longer list, and of B if equally long, until both fit."""
+    """Removes last tokens of the longer list (of B if equally long) until `room` suffices."""
     ids_a, ids_b = list(ids_a), list(ids_b)
     while len(ids_a) + len(ids_b) > room:
         (ids_a if len(ids_a) > len(ids_b) else ids_b).pop()

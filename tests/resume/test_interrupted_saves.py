@@ -77,7 +77,7 @@ def run(folder):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """The weights of an uninterrupted run, and copies of its folder from before each change."""
+    """Returns an uninterrupted run's weights and copies of its folder before each file change."""
     folder = tmp_path_factory.mktemp("run")
     copies = []
 
@@ -108,7 +108,7 @@ def test_a_kill_at_any_stage_keeps_the_last_complete_checkpoint(killed):
 def test_a_run_killed_at_any_stage_resumes_to_the_same_weights(killed, capsys):
     expected, folders = killed
     steps = [latest_valid_step(folder) for folder in folders]
-    # All changes at the start, and all changes between two checkpoints.
+    # Resume after each change at the start and each change between the saves of steps 2 and 4.
     chosen = [*range(9), *range(steps.index(2), steps.index(4) + 3)]
     for folder, step in [(folders[at], steps[at]) for at in chosen]:
         found = run(folder)
@@ -144,7 +144,7 @@ def test_a_full_disk_stops_the_run_with_one_line(tmp_path, change):
     assert latest == (step and f"{tmp_path}/checkpoints/step-{step:08d}")
 
 
-# Runs in its own mount namespace, in which any user may mount a small disk.
+# This program runs in its own mount namespace, in which any user may mount a small disk.
 FULL_DISK = """
 import json, os, pathlib, subprocess, sys
 sys.path[:0] = sys.argv[1:3]

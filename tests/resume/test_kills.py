@@ -1,4 +1,4 @@
-"""Kills a real run with SIGKILL at random times; it resumes bit for bit from its checkpoints."""
+"""Kills a run with SIGKILL at random times; resumed runs give the same bits."""
 
 import json
 import os
@@ -19,7 +19,7 @@ CONFIG = {
 }  # fmt: skip
 TEXT_BYTES = 100_000
 
-# Imports TensorFlow once. Each line on stdin holds the arguments of a run and the path of its log.
+# This program imports TensorFlow once. Each line on stdin contains a run's arguments and log path.
 # For each line the program forks a child process that executes the run, prints the process id of
 # the child, and prints the exit code of the child after it has ended.
 DRIVER = """
@@ -96,7 +96,7 @@ def runs(tmp_path, test_data):
 
 
 def checkpoint_files(folder):
-    """Returns the paths of all files of checkpoints, complete or not."""
+    """Returns the paths of all files of complete and incomplete checkpoints."""
     return {str(path) for path in folder.glob("checkpoints/*/*")}
 
 

@@ -94,8 +94,8 @@ def test_run_classifier_refuses_bad_input(folder):
         assert_refused(result, *words)
     assert not (folder / "out").exists()
 
-    # After a complete run, the same command does nothing more, other settings are refused,
-    # --overwrite starts from the beginning, and evaluation alone works, as in the original.
+    # After a complete run, the same command trains no further step, other settings are refused,
+    # --overwrite starts from the beginning, and evaluation without training works.
     first, same, other, eval_only, restarted = run_main(
         "run_scripts.run_classifier",
         command(),
@@ -109,7 +109,7 @@ def test_run_classifier_refuses_bad_input(folder):
     assert first.out == same.out == eval_only.out
     assert "Continuing from step 2" in same.err
 
-    # A casing or a vocabulary that differs from the initial checkpoint is refused.
+    # A casing or a vocabulary that differs from that of the initial checkpoint is refused.
     casing, vocabulary, matching = run_main(
         "run_scripts.run_classifier",
         command(init_checkpoint="out", output_dir="next", do_lower_case="false"),

@@ -32,7 +32,7 @@ def run_recipe(tmp_path, name, **settings):
 
 
 def training_metrics(folder):
-    """Returns the logged training metrics by step."""
+    """Returns the logged training metrics, keyed by step."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return {line["step"]: line for line in lines if line["kind"] == "train"}
 
@@ -42,7 +42,8 @@ def test_two_phases_share_one_schedule(tmp_path):
     out = run_recipe(tmp_path, "pretrain_base", SHORT="16", LONG="32", EVAL_FRACTION="0.1")
     first, second = training_metrics(out / "phase1"), training_metrics(out / "phase2")
     assert (max(first), max(second)) == (18, 2)
-    # One linear decay from 1e-4 over 20 steps. Step n uses the rate after n - 1 steps.
+    # Both phases share one linear decay from 1e-4 over 20 steps. Step n uses the learning rate
+    # after n - 1 steps.
     assert first[18]["learning_rate"] == pytest.approx(1e-4 * (1 - 17 / 20), rel=1e-4)
     assert second[1]["learning_rate"] == pytest.approx(1e-4 * (1 - 18 / 20), rel=1e-4)
     assert second[2]["learning_rate"] == pytest.approx(1e-4 * (1 - 19 / 20), rel=1e-4)

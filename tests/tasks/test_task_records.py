@@ -1,4 +1,4 @@
-"""Fine-tuning batches: all examples in each epoch, similar lengths, resumable."""
+"""Fine-tuning batches: all examples in each epoch, similar lengths in a batch, exact resume."""
 
 import itertools
 

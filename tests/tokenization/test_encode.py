@@ -21,7 +21,7 @@ def tokenizer():
 
 
 def packed(ids_a, ids_b, seq_length):
-    """The released convert_single_example, for one example: ids and segment ids."""
+    """Returns ids and segment ids by the rules of google-research/bert for one example."""
     specials = 2 if ids_b is None else 3
     if seq_length is not None:
         ids_a, kept_b = reference.truncate(ids_a, ids_b or [], seq_length - specials)
@@ -34,7 +34,7 @@ def packed(ids_a, ids_b, seq_length):
 
 
 def assert_packed(found, rows, pair, seq_length, trim_to_longest=False):
-    """Compares packed inputs with the released rules applied to rows of (ids_a, ids_b)."""
+    """Asserts that packed inputs equal the results of `packed` for each row (ids_a, ids_b)."""
     expected = [packed(a, b if pair else None, seq_length) for a, b in rows]
     longest = max((len(ids) for ids, _ in expected), default=0)
     size = longest if seq_length is None or trim_to_longest else seq_length

@@ -167,7 +167,7 @@ def test_batches_of_different_sizes_are_refused_as_pairs(tokenizer):
 
 
 def test_batches_of_different_sizes_are_refused_as_pairs_when_a_graph_runs(tokenizer):
-    """Sizes 1 and 2 would broadcast, sizes 2 and 3 would not."""
+    """Batches of 1 and 2 texts would broadcast; batches of 2 and 3 texts would not."""
     ragged = tf.RaggedTensorSpec([None, None], tf.int32)
     function = tf.function(tokenizer.pack, input_signature=[ragged, ragged])
     one, two = (tf.ragged.constant([[HELLO]] * size) for size in (1, 2))
@@ -190,7 +190,7 @@ def ancestors(operation):
 
 
 def test_every_operation_on_pairs_depends_on_the_check_of_their_number(tokenizer):
-    """Without this, an operation could fail before the check, with a message about shapes."""
+    """Without this dependency, an operation could fail with another message before the check."""
     ragged = tf.RaggedTensorSpec([None, None], tf.int32)
     graph = tf.function(tokenizer.pack).get_concrete_function(ragged, ragged).graph
     (assertion,) = (each for each in graph.get_operations() if each.name == "Assert/AssertGuard")

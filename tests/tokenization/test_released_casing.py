@@ -1,4 +1,4 @@
-"""The casing of the released models, by the name in a path."""
+"""The casing of google-research/bert's models is found by the model name in a path."""
 
 import pytest
 

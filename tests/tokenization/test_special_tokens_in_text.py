@@ -27,7 +27,7 @@ BEFORE = {
 
 
 def cut(text):
-    """Yields the special tokens of a text and the parts between them, each with its start."""
+    """Yields each special token and each part between special tokens, with its byte offset."""
     pattern = re.compile("|".join(map(re.escape, SPECIAL)).encode())
     at = 0
     for match in pattern.finditer(text):
@@ -41,7 +41,7 @@ def is_special(part):
 
 
 def expected(text, released):
-    """Returns the words and ids by the reference."""
+    """Returns the words and ids of a text with special tokens, computed with the reference."""
     words, ids = [], []
     for part, _ in cut(text):
         if is_special(part):
@@ -78,7 +78,7 @@ def assert_cut(texts, do_lower_case=True, tokens=TOKENS):
 
 
 def spans_of_parts(texts, plain):
-    """Returns the spans of each text, with its parts tokenized as separate texts."""
+    """Returns the token spans of each text; the parts of a text are tokenized separately."""
     parts = [(row, *part) for row, text in enumerate(texts) for part in cut(text)]
     _, starts, ends = plain.tokenize_with_offsets(tf.constant([part for _, part, _ in parts]))
     spans = [[] for _ in texts]
@@ -126,7 +126,7 @@ def test_special_tokens_are_ordinary_text_by_default():
 
 
 def test_private_use_characters_in_a_text_are_ordinary_text():
-    """This includes the characters that serve as placeholders for special tokens."""
+    """The characters include those that serve as placeholders for special tokens."""
     characters = [chr(code) for code in (*range(0xE000, 0xF900), *range(0x10FFE0, 0x110000))]
     forms = ("{0}", "a{0}", "{0}1", "{0}{0}[MASK]{0}", "a {0} [SEP]")
     assert_cut([form.format(each) for each in characters[::7] for form in forms[3:]])

@@ -16,7 +16,7 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abxσς,中=", *(f"##{
 TEXTS = ["a,b AB", "ΑΣ aΣ Σa", "", "x" * 201, "é" * 150 + " a≠", "中a b\u0301", "ax" * 40]
 TEXT_OPERATIONS = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
 
-# Imports tensorflow_text for its operations, and nothing from bert_tf.
+# This program imports tensorflow_text for its operations, and nothing from bert_tf.
 LOAD = """
 import sys, numpy as np, tensorflow as tf, tensorflow_text
 model = tf.saved_model.load(sys.argv[1])
@@ -88,7 +88,7 @@ def test_a_saved_model_gives_the_same_ids_on_real_text(tmp_path, test_data, name
 @pytest.mark.parametrize("special_tokens_in_text", [False, True])
 @pytest.mark.parametrize("method", ["tokenize", "tokenize_with_offsets", "words"])
 def test_a_stock_server_has_all_operations_of_the_graph(method, special_tokens_in_text):
-    """Core operations, and two of tensorflow-text that TensorFlow Serving 2.20 includes."""
+    """TensorFlow Serving 2.20 includes the core and the two tensorflow-text operations used."""
     tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=special_tokens_in_text)
     function = tf.function(getattr(tokenizer, method)).get_concrete_function(
         tf.TensorSpec([None], tf.string)
@@ -150,7 +150,7 @@ def test_tflite_packs_pairs_without_flex_operations(tmp_path):
     ids=["not UTF-8", "final sigma", "201 characters", "canonical order"],
 )  # fmt: skip
 def test_lite_differs_for_each_documented_kind(text):
-    """Keeps the list of docs/fidelity.md correct."""
+    """Each kind of difference that docs/fidelity.md lists exists."""
     tokens = [*TOKENS, "\u302e", "\u1b44", "##\u302e", "##\u1b44"]
     tokenizer = BertTokenizer(tokens)
     exact, lite = tokenizer.tokenize([text]).to_list(), tokenizer.tokenize_in_lite([text]).to_list()
@@ -158,7 +158,7 @@ def test_lite_differs_for_each_documented_kind(text):
 
 
 def listed_code_points():
-    """Returns the code points that docs/fidelity.md lists as exceptions in TFLite."""
+    """Yields the code points that docs/fidelity.md lists as exceptions in TFLite."""
     text = (pathlib.Path(__file__).parents[2] / "docs/fidelity.md").read_text("utf-8")
     section = text.partition("In TFLite (`tokenize_in_lite`)")[2].partition("\n\n")[0]
     for first, last in re.findall(r"U\+([0-9A-F]{4,6})(?: to U\+([0-9A-F]{4,6}))?", section):
@@ -169,7 +169,7 @@ def listed_code_points():
     unicodedata.unidata_version != "14.0.0", reason="the tables are of Unicode 14.0"
 )
 def test_the_documentation_lists_all_characters_for_which_lite_may_differ():
-    """Characters that decompose to a combining character of a category other than Mn."""
+    """These characters decompose to a combining character of a category other than Mn."""
     reorderable = [
         code for code in range(0x110000)
         if any(unicodedata.combining(c) and unicodedata.category(c) != "Mn"

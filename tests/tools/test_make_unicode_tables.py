@@ -1,4 +1,4 @@
-"""The character tables in the repository are the ones that the generator makes."""
+"""The character tables in the repository equal the output of tools/make_unicode_tables.py."""
 
 import unicodedata
 

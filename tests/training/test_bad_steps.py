@@ -1,4 +1,4 @@
-"""Steps with a gradient that is not finite."""
+"""Training skips and reports steps whose gradient is not finite."""
 
 import keras
 import linear_runs as runs
@@ -23,7 +23,7 @@ VARIABLE_OF_LAYER = {  # one variable of each layer
 
 
 def batches_with_infinity(*steps):
-    """Returns the data with the origin of each example, and an infinite target in some steps."""
+    """Returns batches with the origins of examples; the targets of the given steps are infinite."""
 
     def add_infinity(step, batch):
         bad = tf.reduce_any(tf.equal(step, steps))

@@ -1,4 +1,4 @@
-"""The weights that a run keeps as its result: the best ones, the averaged ones."""
+"""The weights that a run keeps as its result: the best weights or the averaged weights."""
 
 import math
 
@@ -32,7 +32,7 @@ def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, capsys):
     np.testing.assert_allclose(run.evaluate(held_out())["loss"], evals[best], rtol=1e-6)
     kept = runs.make_trainer(tmp_path / "other", num_train_steps=60)
     assert restore_weights(str(tmp_path / "best"), kept.objective.variables) == best
-    # The same command again trains no further step.
+    # A second run of the same command trains no further step.
     again = runs.make_trainer(tmp_path, runtime=runtime, **options)
     assert runs.train(again, held_out=HeldOutData({"eval": held_out})) == step
     # A program that reads the folder later gets the best weights too.

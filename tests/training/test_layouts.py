@@ -1,4 +1,4 @@
-"""The result does not depend on replicas, workers (real processes) and accumulation steps."""
+"""The result does not depend on the number of replicas, workers and accumulation steps."""
 
 import json
 import pathlib
@@ -48,7 +48,7 @@ def assert_close(actual, expected, **tolerance):
 def test_the_result_does_not_depend_on_how_the_batch_is_split(folder, layout):
     expected = layout_runs.weights(folder / "one")
     start = losses(folder / "one")
-    assert len(start) == 20 and start[0] - start[-1] > 0.1  # it learns
+    assert len(start) == 20 and start[0] - start[-1] > 0.1  # the model learns
     assert_close(layout_runs.weights(folder / layout), expected, rtol=0, atol=2e-5)
     np.testing.assert_allclose(losses(folder / layout), start, rtol=1e-5)
 

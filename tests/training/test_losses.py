@@ -1,4 +1,4 @@
-"""Cross entropy and its gradient, compared with TensorFlow's own."""
+"""Compares the project's cross entropy and its gradient with those of TensorFlow."""
 
 import numpy as np
 import pytest

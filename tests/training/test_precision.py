@@ -60,7 +60,7 @@ def test_a_complete_training_step_compiles_with_xla():
     """Forward and backward pass, clipping and update are one XLA program, as on a TPU."""
     results = []
     for compiled in (False, True):
-        objective, run = bert(dropout=0.0)  # XLA has other random numbers
+        objective, run = bert(dropout=0.0)  # XLA generates other dropout masks
         step = tf.function(run._step, jit_compile=compiled)
         for number, batch in enumerate(layout_runs.batches().take(5)):
             sums, counts, *_ = step(batch, tf.constant(number, tf.int64))

@@ -1,4 +1,4 @@
-"""Training runs: resumed runs give the same weights as uninterrupted ones; damaged files."""
+"""Resumed runs give the weights of uninterrupted runs; damaged files are reported."""
 
 import dataclasses
 import json

@@ -23,7 +23,7 @@ def rate(step, **fields):
 
 
 class Weight:
-    """The parts of a Keras variable that the optimizer uses."""
+    """Replaces a Keras variable; has only the attributes that the optimizer uses."""
 
     def __init__(self, value):
         self.value = tf.Variable(value)

@@ -26,7 +26,7 @@ class ClassificationObjective:
         self.depths: Mapping[str, int] = depths_by_name(model)
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the number of examples."""
+        """Returns the number of examples in the batch."""
         return {"examples": tf.cast(tf.shape(batch["label_ids"])[0], tf.float32)}
 
     def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:

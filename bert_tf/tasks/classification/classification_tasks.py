@@ -1,4 +1,4 @@
-"""The classification tasks: GLUE tasks, and a task for the user's own files."""
+"""The classification tasks: three GLUE tasks, and a task for data files of the user."""
 
 import dataclasses
 import os
@@ -31,10 +31,11 @@ class ClassificationTask:
 
     Attributes:
         name: The value of --task_name, in lower case.
-        labels: The labels, in the order of the released code.
-        pair: Whether an example is two texts.
-        read_split: Takes data_dir and split, and returns the examples.
-        further_metrics: The metrics besides accuracy and loss, by name.
+        labels: The labels in the order of the outputs; for GLUE, as in google-research/bert.
+        pair: Whether an example is a pair of texts.
+        read_split: Function from data_dir and the name of a split to the examples.
+        further_metrics: The metrics in addition to accuracy and loss: for each name, a function of
+            the labels and the predicted labels.
     """
 
     name: str
@@ -47,7 +48,7 @@ class ClassificationTask:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Returns the task, its labels, and whether an example is a pair."""
+        """Returns the name of the task, its labels, and whether an example is a pair."""
         return {"task": self.name, "labels": list(self.labels), "pair": self.pair}
 
     def read(self, data_dir: str, split: str) -> list[TextExample]:
@@ -79,7 +80,7 @@ class ClassificationTask:
     def metrics(
         self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
-        """Returns `eval_accuracy`, `eval_loss` and `loss` as released, and the further metrics."""
+        """Returns the metrics of google-research/bert (accuracy and loss) and `further_metrics`."""
         labels, logits = columns["label_ids"], np.asarray(outputs["logits"], np.float64)
         predicted: np.ndarray = logits.argmax(axis=-1)
         true_logits = np.take_along_axis(logits, labels[:, None], axis=-1)[:, 0]
@@ -94,7 +95,7 @@ class ClassificationTask:
     def write_predictions(
         self, folder: str, examples: Sequence[TextExample], outputs: Mapping[str, np.ndarray]
     ) -> str:
-        """Writes `test_results.tsv`: one line per example, its probabilities separated by tabs.
+        """Writes `test_results.tsv`: per example, a line of tab-separated label probabilities.
 
         Source: google-research/bert `run_classifier.main`.
         """
@@ -111,13 +112,13 @@ def custom(
     label_column: str,
     labels: Sequence[str],
 ) -> ClassificationTask:
-    """Makes a task for the user's own train, dev and test files: `.tsv`, `.csv` or `.jsonl`.
+    """Creates a task for train, dev and test files of the user: `.tsv`, `.csv` or `.jsonl`.
 
     Args:
         text_a_column: Column of the sentence, or of the first sentence of a pair.
         text_b_column: Column of the second sentence of a pair, or None.
-        label_column: Column of the label; a test file does not need it.
-        labels: All labels.
+        label_column: Column of the label; test files may lack this column.
+        labels: All labels, in the order of the outputs.
 
     Raises:
         InputError: There are fewer than two labels, or a label is repeated.
@@ -137,10 +138,10 @@ def custom(
 
 
 def labels_of(data_dir: str, text_a_column: str, label_column: str) -> list[str]:
-    """Returns the sorted labels of the train split of the user's own data.
+    """Returns the sorted labels that occur in the train file of the user.
 
     Raises:
-        InputError: The file is missing or malformed.
+        InputError: The train file is missing or malformed.
     """
     path = find_split_file(data_dir, "train")
     examples = read_custom(path, text_a_column, None, label_column, labels=None)

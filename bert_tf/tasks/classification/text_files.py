@@ -1,4 +1,4 @@
-"""Reads examples from GLUE files and from the user's own files."""
+"""Reads examples from GLUE files and from data files of the user."""
 
 import csv
 import dataclasses
@@ -12,7 +12,7 @@ from bert_tf.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class TextExample:
-    """A sentence or a sentence pair, and its label if it is known."""
+    """A sentence or a sentence pair, and its label, or None for an unlabelled example."""
 
     text_a: str
     text_b: str | None = None
@@ -24,10 +24,10 @@ class Columns:
     """The column numbers of a tab-separated GLUE file, from 0.
 
     Attributes:
-        text_a: The sentence, or the first sentence of a pair.
-        text_b: The second sentence of a pair, or None.
-        label: The label, or None in a test file.
-        header: Whether the first line names the columns.
+        text_a: Column of the sentence, or of the first sentence of a pair.
+        text_b: Column of the second sentence of a pair; None for single sentences.
+        label: Column of the label; None for a test file.
+        header: Whether the first line contains the names of the columns.
     """
 
     text_a: int
@@ -37,7 +37,7 @@ class Columns:
 
 
 def read_glue(path: str, columns: Columns, labels: Sequence[str]) -> list[TextExample]:
-    """Reads a GLUE file; quotes in it have no special meaning.
+    """Reads a GLUE file, in which quotes are ordinary characters.
 
     Args:
         path: A `.tsv` file.
@@ -45,7 +45,8 @@ def read_glue(path: str, columns: Columns, labels: Sequence[str]) -> list[TextEx
         labels: The allowed labels.
 
     Raises:
-        InputError: The file is missing, a line is too short, or a label is not one of `labels`.
+        InputError: The file is missing, a line has too few columns, or a label is not one of
+            `labels`.
     """
     examples = []
     for number, line in enumerate(_lines(path), start=1):
@@ -74,7 +75,7 @@ def read_custom(
     Args:
         path: The file.
         text_a: Column of the sentence, or of the first sentence of a pair.
-        text_b: Column of the second sentence of a pair, or None.
+        text_b: Column of the second sentence of a pair; None for single sentences.
         label: Column of the label, or None if the file has no labels.
         labels: The allowed labels, or None to allow any.
 
@@ -100,7 +101,7 @@ def read_custom(
 
 
 def find_split_file(data_dir: str, split: str) -> str:
-    """Returns the path of a split: `<split>.tsv`, `.csv` or `.jsonl`.
+    """Returns the path of the file of a split: `<split>.tsv`, `.csv` or `.jsonl`.
 
     Raises:
         InputError: None of these files exists.
@@ -128,7 +129,7 @@ def _rows(path: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields rows; quotes and carriage returns inside a line have no special meaning."""
+    """Yields line number and fields of each line; quotes are ordinary characters."""
     for number, line in enumerate(_lines(path), start=1):
         line = line.removesuffix("\r")
         if line:
@@ -136,7 +137,7 @@ def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields each row with the number of its first line; a quoted field may span lines."""
+    """Yields first line number and fields of each row; a quoted field may span several lines."""
     csv.field_size_limit(2**31 - 1)  # A process-wide setting; the default is 131,072 characters.
     reader = csv.reader((f"{line}\n" for line in _lines(path)), strict=True)
     first = 1
@@ -153,7 +154,7 @@ def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _lines(path: str) -> list[str]:
-    """Splits at line feeds only; removes a byte-order mark, which GLUE's MRPC has."""
+    """Returns the lines of a file without a byte-order mark, which the MRPC files of GLUE have."""
     return files.read_text(path).removeprefix("\ufeff").split("\n")
 
 

@@ -11,43 +11,44 @@ class Callback(contextlib.AbstractContextManager[None]):
     """An action that the training loop performs every N steps and at the end of training.
 
     The loop enters all callbacks as context managers, and calls their methods in the order of the
-    list. A subclass overrides what it needs.
+    list. A subclass overrides the methods that it needs.
 
     Attributes:
-        every_steps: Steps between calls of `act`; 0 calls it at the end of training only.
+        every_steps: Steps between calls of `act`; with 0, the loop calls `act` only at the end of
+            training.
     """
 
     every_steps: int = 0
 
     def boundaries(self, step: int) -> Iterator[int]:
-        """Yields later steps after which the loop must return from the graph to Python."""
+        """Yields steps after `step` at which a graph call must end, so that `act` can run."""
         if self.every_steps:
             yield (step // self.every_steps + 1) * self.every_steps
 
     def should_stop(self, state: RunState) -> bool:
-        """Returns whether training ends before its last step. Called before each call of steps."""
+        """Returns whether to end training now. Called before each graph call."""
         return False
 
     def before_steps(self, state: RunState) -> None:
-        """Called before each call of one or more steps."""
+        """Called before each graph call, which runs one or more steps."""
 
     def after_steps(self, result: StepResult, secs: float) -> None:
-        """Called after each call of one or more steps.
+        """Called after each graph call, which runs one or more steps.
 
         Args:
             result: The result of these steps.
-            secs: The time they took.
+            secs: The duration of the graph call in seconds.
         """
 
     def act(self, state: RunState) -> None:
         """Called after every `every_steps` steps and after the last step of training."""
 
     def finish(self, state: RunState, interrupted: bool) -> None:
-        """Called when training ends, early or not, but not after an error.
+        """Called when training ends, except after an error.
 
         Args:
             state: The progress of the run.
-            interrupted: Whether a signal ended it.
+            interrupted: Whether a stop signal ended training.
         """
 
     def __exit__(self, *error: object) -> None:

@@ -21,9 +21,10 @@ class HeldOutData:
     """The data for evaluations during training.
 
     Attributes:
-        datasets: For each name, a function that makes the batches. The first one selects the best
-            weights.
-        samples: Returns a Markdown text with predictions for a few examples, or None.
+        datasets: Functions that build the batches of a data set, by the name of the data set. The
+            metrics on the first data set select the best weights.
+        samples: A function that returns a Markdown text with predictions for a few examples. If
+            None, no predictions are logged.
     """
 
     datasets: Mapping[str, Callable[[], tf.data.Dataset]]
@@ -35,10 +36,11 @@ class HeldOutEvaluation(Callback):
 
     Args:
         data: The held-out data.
-        evaluate: Takes batches and a description, and returns metrics.
-        best_by: The metric that selects the best weights; 1 if higher is better, -1 if lower is.
-        summaries: Receives metrics and samples, or None in a process that writes no files.
-        writer: Saves the best weights, or None in a process that writes no files.
+        evaluate: Takes batches and a text for the progress display, and returns metrics.
+        best_by: The name of the metric that selects the best weights, and 1 if higher values are
+            better or -1 if lower values are better.
+        summaries: Receives metrics and samples; None in a process that writes no files.
+        writer: Saves the best weights; None in a process that writes no files.
         failures: Explains errors of the input pipeline.
         every_steps: Steps between evaluations; 0 evaluates at the end only.
 

@@ -15,12 +15,12 @@ class MetricLogging(Callback):
 
     Args:
         metrics: Averages the metrics.
-        summaries: Receives the entries, or None in a process that writes no files.
-        every_steps: Steps between entries.
+        summaries: Receives the log entries; None in a process that writes no files.
+        every_steps: Steps between log entries.
         progress: Shows the number of steps and the loss.
 
     Attributes:
-        summaries: As given.
+        summaries: The argument `summaries`.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class MetricLogging(Callback):
         self._progress.update(result.steps, f"loss {self._metrics.values()['loss']:.4f}")
 
     def act(self, state: RunState) -> None:
-        """Logs the averages since the previous entry."""
+        """Logs the averages over the steps since the previous log entry."""
         log(self.summaries, "train", state.step, self._metrics.values())
         self._metrics.clear()
 
     def finish(self, state: RunState, interrupted: bool) -> None:
-        """Logs the last steps of a run that stopped early.
+        """Logs the steps since the previous log entry, unless a stop signal ended training.
 
-        After a stop signal they are not logged, because a resumed run logs the complete interval.
+        After a stop signal, the resumed run writes the next log entry at its regular step.
         """
         if self._metrics.steps and not interrupted:
             self.act(state)
@@ -60,7 +60,7 @@ class MetricLogging(Callback):
 
 
 def log(summaries: Summaries | None, kind: str, step: int, values: Mapping[str, float]) -> None:
-    """Writes an entry to disk at once, so that a run that fails later does not lose it."""
+    """Writes a log entry to disk at once, so that the entry is kept if the run fails later."""
     if summaries is not None:
         summaries.write(kind, step, values)
         summaries.flush()

@@ -9,22 +9,22 @@ from bert_tf.training.lifecycle.run_state import RunState
 
 
 class Profiling(Callback):
-    """Profiles the steps from one number to another.
+    """Profiles the steps between two step numbers.
 
     Args:
         folder: The folder that TensorBoard reads.
-        steps: First and last step, or None for no profile.
+        steps: The step numbers at which the profile starts and ends; None for no profile.
     """
 
     def __init__(self, folder: str, steps: tuple[int, int] | None) -> None:
         self._folder, self._steps, self._running = folder, steps, False
 
     def boundaries(self, step: int) -> Iterator[int]:
-        """Yields the first and the last step of the profile."""
+        """Yields the steps after `step` at which the profile starts or ends."""
         yield from (boundary for boundary in self._steps or () if boundary > step)
 
     def before_steps(self, state: RunState) -> None:
-        """Starts or ends the profile."""
+        """Starts or ends the profile if training has reached the step for it."""
         if self._steps and not self._running and self._steps[0] <= state.step < self._steps[1]:
             tf.profiler.experimental.start(self._folder)
             self._running = True

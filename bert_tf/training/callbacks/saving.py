@@ -8,11 +8,11 @@ from bert_tf.training.lifecycle.run_state import RunState
 
 
 class CheckpointSaving(Callback):
-    """Saves a checkpoint every N steps, at the end, and after a stop signal.
+    """Saves a checkpoint every N steps, at the end of training, and after a stop signal.
 
     Args:
         writer: Writes the checkpoints.
-        iterator: The input pipeline, whose position is saved.
+        iterator: The iterator of the input pipeline; its position is saved.
         every_steps: Steps between checkpoints.
         saved_step: The step of the checkpoint that the run was resumed from, or 0.
     """
@@ -24,7 +24,7 @@ class CheckpointSaving(Callback):
         self.every_steps, self._saved_step = every_steps, saved_step
 
     def before_steps(self, state: RunState) -> None:
-        """Raises the error of a write that failed in the background."""
+        """Raises the error of the last checkpoint write if the write has already failed."""
         self._writer.check()
 
     def act(self, state: RunState) -> None:
@@ -33,6 +33,6 @@ class CheckpointSaving(Callback):
         self._saved_step = state.step
 
     def finish(self, state: RunState, interrupted: bool) -> None:
-        """Saves a checkpoint if the last one is from an earlier step."""
+        """Saves a checkpoint if the last checkpoint is from an earlier step."""
         if state.step != self._saved_step:
             self.act(state)

@@ -1,4 +1,4 @@
-"""`BestEvaluation`: decides which evaluation, and so which weights, are the best of a run."""
+"""`BestEvaluation`: decides which evaluation of a run is the best one."""
 
 import dataclasses
 import math
@@ -9,10 +9,10 @@ class BestEvaluation:
     """The best held-out evaluation of a run.
 
     Attributes:
-        value: Value of the selecting metric, or None before the first evaluation. Any number is
-            better than NaN.
-        step: The step of this evaluation.
-        evals_since: The number of evaluations after it.
+        value: Value of the metric that selects the best weights; None before the first evaluation.
+            Any number is better than NaN.
+        step: The step of the best evaluation.
+        evals_since: The number of evaluations after the best evaluation.
     """
 
     value: float | None = None
@@ -24,7 +24,7 @@ class BestEvaluation:
 
         Args:
             step: The number of steps done.
-            value: Value of the selecting metric.
+            value: Value of the metric that selects the best weights.
             sign: 1 if higher is better, -1 if lower is better.
         """
         best = self.value

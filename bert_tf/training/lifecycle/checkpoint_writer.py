@@ -18,14 +18,14 @@ from bert_tf.training.step.optimizer import Optimizer
 
 
 class CheckpointWriter:
-    """Writes the present weights in a background thread; a context manager that waits at its end.
+    """Writes checkpoints in a background thread; leaving its context waits for the last write.
 
-    Training waits only if the previous write is not finished. The error of a failed write is raised
-    by the next call.
+    Training waits only if the previous write is not finished. If a write fails, the next method
+    call raises its error.
 
     Args:
         folder: The folder of the run.
-        optimizer: Provides weights and slots.
+        optimizer: Provides the weights and slots to save.
         runtime_settings: The settings of the computation, saved in each checkpoint.
         keep_checkpoints: The number of newest checkpoints to keep.
     """
@@ -47,14 +47,14 @@ class CheckpointWriter:
         self._pending: concurrent.futures.Future[None] | None = None
 
     def save(self, state: RunState, iterator: Any) -> None:
-        """Writes the checkpoint of `state.step` and removes the oldest ones.
+        """Writes the checkpoint of `state.step`, then removes the oldest checkpoints.
 
         Args:
             state: The progress of the run.
-            iterator: The input pipeline, whose position is saved.
+            iterator: The iterator of the input pipeline; its position is saved.
 
         Raises:
-            InputError: This write or the previous one failed.
+            InputError: The previous write failed, or this write cannot start.
         """
         self.wait()
         arrays, slots = self._optimizer.state()
@@ -62,7 +62,7 @@ class CheckpointWriter:
         with contextlib.ExitStack() as stack:
             folder = self._folder.checkpoint(step)
             place = stack.enter_context(files.atomic_folder(folder, run_folder.STATE_FILE))
-            # Written before training continues, because the next step moves the iterator.
+            # The position is written before training continues, because the next step changes it.
             position = os.path.join(place, restoring.POSITION_FILE)
             tf.train.Checkpoint(iterator=iterator).write(position)
             unfinished = stack.pop_all()
@@ -81,14 +81,14 @@ class CheckpointWriter:
         self._pending = self._thread.submit(write)
 
     def save_best(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes the weights of the best evaluation; replaces earlier ones.
+        """Writes the weights of the best evaluation in place of the earlier best weights.
 
         Args:
             step: The number of steps done.
-            values: The evaluation, saved with the weights.
+            values: The metrics of the best evaluation, saved with the weights.
 
         Raises:
-            InputError: This write or the previous one failed.
+            InputError: The previous write failed.
         """
         self.wait()
         arrays, _ = self._optimizer.state()
@@ -101,7 +101,7 @@ class CheckpointWriter:
         self._pending = self._thread.submit(write)
 
     def check(self) -> None:
-        """Raises the error of a finished write, if it failed."""
+        """Raises the error of the last write if the write has already failed; does not wait."""
         if self._pending is not None and self._pending.done():
             self.wait()
 
@@ -117,7 +117,8 @@ class CheckpointWriter:
 
     def _remove_old_checkpoints(self, step: int) -> None:
         folders = self._folder.checkpoints()
-        # A run resumes from its newest valid checkpoint, so checkpoints of later steps are damaged.
+        # A run resumes from its newest valid checkpoint: checkpoints of steps after the present
+        # step are therefore damaged.
         valid = [each for each in folders if run_folder.step_of_checkpoint(each) <= step]
         for folder in folders:
             if folder not in valid[-self._keep :]:

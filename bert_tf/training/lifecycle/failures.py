@@ -12,8 +12,8 @@ from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
 
-# TensorFlow's message may contain bytes of a record that are not valid UTF-8; converting it to a
-# Python string then raises UnicodeDecodeError.
+# TensorFlow's message may contain bytes of a record that are not valid UTF-8; converting the
+# message to a Python string then raises UnicodeDecodeError.
 READ_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
 _LOST_WORKER_ERRORS = (
     tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
@@ -23,12 +23,13 @@ _MAX_MESSAGE_LENGTH = 200
 
 @dataclasses.dataclass(frozen=True)
 class RecordLookup:
-    """Finds the records behind an error or a batch.
+    """Finds the records that caused an error or that are in a batch.
 
     Attributes:
         explain_error: Takes an exception of the input pipeline and returns a message that names
             the record, or None if all records can be read.
-        describe: Takes the `ORIGIN` of examples, int64 [B, 2], and returns file and record names.
+        describe: Takes the feature `step.objective.ORIGIN` of a batch, int64 [B, 2], and returns a
+            text that names the files and records of the examples.
     """
 
     explain_error: Callable[[Exception], str | None] = lambda error: None
@@ -39,12 +40,12 @@ NO_LOOKUP = RecordLookup()
 
 
 class FailureMessages:
-    """Turns failures of a run into an `InputError` with step, records and newest checkpoint.
+    """Raises an `InputError` for failures of a run: with step, records and newest checkpoint.
 
     Args:
-        records: Finds the records.
+        records: Finds the records that caused a failure.
         folder: The folder of the run.
-        writer: Writes its checkpoints.
+        writer: Writes the checkpoints of the run.
     """
 
     def __init__(self, records: RecordLookup, folder: RunFolder, writer: CheckpointWriter) -> None:
@@ -52,7 +53,7 @@ class FailureMessages:
 
     @contextlib.contextmanager
     def explain(self, step: int) -> Iterator[None]:
-        """Explains errors of the input pipeline and of lost workers.
+        """Converts errors of the input pipeline and of lost workers to an `InputError`.
 
         Args:
             step: The number of steps done.
@@ -83,7 +84,7 @@ class FailureMessages:
             step: The number of steps done.
 
         Raises:
-            InputError: `MAX_BAD_STEPS` consecutive steps were bad, or `result` has a cause.
+            InputError: `MAX_BAD_STEPS` consecutive steps were bad, or `result.cause` is set.
         """
         if not result.cause and result.bad_in_a_row < MAX_BAD_STEPS:
             return

@@ -1,4 +1,4 @@
-"""The number of steps in one call of the graph."""
+"""`Pacing`: chooses the number of training steps in one graph call."""
 
 from bert_tf.training.step.step_runner import StepResult
 
@@ -9,7 +9,7 @@ class Pacing:
     """Chooses the number of steps so that the loop returns to Python about once a second.
 
     Args:
-        max_steps: The maximum number of steps in one call.
+        max_steps: The maximum number of steps in one graph call.
     """
 
     def __init__(self, max_steps: int) -> None:
@@ -19,10 +19,10 @@ class Pacing:
 
     @property
     def steps(self) -> int:
-        """The number of steps for the next call."""
+        """The number of steps for the next graph call."""
         return max(1, min(self._max_steps, int((self._steps_per_sec or 0) * _SECS_PER_CALL)))
 
     def observe(self, result: StepResult, secs: float) -> None:
-        """Measures a call. The first call is ignored, because it includes tracing."""
+        """Updates the measured speed after each graph call except the first, which traces."""
         self._steps_per_sec = result.steps / secs if self._calls else None
         self._calls += 1

@@ -16,7 +16,8 @@ from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.optimizer import Optimizer
 
 OPTIMIZER_FILE, POSITION_FILE = "optimizer.safetensors", "data_position"
-# Settings that may differ after a restart; the result then differs by rounding and dropout masks.
+# Settings that may change when a run is resumed; the result then differs only by rounding and
+# dropout masks.
 _LAYOUT = ("replicas", "gradient_accumulation_steps")
 
 
@@ -29,15 +30,15 @@ def restore_or_start(
 
     Args:
         folder: A valid checkpoint, or None for a new run.
-        optimizer: Receives weights and slots.
-        iterator: Receives the position of the input pipeline.
-        runtime_settings: The settings of the computation now.
+        optimizer: Receives the saved weights and slots.
+        iterator: The iterator of the input pipeline; moved to the saved position.
+        runtime_settings: The settings of the computation for the resumed run.
 
     Returns:
         The progress of the run.
 
     Raises:
-        InputError: The checkpoint is of another model.
+        InputError: The checkpoint is of a different model.
     """
     saved = _read_optimizer_state(folder, optimizer.variables) if folder else None
     optimizer.load_or_start(saved)
@@ -61,7 +62,7 @@ def restore_or_start(
 
 
 def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
-    """Restores weights only.
+    """Restores the weights of a checkpoint, without optimizer state and data position.
 
     Args:
         folder: A valid checkpoint or a folder of best weights.
@@ -71,7 +72,7 @@ def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
         The step that the weights are from.
 
     Raises:
-        InputError: The folder is of another model.
+        InputError: The weights in the folder are of a different model.
     """
     saved = _read_weights(folder, variables)
     for name, variable in variables.items():
@@ -82,14 +83,14 @@ def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
 def _read_optimizer_state(
     folder: str, variables: Mapping[str, Any]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Reads the arrays that `Optimizer.state` returned."""
+    """Reads the saved result of `Optimizer.state`: the weights and the slots."""
     path = os.path.join(folder, OPTIMIZER_FILE)
     slots = weights.from_safetensors(files.read_bytes(path), path)
     return _read_weights(folder, variables).arrays, slots
 
 
 def _read_weights(folder: str, variables: Mapping[str, Any]) -> weights.WeightsFolder:
-    """Reads the weights and checks that names and shapes are those of the variables."""
+    """Reads the weights, and checks that they have the names and shapes of the variables."""
     saved = weights.read_weights_folder(folder)
     for name in sorted({*saved.arrays, *variables}):
         if name not in saved.arrays or name not in variables:

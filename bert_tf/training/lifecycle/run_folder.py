@@ -1,6 +1,6 @@
 """`RunFolder`: the files of a run, and the checks before a run is resumed or its weights are used.
 
-<output_dir>/training_config.json      settings of the run; a resumed run must have the same
+<output_dir>/training_config.json      settings of the run, which must not change on resume
 <output_dir>/bert_config.json
 <output_dir>/checkpoints/step-00001000/
     model.safetensors, bert_config.json, vocab.txt, weights.json     see `bert_tf.weights`
@@ -27,7 +27,8 @@ from bert_tf.training.config import TrainingConfig, first_difference, to_json_di
 TRAINING_FILE, RUNTIME_FILE, STATE_FILE = (
     "training_config.json", "runtime_config.json", "state.json",
 )  # fmt: skip
-# Removed in this order: if the removal is interrupted, the run's config is still there.
+# The files are removed in this order. `TRAINING_FILE` is the last: if the removal is interrupted,
+# the folder still shows that it contains a run.
 _FILES_OF_A_RUN = (
     *("eval_results.txt", "test_results.tsv", "metrics.jsonl"),
     *("train", "eval", "checkpoints", "best", TRAINING_FILE),
@@ -41,7 +42,7 @@ class CheckpointMetadata:
 
     Attributes:
         config: The architecture of the model, as a plain dict.
-        vocabulary: The entries in the order of their ids, or None if the run has no vocabulary.
+        vocabulary: The tokens in the order of their ids, or None if the run has no vocabulary.
         do_lower_case: Whether the tokenizer lower-cases, or None if the run has no tokenizer.
         extra: Further facts, such as the labels.
     """
@@ -57,15 +58,15 @@ class RunFolder:
 
     Args:
         path: The folder, local or gs://. Nothing is written before `start_run`.
-        metadata: The model of this run; needed by the methods that check or write.
-        training: The settings of this run; needed to train.
+        metadata: The model of this run; required for training and for `check_metadata`.
+        training: The settings of this run; required for training.
         overwrite: Whether `start_run` removes an earlier run, which is then not resumed.
 
     Attributes:
-        path: As given.
-        metadata: As given.
-        training_settings: The settings as JSON represents them.
-        overwrite: As given.
+        path: The argument `path`.
+        metadata: The argument `metadata`, or empty metadata if the argument is None.
+        training_settings: The fields of `training` as JSON represents them; empty if it is None.
+        overwrite: The argument `overwrite`.
     """
 
     def __init__(
@@ -107,14 +108,14 @@ class RunFolder:
         return None
 
     def checkpoint_to_resume(self) -> str | None:
-        """Returns the newest valid checkpoint; None if an earlier run is to be overwritten."""
+        """Returns the newest valid checkpoint, or None; always None if `overwrite` is True."""
         return None if self.overwrite else self.latest_checkpoint()
 
     def best_or_latest_checkpoint(self) -> str | None:
-        """Returns the folder whose weights are the result of the run, or None.
+        """Returns the folder with the final weights of the run; None without a valid checkpoint.
 
-        This is the folder of the best weights if the run used early stopping, else the newest
-        valid checkpoint.
+        The final weights are the best weights if the run used early stopping, else those of the
+        newest valid checkpoint.
         """
         latest = self.latest_checkpoint()
         if latest is None:
@@ -124,10 +125,12 @@ class RunFolder:
         return self.best if use_best else latest
 
     def check_same_run(self) -> None:
-        """Checks that the run in the folder has the same model and settings, unless overwritten.
+        """Checks that this run has the model and settings of the run in the folder.
+
+        Checks nothing if the folder contains no run, or if `overwrite` is True.
 
         Raises:
-            InputError: A setting differs; the message names the first one with both values.
+            InputError: A setting differs; the message names this setting and both values.
         """
         path = os.path.join(self.path, TRAINING_FILE)
         if self.overwrite or not tf.io.gfile.exists(path):
@@ -150,7 +153,7 @@ class RunFolder:
         """Checks that a checkpoint has the same model, tokenizer and labels as this run.
 
         Raises:
-            InputError: A fact differs; the message names it with both values.
+            InputError: One of these differs; the message names the difference and both values.
         """
         facts = files.read_json(os.path.join(checkpoint, weights.FACTS_FILE))
         config = files.read_json(os.path.join(checkpoint, weights.CONFIG_FILE))
@@ -175,7 +178,7 @@ class RunFolder:
             for name in _FILES_OF_A_RUN:
                 files.remove(os.path.join(self.path, name))
         for folder in (self.path, os.path.join(self.path, "checkpoints")):
-            # Temporary files of a run that was killed while it saved.
+            # A run that is killed during a write leaves temporary files.
             for leftover in tf.io.gfile.glob(os.path.join(folder, ".*.????????.tmp*")):
                 files.remove(leftover)
         config = dict(self.metadata.config)
@@ -184,7 +187,7 @@ class RunFolder:
 
 
 def step_of_checkpoint(folder: str) -> int:
-    """Returns the step that a checkpoint folder is named after."""
+    """Returns the step in the name of a checkpoint folder."""
     match = _CHECKPOINT_NAME.search(folder)
     assert match, folder
     return int(match[1])

@@ -11,7 +11,8 @@ class RunState:
 
     Attributes:
         step: The number of steps done.
-        bad_steps: The number of consecutive bad steps just before; see `step_runner.StepResult`.
+        bad_steps: The number of consecutive bad steps up to `step`; `step_runner.StepResult`
+            defines bad steps.
         best: The best held-out evaluation so far.
     """
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one saves a checkpoint and ends the run."""
+"""Handles Ctrl-C and SIGTERM: after the first signal, the run saves a checkpoint and ends."""
 
 import contextlib
 import signal
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 @contextlib.contextmanager
 def record_stop_signals() -> Iterator[list[int]]:
-    """Yields a list that receives the number of the first signal; a second signal acts at once."""
+    """Yields a list that receives the number of a stop signal; repeating it stops at once."""
     received: list[int] = []
 
     def record(number: int, _: Any) -> None:

@@ -1,4 +1,4 @@
-"""The limits of the device: speed of matrix products and memory."""
+"""Determines the speed of matrix products on the device, and its memory."""
 
 import subprocess
 import time
@@ -7,15 +7,15 @@ import psutil
 import tensorflow as tf
 
 _SIZES = (1024, 2048, 4096, 8192)
-_MIN_SECS_PER_PRODUCT = 0.02  # So long that the overhead of a call does not matter.
+_MIN_SECS_PER_PRODUCT = 0.02  # Long enough that the overhead of a call is negligible.
 _SECS = 0.4
 
 
 def matmul_flops_per_sec(precision: str) -> float:
     """Measures the speed of square matrix products on the first device, with all its cores.
 
-    Repeats the product for 0.4 seconds and returns the speed of the fastest one. Training reports
-    its own speed as a share of this peak.
+    Repeats the product for 0.4 seconds and returns the FLOPs per second of the fastest repetition.
+    Training reports its own FLOPs per second as a share of this peak.
 
     Args:
         precision: "float32", "bfloat16" or "float16".
@@ -33,10 +33,10 @@ def matmul_flops_per_sec(precision: str) -> float:
 
 
 def _time_product(product: tf.types.experimental.PolymorphicFunction, matrix: tf.Tensor) -> float:
-    """Returns the seconds of the second of two products; the first one is a warm-up."""
+    """Computes the product twice and returns the seconds of the second, after the warm-up."""
     for _ in range(2):
         start = time.perf_counter()
-        # Copying one element waits until the device has finished.
+        # Copying one element to the host waits until the device has finished.
         float(product(matrix, matrix)[0, 0])
         secs = time.perf_counter() - start
     return secs
@@ -45,8 +45,8 @@ def _time_product(product: tf.types.experimental.PolymorphicFunction, matrix: tf
 def device_memory() -> tuple[str, int | None]:
     """Returns the name of the first device, and the bytes of memory that a run can use on it.
 
-    For GPUs this is the total memory of the smallest one, for a CPU the available memory; None if
-    unknown.
+    The bytes are the total memory of the smallest GPU, or the available memory of the CPU if there
+    is no GPU. They are None if the GPU memory is unknown.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
@@ -56,7 +56,7 @@ def device_memory() -> tuple[str, int | None]:
 
 
 def _gpu_bytes() -> int | None:
-    # TensorFlow reports the memory that it has allocated, not the memory of the device.
+    # TensorFlow reports only the memory that it has allocated; nvidia-smi reports all memory.
     command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=10)

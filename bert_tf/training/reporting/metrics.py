@@ -9,7 +9,7 @@ from bert_tf.training.step.step_runner import StepResult
 
 
 class MetricAccumulator:
-    """Adds up steps since the last log entry.
+    """Accumulates the results of the steps since the last log entry.
 
     Args:
         objective: Computes loss and metrics from totals.
@@ -22,7 +22,7 @@ class MetricAccumulator:
         self.clear()
 
     def clear(self) -> None:
-        """Removes all steps."""
+        """Resets all totals to 0."""
         self._sums: dict[str, float] = {}
         self._counts: dict[str, float] = {}
         self._scalars: dict[str, float] = {}
@@ -35,7 +35,7 @@ class MetricAccumulator:
         return self._steps
 
     def add(self, result: StepResult, secs: float) -> None:
-        """Adds the result of one or more steps, and the time they took."""
+        """Adds the result of one or more steps, and the duration of these steps in seconds."""
         add_to_totals(self._sums, result.sums)
         add_to_totals(self._counts, result.counts)
         self._scalars = step_scalars.combine(self._scalars, result.scalars)
@@ -43,7 +43,7 @@ class MetricAccumulator:
         self._secs += secs
 
     def values(self) -> dict[str, float]:
-        """Returns loss and metrics, the scalars of the steps, and quantities per second."""
+        """Returns the loss, the metrics, the other scalars, and the quantities per second."""
         return {
             **loss_and_metrics(self._objective, self._sums, self._counts),
             **step_scalars.averages(self._scalars, self._steps),

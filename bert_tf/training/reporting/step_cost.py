@@ -1,4 +1,4 @@
-"""The cost of a training step: computed before the first one, printed with advice if it is high."""
+"""Describes the cost of a training step, with advice if the step does not fit into memory."""
 
 import dataclasses
 import sys
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from bert_tf.training.reporting.devices import device_memory, matmul_flops_per_sec
 
-_USABLE_MEMORY = 0.9  # The estimate does not cover everything that TensorFlow allocates.
+# The largest share of the memory that the estimate may fill; TensorFlow allocates more than the
+# estimate contains.
+_USABLE_MEMORY = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +19,7 @@ class StepCost:
         parameters: The number of trainable parameters.
         tokens: Tokens per step, including padding, over all replicas and accumulation steps.
         flops: Floating-point operations of the matrix products per step, over all replicas.
-        memory: Estimated bytes on each device, by purpose: weights, moments, gradients, ...
+        memory: Estimated bytes on each device, for "weights", "moments", "gradients" and others.
         precision: Precision of the activations.
         recompute: Whether activations are recomputed in the backward pass.
     """
@@ -35,8 +37,8 @@ class Hardware:
     """The devices of a run.
 
     Attributes:
-        device: Name of a device.
-        replicas: The number of devices that share a step.
+        device: Name of the first device.
+        replicas: The number of devices among which each global batch is divided.
         available_bytes: Memory that the run can use on each device, or None if unknown.
         peak_flops_per_sec: Speed of matrix products on one device, or None if not measured.
     """
@@ -52,10 +54,11 @@ def print_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
 
     Args:
         cost: The cost of a step.
-        replicas: The number of devices that share a step.
+        replicas: The number of devices among which each global batch is divided.
 
     Returns:
-        The quantities per step that training reports per second: tokens, and the share of the peak.
+        The quantities of a step that training logs per second: `tokens_per_sec` is the tokens of a
+        step, and `share_of_peak` is the seconds that a step takes at the peak speed.
     """
     peak = matmul_flops_per_sec(cost.precision)
     device, available_bytes = device_memory()
@@ -65,7 +68,7 @@ def print_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
 
 
 def describe_step_cost(cost: StepCost, hardware: Hardware) -> str:
-    """Describes the size of a step, whether it fits into memory, and if not which flags help.
+    """Describes the cost of a step, and suggests flags if the step does not fit into memory.
 
     Args:
         cost: The cost of a step.

@@ -1,4 +1,4 @@
-"""TensorBoard events, and the same scalars as JSON lines."""
+"""`Summaries`: writes TensorBoard events, and the same scalars as JSON lines."""
 
 import contextlib
 import json
@@ -16,13 +16,13 @@ from bert_tf import files
 class Summaries:
     """Writes metrics, texts and hyperparameters of a run.
 
-    The kinds `train` and `eval` become two curves in each TensorBoard chart.
+    Each kind of entry, such as `train` or `eval`, is one curve in a TensorBoard chart.
 
     Args:
-        output_dir: Events are written to its folders `train` and `eval`, JSON lines to
-            `metrics.jsonl`.
-        step: The number of steps done. Lines of later steps, from a run that was killed, are
-            removed.
+        output_dir: The folder of the run. Events are written to one subfolder for each kind of
+            entry, and JSON lines to `metrics.jsonl`.
+        step: The number of steps done. JSON lines of later steps, which a killed run has written,
+            are removed.
     """
 
     def __init__(self, output_dir: str, step: int) -> None:
@@ -32,7 +32,7 @@ class Summaries:
         self._lines = _read_lines_until(self._path, step)
 
     def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        """Adds one entry.
+        """Adds one entry of scalars.
 
         Args:
             kind: "train", or the name of a held-out data set such as "eval".
@@ -61,8 +61,9 @@ class Summaries:
         """Adds a row to TensorBoard's HParams tab.
 
         Args:
-            values: By name. The entries of a mapping are named `name.key`. Values that are not
-                numbers, booleans or strings are converted to strings, None to "".
+            values: Hyperparameters by name. The entries of a nested mapping are named `name.key`.
+                Values that are not numbers, booleans or strings are converted to strings, and None
+                is converted to "".
         """
         with self._writer("train"):
             hparams.hparams(dict(_flatten(values)))

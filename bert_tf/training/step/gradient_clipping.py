@@ -1,4 +1,4 @@
-"""Clips gradients by their global norm, as the released code does. Imports nothing of bert-tf."""
+"""Clips gradients by their global norm, as google-research/bert does. Imports no bert-tf module."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,15 +13,15 @@ def clip_gradients(
 
     Args:
         gradients: Dense gradients, by the names of their variables.
-        squares: For some of the names, the squared norm to use in place of the gradient's own. The
-            released code computes it from the rows of a sparse gradient before rows of the same
-            word are added.
+        squares: Squared norms of the gradients that were sparse, by variable name; used instead of
+            the squared norms of the dense gradients. As in google-research/bert, these are norms
+            before rows of the same word are added.
         clip_norm: The largest global norm.
         loss_scale: The factor by which the loss was multiplied.
 
     Returns:
         The clipped gradients, and the global norm before clipping, without the loss scale. The norm
-        is not finite if a gradient is not.
+        is not finite if a gradient is not finite.
 
     Source: google-research/bert `optimization.py`, `tf.clip_by_global_norm`.
     """

@@ -1,7 +1,7 @@
 """The loss scale of float16 training: large enough that small gradients do not become 0.
 
-It starts high, is halved by each step whose gradient is not finite, and is doubled after 2,000
-finite steps.
+The scale starts at `INITIAL`. It is halved after each step whose gradient is not finite, and
+doubled after 2,000 consecutive steps with finite gradients.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ INITIAL, MINIMUM, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 
 
 def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
-    """Counts the step, and doubles the scale if enough steps were finite.
+    """Counts the step, and doubles the scale after `STEPS_TO_DOUBLE` finite steps.
 
     Args:
         scale: float32 scalar variable.
-        steps_at_scale: float32 scalar variable: finite steps since the last change.
+        steps_at_scale: float32 scalar variable: the number of steps since the scale last changed.
     """
     steps_at_scale.assign_add(1.0)
     due = steps_at_scale >= STEPS_TO_DOUBLE

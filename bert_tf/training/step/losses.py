@@ -1,4 +1,4 @@
-"""Cross entropy and accuracy over many classes, with few passes over the logits."""
+"""Cross entropy and accuracy over many classes, with few passes over the logits in memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +9,11 @@ import tensorflow as tf
 def cross_entropy(logits: Any, labels: Any) -> Any:
     """Returns the negative log likelihood of the labels under the softmax of the logits.
 
-    Equal to `tf.nn.sparse_softmax_cross_entropy_with_logits`. TensorFlow's kernel makes more passes
-    over the logits: with a vocabulary of 8,000 it takes several times as long on a CPU.
+    The result equals `tf.nn.sparse_softmax_cross_entropy_with_logits`. TensorFlow's kernel makes
+    more passes over the logits: for 8,000 classes the kernel takes several times as long on a CPU.
 
     Args:
-        logits: float32 [..., V].
+        logits: float32 [..., V], where V is the number of classes.
         labels: int32 [...], in [0, V).
 
     Returns:
@@ -33,7 +33,7 @@ def _cross_entropy_of_rows(
     sums = tf.reduce_sum(powers, axis=-1)
 
     def gradient(upstream: Any) -> tuple[Any, None]:
-        # The powers are kept, because the exponential is the most expensive pass.
+        # `powers` is kept from the forward pass, because `tf.exp` is the most expensive operation.
         softmax = powers * (upstream / sums)[:, None]
         rows = tf.range(tf.shape(labels)[0])
         indices = tf.stack([rows, tf.cast(labels, rows.dtype)], axis=1)
@@ -46,7 +46,7 @@ def correct_predictions(logits: Any, labels: Any) -> Any:
     """Returns 1.0 where no logit is higher than the logit of the label, else 0.0.
 
     Args:
-        logits: float32 [..., V].
+        logits: float32 [..., V], where V is the number of classes.
         labels: int32 [...], in [0, V).
 
     Returns:

@@ -43,7 +43,8 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
 def _record_first_non_finite() -> Iterator[list[str]]:
     """Yields a list that receives the path of the first layer whose output is not finite."""
     found: list[str] = []
-    # The layers whose call is running. Keras sets a layer's path only if Keras built the layer.
+    # The names of the layers whose calls are in progress, outermost first. `layer.path` is not
+    # used, because Keras sets it only if Keras built the layer.
     stack: list[str] = []
     call = keras.layers.Layer.__call__
 

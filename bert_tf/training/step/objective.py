@@ -7,22 +7,23 @@ import numpy as np
 
 Tensors = Mapping[str, Any]
 
-# A feature of a batch that the engine does not pass to the objective: int64 [B, 2], the index of
-# the file and the index of the record in that file that each example was read from.
+# The feature of a batch that identifies the record of each example: int64 [B, 2], the index of the
+# file and the index of the record in that file. The engine does not pass it to the objective.
 ORIGIN = "origin"
 
 
 class Objective(Protocol):
     """Forward pass, loss and metrics of one kind of training.
 
-    Values are kept as sums and counts until they are totals over all replicas. The loss and its
-    gradient therefore do not depend on how a batch is split: a masked-LM mean divides by the number
-    of predictions in the global batch, not in the part of one replica.
+    `loss` divides the numerators (`sums`) of a part of a batch by the denominators (`counts`) of
+    the global batch. The loss and its gradient therefore do not depend on how a batch is split: a
+    masked-LM mean divides by the number of predictions in the global batch, not by the number in
+    the part of one replica.
     """
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """The trainable variables by the names they are saved under."""
+        """The trainable variables, keyed by the names under which they are saved."""
 
     @property
     def depths(self) -> Mapping[str, int]:
@@ -30,12 +31,12 @@ class Objective(Protocol):
 
     @property
     def best_by(self) -> tuple[str, int]:
-        """The metric that selects the best weights; 1 if higher is better, -1 if lower is."""
+        """The name of the metric that selects the best weights; 1 to maximize, -1 to minimize."""
 
     def counts(self, batch: Tensors) -> dict[str, Any]:
         """Returns the denominators for this part of the batch: float32 scalars.
 
-        They depend on the batch only, not on the model.
+        The denominators depend on the batch only, not on the model.
         """
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> dict[str, Any]:
@@ -51,8 +52,8 @@ class Objective(Protocol):
         """Returns the loss to minimize: a scalar that is linear in `sums`.
 
         Args:
-            sums: Of this part of the batch, or totals.
-            counts: Of the global batch, or totals.
+            sums: Numerators of this part of the batch, or total numerators.
+            counts: Denominators of the global batch, or total denominators.
         """
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
@@ -65,9 +66,9 @@ def loss_and_metrics(
     """Returns `loss` and the metrics of an objective from totals over any number of batches.
 
     Args:
-        objective: Defines both.
+        objective: Defines the loss and the metrics.
         sums: Total numerators.
-        counts: Total denominators. A value that would be divided by 0 is NaN.
+        counts: Total denominators. A loss or metric whose denominator is 0 is NaN.
     """
     total_sums, total_counts = (
         {name: np.float64(value) for name, value in totals.items()} for totals in (sums, counts)

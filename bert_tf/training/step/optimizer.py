@@ -16,23 +16,23 @@ NO_DECAY = ("LayerNorm", "layer_norm", "bias")
 
 
 class Optimizer:
-    """Applies an update rule to all variables and keeps the state for it.
+    """Applies an update rule to all variables and keeps the optimizer state.
 
-    Built inside the strategy's scope. `apply` and `skip` are called in a cross-replica context,
-    with gradients that are already summed over the replicas.
+    The optimizer must be built inside the strategy's scope. `apply` and `skip` are called in a
+    cross-replica context, with gradients that are already summed over the replicas.
 
     Args:
         variables: Trainable Keras variables by name.
         rule: The update of one variable.
         weight_decay_rate: Decoupled weight decay, per unit of learning rate.
-        rate_scales: Factor of the learning rate by variable name; 1 for names that are absent.
-        ema_decay: Decay of the average of the weights over steps; 0 keeps no average.
+        rate_scales: Factors of the learning rate, by variable name; the default factor is 1.
+        ema_decay: Decay of the exponential moving average of the weights; 0 keeps no average.
         scales_loss: Whether the loss is scaled up so that float16 gradients do not become 0.
         exclude_from_weight_decay: Regular expressions; a variable does not decay if one of them is
             found in its name.
 
     Attributes:
-        slots: State besides the weights, by name: `<variable>/adam_m` and so on.
+        slots: The variables of the optimizer state, by name, such as `<variable>/adam_m`.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class Optimizer:
             self.slots["steps_at_loss_scale"] = _slot(0.0)
 
     def apply(self, gradients: Mapping[str, Any], learning_rate: Any) -> None:
-        """Updates weights, slots and the average in place.
+        """Updates the weights, the slots and the average of the weights in place.
 
         Args:
-            gradients: By variable name, float32 of the variable's shape. A variable without a
-                gradient (None) keeps its value and slots and does not decay, as in the released
-                code.
+            gradients: Gradients by variable name: float32, of the variable's shape. A variable
+                whose gradient is None keeps its value and slots and does not decay, as in
+                google-research/bert.
             learning_rate: float32 scalar.
         """
         count = self.slots.get("updates")
@@ -87,7 +87,7 @@ class Optimizer:
         self._update_loss_scale(loss_scale.after_finite_step)
 
     def skip(self) -> None:
-        """Leaves out a step whose gradient is not finite; only the loss scale changes."""
+        """Skips a step whose gradient is not finite; only the loss scale changes."""
         self._update_loss_scale(loss_scale.after_skipped_step)
 
     def _update_loss_scale(self, rule: Any) -> None:
@@ -96,7 +96,7 @@ class Optimizer:
 
     @property
     def loss_scale(self) -> Any:
-        """The factor of the loss, a float32 scalar; the gradients are divided by it."""
+        """The factor by which the loss is multiplied and the gradients divided; float32 scalar."""
         return self.slots["loss_scale"] + 0.0 if "loss_scale" in self.slots else tf.constant(1.0)
 
     @property
@@ -105,7 +105,7 @@ class Optimizer:
         return self.loss_scale <= loss_scale.MINIMUM
 
     def start_average(self) -> None:
-        """Initializes the average with the present weights."""
+        """Initializes the average of the weights with the present weights."""
         if self._ema_decay:
             for name, variable in self.variables.items():
                 self.slots[f"{name}/ema"].assign(variable.value)
@@ -128,10 +128,11 @@ class Optimizer:
             self._assign(trained)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Returns the arrays to save: the weights for later use, and the state to resume from.
+        """Returns two dicts of arrays to save: the weights to use, and the state to resume from.
 
-        With an average of the weights, the first dict holds the average and the second one the
-        trained weights as `<variable>/trained`. Later training steps do not change the arrays.
+        If `ema_decay` is above 0, the first dict contains the average of the weights, and the
+        second one also contains the trained weights, as `<variable>/trained`. Later training steps
+        do not change the arrays.
         """
         weights = {name: _as_array(variable.value) for name, variable in self.variables.items()}
         slots = {name: _as_array(slot) for name, slot in self.slots.items()}
@@ -143,7 +144,7 @@ class Optimizer:
     def load_or_start(
         self, saved: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]] | None
     ) -> None:
-        """Restores the result of `state`; without it, starts with the present weights."""
+        """Restores a saved result of `state`; if None, starts with the present weights."""
         if saved is None:
             self.start_average()
         else:
@@ -173,8 +174,8 @@ def make_optimizer(
 
     Args:
         variables: Trainable Keras variables by name.
-        config: Names the update rule and its settings.
-        depths: The number of layers below each variable; used only with `layer_decay`.
+        config: Defines the update rule and its settings.
+        depths: The number of layers below each variable; used only if `layer_decay` is not 1.
     """
     scales = {}
     if config.layer_decay != 1.0:
@@ -195,11 +196,11 @@ def _slot(value: Any) -> tf.Variable:
 
 
 def _as_array(variable: Any) -> np.ndarray:
-    """Returns the value without a copy on a CPU: the next update copies the buffer instead."""
+    """Returns the value; on a CPU without a copy, because the next update copies the buffer."""
     return np.asarray(tf.convert_to_tensor(variable))
 
 
 def _update(variable: Any, rule: Any, *arguments: Any) -> None:
-    """Calls the rule with each device's copy of the variable and of the arguments."""
+    """Calls the rule on each device, with the device's copy of the variable and the arguments."""
     strategy = tf.distribute.get_strategy()
     strategy.extended.update(variable, rule, args=arguments, group=False)

@@ -1,4 +1,4 @@
-"""The learning rate of each step. A step is numbered by the updates before it, from 0."""
+"""The learning rate of each step. The first step of a run has the number 0."""
 
 import math
 from typing import Any
@@ -9,17 +9,17 @@ from bert_tf.training.config import TrainingConfig
 
 
 def learning_rate(step: Any, config: TrainingConfig) -> Any:
-    """Returns the learning rate of `config.schedule`, after a linear warm-up from 0.
+    """Returns the learning rate of a step: a linear warm-up from 0, then `config.schedule`.
 
-    released: linear decay to 0, counted from step 0. The rate is discontinuous at the end of the
-        warm-up: it drops from just below the peak to the peak times
-        `1 - num_warmup_steps / num_train_steps`, as in the released code.
+    released: the linear decay of google-research/bert, from the peak at step 0 to 0. The rate is
+        discontinuous at the end of the warm-up: it drops from just below the peak to the peak times
+        `1 - num_warmup_steps / num_train_steps`.
     linear: linear decay from the peak at the end of the warm-up to 0.
-    cosine: half a cosine from the peak at the end of the warm-up to 0.
+    cosine: half a cosine period, from the peak at the end of the warm-up to 0.
     constant: the peak.
 
     Args:
-        step: Integer scalar tensor.
+        step: Integer scalar tensor: the number of the step.
         config: Peak learning rate, schedule, number of training and warm-up steps.
 
     Returns:

@@ -21,17 +21,18 @@ MAX_BAD_STEPS = 3
 class StepResult:
     """The result of one or more steps, as totals over all replicas.
 
-    A bad step is a step that was skipped although the loss scale could not be reduced further.
+    A step is bad if its gradient is not finite although the loss scale is already minimal.
 
     Attributes:
         steps: The number of steps, including skipped ones.
-        sums: Numerators of the objective.
-        counts: Denominators of the objective.
+        sums: Total numerators; see `Objective.sums`.
+        counts: Total denominators; see `Objective.counts`.
         scalars: Further scalars, combined by `step_scalars.combine`.
-        bad_in_a_row: The number of consecutive bad steps at the end, including steps before these.
+        bad_in_a_row: The number of consecutive bad steps up to the last step, including bad steps
+            of earlier calls.
         bad_origin: int64 [B, 2], the `ORIGIN` of the examples in the last bad step; B is 0 if the
             batches do not have this feature.
-        cause: The place of the first value that is not finite; set by `train_one_checked` only.
+        cause: Describes the first value that is not finite; set by `train_one_checked` only.
     """
 
     steps: int
@@ -47,12 +48,12 @@ class StepRunner:
     """Runs training and evaluation steps of an objective.
 
     Args:
-        objective: Built inside the scope of `make_strategy(runtime)`.
-        config: Optimizer, learning rates, gradient clipping and seed.
-        runtime: Strategy, gradient accumulation and compilation.
+        objective: The objective, built inside the scope of `make_strategy(runtime)`.
+        config: Defines the optimizer, learning rates, gradient clipping and seed.
+        runtime: Defines the strategy, gradient accumulation and compilation.
 
     Attributes:
-        optimizer: Weights, slots and the average of the weights.
+        optimizer: Holds the weights, the slots and the average of the weights.
 
     Raises:
         InputError: The batch does not divide evenly among replicas and accumulation steps.
@@ -71,8 +72,8 @@ class StepRunner:
         with self._strategy.scope():
             depths = objective.depths if config.layer_decay != 1 else {}
             self.optimizer = make_optimizer(objective.variables, config, depths)
-        # Only the forward and backward pass are compiled: one XLA program cannot update the
-        # variables of several replicas.
+        # XLA compiles only the forward and backward pass, because one XLA program cannot update
+        # the variables of several replicas.
         self._gradients = tf.function(self._compute_gradients, jit_compile=runtime.jit_compile)
         self._train_steps = tf.function(self._loop_over_steps)
         self._train_step = tf.function(self._step)
@@ -90,13 +91,13 @@ class StepRunner:
             )
 
     def train(self, iterator: Any, step: int, steps: int, bad_in_a_row: int = 0) -> StepResult:
-        """Runs steps in the graph until they are done or `MAX_BAD_STEPS` in a row are bad.
+        """Runs `steps` steps in one graph call, or fewer if `MAX_BAD_STEPS` in a row are bad.
 
         Args:
             iterator: Yields global batches.
-            step: Index of the first step: the number of steps before it.
+            step: Index of the first step, counted from the start of the run, from 0.
             steps: The number of steps to run.
-            bad_in_a_row: The number of consecutive bad steps just before.
+            bad_in_a_row: The number of consecutive bad steps directly before the first step.
         """
         numbers = [tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)]
         totals, done, bad, origin = self._train_steps(iterator, *numbers)
@@ -105,7 +106,7 @@ class StepRunner:
     def train_one_checked(
         self, iterator: Any, step: int, steps: int, bad_in_a_row: int = 0
     ) -> StepResult:
-        """Runs one step like `train`; after a bad step, finds the layer that caused it."""
+        """Runs one step like `train`; if the step is bad, finds the layer that caused it."""
         batch = next(iterator)
         *totals, is_bad = self._train_step(batch, tf.constant(step, tf.int64))
         bad, cause = int(is_bad), ""
@@ -117,7 +118,7 @@ class StepRunner:
     def evaluate(self, batch: Tensors) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns sums and counts of one batch, without dropout.
 
-        The batch is split over the replicas if its size is a multiple of their number.
+        The batch is split over the replicas if its size is a multiple of the number of replicas.
         """
         return self._evaluate(_without_origin(batch))
 
@@ -141,13 +142,13 @@ class StepRunner:
         """Runs one step.
 
         Returns:
-            Sums, counts and scalars, each a total over the replicas, and int64 1 for a bad step.
+            Sums, counts and scalars for all replicas together, and 1 for a bad step, else 0.
         """
         results = self._strategy.run(self._replica_step, args=(_without_origin(batch), step))
         return self._of_first_replica(results)
 
     def _of_first_replica(self, results: Any) -> Any:
-        """Returns the values of the first replica: they are totals, so all replicas agree."""
+        """Returns the values of the first replica; totals are equal on all replicas."""
         first = self._strategy.experimental_local_results
         return tf.nest.map_structure(lambda value: first(value)[0], results)
 
@@ -171,7 +172,7 @@ class StepRunner:
         rate = schedule.learning_rate(step, self._config)
         is_bad = tf.logical_and(~finite, self.optimizer.loss_scale_is_minimal)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
-        # A skipped step does not count in the reported means.
+        # The reported means exclude skipped steps.
         sums = {name: tf.where(finite, value, 0.0) for name, value in sums.items()}
         counts = {name: tf.where(finite, value, 0.0) for name, value in counts.items()}
         scalars = {
@@ -207,10 +208,10 @@ class StepRunner:
     ) -> tuple[dict[str, Any], ...]:
         """Returns sums, gradients, and the sums of squares of the sparse gradients.
 
-        The gradient of an embedding table is sparse: a row for each lookup. The released code
-        clips by a norm that is computed from these rows before rows of the same word are added.
-        The gradient of a table with a second use, such as the output weights of the masked-LM
-        head, is dense and has no entry in the sums of squares.
+        The gradient of an embedding table is sparse, with one row for each lookup.
+        google-research/bert clips by a norm of these rows before rows of the same word are added.
+        The gradient of a table that is also used elsewhere, such as for the output weights of the
+        masked-LM head, is dense and has no entry in the sums of squares.
         """
         variables = self._objective.variables
         with tf.GradientTape() as tape:
@@ -251,7 +252,8 @@ class StepRunner:
         context = tf.distribute.get_replica_context()
         replicas, replica = context.num_replicas_in_sync, context.replica_id_in_sync_group
         size = next(iter(batch.values())).shape[0]
-        # All replicas compute a batch that does not divide evenly; only the first counts it.
+        # If a batch does not divide evenly, each replica evaluates the complete batch, and only the
+        # results of the first replica count.
         weight = 1.0
         if size is not None and size % replicas == 0:
             batch = _part_of_batch(batch, replicas, replica)
@@ -296,7 +298,7 @@ def _all_reduce(values: Tensors, context: Any) -> dict[str, Any]:
 
 
 def _part_of_batch(batch: Tensors, parts: int, index: Any) -> dict[str, Any]:
-    """Returns one of `parts` equal parts of a batch."""
+    """Splits a batch into `parts` equal parts, and returns the part with the given index."""
     if parts == 1:
         return dict(batch)
     split = {name: tf.split(value, parts) for name, value in batch.items()}

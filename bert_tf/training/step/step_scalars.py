@@ -6,13 +6,13 @@ To report a further scalar, add it to the dict in `StepRunner._replica_step`.
 from collections.abc import Mapping
 from typing import Any
 
-# All other scalars are averaged over the steps that were not skipped; they are 0 in skipped steps.
+# Scalars in neither of these tuples are 0 in skipped steps, and are averaged over all other steps.
 _LAST_VALUE = ("learning_rate",)
 _TOTAL = ("skipped_steps",)
 
 
 def combine(totals: Mapping[str, Any], scalars: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds the scalars of later steps to totals: tensors or numbers."""
+    """Adds the scalars of later steps to the totals of earlier steps; tensors or numbers."""
     return {
         name: value if name in _LAST_VALUE else totals.get(name, 0.0) + value
         for name, value in scalars.items()
@@ -20,7 +20,7 @@ def combine(totals: Mapping[str, Any], scalars: Mapping[str, Any]) -> dict[str, 
 
 
 def averages(totals: Mapping[str, float], steps: int) -> dict[str, float]:
-    """Returns the values to report for some steps.
+    """Returns the values to report, from the totals of one or more steps.
 
     Args:
         totals: Combined scalars of these steps.

@@ -1,7 +1,7 @@
 """Update rules: the change of one weight and its slots in one optimizer step.
 
-A rule is a function without state: it assigns to the variables that it is given. The optimizer of
-the training engine calls it for each variable on each device.
+A rule is a function without state that assigns to the variables in its arguments. The optimizer of
+the training engine calls the rule for each variable on each device.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ class UpdateRule:
             scalars; `weight_decay` is a number. `count` is the number of updates including this
             one.
         slots: Names of the slots, which start at 0.
-        uses_count: Whether the rule reads `count`. If not, it is None.
+        uses_count: Whether the rule reads `count`. If False, `count` is None.
     """
 
     update: Callable[[Any, Mapping[str, Any], Any, Any, float, Any], None]
@@ -40,14 +40,15 @@ def adam_weight_decay(
     weight_decay: float,
     count: Any = None,
 ) -> None:
-    """Applies the released update: Adam without bias correction, with decoupled weight decay.
+    """Applies Adam without bias correction, with decoupled weight decay.
 
-    `weight -= learning_rate * (m / (sqrt(v) + 1e-6) + weight_decay * weight)`
+    `weight -= learning_rate * (m / (sqrt(v) + 1e-6) + weight_decay * weight)`, where m and v are
+    the moments.
 
     Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
     """
-    # With both powers of beta at 0, TensorFlow's fused Adam kernel has no bias correction: it
-    # computes the released update in one pass over memory.
+    # If both powers of beta are 0, TensorFlow's fused Adam kernel applies no bias correction, and
+    # computes the update of google-research/bert in a single operation.
     _decay_weight(weight, learning_rate, weight_decay)
     _apply_fused_adam(weight, slots, gradient, learning_rate, (0.0, 0.0), EPSILON)
 
@@ -69,8 +70,8 @@ def adamw(
     """
     powers = tf.pow(BETA_1, count), tf.pow(BETA_2, count)
     _decay_weight(weight, learning_rate, weight_decay)
-    # The kernel adds epsilon before it corrects v; the scaled epsilon has the effect of one that
-    # is added afterwards.
+    # AdamW adds epsilon after the bias correction of v, but the kernel adds epsilon before it.
+    # Scaling epsilon gives the same result.
     epsilon = EPSILON * tf.sqrt(1.0 - powers[1])
     _apply_fused_adam(weight, slots, gradient, learning_rate, powers, epsilon)
 
@@ -83,12 +84,12 @@ def lamb(
     weight_decay: float,
     count: Any,
 ) -> None:
-    """Applies AdamW with the change of the weight scaled to the norm of the weight.
+    """Applies AdamW, but scales the change of each variable to the norm of the variable.
 
-    A weight without decay (LayerNorm, biases) is not scaled, as in the authors' code; a norm of 0
-    scales by 1.
+    The change of a variable without weight decay (LayerNorm, biases) is not scaled, as in the
+    authors' code, nor is it scaled if the variable or its change has the norm 0.
 
-    Source: You et al., Large Batch Optimization for Deep Learning, algorithm 2, with phi the
+    Source: You et al., Large Batch Optimization for Deep Learning, algorithm 2, where phi is the
         identity.
     """
     m, v = slots["adam_m"], slots["adam_v"]

@@ -46,8 +46,8 @@ class SampleDataConfig:
             libraries; a positive limit makes the run shorter and reads only the six libraries of
             the classification set.
         heldout_fraction: The share of the text that is held out from training, in [0.001, 0.5].
-            One half is for the dev sets, the other half for the test sets. The held-out corpus contains
-            both halves.
+            One half is for the dev sets, the other half for the test sets. The held-out corpus
+            contains both halves.
         seed: Seed of the train/dev/test split and of the selection of examples.
         num_workers: The number of processes that read source files. The sample data does not depend
             on this number.

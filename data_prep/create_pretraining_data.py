@@ -36,20 +36,23 @@ from data_prep import config_flags
 from data_prep.pretraining_data import settings, stats
 from data_prep.runners import beam, local
 
-flags.DEFINE_string("input_file", None, "Comma list of globs.")
+flags.DEFINE_string("input_file", None, "Comma list of globs: the text files.")
 flags.DEFINE_string(
     "output_file", None, "TFRecord file to write, or a comma list of them.", required=True
 )
-flags.DEFINE_string("vocab_file", None, "Vocabulary, one token per line.", required=True)
+flags.DEFINE_string("vocab_file", None, "Vocabulary file, one token per line.", required=True)
 config_flags.define(settings.RecordsConfig, without=("segment_bytes", "pool_bytes"))
 flags.DEFINE_integer(
-    "num_workers", 0, "Most processes; 0: one per core. Does not change the bytes.", lower_bound=0
+    "num_workers", 0, "Maximum number of processes; 0: one per core.", lower_bound=0
 )
 flags.DEFINE_enum(
-    "runner", "local", ["local", "beam"], "This machine, or Apache Beam; the bytes are the same."
+    "runner",
+    "local",
+    ["local", "beam"],
+    "Where to run: this machine, or Apache Beam; the records are the same.",
 )
 flags.DEFINE_string("beam_options", "", "Options of Beam, such as '--runner=FlinkRunner ...'.")
-flags.DEFINE_bool("overwrite", False, "Replace records that were made with other flags.")
+flags.DEFINE_bool("overwrite", False, "Replace records that were created with other flags.")
 
 
 def main() -> None:

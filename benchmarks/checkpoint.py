@@ -1,4 +1,4 @@
-r"""Measures the size of a checkpoint and the time for which saving it pauses training.
+r"""Measures the size of a checkpoint, and for how long training pauses to save a checkpoint.
 
 python benchmarks/checkpoint.py --size=base --folder=/tmp/checkpoint
 """

@@ -1,9 +1,9 @@
-r"""Compares held-out results of pretraining with Hugging Face transformers on the same records.
+r"""Measures held-out results of pretraining, in bert-tf and in Hugging Face transformers.
 
-bert-tf trains with run_scripts/run_pretraining.py. transformers' BertForPreTraining (PyTorch,
-eager) trains on the same batches in the same order, with the optimizer, learning rate schedule and
-gradient clipping of google-research/bert. Both systems start from different random weights and are
-evaluated on the same held-out records. The reported seconds of training exclude start-up and
+bert-tf trains with run_scripts/run_pretraining.py. transformers' BertForPreTraining (PyTorch, not
+compiled) trains on the same batches in the same order, with the optimizer, learning rate schedule
+and gradient clipping of google-research/bert. Both systems start from different random weights and
+are evaluated on the same held-out records. The reported seconds of training exclude start-up and
 evaluation.
 
     python benchmarks/held_out.py --torch_path=/tmp/torch --output_dir=/tmp/held_out \
@@ -54,7 +54,7 @@ flags.DEFINE_bool("peer", False, "Internal: run transformers in this process.")
 
 
 def train_bert_tf():
-    """Trains with bert-tf; returns the evaluations and the training and wall time in seconds."""
+    """Trains with bert-tf; returns the evaluations, the training seconds and the wall seconds."""
     shared = ("input_file", "eval_input_file", "bert_config_file", "vocab_file", "num_train_steps",
               "num_warmup_steps", "train_batch_size", "learning_rate", "eval_steps", "seed",
               "max_eval_steps")  # fmt: skip
@@ -132,7 +132,7 @@ def train_transformers(path):
 
 
 def part(arrays, kind, rows):
-    """Returns the examples `rows` of the saved arrays; `kind` is "train" or "eval"."""
+    """Returns the saved examples whose indices are in `rows`; `kind` is "train" or "eval"."""
     prefix = f"{kind}/"
     return {
         name.removeprefix(prefix): value[rows]
@@ -142,7 +142,7 @@ def part(arrays, kind, rows):
 
 
 def forward(model, batch):
-    """Returns two lists for masked LM and next sentence: mean losses, and correctness (0 or 1)."""
+    """Returns mean losses, and 0 or 1 per prediction; each as a list [masked LM, next sentence]."""
     import torch
 
     outputs = model(

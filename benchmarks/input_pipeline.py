@@ -6,8 +6,8 @@ r"""Measures the throughput of the input pipeline of pretraining.
 Measures three pipelines on the same records and prints the median and the best of several rounds:
 TensorFlow's reader alone (the upper limit); a plain pipeline that reads, shuffles, batches and
 parses; and bert-tf's pipeline, which also records the origin of each example and checks the ids.
-Then the program prints the size of the iterator state of bert-tf's pipeline in a checkpoint, and
-the time to write this state.
+bert-tf's pipeline saves the state of its iterator in each checkpoint. The program also prints the
+size of this state, and the time to write this state.
 --vocab_size=0 turns off the check of the ids.
 """
 

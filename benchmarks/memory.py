@@ -40,7 +40,7 @@ def peak_gib() -> float:
 
 
 def batch_of(batch: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:
-    """Returns a batch of random ids, of which 15 % are predicted."""
+    """Returns a batch of random ids; the model predicts 15 % of them."""
     rng = np.random.default_rng(0)
     predictions = max(1, round(0.15 * length))
     shape = (batch, predictions)
@@ -56,7 +56,7 @@ def batch_of(batch: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:
 
 
 def measure(batch: int, recompute: bool) -> dict[str, float]:
-    """Returns peak memory in GiB before and after two steps, and seconds of the second step."""
+    """Returns peak memory in GiB before and after two steps, and the seconds of the second step."""
     import keras
     import tensorflow as tf
 

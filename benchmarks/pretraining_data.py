@@ -1,4 +1,6 @@
-"""Compares speed and memory of creating pretraining records with the TensorFlow Model Garden.
+"""Measures the speed and memory of creating pretraining records.
+
+The benchmark measures bert-tf and the TensorFlow Model Garden.
 
     pip install --no-deps --target /tmp/peer tf-models-official
     python benchmarks/pretraining_data.py --peer=/tmp/peer \
@@ -9,14 +11,15 @@ and flags. For each program the benchmark prints wall time, CPU time, examples p
 start-up, examples per second without start-up ("sustained"), MB of text per second, and the peak
 memory of all processes of the program (proportional set size). Then it prints the ratios.
 
-The sustained rate is computed from two runs of the same program: the number of additional examples
-of the larger run, divided by its additional time. The smaller run of the peer reads a few lines.
-bert-tf starts fewer processes for a few lines; therefore its smaller run reads one copy of the text
-and its larger run reads --sustained copies.
+The sustained rate is computed from a smaller and a larger run of the same program. The difference
+in the number of examples is divided by the difference in time. The smaller run of the peer reads a
+few lines. bert-tf starts fewer processes if the input has only a few lines. Therefore the smaller
+run of bert-tf reads one copy of the text, and the larger run of bert-tf reads --sustained copies.
 
-For bert-tf the benchmark also prints the peak size of the intermediate files, and the peak memory
-minus that of equally many processes that only import TensorFlow. Without --peer, only bert-tf runs.
---repeat reads several copies of the text, to check that memory does not grow with the text.
+For bert-tf the benchmark also prints the peak size of the intermediate files. It also prints the
+peak memory of bert-tf minus the peak memory of equally many processes that only import TensorFlow.
+Without --peer, only bert-tf runs. With --repeat, both programs read several copies of the text, to
+check that memory does not grow with the text.
 """
 
 import contextlib
@@ -58,7 +61,7 @@ app.run(program.main)
 
 
 def memory_bytes(process_id: int) -> int:
-    """Returns the total proportional set size in bytes of a process and its descendants."""
+    """Returns the proportional set size in bytes: the sum over a process and its descendants."""
     total = 0
     try:
         root = psutil.Process(process_id)
@@ -73,7 +76,7 @@ def memory_bytes(process_id: int) -> int:
 
 
 def run_and_measure(command: list[str], folder: pathlib.Path) -> tuple[float, float, int, int]:
-    """Returns wall and CPU seconds, and peak sizes in bytes of memory and intermediate files."""
+    """Returns wall seconds, CPU seconds, peak memory bytes and peak bytes of intermediate files."""
     peak = disk = 0
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
@@ -102,7 +105,7 @@ def run_and_measure(command: list[str], folder: pathlib.Path) -> tuple[float, fl
 
 
 def import_memory_bytes(num_processes: int) -> int:
-    """Returns peak memory in bytes of a process whose children import TensorFlow and then wait."""
+    """Returns the peak memory in bytes of processes that import TensorFlow and then only wait."""
     program = (
         "import multiprocessing as m, time\n"
         "def f(barrier):\n"
@@ -127,7 +130,7 @@ def count_records(path: pathlib.Path) -> int:
 
 
 def intermediate_bytes(folder: pathlib.Path) -> int:
-    """Returns the total size in bytes of the intermediate files of bert-tf in `folder`."""
+    """Returns the total bytes of the intermediate files that bert-tf wrote to `folder`."""
     total = 0
     for path in folder.rglob(".*.work/*"):
         try:
@@ -163,7 +166,7 @@ def measure(name: str, command: list[str], inputs: list[str], folder: pathlib.Pa
 
 
 def sustained_rate(larger: dict, smaller: dict) -> float:
-    """Returns the additional examples of the larger run per second of additional time."""
+    """Returns the difference in examples between two runs, divided by the difference in seconds."""
     return (larger["examples"] - smaller["examples"]) / (larger["secs"] - smaller["secs"])
 
 

@@ -1,9 +1,9 @@
-r"""Compares speed and results of the tokenizer and of vocabulary learning with other systems.
+r"""Measures the tokenizer and vocabulary learning, in bert-tf and in other systems.
 
 All times are CPU seconds on one core. The systems tokenize the same batches alternately, so that
-other load on the machine affects all of them equally; the median of the turns is reported. `differ`
-is the fraction of lines whose ids differ from those of google-research/bert's tokenizer, which
-tests/reference/tokenizer.py computes in plain Python.
+other load on the machine affects all systems equally. The median of the turns is reported. `differ`
+is the fraction of lines for which a system and google-research/bert's tokenizer give different ids.
+tests/reference/tokenizer.py computes the ids of google-research/bert in plain Python.
 
     python benchmarks/tokenization.py --data=data --multilingual=django-5.2.19-py3-none-any.whl
     python benchmarks/tokenization.py --data=data --vocabulary_megabytes=100
@@ -57,7 +57,7 @@ flags.DEFINE_integer("vocab_size", 30522, "Number of vocabulary entries to learn
 
 
 def tokenizers_bert(tokens, do_lower_case):
-    """Returns a BERT tokenizer of the `tokenizers` package, built from its components for speed."""
+    """Returns a BERT tokenizer, built for speed from components of the `tokenizers` package."""
     ids = {token: index for index, token in enumerate(tokens)}
     model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=200)
     tokenizer = tokenizers.Tokenizer(model)
@@ -67,7 +67,7 @@ def tokenizers_bert(tokens, do_lower_case):
 
 
 def systems(tokens, do_lower_case):
-    """Returns for each system three functions: prepare a batch, tokenize it, extract the ids."""
+    """Returns three functions per system: prepare a batch, tokenize the batch, extract the ids."""
     ours = BertTokenizer(tokens, do_lower_case)
     fast = tf_text.FastBertTokenizer(
         tokens, lower_case_nfd_strip_accents=do_lower_case, token_out_type=tf.int32
@@ -179,7 +179,7 @@ def learn_with_tokenizers(path, size):
 
 
 def measure_learning(data, megabytes, size):
-    """Prints the time to learn each vocabulary, and its tokens per word on held-out text."""
+    """Prints for each vocabulary the time to learn it, and the tokens per word of held-out text."""
     books = (data / "corpora/books.txt").read_bytes()
     training_text, held_out = books[: len(books) * 9 // 10], books[len(books) * 9 // 10 :]
     path = f"/tmp/bert_tf_benchmark_{os.getpid()}.txt"
@@ -200,7 +200,7 @@ def measure_learning(data, megabytes, size):
 
 
 def quality(tokens, text):
-    """Returns a text with the tokens per word and the fraction of words that become [UNK]."""
+    """Describes a vocabulary: tokens per word, and the fraction of words that become [UNK]."""
     tokenizer = BertTokenizer(tokens)
     totals = collections.Counter()
     lines = text.split(b"\n")

@@ -1,13 +1,13 @@
-r"""Compares the throughput of pretraining with keras-hub and Hugging Face transformers.
+r"""Measures pretraining throughput, in bert-tf, keras-hub and Hugging Face transformers.
 
 Each system trains in its own process. A step consists of forward pass, backward pass, clipping by
 the global norm, and Adam with weight decay, with dropout 0.1 and float32 weights. The systems run
-alternately, so that other load on the machine affects all of them equally; the median of the turns
-is reported. MFU is relative to the matrix multiplication throughput that the bert-tf process
-measures after each of its turns (median).
+alternately, so that other load on the machine affects all systems equally. The median of the turns
+is reported. MFU (model FLOPs utilization) is relative to the throughput of matrix multiplication on
+this machine, which the bert-tf process measures after each turn of bert-tf (median of the turns).
 
-keras-hub's BertMaskedLM (TensorFlow backend) predicts the masked tokens only: it has no
-next-sentence head. transformers' BertForPreTraining (PyTorch) computes logits at every position; it
+keras-hub's BertMaskedLM (TensorFlow backend) has no next-sentence head, so it predicts only the
+masked tokens. transformers' BertForPreTraining (PyTorch) computes logits at every position, and
 uses bfloat16 through autocast. Systems that support compilation are measured with and without it.
 
     pip install --target=/tmp/keras_hub --no-deps keras-hub kagglehub kagglesdk sentencepiece regex
@@ -36,8 +36,8 @@ from bert_tf import command_line
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 
-# Maps a shape to the named model size and the batch size. Each example has 128 tokens, of which 20
-# are predicted.
+# The key is the name of a shape. The values are the name of the model size, and the batch size.
+# Each example has 128 tokens, of which 20 are predicted.
 SHAPES = {"small": ("small", 16), "base": ("base", 8), "tiny": ("tiny", 2)}
 LENGTH, PREDICTIONS, VOCABULARY = 128, 20, 30522
 DROPOUT = 0.1
@@ -237,7 +237,7 @@ class Worker:
         self.turns.append(json.loads(self._process.stdout.readline()))
 
     def median(self, figure):
-        """Returns the median over all turns of a measurement, such as "secs"."""
+        """Returns the median of a measurement, such as "secs", over all turns."""
         return statistics.median(turn[figure] for turn in self.turns)
 
     def end(self):
@@ -248,7 +248,7 @@ class Worker:
 
 def compare(shape, precision):
     """Prints a table that compares the systems for a shape and a precision."""
-    from bert_tf.modeling import costs  # here because PyTorch workers must not load TensorFlow
+    from bert_tf.modeling import costs  # PyTorch workers must not load TensorFlow
 
     size, batch = SHAPES[shape]
     workers = {}
@@ -325,7 +325,7 @@ def minimum_secs(call):
 
 
 def print_operations(run):
-    """Prints the operations that take the most time, measured by TensorFlow's profiler."""
+    """Prints the operations that take the most time, as TensorFlow's profiler measures it."""
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 

@@ -1,6 +1,6 @@
 """Runs the main programs: parses flags, prints help, reports an `InputError` in one line.
 
-This module defines no flags. Imports `errors`; absl.
+This module defines no flags. Imports `errors` and absl.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from absl import app, flags, logging
 from bert_tf.errors import InputError
 
 EXIT_OK, EXIT_INPUT, EXIT_INTERRUPTED = 0, 2, 130
-# Library parameters whose flags have other names: the flag by parameter.
+# The name of the flag for each library parameter whose flag has another name.
 _FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 _HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--help=true"}
 
@@ -29,7 +29,7 @@ def run(main: Callable[[], None]) -> None:
 
     Args:
         main: A function without arguments that reads its flags from `absl.flags.FLAGS`. `--help`
-            prints the docstring of its module and the key flags of this module.
+            prints the docstring and the key flags of the module that defines `main`.
     """
 
     def call(argv: Sequence[str]) -> None:
@@ -44,8 +44,8 @@ def run(main: Callable[[], None]) -> None:
         except InputError as error:
             fail(str(error))
         except BrokenPipeError:
-            # The program that reads stdout, such as `head`, has ended. With stdout redirected to
-            # /dev/null, Python's flush at exit does not fail.
+            # The program that reads stdout, such as `head`, has ended. Python flushes stdout at
+            # exit; this does not fail if stdout is redirected to /dev/null.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
             print("Interrupted. To resume, give the same command.", file=sys.stderr)

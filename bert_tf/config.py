@@ -31,7 +31,8 @@ _POSITIVE = (
     "max_position_embeddings",
     "type_vocab_size",
 )
-# Released files do not have these keys, so `to_dict` includes only values other than the default.
+# Released files do not have these keys, so `to_dict` includes a key only if the value is not the
+# default.
 _NOT_RELEASED = ("attention", "layer_norm_eps")
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 
@@ -55,7 +56,7 @@ class BertConfig:
             released class is 16, but every released file has 2.
         initializer_range: Standard deviation of the truncated normal initializer.
         attention: "bidirectional", or "causal" for the paper's left-to-right ablation. Released
-            files do not have this key; their models are bidirectional.
+            files do not have this key; the released models are bidirectional.
         layer_norm_eps: Constant that layer normalization adds to the variance. The released code
             always uses 1e-12. Models trained with other programs may need another value.
         extra: Keys of `bert_config.json` that are not fields, with their values unchanged.
@@ -137,7 +138,7 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
-        """Creates a config from the keys of a `bert_config.json`; `extra` receives unknown keys.
+        """Creates a config from the keys of a `bert_config.json`; unknown keys go to `extra`.
 
         Raises:
             InputError: `vocab_size` is missing, or a value is invalid.

@@ -9,7 +9,7 @@ class InputError(ValueError):
 
     The message is one line: the received value, the expected value, and the remedy. The message
     names parameters; `command_line.run` prints it with flag names instead and exits with code 2.
-    Any other exception is a bug and is reported with its traceback.
+    Any exception of another class is a bug, and `command_line.run` reports it with a traceback.
     """
 
 
@@ -17,7 +17,8 @@ def check_at_least(minimum: int, config: Any, *names: str) -> None:
     """Checks that the named fields of a config are at least `minimum`.
 
     Raises:
-        InputError: A field is below the minimum; the message names the field and its value.
+        InputError: A field is below the minimum. The message gives the name and the value of the
+            field.
     """
     for name in names:
         value = getattr(config, name)
@@ -29,7 +30,8 @@ def check_between(minimum: float, maximum: float, config: Any, *names: str) -> N
     """Checks that fields of a config are in [minimum, maximum].
 
     Raises:
-        InputError: A field is outside the range; the message names the field and its value.
+        InputError: A field is outside the range. The message gives the name and the value of the
+            field.
     """
     for name in names:
         value = getattr(config, name)
@@ -41,7 +43,8 @@ def check_choice(choices: Collection[str], config: Any, name: str) -> None:
     """Checks that a field of a config has one of the allowed values.
 
     Raises:
-        InputError: The field has another value; the message names the field, value and choices.
+        InputError: The field has another value. The message gives the name and the value of the
+            field, and the allowed values.
     """
     value = getattr(config, name)
     if value not in choices:

@@ -115,7 +115,7 @@ class FeatureExtractor:
             yield from self._extract_batch(batch)
 
     def _extract_batch(self, lines: Sequence[str]) -> list[LineFeatures]:
-        """Returns the features of each line; single texts and pairs are encoded separately."""
+        """Returns the features of each line. Single texts are encoded separately from pairs."""
         texts = [pair.groups() if (pair := _PAIR.match(s)) else (s,) for s in map(str.strip, lines)]
         results: dict[int, LineFeatures] = {}
         for texts_per_line in (1, 2):
@@ -125,7 +125,7 @@ class FeatureExtractor:
         return [results[i] for i in range(len(lines))]
 
     def _extract(self, texts: Sequence[Sequence[str]]) -> list[LineFeatures]:
-        """Returns the features of lines; either all are single texts or all are pairs."""
+        """Returns the features of lines. The lines are either all single texts or all pairs."""
         sides = [list(side) for side in zip(*texts, strict=True)]
         length = self._config.max_seq_length
         packed = self._tokenizer.encode(*sides, seq_length=length, trim_to_longest=True)
@@ -150,7 +150,7 @@ class FeatureExtractor:
 
 
 def average_words(tokens: Sequence[str], values: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Joins WordPiece tokens into words and averages the vectors of the tokens of each word.
+    """Joins WordPiece tokens into words, and averages the vectors of the tokens within each word.
 
     Args:
         tokens: T tokens; a token that starts with ## continues a word.
@@ -175,8 +175,8 @@ def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
     Args:
         index: Number of the line, from 0.
         features: Features of the line.
-        labels: For each of the K vectors, the value of the key "index": the index of its layer, or
-            "concat" or "sum" for combined layers.
+        labels: For each of the K vectors, the value of the key "index": the index of the layer, or
+            "concat" or "sum" if layers are combined.
     """
     entries = [
         {
@@ -193,9 +193,9 @@ def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
 
 
 def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
-    """Returns the bytes of a compressed .npz shard.
+    """Returns the bytes of a compressed .npz file.
 
-    The arrays of the shard are `values` [K, sum of T, H], `tokens` [sum of T] and `line_splits`.
+    The arrays of the file are `values` [K, sum of T, H], `tokens` [sum of T] and `line_splits`.
     Line i has the tokens from `line_splits[i]` up to, not including, `line_splits[i + 1]`.
 
     Args:
@@ -215,8 +215,8 @@ def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
 def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
     """Returns a serialized `tf.train.Example`.
 
-    The example has the features `line_index`, `tokens`, `shape` (of `values`, [3]), `dtype`, and
-    `values` (raw bytes).
+    The example has the features `line_index`, `tokens`, `shape` (the three sizes of `values`),
+    `dtype`, and `values` (raw bytes).
 
     Args:
         index: Number of the line, from 0.
@@ -250,15 +250,15 @@ def write(
     dtype: str = "float32",
     lines_per_shard: int = 1000,
 ) -> int:
-    """Writes features to one file or to shards; each file is written atomically.
+    """Writes features to one file, or to several files (shards). Each file is written atomically.
 
     Args:
         path: For "jsonl", the file. For the other formats, the prefix of the shards; the first
             "npz" shard is `<path>-00000.npz`.
         features: Features of each line, in order.
-        config: Settings that the features were extracted with.
-        output_format: One of `FORMATS`. "jsonl" is the format of google-research/bert; its files
-            are large.
+        config: The settings with which the features were extracted.
+        output_format: One of `FORMATS`. "jsonl" is the format of google-research/bert. Files in
+            this format are large.
         dtype: Dtype of the values in "npz" and "tfrecord", "float16" or "float32".
         lines_per_shard: Number of lines in each "npz" or "tfrecord" shard.
 

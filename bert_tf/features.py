@@ -1,7 +1,7 @@
 """The table of record features, and the encoder and parser of TFRecord examples.
 
-Imports `errors` and `wire_format`; TensorFlow inside functions. Shape letters: B batch, S sequence
-length, P predictions per sequence.
+Imports `errors` and `wire_format`, and TensorFlow inside functions. Shape letters: B batch, S
+sequence length, P predictions per sequence.
 """
 
 import dataclasses
@@ -86,8 +86,8 @@ def parser(table: Table, sizes: Mapping[str, int], names: Mapping[str, str] | No
     Args:
         table: The features to read.
         sizes: Size by shape letter, such as {"S": 128, "P": 20}.
-        names: Key in the files by feature name, as `names_in` returns it. If None, the keys are the
-            feature names.
+        names: For each feature name the key in the files, as `names_in` returns them. If None, the
+            keys are the feature names.
 
     Returns:
         A function from a string tensor [B] to a dict of tensors [B, ...], int32 or float32.
@@ -124,7 +124,7 @@ def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) 
         path: Path of the file, for the error message.
 
     Returns:
-        The key in this file by feature name.
+        A dict: for each feature name, the key of the feature in this file.
 
     Raises:
         InputError: A feature is missing or does not have the expected length.

@@ -1,6 +1,6 @@
 """Reads files, and writes files and folders atomically, local or gs://.
 
-Imports `errors`; TensorFlow inside functions.
+Imports `errors`, and TensorFlow inside functions.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ def read_bytes(path: str) -> bytes:
 
 @contextmanager
 def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
-    """Converts errors of the libraries that read files to an `InputError` with the path.
+    """Raises an `InputError` with the path in place of an error of a library that reads files.
 
     Args:
         path: The file.
@@ -72,8 +72,8 @@ def read_text(path: str) -> str:
     """Reads a UTF-8 file.
 
     Raises:
-        InputError: The file is missing, cannot be read, or is not UTF-8; the message then gives the
-            number of the invalid line.
+        InputError: The file is missing, cannot be read, or is not UTF-8. For a file that is not
+            UTF-8, the message gives the number of the invalid line.
     """
     raw = read_bytes(path)
     check_byte_order_mark(path, raw)
@@ -134,7 +134,7 @@ def read_json(path: str) -> dict[str, Any]:
 
 @contextmanager
 def atomic_replace(path: str) -> Iterator[str]:
-    """Yields a temporary path in the same folder, which is renamed to `path` on success.
+    """Yields a temporary path next to `path`, and on success renames the temporary path to `path`.
 
     Globs for finished files do not match the temporary path (see `temporary_prefix`). After an
     error the temporary file or folder is removed, and `path` is unchanged.
@@ -180,16 +180,16 @@ def temporary_prefix(name: str) -> str:
 
 @contextmanager
 def atomic_folder(folder: str, marker: str) -> Iterator[str]:
-    """Yields the path of a folder to write files into, so that readers see only complete folders.
+    """Yields the path of a folder to write files into. Readers see only complete folders.
 
     A local folder gets a temporary name and is renamed on success. Object stores (`gs://`) and
-    `ram://` cannot rename a folder in one operation: on them the yielded path is `folder` itself,
-    and the marker file, written last, makes the folder valid. After an error all files written so
-    far are removed.
+    `ram://` cannot rename a folder in one operation. For these file systems the yielded path is
+    `folder` itself, and the folder is valid when it contains the marker file, which is written
+    last. After an error all files written so far are removed.
 
     Args:
         folder: The folder to write; an existing one is replaced.
-        marker: The file that the caller writes last. A reader treats a folder without it as
+        marker: The file that the caller writes last. A reader treats a folder without this file as
             unfinished.
     """
     if "://" not in folder:
@@ -216,7 +216,7 @@ def remove(path: str) -> None:
 
 @contextmanager
 def explain_write_errors(path: str) -> Iterator[None]:
-    """Converts errors of the file system to an `InputError` with the path.
+    """Raises an `InputError` with the path in place of an error of the file system.
 
     Raises:
         InputError: The path cannot be written: no permission, no such folder, no space.
@@ -252,7 +252,7 @@ def make_folder(path: str) -> None:
 
 
 def _reason(error: Any) -> str:
-    """Returns the part of a message such as "path; No space left on device" after the semicolon."""
+    """Returns the text after the semicolon in a message such as "path; No space left on device"."""
     return plain_message(error).splitlines()[0].split("; ")[-1]
 
 

@@ -1,6 +1,7 @@
-"""The manifest of pretraining records: how they were created, and the checksum of each shard.
+"""The manifest of pretraining records: the settings of the run, and a checksum per file.
 
-Imports `errors` and `files`; TensorFlow inside functions.
+Imports `errors` and `files`, and TensorFlow inside functions. A shard is one of the record files
+that a run of `create_pretraining_data` writes.
 """
 
 import contextlib
@@ -43,7 +44,7 @@ class Shard:
         return gfile.exists(self.path) and gfile.stat(self.path).length == self.bytes
 
     def has_recorded_checksum(self) -> bool:
-        """Whether the file has the SHA-256 that the manifest records; reads the whole file.
+        """Whether the file has the SHA-256 in the manifest. This method reads the whole file.
 
         Raises:
             InputError: The file cannot be read.
@@ -60,8 +61,9 @@ class Manifest:
         shards: The record files of all splits.
         facts: All other entries. `create_pretraining_data` writes fingerprint (a hash of all values
             that determine the bytes of the records), flags, vocabulary_sha256, vocab_size,
-            do_lower_case, max_seq_length, max_predictions_per_seq, examples (number of examples in
-            each split), and inputs (path, bytes and SHA-256 of each input file).
+            do_lower_case, max_seq_length, max_predictions_per_seq, examples (the number of examples
+            in each split), and inputs (for each input file the path, the size in bytes and the
+            SHA-256).
     """
 
     path: str
@@ -124,7 +126,7 @@ def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[
 
 
 def list_shards(manifests: Iterable[Manifest], path: str) -> list[tuple[Manifest, Shard]]:
-    """Returns all manifest entries of a record file, each with its manifest.
+    """Returns all entries of a record file, and for each entry the manifest that contains it.
 
     A file has several entries if two runs of `create_pretraining_data` wrote it. The size and the
     checksum of the file then match only the entry of the newer run.
@@ -156,7 +158,7 @@ def absolute_path(path: str, folder: str = "") -> str:
 
 
 def relative_path(path: str, folder: str) -> str:
-    """Makes a path relative to `folder`, so that file and folder can be moved together.
+    """Makes a path relative to `folder`, so that the file and the folder can be moved together.
 
     A path on another file system stays absolute.
     """

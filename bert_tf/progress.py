@@ -12,8 +12,8 @@ _SECS_BETWEEN_LINES = 10.0
 class Progress:
     """Context manager that counts completed units of work and shows the count on stderr.
 
-    On a terminal it shows a bar with rate and remaining time. If stderr is not a terminal, it
-    prints a line every 10 seconds and one at the end, so that a log stays readable.
+    On a terminal the display is a bar with the rate and the remaining time. If stderr is not a
+    terminal, a line is printed every 10 seconds and at the end, so that a log stays readable.
 
     Args:
         description: Description of the work, such as "writing records".
@@ -35,7 +35,7 @@ class Progress:
         )
 
     def update(self, units: int, note: str = "") -> None:
-        """Adds completed units; `note`, such as the loss, is shown at the end of the line."""
+        """Adds completed units. The end of the line shows `note`, such as the loss."""
         self._count += units
         if self._bar is not None:
             if note:

@@ -6,7 +6,7 @@
     vocab.txt           the vocabulary, one entry per line
     weights.json        casing, checksums, and values from the caller, such as labels or step
 
-Imports foundation modules only; TensorFlow inside functions.
+Imports foundation modules only, and TensorFlow inside functions.
 """
 
 import dataclasses
@@ -100,7 +100,7 @@ def write_into(
     do_lower_case: bool | None,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes the same files as `write_weights`; the caller makes the folder atomic."""
+    """Writes the files of a weights folder, but not atomically; atomicity is up to the caller."""
     reserved = set(_RESERVED_FACTS).intersection(extra or {})
     if reserved:
         raise ValueError(f"extra must not have the reserved keys {sorted(reserved)}.")

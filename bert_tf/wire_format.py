@@ -1,10 +1,9 @@
 """Serializes batches of `tf.train.Example` in NumPy.
 
-All records of a batch have the same structure; they differ only in the values of the numbers and in
-the lengths of their encodings. The bytes of a batch are written into a matrix that is wide enough
-for the longest record, and unused bytes are removed. This is several times faster than
-`tf.io.encode_proto`. The speed matters because serialization takes most of the time of writing
-records.
+All records of a batch have the same structure. The records differ in the values of the numbers, and
+so in the lengths of the encoded numbers. The bytes of a batch are written into a matrix that is
+wide enough for the longest record, and unused bytes are removed. This is several times faster than
+`tf.io.encode_proto`. The speed matters because writing records consists mostly of serialization.
 
 Imports NumPy only. Source: protocol buffers' encoding of `tensorflow.Example`.
 """
@@ -45,11 +44,11 @@ def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class _Block:
-    """Adjacent columns of the matrix of encoded records, one row per record (W columns).
+    """W adjacent columns of the matrix of encoded records, which has one row per record.
 
     Attributes:
         data: uint8 [B, W].
-        used: bool [B, W], True for bytes that belong to the record, or None if all do.
+        used: bool [B, W], True for bytes that belong to the record, or None if all bytes do.
         length: int [B], the number of used bytes per row.
     """
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import flags
 
-flags.disclaim_key_flags()  # so that --help lists these flags with the flags of the program
+flags.disclaim_key_flags()  # --help then lists the flags of `define` with the program's
 _DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
 
 
@@ -19,9 +19,9 @@ def define(config_class: Any, names: Collection[str] = (), without: Collection[s
     """Defines one flag per field of a dataclass, with the field's name, default and description.
 
     Args:
-        config_class: A dataclass. The section "Attributes:" of its docstring describes the fields;
-            its optional class attribute CHOICES maps names of fields to allowed values. A field
-            without a default gets no flag.
+        config_class: A dataclass. The section "Attributes:" of its docstring describes the fields.
+            The dataclass may have a class attribute CHOICES, which maps names of fields to allowed
+            values. A field without a default gets no flag.
         names: Names of the fields that get a flag. If empty, all fields get one.
         without: Names of fields that get no flag.
     """

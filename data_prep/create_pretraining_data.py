@@ -5,24 +5,25 @@ r"""Writes pretraining TFRecords for masked language modeling and next-sentence 
       --num_output_shards=8
 
 A text file has one sentence per line and a blank line between documents. The input may also be JSON
-lines (.jsonl) or TFRecord (.tfrecord), each optionally with .gz, or Parquet (.parquet), with one
-document in each line, record or row; or a tensorflow-datasets split (--tfds_name). The records have
-the seven features of google-research/bert with the same lengths and types, so programs that read
-google-research/bert records can also read these.
+lines (.jsonl) or TFRecord (.tfrecord), each optionally with .gz, or Parquet (.parquet). In these
+formats, each line, record or row is one document. A tensorflow-datasets split (--tfds_name) can be
+the input too. The written records have the seven features of google-research/bert with the same
+lengths and types, so programs that read google-research/bert records can also read these records.
 
 The same flags and input give the same bytes, for any number of workers. The program also writes, to
 the folder of the output file, <stem>.manifest.json (flags, hash of the vocabulary, checksum of each
-shard), <stem>.stats.json (statistics of the records) and, last, <stem>.COMPLETED; <stem> is the
-name of the output file without ".tfrecord" (part-1 for part.tfrecord-1). The same command resumes
-an interrupted run. Examples from held-out documents (--eval_fraction) are written to
+shard), <stem>.stats.json (statistics of the records) and, last, <stem>.COMPLETED. Here, <stem>
+is the name of the output file without ".tfrecord" (part-1 for part.tfrecord-1). The same command
+resumes an interrupted run. Examples from held-out documents (--eval_fraction) are written to
 <stem>.eval-00000-of-00001.tfrecord ...
 
 During the run, a work folder next to the output holds intermediate files. Their size is about 1.5
 times the size of the records with one shard, and about half of that with several shards. If the
-input is not plain text or JSON lines, the unpacked input is added. Memory does not depend on the
-size of the input; a document may have up to 8 MiB. For each 4 MiB of the input, the random next
-sentences are drawn from another random selection of 64 MiB of the input. If the input has at most
-64 MiB, they are drawn from the entire input, as in google-research/bert.
+input is not plain text or JSON lines, the work folder also holds the unpacked input. Memory does
+not depend on the size of the input. A document may have up to 8 MiB. For each 4 MiB of the input,
+the random next sentences are drawn from another random selection of 64 MiB of the input. If the
+input has at most 64 MiB, the next sentences are drawn from the entire input, as in
+google-research/bert.
 """
 
 import os

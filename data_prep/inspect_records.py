@@ -1,17 +1,18 @@
-r"""Prints pretraining records as text and checks them.
+r"""Prints pretraining records as text and checks the records.
 
     python data_prep/inspect_records.py --input_file=records/*.tfrecord --vocab_file=vocab.txt
 
 Reads plain and gzip-compressed records of this project, of google-research/bert and of the Model
-Garden (with both sets of feature names). The expected lengths of the features are taken from the
-first valid record. The program prints:
+Garden. Both sets of feature names of the Model Garden are known. The expected lengths of the
+features are taken from the first valid record. The program prints:
 
 - a few records with their predictions ([MASK=went]: [MASK] replaces "went"; went[=store]: "went"
   replaces "store"; went[=]: "went" is a prediction but is not replaced);
 - statistics of all records;
 - each format rule that records break, and the first records that break the rule;
-- each measured figure, and its expected values for these flags. For correctly created records, the
-  probability that a figure is "NOT as expected" is below one in a million, even for few records.
+- each measured figure, and its expected values for the given flags. For correctly created records,
+  the probability that a figure is "NOT as expected" is below one in a million, even for few
+  records.
 
 A damaged file is read up to the damaged record, which is reported; the other files are still read.
 If a manifest in the same folder lists a file, the SHA-256 of the file must equal the SHA-256 in the

@@ -13,7 +13,7 @@ writes about 12 MB of text in less than a minute on two cores:
     sample/classification/{train,dev,test}.tsv columns "sentence" and "label": a passage, and the
                                                library whose documentation contains the passage
     sample/pairs/{train,dev,test}.tsv          MRPC's columns: pairs of passages, labeled by whether
-                                               both are from the same document
+                                               both passages are from the same document
     sample/squad/{train,dev}-v{1.1,2.0}.json   SQuAD's JSON: questions about arguments
     sample/swag/{train,val,test}.csv           SWAG's columns: a sentence, and four candidates for
                                                the next sentence

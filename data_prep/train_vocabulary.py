@@ -1,4 +1,4 @@
-r"""Learns a WordPiece vocabulary from text and writes it as vocab.txt.
+r"""Learns a WordPiece vocabulary from text and writes the vocabulary as vocab.txt.
 
 The text is split into words with BERT's tokenizer, and the words are counted in parallel. Then
 Google's WordPiece learner (in tensorflow_text) learns subwords from the counts. The vocabulary has
@@ -10,10 +10,11 @@ vocabulary.
     python -m data_prep.train_vocabulary --input_file='corpus/*.txt' --output_file=vocab.txt \
         --vocab_size=8000
 
-The input is UTF-8 text with lines of any length, JSON lines (.jsonl) or TFRecords of
-tf.train.Example (.tfrecord), each optionally with .gz; Parquet (.parquet); standard input
-(--input_file=-); or a data set of tensorflow-datasets (--tfds_name=lm1b:train). The program uses
-less than 2 GiB of memory for any size of the input.
+The input files are UTF-8 text with lines of any length, JSON lines (.jsonl), TFRecords of
+tf.train.Example (.tfrecord) or Parquet (.parquet). All of these except Parquet may be compressed
+with gzip (.gz). The input can also be standard input (--input_file=-) or a data set of
+tensorflow-datasets (--tfds_name=lm1b:train). The program uses less than 2 GiB of memory for any
+size of the input.
 """
 
 import os

@@ -3,7 +3,8 @@
 Google's WordPiece learner in tensorflow_text keeps the subwords whose frequency reaches a
 threshold. This module searches for the threshold that gives the requested vocabulary size.
 
-Imports `errors`, `progress`, `tokenization`, `word_counts`; numpy; TensorFlow inside functions.
+Imports `errors`, `progress`, `tokenization`, `word_counts` and numpy, and TensorFlow Text inside
+a function.
 """
 
 import collections
@@ -21,14 +22,16 @@ from bert_tf.tokenization.unicode_tables import CJK
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 from data_prep.word_counts import LONGEST_WORD
 
-# Number of [unusedN] between [PAD] and [UNK] in google-research/bert, where [UNK] has the id 100.
+# Number of [unusedN] entries between [PAD] and [UNK] in google-research/bert. There,
+# the id of [UNK] is 100.
 _UNUSED_BEFORE_UNK = 99
 # The search ends when the number of subwords exceeds the requested number by at most this share.
 _SURPLUS = 0.02
 _MAX_TRIALS = 12
 # By default, the vocabulary covers the characters that make up this share of the text.
 _COVERAGE = 0.9995
-# If these characters are fewer than 1000, it covers up to 1000, in at most half of its entries.
+# If fewer than 1000 characters make up that share, the vocabulary covers up to 1000 characters, but
+# these take at most half of its entries.
 _MIN_CHARACTERS = 1000
 
 
@@ -47,9 +50,9 @@ class VocabularyConfig:
         max_characters: The vocabulary covers this number of the most frequent characters; words
             with other characters become [UNK]. A CJK ideograph takes one entry, every other
             character two (with and without ##). If 0, the vocabulary covers the characters that
-            make up 99.95 % of the text, or as many of them as fit. If these are fewer than 1,000,
-            it covers up to 1,000 characters, in at most half of its entries. If the text gives too
-            few subwords, it covers further characters.
+            make up 99.95 % of the text, or as many of them as fit. If fewer than 1,000 characters
+            make up this share, the vocabulary covers up to 1,000 characters, in at most half of its
+            entries. If the text gives too few subwords, the vocabulary covers further characters.
 
     Raises:
         InputError: A value is too small.
@@ -83,12 +86,12 @@ class LearnedVocabulary:
 
     Attributes:
         tokens: The entries in the order of their ids.
-        missing: Number of [unusedN] entries beyond `num_unused_tokens`. They fill the vocabulary if
-            the text gives too few subwords.
+        missing: Number of [unusedN] entries beyond `num_unused_tokens`. These entries fill the
+            vocabulary if the text gives too few subwords.
         characters: Number of distinct characters in the text.
         uncovered: Number of distinct characters that the vocabulary does not cover.
-        uncovered_share: Occurrences of uncovered characters, as a share of all characters of the
-            text, in [0, 1].
+        uncovered_share: Number of occurrences of uncovered characters, divided by the number of
+            occurrences of all characters of the text; in [0, 1].
     """
 
     tokens: list[str]
@@ -114,7 +117,7 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     number = _number_covered(ranked, config)
     subwords = _learn_covering(counts, ranked[:number], config)
     if not config.max_characters and len(subwords) < config.num_learned:
-        # Fill the free entries with rarer characters and subwords that contain them.
+        # Fill the free entries with rarer characters, and with subwords that contain rarer ones.
         entries = config.num_learned - len(subwords) + int(_entries(ranked)[number - 1])
         if (more := _num_fitting(ranked, entries)) > number:
             subwords = _learn_covering(counts, ranked[:more], config)
@@ -131,7 +134,7 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
 
 
 def _characters(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Returns (character, occurrences), from frequent to rare; ties are ordered by code point."""
+    """Returns (character, occurrences), from frequent to rare; equal counts in code point order."""
     found: collections.Counter[str] = collections.Counter()
     for word, number in counts.items():
         for character in word:
@@ -140,12 +143,15 @@ def _characters(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _is_ideograph(character: str) -> bool:
-    """Whether the tokenizer makes the character a separate word, which needs no ## entry."""
+    """Whether the tokenizer makes the character a separate word.
+
+    Such a character needs no entry with "##".
+    """
     return any(first <= ord(character) <= last for first, last in CJK)
 
 
 def _entries(ranked: Sequence[tuple[str, int]]) -> np.ndarray:
-    """Returns the cumulative number of entries of the ranked characters, int64 [characters]."""
+    """Returns how many entries the first 1, 2, ... ranked characters take, int64 [characters]."""
     return np.cumsum([1 if _is_ideograph(character) else 2 for character, _ in ranked])
 
 
@@ -179,7 +185,7 @@ def _number_covered(ranked: Sequence[tuple[str, int]], config: VocabularyConfig)
 def _learn_covering(
     counts: Mapping[str, int], ranked: Sequence[tuple[str, int]], config: VocabularyConfig
 ) -> list[str]:
-    """Learns at most `num_learned` subwords from words that consist of the ranked characters."""
+    """Learns at most `num_learned` subwords from the words with only ranked characters."""
     characters = [character for character, _ in ranked]
     subwords = _search(_most_frequent(counts, characters, config), config)
     return _drop_rarest(subwords, config.num_learned)
@@ -203,8 +209,8 @@ def _most_frequent(
 def _search(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> list[str]:
     """Searches for the highest threshold that gives at least `num_learned` subwords.
 
-    The search also ends at a threshold that gives up to 2 % more subwords. log(number of subwords)
-    is about linear in log(threshold), so each new threshold is extrapolated linearly, in
+    A threshold that gives at most 2 % more subwords than that also ends the search. log(number of
+    subwords) is about linear in log(threshold), so each new threshold is extrapolated linearly, in
     logarithms, from the last two trials.
     """
     goal = config.num_learned

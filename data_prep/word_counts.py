@@ -1,6 +1,6 @@
-"""Splits text into words with BERT's tokenizer and counts them, in parallel and bounded memory.
+"""Splits text with BERT's tokenizer and counts the words, in parallel and in bounded memory.
 
-Imports `progress`, `corpus`, `tokenization`; TensorFlow inside functions.
+Imports `progress` and `corpus`, and `tokenization` and TensorFlow inside functions.
 """
 
 import collections
@@ -27,7 +27,7 @@ class WordCounts:
         words: Number of occurrences of each word of up to 50 characters.
         invalid_lines: Number of lines that are not valid UTF-8. In input other than text files,
             each document counts as one line.
-        first_invalid: The first line that is not valid UTF-8, as "file:line"; "" if all are valid.
+        first_invalid: The first line that is not valid UTF-8, as "file:line"; "" if there is none.
     """
 
     words: collections.Counter[str]
@@ -38,7 +38,7 @@ class WordCounts:
 def count_words(
     blocks: Iterable[Block], total_bytes: int | None, do_lower_case: bool, num_workers: int
 ) -> WordCounts:
-    """Counts the words of a text, as BERT's tokenizer splits it before WordPiece.
+    """Counts the words into which BERT's tokenizer splits a text before WordPiece.
 
     Memory is bounded: if there are more than 2 million distinct words, the rarest words are
     dropped. Bytes that are not valid UTF-8 are ignored, as in the tokenizer.
@@ -68,7 +68,7 @@ def count_words(
 def _counted(
     blocks: Iterable[Block], do_lower_case: bool, num_workers: int
 ) -> Iterator[tuple[Block, Iterable[tuple[bytes, int]], list[int]]]:
-    """Yields each block, the counts of its words, and the numbers of its invalid lines.
+    """Yields (block, counts of its words, line numbers of its invalid lines).
 
     A line is invalid if it is not valid UTF-8. The blocks keep their order. At most two blocks per
     worker are in memory.

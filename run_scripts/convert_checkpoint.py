@@ -7,8 +7,8 @@ r"""Converts a BERT checkpoint to another checkpoint format (dialect), and check
 --from is a weights folder, a checkpoint or an output folder of bert-tf, a google-research/bert
 checkpoint (.../bert_model.ckpt), a TensorFlow Model Garden checkpoint, a Hugging Face folder, a
 .zip released by google-research/bert, or hf://owner/name. The program reads the written checkpoint
-and compares it with the source: all weights must be equal bit by bit, and both models must give
-equal outputs for a fixed input.
+and compares the written checkpoint with the source: all weights must be equal bit by bit, and both
+models must give equal outputs for a fixed input.
 """
 
 from absl import flags

@@ -2,15 +2,16 @@
 
     python run_scripts/export_model.py --checkpoint=/tmp/mrpc_output --export_dir=/models/mrpc
 
-This command writes the SavedModel to /models/mrpc/1 (2, 3, ... when it is run again). TensorFlow
-Serving can load the SavedModel, and so can any program that imports tensorflow and tensorflow_text:
+The first run of this command writes the SavedModel to /models/mrpc/1, the second run to
+/models/mrpc/2, and so on. TensorFlow Serving can load the SavedModel, and so can any program that
+imports tensorflow and tensorflow_text:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("/models/mrpc/1")
     model.signatures["serving_default"](text=tf.constant(["raw text"]))
 
-The program loads the written SavedModel and raises an error if its outputs differ from those of the
-original model.
+The program loads the written SavedModel, and raises an error if the outputs of the SavedModel
+differ from the outputs of the original model.
 """
 
 from absl import flags

@@ -9,7 +9,8 @@ google-research/bert, with one JSON object per line:
 
     {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1, "values": [...]}]}]}
 
---output_format=npz or tfrecord writes compact shards instead; numpy.load reads an npz shard.
+With --output_format=npz or --output_format=tfrecord, the program writes compact binary files
+(shards) instead, each for --lines_per_shard lines. numpy.load reads an npz shard.
 """
 
 from collections.abc import Iterator

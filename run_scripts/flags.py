@@ -1,4 +1,4 @@
-"""Flags that several programs share, and functions that build objects from their values."""
+"""Flags that several programs share, and functions that build objects from the flag values."""
 
 import dataclasses
 import functools
@@ -36,7 +36,7 @@ _TRAINING = TrainingConfig(num_train_steps=1, num_warmup_steps=0)
 
 
 def flag_values(config_class: type) -> dict[str, Any]:
-    """Returns the values of all flags that have the same name as a field of a dataclass."""
+    """Returns the values of all flags whose names are names of fields of a dataclass."""
     names = (field.name for field in dataclasses.fields(config_class))
     return {name: FLAGS[name].value for name in names if name in FLAGS}
 
@@ -221,7 +221,7 @@ def training_config(
 
 
 def checkpoint() -> CheckpointContents | None:
-    """Reads --init_checkpoint, with the config and the vocabulary in its folder; caches the result.
+    """Reads --init_checkpoint, and the config and vocabulary in the same folder; caches the result.
 
     Raises:
         InputError: The checkpoint is missing or cannot be read.
@@ -249,7 +249,8 @@ def bert_config() -> BertConfig:
             "bert_config.json in the same folder."
         )
     if config.extra:
-        # Unknown keys are reported because a key may be misspelled, and its default is then used.
+        # Unknown keys are reported because an unknown key may be a misspelled key. The default of
+        # the correctly spelled key is then used.
         print(f"{source}: ignoring unknown keys: {', '.join(config.extra)}.", file=sys.stderr)
     return config
 

@@ -5,8 +5,8 @@
 Collects sample text from the documentation of Python and of the installed libraries, learns a
 vocabulary, writes records, pretrains a small BERT with held-out evaluation, fine-tunes a classifier
 that predicts the library that a passage is from, exports the classifier, and classifies raw text in
-a process that does not import this project. Completed stages are skipped; an interrupted run
-resumes when it is started again.
+a process that does not import this project. If the same command is run again, completed stages are
+skipped and an interrupted stage resumes.
 """
 
 import dataclasses
@@ -54,10 +54,10 @@ class Size:
 def _tiny(vocab_size: int) -> BertConfig:
     """Returns the configuration of a BERT that trains in minutes.
 
-    The initializer_range of google-research/bert, 0.02, suits 768 hidden units. This model has 128;
-    0.08, close to 1 / sqrt(128), keeps the scale of the activations (docs/results.md compares both
-    values). Dropout is 0: training covers less than one epoch of the text, so dropout would only
-    slow down learning.
+    The initializer_range of google-research/bert, 0.02, suits 768 hidden units. This model has 128
+    hidden units. With 128, an initializer_range of 0.08, close to 1 / sqrt(128), keeps the scale of
+    the activations. docs/results.md compares 0.02 and 0.08. Dropout is 0: training covers less than
+    one epoch of the text, so dropout would only slow down learning.
     """
     return BertConfig.named(
         "tiny",
@@ -222,7 +222,8 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
     Args:
         stage: The stage.
         key: A hash of the commands of this stage and of all stages before it.
-        folder: The output folder. Its file `stages/<name>.json` records whether the stage is done.
+        folder: The output folder. The file `stages/<name>.json` in this folder records whether the
+            stage is complete.
 
     Returns:
         The total seconds of all attempts to run the stage.
@@ -252,13 +253,14 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
 
 
 def run_command(words: Sequence[str]) -> int:
-    """Runs a command. It receives SIGINT and SIGTERM, so that it can save a checkpoint and stop.
+    """Runs a command, which receives SIGINT and SIGTERM, so that it can save a checkpoint and stop.
 
     Returns:
         The exit code of the command.
     """
     process = subprocess.Popen(words)
-    # The terminal sends SIGINT (Ctrl-C) to both processes; SIGTERM must be forwarded.
+    # The terminal sends SIGINT (Ctrl-C) to this process and to the command. SIGTERM arrives only at
+    # this process, so it is forwarded.
     handlers = {
         signal.SIGINT: lambda *_: None,
         signal.SIGTERM: lambda number, _: process.send_signal(number),

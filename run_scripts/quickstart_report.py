@@ -1,4 +1,4 @@
-"""The report of the quickstart: a table of results and their majority baselines.
+"""The report of the quickstart: a table of results, with a majority baseline per accuracy.
 
 The majority baseline is the accuracy of a model that always predicts the most frequent answer.
 """
@@ -51,7 +51,7 @@ class Row:
 
     Attributes:
         units: Amount of work that the stage did, used to compute the throughput.
-        unit: Unit of `units`, such as "examples"; "" to omit the throughput.
+        unit: What `units` counts, such as "examples"; "" to omit the throughput.
         result: File or folder that the stage created.
         figure: Text with sizes or held-out scores.
     """
@@ -67,7 +67,7 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
 
     Args:
         folder: The output folder of the quickstart.
-        secs: The seconds that each stage took, by the name of the stage.
+        secs: The seconds that each stage took. The key is the name of the stage.
     """
     stages = {
         "sample data": _sample(folder),
@@ -93,7 +93,7 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
 
 
 def missed_targets(folder: str) -> list[str]:
-    """Returns descriptions of the targets for the held-out results that the run did not reach."""
+    """Returns a description of each target that the held-out results of the run did not reach."""
     results = _results(f"{folder}/pretrained/eval_results.txt")
     baselines = majority_baselines(folder)
     last, two_thirds = _held_out_losses(folder)
@@ -145,7 +145,7 @@ def _pretraining(folder: str) -> Row:
 
 
 def _held_out_losses(folder: str) -> tuple[float, float]:
-    """Returns the held-out losses at the end and after two thirds of the training steps."""
+    """Returns two held-out losses: at the end of training, and after two thirds of the steps."""
     text = read_text(f"{folder}/pretrained/metrics.jsonl")
     lines = [json.loads(line) for line in text.split("\n") if line]
     losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
@@ -179,7 +179,7 @@ def _majority_share(folder: str, split: str) -> float:
 
 @functools.cache
 def majority_baselines(folder: str) -> dict[str, float]:
-    """Returns the majority baselines of both pretraining accuracies on the held-out records."""
+    """Returns the majority baselines of masked LM and next sentence on the held-out records."""
     import tensorflow as tf
 
     records = f"{folder}/records/heldout.tfrecord"

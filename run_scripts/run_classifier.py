@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT to classify sentences or pairs, evaluates it, and predicts.
+r"""Fine-tunes BERT to classify sentences or pairs, evaluates the model, and predicts labels.
 
     python run_scripts/run_classifier.py --task_name=MRPC --do_train=true --do_eval=true \
         --data_dir=$GLUE_DIR/MRPC --vocab_file=$BERT_DIR/vocab.txt \
@@ -11,9 +11,9 @@ Fine-tuning on your own train, dev and test files with named columns (.tsv, .csv
     python run_scripts/run_classifier.py --task_name=custom --data_dir=/data/mine \
         --text_a_column=sentence --label_column=label ...
 
-Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, eval_results.txt, and with
---do_predict=true test_results.tsv (one line per example of the test split, with the probabilities
-of the labels separated by tabs). The same command resumes an interrupted run.
+Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl and eval_results.txt. With
+--do_predict=true also writes test_results.tsv: one line per example of the test split, with the
+probabilities of the labels, separated by tabs. The same command resumes an interrupted run.
 """
 
 import os
@@ -129,7 +129,7 @@ def make_task() -> Task:
 
 
 def _labels_of_trained_model() -> list[str] | None:
-    """Returns the labels of the newest checkpoint; None without one or if --do_train is set."""
+    """Returns the labels of the newest checkpoint; None if none exists or if --do_train is set."""
     checkpoint = None if FLAGS.do_train else RunFolder(FLAGS.output_dir).latest_checkpoint()
     if checkpoint is None:
         return None

@@ -1,4 +1,4 @@
-r"""Pretrains BERT with masked-LM and next-sentence prediction, and evaluates it.
+r"""Pretrains BERT with masked-LM and next-sentence prediction, and evaluates the model.
 
 Reads TFRecords created by data_prep/create_pretraining_data.py, by google-research/bert or by the
 TensorFlow Model Garden. The same command resumes an interrupted run from its last checkpoint.
@@ -9,8 +9,9 @@ TensorFlow Model Garden. The same command resumes an interrupted run from its la
         --do_train=true --do_eval=true --max_seq_length=128 --max_predictions_per_seq=20 \
         --num_train_steps=100000 --num_warmup_steps=10000 --learning_rate=1e-4
 
-Writes to --output_dir: checkpoints/ (the other programs accept each checkpoint in it as
---init_checkpoint), TensorBoard events, metrics.jsonl, and with --do_eval=true eval_results.txt.
+Writes to --output_dir: checkpoints/, TensorBoard events and metrics.jsonl. With --do_eval=true also
+writes eval_results.txt. The other programs accept each checkpoint in checkpoints/ as
+--init_checkpoint.
 """
 
 import dataclasses
@@ -128,7 +129,7 @@ def main() -> None:
 
 
 def _without_damage(paths: list[str]) -> list[str]:
-    """Returns the paths; with --skip_bad_records, those of damaged files become repaired copies."""
+    """Returns the paths; with --skip_bad_records, a repaired copy replaces each damaged file."""
     if not FLAGS.skip_bad_records:
         return paths
     salvaged = damage.salvage(paths, os.path.join(FLAGS.output_dir, "salvaged"))

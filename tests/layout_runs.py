@@ -1,4 +1,4 @@
-"""Short pretraining runs of a tiny BERT on different layouts of devices and workers.
+"""Short pretraining runs of a tiny BERT on different numbers of devices and workers.
 
 As a program, this module takes a JSON list of runs. The imports take longer than the runs, so the
 program imports all modules once and then forks a process for each worker. Worker n saves the final
@@ -21,7 +21,7 @@ VOCABULARY, LENGTH, PREDICTIONS, BATCH = 30, 12, 3, 32
 
 
 def start(specs):
-    """Executes the runs one after the other and returns the exit codes of each run's workers."""
+    """Executes the runs in sequence; returns for each run the exit codes of its workers."""
     text = json.dumps([{**RUN, **spec, "folder": str(spec["folder"])} for spec in specs])
     done = subprocess.run(
         [sys.executable, __file__, text], check=True, text=True, stdout=subprocess.PIPE

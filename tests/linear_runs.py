@@ -18,7 +18,7 @@ CONFIG = {"inputs": 3, "outputs": 1}
 
 
 class Regression:
-    """Linear regression with example weights; training adds noise from the seed of each step."""
+    """Linear regression with example weights; training adds noise, seeded for each step."""
 
     best_by = ("loss", -1)
 
@@ -79,7 +79,7 @@ def run(folder, stop_at=None, overwrite=False, **changes):
 
 
 def make_trainer(folder, objective=Regression, runtime=None, config=CONFIG, **changes):
-    """Returns a trainer that by default logs every step and saves a checkpoint at every step."""
+    """Returns a trainer; by default, every step is logged and followed by a checkpoint."""
     runtime = runtime or RuntimeConfig(log_steps=1, save_checkpoints_steps=1)
     training = training_config(**changes)
     return Trainer(objective, run_folder(folder, training, config=config), training, runtime)

@@ -1,4 +1,4 @@
-"""Runs programs of this project in separate processes that share their slow imports."""
+"""Runs each program in its own process; the processes share the slow imports."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Checks of the documents: links lead to existing files, and no placeholder remains."""
+"""The documentation: links lead to existing files, and no placeholder remains."""
 
 import pathlib
 import re

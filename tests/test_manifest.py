@@ -1,4 +1,4 @@
-"""Manifests: paths of shards, reading and writing, and damaged manifests."""
+"""Manifests: paths of record files (shards), reading and writing, and damaged manifests."""
 
 import dataclasses
 import hashlib

@@ -1,4 +1,4 @@
-"""Writes documents in each file format that `data_prep` reads."""
+"""Writes documents as a file, in any of the formats that `data_prep` reads."""
 
 import gzip
 import json

@@ -24,7 +24,7 @@ def vocabulary_file(folder):
 
 
 def corpus(documents, seed=0, longest_sentence=25, longest_document=30):
-    """Returns random documents as nested lists of sentences and words with 0 to 2 "##" pieces."""
+    """Returns random documents: lists of sentences; words have 0 to 2 WordPiece suffixes."""
     rng = random.Random(seed)
     return [
         [

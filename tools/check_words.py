@@ -1,7 +1,7 @@
 """Checks that tracked files do not contain words that were unclear to readers of this project.
 
-The lint step runs this program. It prints each such word with its file, its line and the words to
-use instead, and exits with code 1 if there are any.
+The lint step runs this program. For each unclear word the program prints the file, the line and the
+words to use instead. It exits with code 1 if it finds an unclear word.
 """
 
 import pathlib

@@ -1,9 +1,9 @@
-"""Builds a trie as a double array, in the layout that tensorflow_text's normalizer reads.
+"""Builds a trie as a double array, in the binary format of tensorflow_text's normalizer.
 
-Each unit of the array is one node, in 32 bits. Bits 0 to 7 hold the label of the edge that leads to
-the node, bit 8 is set if a key ends at the node, and the bits from 10 on hold the offset to its
-children: the child with label c is at index `node ^ offset ^ c`. The value of a key is at index
-`node ^ offset`, with the highest bit set.
+Each 32-bit number (unit) of the array is one node of the trie. Bits 0 to 7 hold the label of the
+node: the byte that leads to the node from its parent. Bit 8 is set if a key ends at the node. The
+bits from 10 on hold an offset: the child with label c is at index `node ^ offset ^ c`. If a key
+ends at the node, the value of the key is at index `node ^ offset`, with the highest bit set.
 
 Imports numpy.
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-_BLOCK = 256  # all children of a node are in one block, since their indices differ in one byte only
+_BLOCK = 256  # all children of a node are in one block: their indices differ in one byte
 _OPEN_BLOCKS = 16  # free units are searched in this number of blocks at the end of the array
 
 
@@ -46,7 +46,11 @@ def build(values: Mapping[bytes, int]) -> np.ndarray:
 
 
 def _nested(values: Mapping[bytes, int]) -> dict[int, Any]:
-    """Returns the trie as nested dicts: child node by byte, and the value of a key under byte 0."""
+    """Returns the trie as nested dicts, one per node.
+
+    The dict of a node has each child under the label of the child. If a key ends at the node, the
+    dict has the value of the key under 0.
+    """
     root: dict[int, Any] = {}
     for key, value in values.items():
         node = root
@@ -77,7 +81,7 @@ class _Units:
 
         Returns:
             The base: the child with label c is at index `base ^ c`. No two nodes have the same
-            base; otherwise a look-up could follow the edge of another node with the same label.
+                base; otherwise a look-up of label c could reach a child of another node.
         """
         start = max(0, len(self.values) - _OPEN_BLOCKS * _BLOCK)
         for index in range(start, len(self.values)):

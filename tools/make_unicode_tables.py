@@ -1,8 +1,9 @@
 """Generates `bert_tf/tokenization/unicode_14.npz`, the character tables of the tokenizer.
 
 The tables hold the result of the released tokenizer's rules for each Unicode character. The file is
-stored in the repository, so that the same text gives the same ids under every version of Python
-and of ICU. Run this program only after a change to the rules or to the format of the tables:
+stored in the repository, so that the same text gives the same ids under every version of Python and
+of the ICU library. Run this program only after a change to the rules or to the format of the
+tables:
 
     python -m tools.make_unicode_tables
 
@@ -10,8 +11,8 @@ Run it in the root of the repository, with a Python whose `unicodedata` has vers
 3.11); the program exits with an error under every other version.
 `tests/tools/test_make_unicode_tables.py` compares the stored tables with newly generated tables.
 
-Imports `bert_tf.tokenization.unicode_tables`, `double_array_trie`; numpy, and flatbuffers, which
-TensorFlow depends on.
+Imports `bert_tf.tokenization.unicode_tables`, `double_array_trie`, numpy, and flatbuffers (a
+dependency of TensorFlow).
 """
 
 import os
@@ -71,9 +72,11 @@ def _needs_spaces(character: str) -> bool:
 def normalizer_model(do_lower_case: bool) -> np.ndarray:
     """Returns the model buffer of the `FastBertNormalize` operation: uint8, a flatbuffer.
 
-    Source: tensorflow_text `fast_bert_normalizer_model.fbs` and `fast_bert_normalizer.h`. The value
-    of a character in the trie is a flag, 24 bits for the offset of its normalized form in the pool
-    of strings, and 6 bits for the length of that form.
+    All normalized forms are concatenated in one array of bytes. The value of a character in the
+    trie consists of a flag, 24 bits for the offset of its normalized form in that array, and 6 bits
+    for the length of the form.
+
+    Source: tensorflow_text `fast_bert_normalizer_model.fbs` and `fast_bert_normalizer.h`.
     """
     placeholders = dict(zip(LATER_PUNCTUATION, PLACEHOLDERS, strict=True))
     pool, values, offsets = bytearray(), {}, {}
@@ -106,8 +109,9 @@ def _flatbuffer(trie: np.ndarray, zero: int, pool: bytes, do_lower_case: bool) -
 def character_class(code: int) -> int:
     """Returns the class of one character, as `unicode_tables` defines it.
 
-    Python does not expose the properties Cased and Case_Ignorable. They are derived from the form
-    of sigma (final or not) that `str.lower` returns for a capital sigma after the character.
+    Python does not expose the properties Cased and Case_Ignorable. This function derives the
+    properties from the form of sigma (final or not) that `str.lower` returns for a capital sigma
+    after the character.
     """
     character = chr(code)
     value = unicodedata.combining(character) | (REMOVED if is_removed(code) else 0)
@@ -119,8 +123,8 @@ def character_class(code: int) -> int:
 def reorderable() -> list[int]:
     """Returns the code points that canonical ordering may affect after accents are removed.
 
-    The decomposition of each of these code points contains a combining character that is not
-    removed as an accent, because its category is not Mn.
+    The decomposition of each of these code points contains a combining character with a category
+    other than Mn. Such a character is not removed as an accent.
     """
     return [
         code

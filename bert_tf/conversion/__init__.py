@@ -1,11 +1,11 @@
-"""Reads and writes checkpoints in several dialects (formats) and converts between the dialects.
+"""Reads, writes and converts checkpoints in several dialects (checkpoint formats).
 
 Read in this order: `weight_table` (the names of the weights), `checkpoint_contents`
 (`CheckpointContents`, `assign`), one module for each dialect (`weights_folder`, `google`,
 `model_garden`, `hugging_face`), `dialects` (the dict `DIALECTS` of all readers and writers),
 `read_checkpoint` (`read_weights`), `write_checkpoint` (`write_weights`, `convert`). To add a
-dialect, write its module and add it to `DIALECTS`. Imports layers 0 to 3, which never import this
-package.
+dialect, write a module for the dialect and add an entry to `DIALECTS`. Imports layers 0 to 3 of
+bert-tf, which never import this package.
 """
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, assign

@@ -1,4 +1,6 @@
-"""`CheckpointContents` holds a checkpoint of any dialect; `assign` copies it into a model.
+"""`CheckpointContents` holds a checkpoint of any dialect; `assign` copies the weights to a model.
+
+A dialect is a checkpoint format, such as "google" or "hugging_face".
 
 Imports foundation modules and `modeling`.
 """
@@ -27,11 +29,12 @@ class CheckpointContents:
         dialect: The dialect of the checkpoint, a key of `DIALECTS`.
         arrays: The weights as float32 arrays, by google-research/bert name.
         config: The architecture, or None if the checkpoint has no config.
-        vocabulary: The entries in order of their ids, or None if the checkpoint has no vocabulary.
-        do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
+        vocabulary: The tokens in order of their ids, or None if the checkpoint has no vocabulary.
+        do_lower_case: Whether the tokenizer lower-cases text; None if this is unknown.
         extra: Further information from the checkpoint, such as `labels`.
         unknown: Names of the tensors in the checkpoint that are not BERT weights.
-        slots: Adam's moments, `<name>/adam_m` and `<name>/adam_v`; empty if not requested.
+        slots: Adam's two moments of each weight, by `<name>/adam_m` and `<name>/adam_v`, where
+            `<name>` is the weight's name. Empty if the slots were not requested.
         global_step: Number of training steps (weight updates), or None if unknown.
     """
 
@@ -66,7 +69,7 @@ class AssignmentReport:
 
     Attributes:
         assigned: Variables of the model that were set.
-        missing: Variables of the model that are not in the checkpoint and keep their values.
+        missing: Variables of the model that are not in the checkpoint. Their values are unchanged.
         unused: Weights of the checkpoint that are not in the model.
         unknown: Tensors of the checkpoint that are not BERT weights.
     """

@@ -1,4 +1,4 @@
-"""`DIALECTS`: the reader and the writer of each checkpoint dialect.
+"""`DIALECTS`: the reader and the writer of each dialect (checkpoint format).
 
 Imports the module of each dialect and `checkpoint_contents`.
 """
@@ -15,12 +15,12 @@ class Dialect:
     """The reader and the writer of one checkpoint dialect.
 
     Attributes:
-        read: Function `read(path, slots)` that reads the checkpoint at a path (without a trailing
-            slash), with Adam's moments if `slots` is true. The function returns None if there is
-            no checkpoint of this dialect at the path.
-        write: Function `write(folder, contents)` that writes a folder, replacing an existing
-            folder, and returns the path of the checkpoint for `read_weights`. This attribute is
-            None if the dialect can only be read.
+        read: Function `read(path, slots)` that reads the checkpoint at `path`, which has no
+            trailing slash. If `slots` is true, the function also reads Adam's moments. The function
+            returns None if there is no checkpoint of this dialect at the path.
+        write: Function `write(folder, contents)` that writes a checkpoint to `folder`. An existing
+            folder is replaced. The function returns the path of the checkpoint, as `read_weights`
+            accepts it. `write` is None if the dialect can only be read.
         description: Short description of a checkpoint of this dialect, for help texts.
     """
 

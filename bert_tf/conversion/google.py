@@ -1,7 +1,8 @@
 """The dialect "google": name-based checkpoints of google-research/bert (`bert_model.ckpt`).
 
-Imports foundation modules, `weight_table`, `checkpoint_contents`, `tensorflow_checkpoint` and,
-inside functions only, TensorFlow.
+The keys of a name-based checkpoint are the names of the variables. Imports foundation
+modules, `weight_table`, `checkpoint_contents`, `tensorflow_checkpoint` and, inside functions only,
+TensorFlow.
 """
 
 import posixpath
@@ -19,7 +20,8 @@ from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
 
 SLOTS = ("adam_m", "adam_v")
 STEP = "global_step"
-_STATE = "checkpoint"  # TensorFlow's file with the name of the newest checkpoint in a folder
+# the file in which TensorFlow stores the name of the newest checkpoint of the same folder
+_STATE = "checkpoint"
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
@@ -60,13 +62,13 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def _rows_of_all_heads() -> Iterator[weight_table.Row]:
-    """Yields the rows of the weight table with all heads that Hugging Face names `classifier`."""
+    """Yields the rows of the weight table for each head that Hugging Face names `classifier`."""
     for architecture in weight_table.CLASSIFIER_HEADS:
         yield from weight_table.rows(architecture)
 
 
 def unsupported_settings(config: BertConfig) -> list[str]:
-    """Returns the config's settings that google-research/bert does not support, with values.
+    """Returns names and values of the settings that google-research/bert does not support.
 
     The programs of google-research/bert ignore most of these settings without an error and then
     compute a different model.
@@ -84,7 +86,8 @@ def write(folder: str, contents: CheckpointContents) -> str:
 
     If `contents` has slots, the checkpoint is named `model.ckpt-<step>`, and google-research/bert
     can resume training with the folder as its `output_dir`. Otherwise the checkpoint is named
-    `bert_model.ckpt`. The file `checkpoint` in the folder contains the name.
+    `bert_model.ckpt`. The file `checkpoint` in the folder contains that
+    name.
 
     Args:
         folder: The folder to write; an existing folder is replaced.

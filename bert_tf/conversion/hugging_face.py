@@ -27,7 +27,7 @@ from bert_tf.weights import (
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 TOKENIZER_CONFIG_FILE, TOKENIZER_FILE = "tokenizer_config.json", "tokenizer.json"
-# These keys occur in a `config.json` of transformers, but not in a `bert_config.json`.
+# These keys occur in a `config.json` of transformers, but not in Google's `bert_config.json`.
 CONFIG_KEYS = {"model_type", "architectures", "transformers_version"}
 # Maps names of activations in transformers to names in `BertConfig`. "gelu" is the erf form in
 # transformers and the tanh form in google-research/bert. The dict omits activations that Keras does
@@ -53,7 +53,8 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     """Reads a folder that transformers wrote.
 
     Args:
-        folder: A folder with `config.json` and with `model.safetensors` or its shards and index.
+        folder: A folder with `config.json` and `model.safetensors`. A large model may have an index
+            and several files (shards) instead of `model.safetensors`.
         slots: Ignored, because transformers does not store slots in safetensors files.
 
     Returns:
@@ -95,7 +96,7 @@ def _read_labels(arrays: Mapping[str, np.ndarray], names: Mapping[str, str] | No
 
 
 def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
-    """Returns the vocabulary and `do_lower_case`, or None for a value that no file contains.
+    """Returns the vocabulary and `do_lower_case`; a value that no file contains is None.
 
     `vocab.txt` and `tokenizer_config.json` take precedence over `tokenizer.json`.
     """
@@ -164,7 +165,7 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
 
 
 def _read_tensors(folder: str) -> dict[str, np.ndarray]:
-    """Reads the tensors from one file or from all shards, and converts floats to float32."""
+    """Reads the tensors from one file, or from all shards (files); floats become float32."""
     names = [WEIGHTS_FILE]
     if not _exists(posixpath.join(folder, WEIGHTS_FILE)):
         index = _read_json(posixpath.join(folder, INDEX_FILE))
@@ -187,7 +188,7 @@ def _rename_tensors(
     arrays: dict[str, np.ndarray] = {}
     unknown = []
     for name, array in tensors.items():
-        # Old versions of transformers used the names gamma and beta.
+        # Old versions of transformers named these weights LayerNorm.gamma and LayerNorm.beta.
         new_name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
         new_name = new_name.replace("LayerNorm.beta", "LayerNorm.bias")
         found = match(new_name) or match(f"bert.{new_name}")
@@ -210,7 +211,10 @@ def _rename_tensors(
 def _add_tied_weights(
     tensors: Mapping[str, np.ndarray], arrays: dict[str, np.ndarray], folder: str
 ) -> None:
-    """Adds a tied weight to `arrays` if the checkpoint contains only the decoder's copy of it.
+    """Adds to `arrays` each tied weight of which the checkpoint has only the decoder's copy.
+
+    A tied weight is one that the masked-LM decoder shares with another layer, so that a checkpoint
+    may contain two copies.
 
     Raises:
         InputError: The checkpoint contains both copies of a weight, and the copies differ.
@@ -225,7 +229,7 @@ def _add_tied_weights(
 
 
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:
-    """Returns the name of the transformers class that has the given weights."""
+    """Returns the name of the transformers class for a model with the given weights."""
     masked_lm, next_sentence = (
         f"cls/{name}" in arrays for name in ("predictions/output_bias", _NEXT_SENTENCE)
     )
@@ -248,7 +252,7 @@ def config_to_hugging_face(
     Args:
         config: The architecture.
         architecture: Name of the transformers class.
-        extra: Further information from the checkpoint; only its `labels` are used.
+        extra: Further information from the checkpoint. Only the key `labels` is used.
 
     Raises:
         InputError: transformers does not have the config's activation.
@@ -314,7 +318,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
 def hugging_face_tensors(
     arrays: Mapping[str, np.ndarray], architecture: str
 ) -> dict[str, np.ndarray]:
-    """Returns the weights with the names and the layout of transformers.
+    """Returns the weights with their names in transformers, and the kernels transposed.
 
     Args:
         arrays: Weights by google-research/bert name.

@@ -1,7 +1,8 @@
 """The dialect "model_garden": object-based BERT encoders of the TensorFlow Model Garden.
 
-These checkpoints can be read but not written. Imports foundation modules, `weight_table`,
-`checkpoint_contents`, `tensorflow_checkpoint` and, inside functions only, TensorFlow.
+Checkpoints of this dialect (format) can be read but not written. Imports foundation
+modules, `weight_table`, `checkpoint_contents`, `tensorflow_checkpoint` and, inside functions only,
+TensorFlow.
 """
 
 from typing import Any
@@ -16,9 +17,9 @@ from bert_tf.errors import InputError
 def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads an object-based checkpoint, and the config and the vocabulary in its folder.
 
-    The keys of the checkpoint are paths through Python objects and differ between the two encoder
-    classes of the Model Garden. This function uses the full names of the variables, which the
-    checkpoint also contains and which are the same for both classes.
+    The keys of the checkpoint are paths through Python objects. The keys differ between the two
+    encoder classes of the Model Garden. This function uses the full names of the variables instead,
+    which are the same for both classes. The checkpoint contains the full names too.
 
     Args:
         path: The prefix of the checkpoint, its `.index` file, or its folder.
@@ -55,7 +56,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def _keys_by_full_name(reader: Any) -> dict[str, str]:
-    """Returns a dict from full variable names to checkpoint keys, without optimizer slots."""
+    """Returns a dict from full variable name to checkpoint key; optimizer slots are omitted."""
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     serialized = reader.get_tensor(tensorflow_checkpoint.OBJECT_GRAPH)

@@ -31,20 +31,20 @@ def _gfile() -> Any:
 
 
 def read_weights(path: str, slots: bool = False) -> CheckpointContents:
-    """Reads a checkpoint of any dialect, and the config and the vocabulary in its folder.
+    """Reads a checkpoint of any dialect (format), and the config and vocabulary next to it.
 
     Args:
         path: One of
             a weights folder or a training checkpoint;
-            the output folder of a training run (its newest checkpoint is read, or its best weights
-                if the run used early stopping);
+            the output folder of a training run (the newest checkpoint of the run is read, or the
+                best weights if the run used early stopping);
             a google-research/bert checkpoint (`.../bert_model.ckpt`, or its folder);
             a Model Garden checkpoint (its prefix or its folder);
             a Hugging Face folder or its `model.safetensors`;
-            a `.zip` file that contains one of these, such as the files that Google released;
+            a `.zip` file that contains any of the above, such as a file that Google released;
             `hf://owner/name` or `hf://owner/name@revision` on the Hugging Face hub.
-        slots: Whether to read Adam's moments too, from a google-research/bert checkpoint or a
-            training checkpoint of bert-tf.
+        slots: Whether to read Adam's moments too. Only google-research/bert checkpoints and
+            training checkpoints of bert-tf can contain them.
 
     Raises:
         InputError: There is no checkpoint at the path, or the checkpoint cannot be read.
@@ -64,7 +64,7 @@ def read_config(path: str) -> BertConfig:
     """
     text = files.read_text(path)
     config = BertConfig.from_json(text, path)
-    # Some activation names, such as "gelu", mean a different function in Hugging Face.
+    # Some activation names mean other functions in Hugging Face, for example "gelu".
     if hugging_face.CONFIG_KEYS.intersection(config.extra):
         return hugging_face.config_from_hugging_face(json.loads(text), path)
     return config
@@ -124,7 +124,7 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:
-    """Reads a path with the first dialect of `DIALECTS` that recognizes the path."""
+    """Reads a checkpoint with the first dialect in `DIALECTS` that recognizes the path."""
     if path.endswith(".safetensors"):
         path = posixpath.dirname(path) or "."
     for dialect in DIALECTS.values():

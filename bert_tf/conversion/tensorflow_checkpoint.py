@@ -1,4 +1,4 @@
-"""TensorFlow checkpoint files, the common format of the dialects "google" and "model_garden".
+"""Opens TensorFlow checkpoint files, which the dialects "google" and "model_garden" both use.
 
 Imports foundation modules, `tokenization.released_casing` and, inside functions only, TensorFlow.
 """
@@ -20,15 +20,15 @@ def find(path: str) -> tuple[str, Any]:
 
     Args:
         path: The prefix of the checkpoint, its `.index` file, or its folder. If the folder contains
-            several checkpoints, its file `checkpoint` must name one of them.
+            several checkpoints, the file `checkpoint` in the folder must name one of them.
 
     Returns:
         The prefix and a TensorFlow checkpoint reader, or `path` and None if there is no TensorFlow
         checkpoint at the path.
 
     Raises:
-        InputError: The checkpoint is damaged, or the folder contains several checkpoints and its
-            file `checkpoint` names none of them.
+        InputError: The checkpoint is damaged, or the folder contains several checkpoints but no
+            file `checkpoint` that names one of them.
     """
     import tensorflow as tf
 
@@ -48,8 +48,8 @@ def _find_prefix(path: str) -> str | None:
     import tensorflow as tf
 
     prefix = path.removesuffix(".index")
-    # The `.index` file is checked before the folder, because some file systems report any leading
-    # part of an existing path as a folder.
+    # The `.index` file is checked before the folder, because some file systems report that the
+    # prefix of an existing file is a folder.
     if tf.io.gfile.exists(f"{prefix}.index"):
         return prefix
     names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
@@ -70,8 +70,8 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
 
     Returns:
         The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`. A field is
-        None if it is unknown; `do_lower_case` is known if the folder has the name of a released
-        model, such as `uncased_L-12_H-768_A-12`.
+        None if its value is unknown. `do_lower_case` is known if the folder has the name of a
+        released model, such as `uncased_L-12_H-768_A-12`.
 
     Raises:
         InputError: A file is damaged.

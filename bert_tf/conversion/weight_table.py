@@ -12,18 +12,18 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """The names of one weight. In each name, `{i}` is a placeholder for the index of the block.
+    """The names of one weight. In a name, `{i}` stands for the index of the Transformer block.
 
     Attributes:
         google: Name in google-research/bert, which bert-tf uses too.
         hugging_face: Name in transformers.
         model_garden: Last part of the variable's full name in tf-models-official, or "" if the
             Model Garden encoders do not have the weight.
-        transposed: Whether the weight is a kernel, which is [in, out] in google-research/bert but
-            [out, in] in Hugging Face.
-        heads: Axis that the Model Garden splits into [heads, head size]: "in" or "out" for
-            attention kernels, "out" for the biases of query, key and value, "" for all other
-            weights.
+        transposed: Whether the weight is a kernel. Kernels have the shape [in, out] in
+            google-research/bert but [out, in] in Hugging Face.
+        heads: The axis that the Model Garden splits into two axes, [heads, head size]. The value is
+            "in" or "out" for attention kernels, "out" for the biases of query, key and value, and
+            "" for all other weights.
     """
 
     google: str
@@ -110,8 +110,9 @@ _PRETRAINING = (
     *_head("cls/seq_relationship/", "cls.seq_relationship"),
 )
 
-# Three heads have the name `classifier` in Hugging Face; the class under `architectures` in
-# `config.json` identifies the head. This dict maps the class to the prefix of `Row.google`.
+# Three heads have the name `classifier` in Hugging Face. The class name under `architectures` in
+# `config.json` tells which head a checkpoint has. This dict maps the class name to the prefix of
+# the head's names in google-research/bert and bert-tf (`Row.google`).
 CLASSIFIER_HEADS = {
     "BertForSequenceClassification": "",
     "BertForTokenClassification": "cls/tagger/",
@@ -120,7 +121,7 @@ CLASSIFIER_HEADS = {
 
 
 def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]:
-    """Returns the table, in the order in which google-research/bert creates the variables.
+    """Returns the rows of the table, in google-research/bert's order of creating variables.
 
     Args:
         architecture: The Hugging Face class, which determines the head that is named `classifier`.
@@ -142,15 +143,16 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
 def matcher(
     names: Mapping[str, Row], with_scope: bool = False
 ) -> Callable[[str], tuple[Row, str] | None]:
-    """Returns a function that finds the row for the name of a weight.
+    """Returns a function that finds the row of a weight from the weight's name.
 
     Args:
-        names: Rows by name; the names may contain `{i}`.
-        with_scope: Whether the function also accepts names after a scope, as in `scope/name`.
+        names: Dict from a weight's name, which may contain `{i}`, to the row of the weight.
+        with_scope: Whether the name may follow a scope, as in `scope/name`.
 
     Returns:
-        Function that takes a name and returns its row and the index of its block as a string (""
-        if the weight is not in a block), or None if no row has that name.
+        Function that takes a weight's name and returns a tuple: the row of the weight, and the
+        index of the weight's block as a string ("" if the weight is not in a block). The function
+        returns None if no row has that name.
     """
     scope = "(?:.*/)?" if with_scope else ""
     patterns = [

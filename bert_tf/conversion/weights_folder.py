@@ -19,10 +19,10 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads a weights folder, a training checkpoint or the output folder of a training run.
 
     Args:
-        path: The folder. From the output folder of a run, the newest checkpoint is read, or the
-            weights of the best evaluation if the run used early stopping.
-        slots: Whether to read Adam's moments (slots) too. Only training checkpoints have slots, so
-            if true, the newest checkpoint of a run is read even if the run used early stopping.
+        path: The folder. If it is the output folder of a run, the newest checkpoint is read, or
+            the weights of the best evaluation if the run used early stopping.
+        slots: Whether to read Adam's moments (slots) too. If true, the newest checkpoint of a run
+            is read even if the run used early stopping, because the best weights have no slots.
 
     Returns:
         The contents, or None if the path is not a folder that bert-tf wrote.

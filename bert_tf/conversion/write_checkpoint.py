@@ -1,4 +1,4 @@
-"""`write_weights` writes a checkpoint; `convert` also compares the result with the source.
+"""`write_weights` writes a checkpoint; `convert` converts a checkpoint and compares the two.
 
 Imports foundation modules, `modeling`, and the other modules of this package.
 """
@@ -18,13 +18,13 @@ from bert_tf.modeling import BertEncoder
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
-    """Writes a checkpoint in the given dialect.
+    """Writes a checkpoint in the given dialect (format).
 
     Args:
         contents: The contents to write.
         folder: The folder to write; an existing folder is replaced.
-        dialect: One of `WRITABLE_DIALECTS`. Only "google" stores slots, which
-            google-research/bert needs to resume training.
+        dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments (slots).
+            google-research/bert needs the slots to resume training.
 
     Returns:
         The path of the checkpoint, as `read_weights` accepts it.
@@ -48,22 +48,24 @@ def convert(
     config: BertConfig | None = None,
     **facts: Any,
 ) -> str:
-    """Converts a checkpoint, reads the written checkpoint and compares it with the source.
+    """Converts a checkpoint, and compares the written checkpoint with the source.
 
     Args:
         source: A path that `read_weights` accepts.
         target: The folder to write.
         dialect: One of `WRITABLE_DIALECTS`.
         slots: Whether to write Adam's moments (slots) too; only "google" can store them.
-        config: The architecture. If not None, it replaces the config of the source.
-        **facts: `vocabulary` and `do_lower_case`. If not None, they replace those of the source.
+        config: The architecture. If not None, this config replaces the config of the source.
+        **facts: `vocabulary` and `do_lower_case`. A value other than None replaces the value of
+            the source.
 
     Returns:
         A report for the user: the number of weights written, the greatest difference between the
         outputs of the source and of the written checkpoint, and warnings.
 
     Raises:
-        InputError: Reading or writing failed, or the written checkpoint lacks or changes a tensor.
+        InputError: Reading or writing failed, or a tensor of the written checkpoint is missing or
+            differs from the source.
     """
     contents = read_weights(source, slots=slots and dialect == "google")
     given = {key: value for key, value in facts.items() if value is not None}
@@ -82,7 +84,7 @@ def convert(
 
 
 def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: str) -> list[str]:
-    """Returns one line each for missing weights, unsupported settings and unknown tensors."""
+    """Returns up to three lines: on missing weights, unsupported settings and unknown tensors."""
     lines = []
     if report.missing:
         lines.append(f"Missing in the source: {', '.join(report.missing)}.")

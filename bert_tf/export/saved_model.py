@@ -13,8 +13,8 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, variables_by_name
 from bert_tf.tokenization import BertTokenizer
 
-# Maximum difference between the probabilities of the saved and the original model; it allows for
-# float32 rounding.
+# Maximum difference between a probability of the saved model and that of the original model. This
+# maximum allows for float32 rounding.
 _TOLERANCE = 1e-5
 
 
@@ -22,7 +22,7 @@ class ServedClassifier(tf.Module):
     """A tokenizer and a classifier in one graph.
 
     Both signatures return `probabilities`, float32 [B, labels], and `label`, string [B].
-    Their inputs are:
+    The inputs of the two signatures are:
 
     * `serving_default`: `text`, string [B]; for pairs `text_a` and `text_b`, string [B] each.
     * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S].
@@ -56,7 +56,8 @@ class ServedClassifier(tf.Module):
 
     def classify(self, text_a: Any, text_b: Any = None) -> dict[str, Any]:
         """Returns the label probabilities and the most probable label for raw text."""
-        # Padding takes as much computation as text, so sequences are padded to the longest only.
+        # Padding takes as much computation as text, so sequences are padded only to the length of
+        # the longest sequence in the batch.
         inputs = self.tokenizer.encode(
             text_a, text_b, seq_length=self._max_seq_length, trim_to_longest=True
         )
@@ -110,12 +111,12 @@ def load_classifier(folder: str) -> ServedClassifier:
 
 
 def export(checkpoint: str, export_dir: str) -> str:
-    """Writes a checkpoint as a SavedModel, and checks that both models have equal outputs.
+    """Writes the model of a checkpoint as a SavedModel, and checks that both give equal outputs.
 
     Args:
         checkpoint: A checkpoint folder that run_classifier wrote.
-        export_dir: Folder for all versions of the model, each in a numbered folder as TensorFlow
-            Serving expects. The new version gets the next number.
+        export_dir: Folder that contains a numbered folder for each version of the model, as
+            TensorFlow Serving expects. The new version gets the next number.
 
     Returns:
         The folder of the new version.

@@ -1,12 +1,13 @@
-"""The BERT models, which map token ids to logits, written with keras and keras.ops only.
+"""The BERT models, which map token ids to logits. They are written with Keras operations only.
 
 Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`, `dropout`,
 `layers` (dense, layer normalization, activations), `transformer` (attention, block), `encoder`
 (embeddings, `BertEncoder`), `heads`, `models` (encoder and head for each kind of task), `costs`
 (parameters, FLOPs and memory of a model). Imports foundation modules and keras, never tensorflow.
 
-Shape letters: B batch, S sequence, H hidden, A heads, D = H/A, L layers, I intermediate,
-P predictions, V vocabulary.
+Shape letters: B sequences in a batch, S tokens in a sequence, H hidden size, A attention heads,
+D = H/A size of one head, L layers (blocks), I intermediate size, P predictions in a sequence,
+V vocabulary entries.
 """
 
 from bert_tf.modeling.dropout import Dropout, DropoutSeeds

@@ -1,4 +1,4 @@
-"""The costs of a model: number of parameters, FLOPs and memory of a training step.
+"""The costs of a model: its number of parameters, and the FLOPs and memory of a training step.
 
 The shape letters are those of `bert_tf.modeling`. Imports `config` only.
 """
@@ -38,16 +38,17 @@ def forward_flops(
     predictions: int = 0,
     next_sentence: bool = True,
 ) -> int:
-    """Returns the floating-point operations (FLOPs) of the matrix products of a forward pass.
+    """Returns the floating-point operations (FLOPs) that a forward pass spends on matrix products.
 
-    A product [n, k] @ [k, m] counts as 2nkm FLOPs. For each token and block, the dense layers take
-    2 (4 H^2 + 2 H I) and attention takes 4 S H. Each prediction takes 2 (H^2 + V H), and the pooler
-    takes 2 H^2 for each sequence. Embedding lookups and elementwise operations are not counted.
+    A product [n, k] @ [k, m] counts as 2nkm FLOPs. For each token, each block takes
+    2 (4 H^2 + 2 H I) in the dense layers and 4 S H in attention. Each prediction takes
+    2 (H^2 + V H). For each sequence, the pooler takes 2 H^2. Embedding lookups and elementwise
+    operations are not counted.
 
     Args:
         config: The architecture.
         batch_size: Number of sequences, B.
-        length: Number of tokens in each sequence, including padding, S.
+        length: Number of tokens (including padding) in each sequence, S.
         predictions: Number of masked-LM predictions in each sequence, P; 0 for a model without a
             masked-LM head.
         next_sentence: Whether the model has a next-sentence head.
@@ -67,16 +68,17 @@ def training_step_flops(
     predictions: int = 0,
     next_sentence: bool = True,
 ) -> int:
-    """Returns the FLOPs of a forward and a backward pass, for the model FLOPs utilization (MFU).
+    """Returns the FLOPs of one forward pass and its backward pass.
 
-    The gradient of a product needs two products of the same size, one for each factor, so the
-    result is three times `forward_flops`. As in the definition of the MFU, the operations that
-    gradient checkpointing repeats are not counted.
+    For each matrix product of the forward pass, the backward pass computes two products of the same
+    size: the gradients of the two factors. The result is therefore three times `forward_flops`.
+    Operations that gradient checkpointing repeats are not counted, so the result can be used for
+    the model FLOPs utilization (MFU).
 
     Args:
         config: The architecture.
         batch_size: Number of sequences, B.
-        length: Number of tokens in each sequence, including padding, S.
+        length: Number of tokens (including padding) in each sequence, S.
         predictions: Number of masked-LM predictions in each sequence, P.
         next_sentence: Whether the model has a next-sentence head.
     """
@@ -96,22 +98,25 @@ def training_step_memory(
 
     The estimate counts the weights, the state of the optimizer, the gradients, and the tensors that
     `fused` and `transformer` keep for the backward pass. It does not include effects of the
-    allocator or the compiler, nor the memory of the Python process before training (half a
-    gigabyte). tests/modeling/test_costs.py compares the estimate with measured peak memory.
+    allocator or the compiler, nor the half gigabyte that the Python process uses before training
+    starts. tests/modeling/test_costs.py compares the estimate with measured peak memory.
 
     Args:
         config: The architecture.
         batch_size: Number of sequences in one forward pass on this device, B.
-        length: Number of tokens in each sequence, including padding, S.
+        length: Number of tokens (including padding) in each sequence, S.
         predictions: Number of masked-LM predictions in each sequence, P.
         precision: Dtype of the activations: "float32", "bfloat16" or "float16".
         recompute: Whether the backward pass recomputes the activations of the blocks.
         averaged: Whether the optimizer also keeps a moving average of the weights.
 
     Returns:
-        Dict from a kind of tensors to its bytes. The kinds are "weights" (including a copy in
-        `precision` if `precision` is not float32), "moments" (of the optimizer, including the
-        moving average of the weights if `averaged`), "gradients", "activations" and "logits".
+        Dict from a kind of tensors to the bytes that these tensors take. The kinds are
+            "weights", including a copy in `precision` if `precision` is not float32;
+            "moments" of the optimizer, including the moving average of the weights if `averaged`;
+            "gradients" of the weights;
+            "activations" and their gradients;
+            "logits", their softmax and their gradients.
     """
     numbers = sum(parameter_counts(config).values())
     size = _ELEMENT_BYTES[precision]
@@ -125,9 +130,9 @@ def training_step_memory(
     # the gradient cast to `precision`.
     per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
     logits = batch_size * predictions * config.vocab_size * per_logit
-    # In the backward pass, the gradients of a block take as much memory as its activations. With
-    # recomputation, at most half of these gradients exist at the same time, after the memory of the
-    # logits has been freed.
+    # In the backward pass, the gradients of a block take as much memory as the activations of the
+    # block. With recomputation, at most half of these gradients exist at the same time. By then the
+    # memory of the logits has been freed.
     gradients = max(0, block // 2 - logits) if recompute else block
     return {
         "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),
@@ -142,12 +147,13 @@ def training_step_memory(
 def _block_activation_bytes(config: BertConfig, batch_size: int, length: int, size: int) -> int:
     """Returns the bytes that one block keeps for the backward pass, at `size` bytes per element."""
     tokens, hidden = batch_size * length, config.hidden_size
-    # The block keeps these tensors of width H: its input, query, key, value, the output of the
-    # attention heads, the input of the feed-forward layer and, with dropout, two dropout masks.
+    # The block keeps six tensors of width H: the input of the block, query, key, value, the output
+    # of the attention heads and the input of the feed-forward layer. With dropout, the block also
+    # keeps two dropout masks of width H.
     narrow = 6 + 2 * (config.hidden_dropout_prob > 0)
-    # For its gelu, the intermediate layer keeps the squared input, the sigmoid and the output.
+    # The intermediate layer keeps three tensors of its gelu: squared input, sigmoid and output.
     wide = 3 * config.intermediate_size
-    # Both layer normalizations keep their normalized values in float32.
+    # Each of the two layer normalizations keeps its normalized values in float32.
     normalized = 2 * tokens * hidden * _FLOAT32
     # The block keeps the attention probabilities and, with dropout, also the dropout mask and the
     # product of the probabilities and the mask.

@@ -14,8 +14,8 @@ from keras import ops
 from bert_tf.modeling import fused
 
 # Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of MurmurHash3. The
-# seed of a layer is the given seed plus (layer index + 1) times these constants, so that two layers
-# do not get the same seed in nearby steps.
+# two numbers of a layer's seed are the two numbers of the given seed plus (layer index + 1) times
+# these constants, so that two layers do not get the same seed in nearby steps.
 _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
 
 
@@ -24,8 +24,8 @@ class DropoutSeeds(keras.random.SeedGenerator):
     """Generates the seeds of all dropout layers of one model.
 
     Inside `use`, each layer's mask is a pure function of the given seed and the layer's index.
-    Recomputing a layer therefore creates the same mask again, and a different seed for each step
-    and replica gives different masks. Outside `use`, this object is an ordinary
+    Recomputing a layer with the same seed therefore creates the same mask again. Different seeds
+    for different steps and replicas give different masks. Outside `use`, this object is an ordinary
     `keras.random.SeedGenerator`, whose state advances with each call of `next`.
 
     Example:
@@ -43,7 +43,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
         """Derives all masks from `seed` inside the `with` block.
 
         Args:
-            seed: int32 or uint32 tensor [2]; each step and replica must pass a different seed.
+            seed: int32 or uint32 tensor [2], different in each step and on each replica.
         """
         outer_seed, self._given_seed = self._given_seed, ops.cast(seed, "int32")
         try:
@@ -57,7 +57,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
         return self._layer_count - 1
 
     def next(self, ordered: bool = True) -> Any:
-        """Returns an int tensor [2]: the given seed inside `use`, the next state outside `use`."""
+        """Returns an int tensor [2]: inside `use` the given seed, outside `use` the next state."""
         return super().next(ordered) if self._given_seed is None else self._given_seed
 
     def of_layer(self, index: int) -> keras.random.SeedGenerator:
@@ -73,7 +73,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
 
 
 class _FixedSeed(keras.random.SeedGenerator):
-    """Always returns the same seed; needed because `keras.random` does not accept a seed tensor."""
+    """Makes a seed tensor usable in `keras.random`, which accepts no tensors as seeds."""
 
     def __init__(self, seed: Any) -> None:
         self._seed = seed
@@ -88,12 +88,12 @@ class Dropout(keras.layers.Layer):
     """In training, sets random elements to 0 and scales up the other elements.
 
     Args:
-        rate: Probability that an element is dropped, in [0, 1). If 0, the layer returns its input.
+        rate: Probability in [0, 1) that an element is set to 0. If 0, the layer returns its input.
         dropout_seeds: The `DropoutSeeds` of the model. If None, the layer creates a new one.
 
     Call arguments:
         inputs: Float tensor of any shape.
-        training: Whether to drop elements.
+        training: Whether to drop (set to 0) elements.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`Embeddings` and `BertEncoder`, which map token ids to embeddings and to hidden states.
+"""`Embeddings` maps token ids to embeddings; `BertEncoder` maps token ids to hidden states.
 
 Imports foundation modules, keras, `initial_weights`, `dropout`, `layers` and `transformer`.
 """
@@ -92,34 +92,35 @@ class Embeddings(ConfiguredLayer):
 class BertEncoder(keras.Model):
     """BERT without a head, which maps token ids to hidden states.
 
-    The constructor creates all variables, in float32 regardless of the dtype policy. Kernels and
-    embeddings start with random values from a normal distribution with standard deviation
-    `config.initializer_range`, truncated at two standard deviations. Biases and betas start at 0,
-    gammas at 1.
+    The constructor creates all variables, in float32 regardless of the dtype policy. The initial
+    values of kernels and embeddings are random. They have a normal distribution with standard
+    deviation `config.initializer_range`, truncated at two standard deviations. Biases and betas
+    start at 0, gammas at 1.
 
     Args:
         config: The architecture.
         seed: Integer that determines the initial weights and the state of `dropout_seeds`. If None,
-            both are drawn from Python's `random`, which `keras.utils.set_random_seed` seeds.
+            Python's `random` determines both; `keras.utils.set_random_seed` seeds `random`.
         initial: Initializers of the model that contains this encoder. If None, the encoder
             creates new initializers from `seed`.
         dropout_seeds: Dropout seeds of the model that contains this encoder. If None, the encoder
             creates new dropout seeds from `seed`.
         recompute: Whether training recomputes the activations of each block in the backward pass
-            instead of keeping them (gradient checkpointing). Recomputation adds about a third to
-            the computation and keeps only a fraction of the activations in memory.
+            instead of keeping the activations (gradient checkpointing). Recomputation adds
+            about a third to the computation and keeps only a fraction of the activations.
         dtype: "float32", "mixed_bfloat16", "mixed_float16" or another Keras dtype policy.
 
     Call arguments:
         inputs: Dict of int32 tensors [B, S]: `input_ids`, `input_mask` (1 = token, 0 = padding)
             and `segment_ids`. Other keys are ignored. B and S may be dynamic.
         training: Whether dropout is active.
-        attention_maps: Whether to return the attention probabilities of each block too.
+        attention_maps: Whether to return also the attention probabilities of each block.
 
     Returns:
         Dict with
             sequence_output: [B, S, H], the output of the last block;
-            pooled_output: [B, H], the first token's output after a dense tanh layer;
+            pooled_output: [B, H], computed from the last block's output for the first token by a
+                dense tanh layer;
             embedding_output: [B, S, H], the input of the first block;
             encoder_outputs: list of L tensors [B, S, H], the output of each block;
             attention_maps: list of L tensors [B, A, S, S], the attention probabilities;
@@ -181,9 +182,10 @@ class BertEncoder(keras.Model):
 
         def call(hidden: Any, bias: Any) -> Any:
             # The backward pass calls this function a second time and must get the same dropout
-            # masks. Adding `zero`, which depends on the block's input, delays the creation of the
-            # masks until the block runs. Otherwise the masks of all blocks would be created at
-            # once and take up the memory that recomputation saves.
+            # masks. `zero` is 0 (for inputs without NaN) but depends on the block's input. Adding
+            # `zero` to the seed therefore delays the creation of the block's masks until the block
+            # runs. Otherwise the masks of all blocks would be created at once and take up the
+            # memory that recomputation saves.
             zero = ops.cast(ops.isnan(hidden[0, 0, 0]), "int32")
             with self.dropout_seeds.use(ops.add(seed, zero)):
                 return block(hidden, bias, training=True)[0]

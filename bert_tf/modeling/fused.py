@@ -1,9 +1,10 @@
-"""Dropout, and five functions with explicit gradients, such as `dense`, `gelu` and `layer_norm`.
+"""`dropout`, and five functions with explicit gradients.
 
-On a CPU, the gradients that automatic differentiation derives for these functions take as much
-time as the matrix products, because they read the activations many times and sum columns slowly.
-The explicit gradients read the activations fewer times, compute row and column sums as products
-with a vector, and reuse values of the forward pass. All functions use `keras.ops`, so they can be
+The five functions are `dense`, `tied_logits`, `gelu`, `softmax` and `layer_norm`. The gradients
+that automatic differentiation derives for these functions read the activations many times and sum
+columns slowly. On a CPU, computing these gradients takes as much time as the matrix products. The
+explicit gradients read the activations fewer times, compute most sums as products with a vector,
+and reuse values of the forward pass. All functions use `keras.ops`, so the functions can be
 compiled and have second derivatives. If `training` is false, the functions define no custom
 gradients, because custom gradients prevent compilers from fusing the operations. Imports keras
 only.
@@ -23,12 +24,12 @@ _RATE_STEPS = 2048
 
 
 def _upstream(arguments: tuple[Any, ...], upstream: Any) -> Any:
-    """Returns the gradient of the output; some backends pass it by position, others by name."""
+    """Returns the output's gradient, which some backends pass by position and others by name."""
     return arguments[0] if upstream is None else upstream
 
 
 def _apply(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
-    """Returns the output of `call`; in training, with the gradient function that `call` returns."""
+    """Returns the first result of `call`; in training, the second is the gradient function."""
     return ops.custom_gradient(call)(*arguments) if training else call(*arguments)[0]
 
 
@@ -89,7 +90,7 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
 
 
 def gelu(x: Any, training: bool) -> Any:
-    """Computes the tanh form of gelu: `x * sigmoid(z)`; z = 2 sqrt(2/pi) (x + 0.044715 x**3).
+    """Computes gelu (tanh form): `x * sigmoid(z)` with z = 2 sqrt(2/pi) (x + 0.044715 x**3).
 
     Args:
         x: Float tensor of any shape.
@@ -145,7 +146,9 @@ def softmax(scores: Any, training: bool) -> Any:
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
-    """Normalizes each row to mean 0 and variance 1, scales it and shifts it, all in float32.
+    """Normalizes rows to mean 0 and variance 1, then scales by `gamma` and shifts by `beta`.
+
+    All steps are computed in float32.
 
     Args:
         x: Tensor [N, H] of any float dtype.
@@ -185,12 +188,12 @@ def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
 
     Generating random numbers takes most of the time of dropout. Each random number of 23 bits
     therefore determines two elements of the mask: the upper 12 bits determine the first element,
-    the lower 11 bits the second. The rate is rounded to a multiple of 1/2048. The scale uses the
-    rounded rate, so the expected value of the output is exactly `x`.
+    the lower 11 bits the second. The rate is rounded to a multiple of 1/2048. The divisor uses
+    the rounded rate too, so the expected value of the output is exactly `x`.
 
     Args:
         x: Float tensor of any shape.
-        rate: Probability that an element is dropped, in (0, 1).
+        rate: Probability in (0, 1) that an element is set to 0.
         seed: Seed generator for the random mask.
     """
     size = ops.size(x)

@@ -24,7 +24,7 @@ from bert_tf.modeling.transformer import ConfiguredLayer
 
 @keras.saving.register_keras_serializable("bert_tf")
 class MaskedLMHead(ConfiguredLayer):
-    """Computes vocabulary logits at given positions, with the word embeddings as output weights.
+    """Computes the logits of all vocabulary entries at given positions of the sequences.
 
     Args:
         config: The architecture.
@@ -32,7 +32,8 @@ class MaskedLMHead(ConfiguredLayer):
 
     Call arguments:
         sequence_output: Float tensor [B, S, H].
-        word_embeddings: Float tensor [V, H], the word embeddings of the encoder.
+        word_embeddings: Float tensor [V, H], the word embeddings of the encoder. This head uses
+            them as its output weights.
         positions: Positions of the predicted tokens, int32 [B, P]; None for all positions (P = S).
         training: Whether a gradient will be computed.
 

@@ -14,7 +14,7 @@ class InitialWeights:
     Args:
         stddev: Standard deviation before the truncation (`initializer_range` of the config).
         seed: Integer that determines all initial values. If None, the seed is drawn from Python's
-            `random`, which `keras.utils.set_random_seed` seeds.
+            `random`; `keras.utils.set_random_seed` seeds `random`.
 
     Source: google-research/bert `modeling.create_initializer`.
     """
@@ -24,7 +24,7 @@ class InitialWeights:
         self._seeds = random.Random(random.randrange(2**31) if seed is None else seed)
 
     def next(self) -> keras.initializers.Initializer:
-        """Returns the initializer of the next variable; each initializer has a different seed."""
+        """Returns an initializer for the next variable; each call draws a new seed."""
         return keras.initializers.TruncatedNormal(
             stddev=self._stddev, seed=self._seeds.randrange(2**31)
         )

@@ -1,6 +1,6 @@
 """The layers `Dense` and `LayerNorm`, activation functions, and helpers for variables and shapes.
 
-Each layer creates its variables in its constructor, since all shapes are known from the config.
+Each layer creates its variables in its constructor, because the arguments determine all shapes.
 Imports foundation modules, keras, `fused` and `initial_weights`.
 """
 
@@ -48,8 +48,8 @@ def activation(name: str) -> Callable[[Any], Any]:
 def variable_tensor(variable: keras.Variable) -> Any:
     """Returns the value of a variable as a tensor, in the compute dtype of the calling layer.
 
-    `ops.custom_gradient` accepts only tensors, and `ops.convert_to_tensor` may return the variable
-    itself. `ops.reshape` always returns a tensor.
+    `ops.custom_gradient` accepts only tensors. `ops.convert_to_tensor` may return the variable
+    itself, but `ops.reshape` always returns a tensor.
     """
     return ops.reshape(ops.convert_to_tensor(variable), variable.shape)
 
@@ -60,7 +60,7 @@ def flatten_to_rows(x: Any) -> Any:
 
 
 def restore_shape(x: Any, reference: Any) -> Any:
-    """Reshapes [B*S, ...] to [B, S, ...], with B and S taken from `reference`."""
+    """Reshapes `x` from [B*S, ...] to [B, S, ...]; B and S are the first sizes of `reference`."""
     sizes = ops.shape(reference)
     length = sizes[1]
     batch = sizes[0] if isinstance(sizes[0], int) else -1
@@ -74,7 +74,7 @@ class Dense(keras.layers.Layer):
     Args:
         inputs: Width of the input.
         units: Width of the output.
-        activation_name: Name of the activation function, as for `activation`.
+        activation_name: Name of the activation function, as in the function `activation`.
         initial: Initializers of the model. If None, the layer creates new initializers with
             standard deviation 0.02.
 

@@ -1,9 +1,10 @@
 """One model for each kind of task: the encoder with an output layer (head).
 
-Each model is a plain `keras.Model` that maps a dict of inputs (keys that the model does not use are
-ignored) to a dict of float32 logits. All models accept `seed`, `recompute`, `dtype` and `name` like
-`BertEncoder`. Each model has the attributes `bert` (the encoder) and `dropout_seeds` (the seeds of
-all dropout layers). Imports foundation modules, keras, and the other modules of this package.
+Each model is a plain `keras.Model` that maps a dict of inputs to a dict of float32 logits. A model
+ignores the inputs that it does not use. All models accept `seed`, `recompute`, `dtype` and `name`
+like `BertEncoder`. Each model has the attributes `bert` (the encoder) and `dropout_seeds` (the
+seeds of all dropout layers). Imports foundation modules, keras, and the other modules of this
+package.
 """
 
 import re
@@ -22,7 +23,7 @@ from bert_tf.modeling.layers import Variables, flatten_to_rows, variable_tensor,
 
 
 class BertTaskModel(keras.Model):
-    """Base class of the models with a head; creates the encoder, dropout seeds and initializers."""
+    """Base class of the models with a head; creates the encoder and the shared random seeds."""
 
     def __init__(
         self,
@@ -73,11 +74,11 @@ class BertPretrainer(BertTaskModel):
     Args:
         config: The architecture.
         next_sentence: Whether the model has a next-sentence head. The paper's "No NSP" models
-            do not have one.
+            have no next-sentence head.
 
     Call arguments:
         inputs: The inputs of `BertEncoder` and, optionally, `masked_lm_positions`, int32 [B, P].
-            Without that key, the masked-LM head predicts the token at every position (P = S).
+            Without `masked_lm_positions`, the masked-LM head predicts all tokens (P = S).
         training: Whether dropout is active.
 
     Returns:
@@ -126,7 +127,7 @@ class BertPretrainer(BertTaskModel):
 
 
 class _LabelModel(BertTaskModel):
-    """Base class of the models with dropout and a head that computes one logit for each label."""
+    """Base class of models whose head has dropout and computes one logit for each label."""
 
     def __init__(
         self, config: BertConfig, num_labels: int, classifier_dropout: float = 0.1, **kwargs: Any
@@ -144,12 +145,12 @@ class _LabelModel(BertTaskModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertClassifier(_LabelModel):
-    """BERT with a classifier or a regressor on the pooled output.
+    """BERT with a head on the pooled output, for classification or regression.
 
     Args:
         config: The architecture.
         num_labels: Number of classes; 1 for regression.
-        classifier_dropout: Dropout rate before the head, in [0, 1). google-research/bert always
+        classifier_dropout: Dropout rate, in [0, 1), before the head. google-research/bert always
             uses 0.1, regardless of the config.
 
     Call arguments:
@@ -212,7 +213,7 @@ class BertTagger(_LabelModel):
     Args:
         config: The architecture.
         num_labels: Number of classes.
-        classifier_dropout: Dropout rate before the head, in [0, 1).
+        classifier_dropout: Dropout rate, in [0, 1), before the head.
 
     Call arguments:
         inputs: The inputs of `BertEncoder`.
@@ -236,17 +237,17 @@ class BertTagger(_LabelModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertMultipleChoice(BertTaskModel):
-    """BERT with one logit for each of several continuations, as in SWAG.
+    """BERT with one logit for each of several choices, such as the four continuations in SWAG.
 
     google-research/bert has no multiple-choice head. In bert-tf, the names of the head's weights
     start with `cls/choice/`.
 
     Args:
         config: The architecture.
-        classifier_dropout: Dropout rate before the head, in [0, 1).
+        classifier_dropout: Dropout rate, in [0, 1), before the head.
 
     Call arguments:
-        inputs: The inputs of `BertEncoder` with shape [B, C, S]; C is the number of choices.
+        inputs: The inputs of `BertEncoder`, but each [B, C, S]; C is the number of choices.
         training: Whether dropout is active.
 
     Returns:

@@ -23,17 +23,17 @@ from bert_tf.modeling.layers import (
 )
 
 # This value is added to the attention scores of masked positions, as in google-research/bert. The
-# value is low enough for a probability of exactly 0 in float32, and float16 can represent it.
+# value is so low that the float32 probability is exactly 0, but still in the range of float16.
 MASKED_SCORE = -10000.0
 
 
 def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
-    """Returns a bias for attention scores: 0 at visible positions, `MASKED_SCORE` at masked ones.
+    """Returns the bias of attention scores: 0 at visible, `MASKED_SCORE` at masked positions.
 
     Args:
-        input_mask: Integer tensor [B, S]; 1 = token, 0 = padding. No position attends to padding.
-        attention: "bidirectional", or "causal" (each position attends to itself and to earlier
-            positions only).
+        input_mask: Integer tensor [B, S]; 1 = token, 0 = padding. Padding is masked.
+        attention: "bidirectional" or "causal". If causal, the positions after the position that
+            attends are masked too.
         dtype: Float dtype of the result.
 
     Returns:
@@ -48,7 +48,7 @@ def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """A layer built from a `BertConfig`; `get_config` stores it as a dict under `config`."""
+    """Base class of layers with a `BertConfig`, which `get_config` stores as a dict."""
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -64,7 +64,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class SelfAttention(ConfiguredLayer):
-    """Multi-head self-attention with its output projection, without the residual connection.
+    """Multi-head self-attention, including the output projection but no residual connection.
 
     Args:
         config: The architecture.
@@ -73,11 +73,11 @@ class SelfAttention(ConfiguredLayer):
 
     Call arguments:
         hidden: Float tensor [B, S, H].
-        bias: Float tensor [B, 1, 1 or S, S] from `attention_bias`.
+        bias: Float tensor [B, 1, 1, S] or [B, 1, S, S] from `attention_bias`.
         training: Whether dropout is applied to the attention probabilities.
 
     Returns:
-        The output [B*S, H] and the attention probabilities [B, A, S, S] before dropout.
+        The output [B*S, H] and the attention probabilities before dropout, [B, A, S, S].
 
     Source: paper section 3; google-research/bert `modeling.attention_layer`.
     """
@@ -113,7 +113,7 @@ class SelfAttention(ConfiguredLayer):
         return self.output_dense(merged), probabilities
 
     def _split_heads(self, x: Any, hidden: Any) -> Any:
-        """Reshapes [B*S, H] to [B, A, S, D], with B and S taken from `hidden`."""
+        """Reshapes `x` from [B*S, H] to [B, A, S, D]; B and S are the sizes of `hidden`."""
         heads = (self.config.num_attention_heads, self.config.head_size)
         return ops.transpose(restore_shape(ops.reshape(x, (-1, *heads)), hidden), (0, 2, 1, 3))
 
@@ -131,7 +131,7 @@ class SelfAttention(ConfiguredLayer):
 class TransformerBlock(ConfiguredLayer):
     """A Transformer block: self-attention and a feed-forward layer.
 
-    Each of the two is followed by dropout, a residual connection and layer normalization.
+    Dropout, a residual connection and layer normalization follow each of these two layers.
 
     Args:
         config: The architecture.
@@ -140,11 +140,11 @@ class TransformerBlock(ConfiguredLayer):
 
     Call arguments:
         hidden: Float tensor [B, S, H].
-        bias: Float tensor [B, 1, 1 or S, S] from `attention_bias`.
+        bias: Float tensor [B, 1, 1, S] or [B, 1, S, S] from `attention_bias`.
         training: Whether dropout is active.
 
     Returns:
-        The output [B, S, H] and the attention probabilities [B, A, S, S] before dropout.
+        The output [B, S, H] and the attention probabilities before dropout, [B, A, S, S].
 
     Source: google-research/bert `modeling.transformer_model`.
     """

@@ -16,7 +16,7 @@ from bert_tf.training.step.objective import ORIGIN
 
 _FILES_AT_ONCE = 16
 _READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large ones
-_RECORDS_PER_FILE = 1 << 40  # upper bound; one int64 encodes file and record
+_RECORDS_PER_FILE = 1 << 40  # upper bound; one int64 encodes both indices
 
 
 def training_batches(
@@ -28,19 +28,20 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches in an order that depends only on the seed.
 
-    A batch also holds `objective.ORIGIN`: int64 [B, 2], the index of each example's file in `paths`
-    and the index of the record in that file. The position of the dataset's iterator can be saved in
-    a checkpoint. This position does not include file names or file contents, so a run can resume
-    after the files were moved or replaced by the copies that `damage.salvage` writes.
+    A batch also contains the feature `objective.ORIGIN`, int64 [B, 2]. For each example, this
+    feature gives the index of its file in `paths` and the index of its record in that file.
+
+    The position of the dataset's iterator can be saved in a checkpoint. This position does not
+    include file names or file contents. So a run can resume after the files were moved, or were
+    replaced by the copies that `damage.salvage` writes.
 
     Args:
         paths: Record files, `.gz` if compressed.
-        sizes: {"S": max_seq_length, "P": max_predictions_per_seq, "V": vocab_size}. S and P must
-            be those of the records. Without V, ids are not checked.
+        sizes: {"S": max_seq_length, "P": max_predictions_per_seq, "V": vocab_size}. The records
+            must have been created with the same S and P. Without V, ids are not checked.
         batch_size: Examples in a batch.
-        seed: Seed for the order of the examples.
-        shuffle_buffer_size: Size of the shuffle buffer, in examples; each epoch has a different
-            order.
+        seed: Seed for the order of the examples, which differs in each epoch.
+        shuffle_buffer_size: Size of the shuffle buffer, in examples.
 
     Raises:
         InputError: The records do not match `features.PRETRAINING`, or the length of a file differs
@@ -80,9 +81,9 @@ def evaluation_batches(
 
 
 def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
-    """Returns a function that maps the index of a file to a dataset of (place, record) pairs.
+    """Returns a function that maps the index of a file to a dataset of pairs (place, record).
 
-    The place is an int64: index of the file * `_RECORDS_PER_FILE` + index of the record.
+    The place is an int64: `file * _RECORDS_PER_FILE + record`, for the indices of file and record.
     """
     names = tf.constant(list(paths))
     compressions = tf.constant([damage.compression(path) for path in paths])
@@ -105,7 +106,7 @@ def describe_origins(paths: Sequence[str], origins: np.ndarray, most: int = 5) -
 
     Args:
         paths: The record files, in the order given to `training_batches`.
-        origins: The `objective.ORIGIN` of the examples, int64 [N, 2].
+        origins: The feature `objective.ORIGIN` of N examples, int64 [N, 2].
         most: Maximum number of records to list.
     """
     places = np.unique(np.asarray(origins), axis=0).tolist()

@@ -1,11 +1,11 @@
 """Finds damaged records in TFRecord files, and copies the files without the damaged records.
 
-TensorFlow's reader reports neither the file nor the index of a damaged record, and it cannot read
-the records that follow a damaged record.
+TensorFlow's reader reports neither the file nor the index of a damaged record. The reader also
+cannot read the records that follow a damaged record.
 
-A TFRecord file is a sequence of frames. Each frame consists of the length of the record as uint64,
-the checksum of these 8 bytes as uint32, the record, and the checksum of the record as uint32. All
-integers are little endian.
+A TFRecord file is a sequence of frames, with one record in each frame. A frame consists of the
+length of the record as uint64, the checksum of the 8 bytes of the length as uint32, the record, and
+the checksum of the record as uint32. All integers are little endian.
 
 Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4), rotated right by 15
 bits and added to a constant.
@@ -52,9 +52,9 @@ class Salvaged(NamedTuple):
     """The undamaged record files: original files and repaired copies.
 
     Attributes:
-        paths: For each input file, its path if the file is undamaged, else the path of its copy.
+        paths: For each input file, the path of the file if undamaged, else the path of the copy.
         dropped_records: Number of damaged records that were not copied.
-        truncated_files: Number of files of which the last part cannot be read and was not copied.
+        truncated_files: Number of files whose end could not be read and was not copied.
     """
 
     paths: list[str]
@@ -101,7 +101,7 @@ def salvage(paths: Sequence[str], folder: str) -> Salvaged:
 
     Args:
         paths: Record files, `.gz` if compressed.
-        folder: Folder for the copies. Copies that exist from an earlier call are reused.
+        folder: Folder for the copies. Copies that an earlier call wrote there are reused.
 
     Raises:
         InputError: A file contains no undamaged record.
@@ -124,7 +124,7 @@ def _open(path: str) -> Any:
 
 
 def _frames(path: str) -> Iterator[_Frame]:
-    """Yields the frames of a file; stops after the first frame whose end cannot be found."""
+    """Yields the frames of a file, up to the first frame whose end cannot be found."""
     start = 0
     with _open(path) as file:
         while True:
@@ -175,7 +175,7 @@ def _readable_ranges(path: str) -> tuple[list[list[int]], int, bool]:
     Returns:
         ranges: Start and end offset of each sequence of adjacent undamaged frames.
         damaged_records: Number of records with damaged data.
-        is_truncated: Whether the last part of the file cannot be read.
+        is_truncated: Whether the end of the file cannot be read.
     """
     ranges: list[list[int]] = []
     damaged_records, is_truncated = 0, False
@@ -191,7 +191,10 @@ def _readable_ranges(path: str) -> tuple[list[list[int]], int, bool]:
 
 
 def _copy(path: str, ranges: list[list[int]], folder: str) -> str:
-    """Copies byte ranges of a file to a file in `folder`, named by a hash of file and ranges."""
+    """Copies byte ranges of a file to a new file in `folder`.
+
+    The name of the new file contains a hash of the original file and of the ranges.
+    """
     if not ranges:
         raise InputError(
             f"{path} holds no record that can be read. Remove it from the input files, or create "

@@ -32,8 +32,8 @@ class PretrainingRecords:
     Attributes:
         train_files: Record files for training.
         eval_files: Record files for held-out evaluation.
-        max_seq_length: Number of tokens per sequence in all these files, S.
-        max_predictions_per_seq: Number of masked positions per sequence in all these files, P.
+        max_seq_length: Number of tokens per sequence in all record files.
+        max_predictions_per_seq: Number of masked positions per sequence in all record files.
         eval_batch_size: Examples per batch in evaluations.
         max_eval_steps: The maximum number of batches in an evaluation; 0 means all.
         shuffle_buffer_size: Size of the shuffle buffer for training, in examples.
@@ -53,11 +53,11 @@ class PretrainingRecords:
         check_at_least(0, self, "max_eval_steps")
 
     def shape_sizes(self, vocab_size: int) -> dict[str, int]:
-        """Returns the sizes S, P and V that the records must match, keyed by these letters."""
+        """Returns the sizes that the records must match: `sizes` of `batches.training_batches`."""
         return {"S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size}
 
     def lookup(self, shape_sizes: Mapping[str, int]) -> RecordLookup:
-        """Returns functions that find the records that caused an error or that form a batch."""
+        """Returns functions that find the cause of an error, and list the records of a batch."""
         all_files = list(dict.fromkeys([*self.train_files, *self.eval_files]))
         return RecordLookup(
             functools.partial(explain_read_error, all_files, shape_sizes),
@@ -96,8 +96,8 @@ def pretrain(
         folder: The output folder of the run.
         training: The settings that affect the trained weights.
         runtime: The other settings, such as devices, logging and checkpoints.
-        initialize: Takes the objective and assigns initial weights to its model; called only if the
-            run does not resume. None keeps the random weights.
+        initialize: Function that assigns initial weights to the model of a given objective. It is
+            called only if the run does not resume. None keeps the random weights.
 
     Returns:
         The held-out results; empty if `phases.evaluate` is False.
@@ -129,8 +129,8 @@ def pretrain(
         step = trainer.load_result(required=initialize is None)
     if not phases.evaluate:
         return {}
-    # Training normally ends with an evaluation, whose results are reused here. If early stopping
-    # selected earlier weights, there are no such results and the selected weights are evaluated.
+    # Training normally ends with an evaluation, and the results of that evaluation are reused here.
+    # If early stopping selected the weights of an earlier step, the selected weights are evaluated.
     values = trainer.results.get("eval") or trainer.evaluate(held_out, records=lookup)
     results = {**values, "global_step": step}
     if trainer.is_chief:

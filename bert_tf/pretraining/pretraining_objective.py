@@ -10,7 +10,7 @@ from bert_tf.modeling import BertPretrainer, depths_by_name, variables_by_name
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
-# google-research/bert adds this to the number of predictions to avoid division by zero.
+# google-research/bert adds this value to the number of predictions, to avoid division by zero.
 _EPSILON = 1e-5
 
 
@@ -47,7 +47,7 @@ class PretrainingObjective:
         self.depths: Mapping[str, int] = depths_by_name(model)
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the number of predictions and, for "mlm_nsp", of sentence pairs in the batch."""
+        """Returns the number of predictions in the batch and, for "mlm_nsp", of sentence pairs."""
         counts = {"masked_lm": tf.reduce_sum(self._targets(batch)["masked_lm_weights"])}
         if self._kind == "mlm_nsp":
             pairs = tf.shape(batch["next_sentence_labels"])[0]

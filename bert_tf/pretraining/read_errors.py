@@ -13,10 +13,10 @@ from bert_tf.pretraining import damage, record_checks
 from bert_tf.progress import Progress
 
 _RECORDS_AT_ONCE = 1024
-# The message of TensorFlow's parse error contains bytes of the record; if these bytes are not valid
-# UTF-8, Python raises UnicodeDecodeError instead.
+# TensorFlow raises InvalidArgumentError for a record that cannot be parsed. The message contains
+# bytes of the record. If these bytes are not valid UTF-8, Python raises UnicodeDecodeError instead.
 _PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
-READ_ERRORS = (tf.errors.DataLossError, *_PARSE_ERRORS)  # those that `explain_read_error` handles
+READ_ERRORS = (tf.errors.DataLossError, *_PARSE_ERRORS)  # for `explain_read_error`
 
 
 def explain_read_error(
@@ -47,7 +47,10 @@ def explain_read_error(
 
 
 def _remedy(path: str) -> str:
-    """Returns advice that depends on whether a damaged file has the checksum in its manifest."""
+    """Returns advice about a damaged file.
+
+    The advice depends on whether a manifest lists the file with the checksum that the file has.
+    """
     listed = list_shards(manifests_next_to([path]), path)
     for manifest, shard in listed:
         if shard.has_recorded_checksum():
@@ -64,7 +67,7 @@ def _remedy(path: str) -> str:
 
 
 def _explain_unusable_record(paths: Sequence[str], sizes: Mapping[str, int]) -> str | None:
-    """Returns a message about the first record that can be read but fails the checks, or None."""
+    """Returns a message about the first readable record that fails the checks; None if all pass."""
     parse = record_checks.checking_parser(sizes, record_checks.check_files(paths, sizes))
     with Progress("looking for the record", len(paths), "files") as progress:
         for path in paths:
@@ -81,11 +84,11 @@ def _explain_unusable_record(paths: Sequence[str], sizes: Mapping[str, int]) -> 
 def _explain_batch(
     records: Sequence[bytes], start: int, sizes: Mapping[str, int], path: str
 ) -> str | None:
-    """Returns a message about the first record of a batch that fails the checks, or None.
+    """Returns a message about the first record in a batch that fails the checks; None if all pass.
 
     Args:
         records: The serialized records of the batch.
-        start: Index in the file of the first record of the batch, from 0.
+        start: The index that the first record of the batch has in the file, from 0.
         sizes: As in `batches.training_batches`.
         path: The file that contains the records.
     """

@@ -15,15 +15,15 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.manifest import list_shards, manifests_next_to
 from bert_tf.pretraining import damage
 
-# Maps the objective that records were created for to the objectives that cannot use these records,
-# because the records lack sentence pairs or predictions, or because their text is masked.
+# The key is the objective that records were created for. The values are the objectives that cannot
+# use such records, because the records lack sentence pairs or predictions, or have masked text.
 _INCOMPATIBLE = {
     "mlm": ("mlm_nsp", "causal"),
     "causal": ("mlm", "mlm_nsp"),
     "mlm_nsp": ("causal",),
 }
-# The features with an upper bound: the key of the bound in `sizes`, and the name of the bound in
-# error messages.
+# For each feature with an upper bound: the key of this bound in `sizes`, and the name of this bound
+# in error messages.
 _BOUNDS = {
     "input_ids": ("V", "the model's vocab_size"),
     "masked_lm_ids": ("V", "the model's vocab_size"),
@@ -45,7 +45,7 @@ def record_files(patterns: str) -> list[str]:
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """Returns the number of record files and a hash of their names and sizes, as text."""
+    """Returns text: the number of record files, and a hash of the names and sizes of the files."""
     sizes = [[os.path.basename(path), tf.io.gfile.stat(path).length] for path in paths]
     return f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
 
@@ -60,7 +60,7 @@ def check_manifests(
     """Compares the manifests next to the records with the settings of a run.
 
     Args:
-        paths: Record files. Files without a manifest (of other programs) are accepted.
+        paths: Record files. Files that other programs wrote, without a manifest, are accepted.
         vocab_size: Vocabulary size of the model.
         vocabulary_sha256: SHA-256 of the vocabulary of the run; None if the run has no vocabulary.
         do_lower_case: Whether the run lower-cases text; None if the run has no vocabulary.
@@ -68,8 +68,8 @@ def check_manifests(
             objective.
 
     Raises:
-        InputError: The records were created with another vocabulary, with more vocabulary entries
-            than the model has, with another casing, or for an incompatible objective.
+        InputError: The records were created with another vocabulary, with a vocabulary that is too
+            large for the model, with another casing, or for an incompatible objective.
     """
     for manifest in manifests_next_to(paths):
         if manifest.shards and not any(map(manifest.find_shard, paths)):
@@ -116,7 +116,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
         sizes: As in `batches.training_batches`.
 
     Returns:
-        For each feature of `features.PRETRAINING`, its key in the records.
+        The key that each feature of `features.PRETRAINING` has in the records.
 
     Raises:
         InputError: The length of a file differs from the length in its manifest, or the first
@@ -136,7 +136,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
 
 
 def _check_lengths(paths: Sequence[str]) -> None:
-    """Checks file sizes; TensorFlow reports no error if a file is truncated between two records."""
+    """Checks the file sizes, because TensorFlow reports no error for a file that ends too early."""
     manifests = manifests_next_to(paths)
     for path in paths:
         listed = list_shards(manifests, path)
@@ -171,7 +171,7 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
         where: The file, or the file and the record, as named in error messages.
 
     Returns:
-        For each feature of `features.PRETRAINING`, its key in the record.
+        The key that each feature of `features.PRETRAINING` has in the record.
 
     Raises:
         InputError: A feature is missing, has an unexpected length or type, or has a value that is
@@ -196,13 +196,14 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
 def checking_parser(
     sizes: Mapping[str, int], names: Mapping[str, str]
 ) -> Callable[[Any], dict[str, Any]]:
-    """Returns a parser of records that also checks that ids and positions are within bounds.
+    """Returns a function that parses records, and checks that ids and positions are within bounds.
 
-    Without this check, `tf.gather` with an index out of bounds returns 0 on a GPU and no error.
+    The check is needed because on a GPU, `tf.gather` returns 0 for an index that is out of bounds
+    and raises no error.
 
     Args:
         sizes: As in `batches.training_batches`.
-        names: For each feature of `features.PRETRAINING`, its key in the records.
+        names: The key that each feature of `features.PRETRAINING` has in the records.
     """
     parse = features.parser(features.PRETRAINING, sizes, names)
 

@@ -31,7 +31,7 @@ def masked_sentences(
 def as_markdown(
     batch: Mapping[str, Any], outputs: Mapping[str, Any], vocabulary: Sequence[str]
 ) -> str:
-    """Formats each example as text with masked positions in bold, and a table of predictions.
+    """Formats each example as a text, with masked positions in bold, and a table of predictions.
 
     Args:
         batch: Features of `features.PRETRAINING`.
@@ -57,7 +57,7 @@ def as_markdown(
 
 
 def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
-    """Joins the tokens to text; writes [SEP] as " / " and masked positions in bold."""
+    """Joins tokens to a text, in which [SEP] becomes " / " and masked positions are bold."""
     count = int(np.sum(example["masked_lm_weights"] > 0))
     numbers = {int(at): n for n, at in enumerate(example["masked_lm_positions"][:count], 1)}
     text = ""
@@ -76,7 +76,7 @@ def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
 
 
 def _table(example: Mapping[str, Any], masked: np.ndarray, vocabulary: Sequence[str]) -> str:
-    """Returns a table with a row for each masked position and correct predictions in bold."""
+    """Returns a table with a row for each masked position. Correct predictions are in bold."""
     lines = ["| | true | predicted |", "|---|---|---|"]
     count = int(np.sum(example["masked_lm_weights"] > 0))
     for number, (index, shares) in enumerate(

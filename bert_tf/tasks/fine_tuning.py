@@ -68,7 +68,7 @@ class TaskData:
         data_dir: The folder with the data set of the task.
         tokenizer: Converts text to ids.
         config: The settings of fine-tuning.
-        phases: The phases to run; only the splits that they need are read.
+        phases: The phases to run. Only the splits that these phases need are read.
 
     Raises:
         InputError: A data file is missing or malformed, or a split is empty.
@@ -99,7 +99,9 @@ class TaskData:
         return f"SHA-256 {files.sha256(text.encode())[:16]}"
 
     def num_steps(self, global_batch_size: int) -> tuple[int, int]:
-        """Returns the numbers of training and warm-up steps, rounded as in google-research/bert.
+        """Returns the number of training steps and the number of warm-up steps.
+
+        Both numbers are rounded as in google-research/bert.
 
         Raises:
             InputError: The examples of all epochs do not fill one batch.
@@ -120,7 +122,7 @@ class TaskData:
         return steps, int(steps * self.config.warmup_proportion)
 
     def write_records(self, split: str, folder: str) -> tuple[str, dict[str, np.ndarray]]:
-        """Writes the records of a split once; returns the path of the file, and the columns."""
+        """Writes the records of a split once; returns the file path, and the values by feature."""
         path = os.path.join(folder, _RECORD_FILES[split])
         if split not in self._columns:
             length = self.config.max_seq_length
@@ -153,8 +155,8 @@ def fine_tune(
         folder: The output folder of the run.
         training: The settings that affect the trained weights.
         runtime: The other settings, such as devices, logging and checkpoints.
-        initialize: Takes the objective and assigns pretrained weights to its model; called only if
-            the run does not resume. None keeps the random weights.
+        initialize: Function that assigns pretrained weights to the model of a given objective. It
+            is called only if the run does not resume. None keeps the random weights.
 
     Returns:
         The results on the dev split; empty if `phases.evaluate` is False.
@@ -216,7 +218,7 @@ def _evaluate(trainer: Trainer, data: TaskData, folder: str, step: int) -> dict[
 def _predict(
     trainer: Trainer, data: TaskData, folder: str, split: str
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns the outputs of the model for a split, and the columns of the split's records."""
+    """Returns the outputs of the model for a split, and the features of the split's examples."""
     path, columns = data.write_records(split, folder)
     config = data.config
     batch_size = config.eval_batch_size if split == "dev" else config.predict_batch_size

@@ -21,7 +21,7 @@ class TaskObjective(Objective, Protocol):
         """The Keras model."""
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Runs the model without dropout and returns its predictions, tensors [B, ...], by name."""
+        """Runs the model without dropout; returns its predictions as tensors [B, ...], by name."""
 
 
 class Task(Protocol):
@@ -37,19 +37,20 @@ class Task(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts about the task, such as its labels, that are saved with the weights for export."""
+        """Facts about the task, such as the labels; they are saved with the weights, for export."""
 
     def read(self, data_dir: str, split: str) -> Sequence[Any]:
         """Reads the examples of one of `SPLITS`.
 
         Raises:
-            InputError: A file is missing, or malformed; the message then contains the line number.
+            InputError: A file is missing, or a line is malformed. The message contains the number
+                of the malformed line.
         """
 
     def encode(
         self, examples: Sequence[Any], tokenizer: BertTokenizer, max_seq_length: int
     ) -> dict[str, np.ndarray]:
-        """Returns the columns of the records, [N, ...] each, as defined by `table`."""
+        """Returns the columns of N examples: for each feature in `table`, an array [N, ...]."""
 
     def make_objective(self, config: BertConfig, recompute: bool = False) -> TaskObjective:
         """Builds the model and its loss; `recompute` turns on gradient checkpointing."""

@@ -51,14 +51,15 @@ def training_batches(
         max_seq_length: Length of the sequences in the file.
         batch_size: Examples per batch.
         seed: Seed for the order of the examples.
-        trim: Whether to group examples of similar length into batches and to remove padding beyond
-            the longest sequence of each batch. If False, all sequences keep `max_seq_length`.
+        trim: Whether to group examples of similar length into batches, and to shorten each batch to
+            the length of its longest sequence. If False, sequences keep `max_seq_length` tokens.
     """
     dataset = tf.data.TFRecordDataset(path).shuffle(count, seed, reshuffle_each_iteration=True)
     dataset = dataset.repeat()
     if not trim:
         return _parse(dataset.batch(batch_size, drop_remainder=True), table, max_seq_length)
-    # Examples of similar length are grouped within a window of several batches.
+    # A window contains the examples of several batches. Examples of similar length are grouped
+    # within each window.
     windows = dataset.batch(_BATCHES_PER_WINDOW * batch_size, drop_remainder=True)
     windows = _parse(windows, table, max_seq_length).enumerate()
     batches = windows.flat_map(lambda number, window: _batch_by_length(window, (seed, number)))
@@ -68,7 +69,7 @@ def training_batches(
 def evaluation_batches(
     path: str, table: features.Table, max_seq_length: int, batch_size: int
 ) -> tf.data.Dataset:
-    """Returns batches in file order, without padding beyond the longest sequence of each batch."""
+    """Returns batches in file order, each shortened to the length of its longest sequence."""
     dataset = tf.data.TFRecordDataset(path).batch(batch_size)
     return _trim_to_longest(_parse(dataset, table, max_seq_length), table)
 
@@ -78,7 +79,7 @@ def _parse(dataset: tf.data.Dataset, table: features.Table, max_seq_length: int)
 
 
 def _batch_by_length(window: Mapping[str, Any], seed: tuple[Any, Any]) -> tf.data.Dataset:
-    """Sorts the examples of a window by length and splits them into batches, in random order."""
+    """Sorts the examples of a window by length; returns batches of them, in a random order."""
     order = tf.argsort(tf.reduce_sum(window["input_mask"], axis=1), stable=True)
     rows = tf.reshape(order, [_BATCHES_PER_WINDOW, -1])
     order = tf.reshape(tf.random.experimental.stateless_shuffle(rows, seed), [-1])

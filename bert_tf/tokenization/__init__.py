@@ -7,7 +7,7 @@ Read the modules in this order: `vocabulary` (vocab.txt and its checks), `tokeni
 original text), `packing` ([CLS] A [SEP] B [SEP]), `unicode_tables` (the rules for each character,
 frozen at Unicode 14.0), `released_casing` (cased and uncased released models).
 
-This package may import `errors`, `files`, `weights`; TensorFlow and tensorflow_text.
+This package may import `errors`, `files` and `weights`, and TensorFlow and tensorflow_text.
 """
 
 from bert_tf.tokenization.basic_tokenizer import BasicTokenizer

@@ -1,6 +1,6 @@
 """`BasicTokenizer`: splits text into words in the graph (cleaning, lower-casing, punctuation).
 
-Imports `offsets`, `rare_characters`, `special_tokens`, `unicode_tables`; TensorFlow and
+Imports `offsets`, `rare_characters`, `special_tokens` and `unicode_tables`, and TensorFlow and
 tensorflow_text.
 """
 
@@ -98,8 +98,8 @@ class BasicTokenizer(tf.Module):
             texts: string [N].
 
         Returns:
-            The normalized texts, string [N], and for each byte of a normalized text its offset in
-            the original text, ragged int64 [N, bytes + 1], as `offsets.in_original` describes.
+            The normalized texts, string [N], and the origins of their bytes in the form of the
+            argument `origins` of `offsets.in_original`: ragged int64 [N, bytes + 1].
         """
         if self.special_tokens:
             texts = self.special_tokens.replace(texts)

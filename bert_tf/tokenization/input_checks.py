@@ -1,6 +1,6 @@
 """Checks the texts and ids that a caller passes, and converts them to tensors.
 
-Imports `errors`; TensorFlow.
+Imports `errors` and TensorFlow.
 """
 
 import re
@@ -124,7 +124,7 @@ def _integers(ids: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    """Returns the type of a value for an error message, with the value itself if it is short."""
+    """Describes a value for an error message: the type, and the value itself if it is short."""
     if tf.is_tensor(value):
         kind = "tensor" if isinstance(value, tf.Tensor) else type(value).__name__
         return f"a {kind} of {value.dtype.name} and shape {value.shape}"

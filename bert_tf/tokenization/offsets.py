@@ -1,6 +1,6 @@
-"""Maps offsets in normalized text to offsets in the original text, and bytes to characters.
+"""Maps offsets in normalized text to the original text, and offsets in bytes to characters.
 
-Imports TensorFlow.
+Imports TensorFlow. A span is the start and the exclusive end of a token in a text.
 """
 
 from typing import Any
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Length in bytes of a UTF-8 character by its first byte, and 1 for continuation bytes. Offset plus
-# length is then the end of the character, for the offset of its first byte or of its last byte.
+# For each value of the first byte of a UTF-8 character, the length of the character in bytes; for
+# continuation bytes 1. So `offset + length` is the end of the character, whether `offset` is that
+# of the first byte or of the last byte of the character.
 _LENGTHS = np.array([1] * 0xC0 + [2] * 0x20 + [3] * 0x10 + [4] * 0x10, np.int64)
 
 
@@ -21,9 +22,9 @@ def in_original(texts: Any, origins: Any, starts: Any, ends: Any) -> tuple[Any, 
 
     Args:
         texts: string [N], the original texts.
-        origins: Ragged int64 [N, bytes + 1]. For each byte of a normalized text, the offset in the
-            original text of the byte or of the character that it comes from. The last value of a
-            row is the length of the original text.
+        origins: Ragged int64 [N, bytes + 1]. For each byte of a normalized text, an offset in the
+            original text: the offset of the byte or of the character from which the byte comes. The
+            last value of a row is the length of the original text.
         starts: Starts of the spans in bytes of the normalized text, ragged int64 [N, None].
         ends: Exclusive ends of the spans, ragged int64 [N, None], each greater than its start.
 

@@ -1,6 +1,6 @@
 """Packs the ids of one or two texts as [CLS] A [SEP] B [SEP] into the three inputs of the model.
 
-Imports `errors`; TensorFlow. Shape letters: B batch, S sequence length.
+Imports `errors` and TensorFlow. Shape letters: B batch, S sequence length.
 """
 
 from typing import Any
@@ -16,7 +16,8 @@ _NOT_PAIRS = "Pairs need the same number of first and second texts"
 def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any]:
     """Returns the lengths of both texts of each pair after truncation.
 
-    Truncation removes tokens from the end of the longer text, and of B if both are equally long.
+    Truncation removes tokens one by one from the end of the longer text. If both texts are equally
+    long, a token of B is removed.
 
     Args:
         length_a: int32 [B], number of tokens of A.
@@ -44,7 +45,8 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
 
     Returns:
         `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both returned
-        tensors depend on an assertion, which fails before any operation on these tensors.
+        tensors depend on an assertion. If the numbers differ, the assertion fails before any
+        operation on the tensors.
 
     Raises:
         InputError: The numbers of rows differ, or a single text is paired with a batch.
@@ -119,7 +121,7 @@ def pack(
 
 
 def _row_spans(ids: Any) -> tuple[Any, Any]:
-    """Returns the index of the first value of each row, and the row lengths: two int32 [B, 1]."""
+    """Returns, for each row, the index of its first value and its length: two int32 [B, 1]."""
     splits = tf.cast(ids.row_splits, tf.int32)
     return splits[:-1, None], (splits[1:] - splits[:-1])[:, None]
 

@@ -1,9 +1,10 @@
 """The tokenizer rules that depend on more than one character, as graph operations.
 
-The normalizer maps each character by itself. Its results are correct except for invalid UTF-8, for
-the final sigma, and for the order of a few combining characters that are not removed as accents.
-The functions of this module rewrite texts with these rare cases before the normalizer runs; nearly
-all texts contain no such case. Imports `unicode_tables`; TensorFlow.
+The normalizer (a tensorflow_text operation) maps each character by itself. Its results are correct
+except for invalid UTF-8, for the final sigma, and for the order of a few combining characters that
+are not removed as accents. Before the normalizer runs, the functions of this module rewrite the
+texts that contain such a case. Nearly all texts contain none. Imports `unicode_tables` and
+TensorFlow.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ def ordinary_text_pattern(do_lower_case: bool) -> str:
     """Returns a regular expression that fully matches a text without any of the rare cases.
 
     In RE2, invalid UTF-8 matches no character class. The pattern excludes surrogates explicitly
-    because RE2 accepts their encoding as valid.
+    because RE2 accepts encoded surrogates as valid.
     """
     rare = r"\x{D800}-\x{DFFF}"
     if do_lower_case:
@@ -52,9 +53,9 @@ def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
         do_lower_case: Whether the normalizer will lower-case the texts.
 
     Returns:
-        The rewritten texts, string [N], and for each byte of a rewritten text the offset in bytes
-        of its source character in the original text, ragged int64 [N, bytes + 1]. The last value
-        of a row is the length of the original text.
+        The rewritten texts, string [N], and their origins, ragged int64 [N, bytes + 1]. The origin
+        of a byte is the offset, in bytes of the original text, of the character from which the byte
+        comes. The last value of a row is the length of the original text.
     """
     codes, starts = _decode(texts, do_lower_case)
     sizes = 1 + sum(tf.cast(codes.values >= least, tf.int64) for least in (0x80, 0x800, 0x10000))
@@ -66,7 +67,7 @@ def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
 
 
 def placeholder_pattern() -> str:
-    """Returns a regular expression for one placeholder of `unicode_tables.PLACEHOLDERS`."""
+    """Returns a regular expression for one of `unicode_tables.PLACEHOLDERS`."""
     placeholders = unicode_tables.PLACEHOLDERS
     return f"[\\x{{{placeholders[0]:X}}}-\\x{{{placeholders[-1]:X}}}]"
 
@@ -92,8 +93,8 @@ def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     """Decodes texts and applies the rules of this module.
 
     Returns:
-        The code points, ragged int32 [N, characters], and the offset of each of them in the
-        original text in bytes, int64 [characters of all texts].
+        The code points, ragged int32 [N, characters], and the offset of each code point, in bytes
+        of the original text, int64 [characters of all texts].
     """
     codes, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
     rows, codes, starts = codes.value_rowids(), codes.values, starts.values
@@ -116,9 +117,9 @@ def _classes(codes: Any) -> Any:
 def _lower_sigmas(codes: Any, rows: Any) -> Any:
     """Replaces each capital sigma with the final or the ordinary small sigma.
 
-    A sigma is final if, ignoring case-ignorable characters, the character before it is cased and
-    the character after it is not. Spaces are neither cased nor case-ignorable, so
-    a sigma next to a space needs no search for word boundaries.
+    Case-ignorable characters around a sigma are skipped. A sigma is final if the character before
+    it is cased and the character after it is not cased. Spaces are neither cased nor
+    case-ignorable, so a sigma next to a space needs no search for word boundaries.
 
     Args:
         codes: int32 [C].
@@ -145,8 +146,8 @@ def _lower_sigmas(codes: Any, rows: Any) -> Any:
 def _order_combining_characters(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     """Brings runs of combining characters into canonical order.
 
-    The code points are reordered, but `starts` keeps its order, so that the span of a token with
-    such a run covers the complete run.
+    The code points are reordered, but the values of `starts` are not. So a token that contains such
+    a run has a span that covers the complete run.
 
     Args:
         rows: int64 [C], the index of the text of each code point.

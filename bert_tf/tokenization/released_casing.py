@@ -1,4 +1,4 @@
-"""Finds whether a released model needs lower-cased text, by the name of its folder.
+"""Finds, from the name of a folder, whether a released model needs lower-cased text.
 
 Imports `errors`.
 """

@@ -3,7 +3,7 @@
 A special token separates words as a space does: the text before the token and the text after it are
 tokenized independently. During tokenization a placeholder with spaces around it replaces the token.
 The placeholders are private-use characters that the vocabulary does not contain.
-Imports `vocabulary`; TensorFlow.
+Imports `vocabulary` and TensorFlow.
 """
 
 import re
@@ -56,13 +56,13 @@ class SpecialTokenFinder:
             texts: string [N].
 
         Returns:
-            string [N], with the same lengths in bytes.
+            string [N]. Each text keeps its length in bytes.
         """
         pattern = f"[{''.join(self.placeholders)}]"
         return self._insert_placeholders(tf.strings.regex_replace(texts, pattern, self._substitute))
 
     def replace_reversibly(self, texts: Any) -> Any:
-        """Replaces special tokens as `replace` does, but reversibly; lengths in bytes may change.
+        """Replaces special tokens as `replace` does, but reversibly. Lengths in bytes may change.
 
         Args:
             texts: string [N].
@@ -90,7 +90,7 @@ class SpecialTokenFinder:
         return words
 
     def widen_spans(self, pieces: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
-        """Widens the span of each placeholder to the span of its special token.
+        """Widens the span (start and end) of each placeholder to the span of its special token.
 
         Args:
             pieces: string [T], the normalized text of each token.

@@ -1,7 +1,7 @@
 """`BertTokenizer`: converts text to ids in the graph, as the released FullTokenizer does.
 
 Imports `basic_tokenizer`, `input_checks`, `offsets`, `packing`, `special_tokens`, `vocabulary`,
-`wordpiece`, `errors`, `weights`; TensorFlow.
+`wordpiece`, `errors`, `weights`, and TensorFlow.
 """
 
 import functools
@@ -22,7 +22,7 @@ from bert_tf.weights import vocabulary_sha256
 
 
 def _on_cpu(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Runs a method on the CPU, since GPUs have no string operations, and without AutoGraph.
+    """Runs a method on the CPU and without AutoGraph. GPUs have no string operations.
 
     The decorated methods have no Python control flow for AutoGraph to convert, and tracing is three
     times as fast without AutoGraph.
@@ -39,10 +39,11 @@ def _on_cpu(method: Callable[..., Any]) -> Callable[..., Any]:
 class BertTokenizer(tf.Module):
     r"""The released tokenizer, as a few fused operations over a batch of texts.
 
-    The tokenizer works eagerly, in `tf.function` and in `tf.data`, and is saved as a part of a
-    model that has it as an attribute. Methods accept texts as a str, a list of str, a numpy array
-    or a string tensor. For texts of rank 1 (a batch) results are ragged [N, None]; for rank 0 (one
-    text) results are [None]. Bytes that are not valid UTF-8 are skipped, as in the released code.
+    The tokenizer works eagerly, in `tf.function` and in `tf.data`. If a model has the tokenizer as
+    an attribute, saving the model also saves the tokenizer. Methods accept texts as a str, a list
+    of str, a numpy array or a string tensor. For texts of rank 1 (a batch) results are ragged [N,
+    None]; for rank 0 (one text) results are [None]. Bytes that are not valid UTF-8 are skipped, as
+    in the released code.
 
     Args:
         vocab: Path of a `vocab.txt`, or the list of tokens.
@@ -116,7 +117,7 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Returns the ids of the tokens, and the span of each token in the original texts.
+        """Returns the ids of the tokens, and the span (start and end) of each token in the texts.
 
         Args:
             texts: string [N], or one text.
@@ -160,7 +161,7 @@ class BertTokenizer(tf.Module):
         The ids may differ from those of `tokenize` for four kinds of text: bytes that are not valid
         UTF-8; a capital sigma at the end of a word; words of more than 200 characters, which become
         [UNK] only if they have more than 800 bytes; and the few combining characters that canonical
-        ordering moves and that are not removed as accents.
+        ordering moves and normalization does not remove as accents.
 
         Args:
             texts: string [N], or one text.
@@ -218,8 +219,8 @@ class BertTokenizer(tf.Module):
             one text or pair [S].
 
         Raises:
-            InputError: A value is not a text, or the numbers of texts or `seq_length` are not valid
-                (see `pack`).
+            InputError: A value is not a text, the numbers of texts differ, or `seq_length` is not
+                valid (see `pack`).
         """
         ids_a = self.tokenize(texts_a)
         ids_b = None if texts_b is None else self.tokenize(texts_b)
@@ -235,8 +236,9 @@ class BertTokenizer(tf.Module):
     ) -> dict[str, Any]:
         """Packs ids as [CLS] A [SEP], or [CLS] A [SEP] B [SEP], with padding.
 
-        Truncation removes tokens from the end of the longer text, and of B if both are equally
-        long, as the released `_truncate_seq_pair` of the classifiers does.
+        Truncation removes tokens one by one from the end of the longer text. If both texts are
+        equally long, a token of B is removed. The released `_truncate_seq_pair` of the classifiers
+        does the same.
 
         Args:
             ids_a: Ids [B, None] as a ragged tensor, a list of lists, or a dense tensor without

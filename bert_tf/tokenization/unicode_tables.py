@@ -27,8 +27,9 @@ LATER_PUNCTUATION = (
     0x16D6F, 0x1E5FF,
 )  # fmt: skip
 # The normalizer replaces each character of LATER_PUNCTUATION with one of these tag characters, so
-# that the WordPiece operation does not split at it. The rules remove tag characters (category Cf)
-# from text, so every tag character in normalized text is a placeholder.
+# that the WordPiece operation does not split at the replaced character. The normalizer removes the
+# tag characters (category Cf) of the original text, so every tag character in normalized text is a
+# placeholder.
 PLACEHOLDERS = range(0xE0020, 0xE0020 + len(LATER_PUNCTUATION))
 
 
@@ -43,8 +44,8 @@ def load() -> dict[str, np.ndarray]:
         `classes`: int32 [ranges], the class of each range.
         `reorderable`: int32 [characters], sorted, the code points whose decomposition holds a
             combining character that is not removed as an accent.
-        `decomposition_lengths`: int32 [characters], the number of code points that each of
-            `reorderable` decomposes into.
+        `decomposition_lengths`: int32 [characters], the number of code points in the decomposition
+            of each code point of `reorderable`.
         `decompositions`: int32 [sum of the lengths], the decompositions, concatenated.
     """
     with np.load(PATH) as archive:

@@ -1,6 +1,6 @@
 """Reads `vocab.txt` files and checks vocabularies.
 
-Imports `errors` and `weights`; numpy.
+Imports `errors`, `weights` and numpy.
 """
 
 import os
@@ -16,8 +16,9 @@ from bert_tf.weights import read_vocabulary
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _MAX_TOKEN_BYTES = 256  # The WordPiece operation stores a length in 8 bits.
 _MAX_PADDING = 127
-# A token must not contain these characters, because they separate words or are removed from text.
-# The WordPiece operation would match a token with a space across two words.
+# A token must not contain these characters, because text normalization removes such characters or
+# treats them as separators of words. The WordPiece operation would match a token with a space
+# across two words.
 _SEPARATORS = re.compile(r"[ \t\r\x00]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -44,7 +45,7 @@ def to_token_list(vocab: Any) -> list[str]:
 
 
 def load_vocabulary(path: str) -> list[str]:
-    r"""Reads and checks a `vocab.txt`: one token per line, whose id is the line number from 0.
+    r"""Reads and checks a `vocab.txt`: one token per line. The line number, from 0, is the id.
 
     Lines end at \n or \r\n only. White space around a token is removed, as in the released
     `load_vocab`, except in two tokens of the released Chinese file, U+2028 and ##U+2028.
@@ -114,7 +115,8 @@ def check_size(tokens: Sequence[str], vocab_size: int, source: str = "the vocabu
     their embedding tables to a multiple of 8 or 128.
 
     Raises:
-        InputError: The number of tokens is larger than `vocab_size`, or smaller by more than 127.
+        InputError: There are more tokens than `vocab_size`, or `vocab_size` exceeds the number of
+            tokens by more than 127.
     """
     if not 0 <= vocab_size - len(tokens) <= _MAX_PADDING:
         raise InputError(

@@ -1,6 +1,6 @@
 """`WordPiece`: splits normalized text into tokens. Words of over 200 characters are unknown.
 
-Imports `errors`, `unicode_tables`; TensorFlow and tensorflow_text.
+Imports `errors`, `unicode_tables`, TensorFlow and tensorflow_text.
 """
 
 import struct
@@ -17,7 +17,7 @@ from bert_tf.tokenization import unicode_tables
 
 MAX_CHARACTERS = 200  # `max_input_chars_per_word` of the released WordpieceTokenizer
 _MAX_BYTES = 4 * MAX_CHARACTERS
-# Text cleaning removes this character from every text, so that no word contains it.
+# Text cleaning removes this character from every text, so no word contains this character.
 _NEVER_IN_WORDS = "\ufffd"
 
 
@@ -25,9 +25,9 @@ class WordPiece(tf.Module):
     """Splits the words of normalized text into tokens by greedy longest-match-first search.
 
     The released code limits the length of a word in characters, and the operation of
-    tensorflow_text limits it in bytes. The operation runs with a limit of 200 bytes, which no word
-    of up to 200 ASCII characters exceeds, and returns [UNK] for longer words. If a batch has words
-    of more than 200 bytes, a branch of the graph tokenizes those words again.
+    tensorflow_text limits it in bytes. The operation runs with a limit of 200 bytes, and returns
+    [UNK] for words with more bytes. No word of up to 200 ASCII characters exceeds this limit. If a
+    batch has words of more than 200 bytes, a branch of the graph tokenizes those words again.
 
     Args:
         tokens: The vocabulary, in the order of the ids.
@@ -74,9 +74,9 @@ class WordPiece(tf.Module):
         return ids, starts, ends
 
     def with_byte_limit(self, texts: Any) -> Any:
-        """Splits texts into ids, ragged int32 [N, None]; words of more than 800 bytes become [UNK].
+        """Returns ids, ragged int32 [N, None]. Words of more than 800 bytes become [UNK].
 
-        This limit accepts every word of up to 200 characters, and some longer words.
+        The limit of 800 bytes accepts every word of up to 200 characters, and some longer words.
         """
         with tf.init_scope(), tf.device("cpu:0"):
             model = self._model_with_limit(_MAX_BYTES)
@@ -98,7 +98,7 @@ class WordPiece(tf.Module):
             splits: int64 [N + 1], row splits of the tokens.
 
         Returns:
-            Ids, starts, ends and row splits, in which the new tokens replace [UNK].
+            Ids, starts, ends and row splits, with the new tokens in place of [UNK].
         """
         rows = tf.ragged.row_splits_to_segment_ids(splits)
         long = tf.where((ids == self._unk_id) & (ends - starts > MAX_CHARACTERS))[:, 0]
@@ -131,8 +131,8 @@ def _with_placeholders(tokens: Sequence[str]) -> list[str]:
     """Replaces `LATER_PUNCTUATION` in tokens with placeholders, as the normalizer does in texts.
 
     A token of the vocabulary that contains a placeholder character must not match a replaced
-    character in a text. By the released rules such a token matches no word, so this function
-    replaces it with a unique string that no word contains.
+    character in a text. By the released rules a token with a placeholder character matches no word,
+    so this function replaces the token with a unique string that no word contains.
     """
     punctuation, placeholders = unicode_tables.LATER_PUNCTUATION, unicode_tables.PLACEHOLDERS
     replacements = dict(zip(punctuation, placeholders, strict=True))

@@ -2,9 +2,9 @@
 
 Layer 2: imports foundation modules only.
 
-`config` defines TrainingConfig, RuntimeConfig and RunPhases; `trainer` defines `Trainer`, which
-every program uses; `loop` calls the steps and the callbacks; `strategy` describes the devices and
-workers. Below them are four packages:
+`config` defines TrainingConfig, RuntimeConfig and RunPhases; `trainer` defines the class
+`Trainer` that every program uses; `loop` calls the steps and the callbacks; `strategy` describes
+the devices and workers. The other modules are in four packages:
 
 * `step`: the mathematics of one step: objective, loss, learning rate, optimizer, gradients.
 * `lifecycle`: the life of a run: its folder, checkpoints, signals, failures.

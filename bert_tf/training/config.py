@@ -27,13 +27,16 @@ class TrainingConfig:
         learning_rate: The peak learning rate.
         optimizer: One of `OPTIMIZERS`; see `step.update_rules`.
         schedule: One of `SCHEDULES`; see `step.schedule`.
-        weight_decay_rate: Decoupled weight decay, per unit of learning rate.
-        clip_norm: Gradients with a larger global norm are scaled down to this norm.
-        layer_decay: The learning rate of a layer divided by that of the layer above it; 1 gives
-            all layers the same rate.
+        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the learning
+            rate.
+        clip_norm: If the global norm of the gradients is larger than this number, the gradients are
+            scaled down to this norm.
+        layer_decay: The learning rate of each layer, divided by the learning rate of the next
+            higher layer; 1 gives all layers the same rate.
         ema_decay: Decay of the exponential moving average of the weights. If the decay is above 0,
             the average is evaluated, saved and exported instead of the trained weights.
-        precision: "float32", or "bfloat16" or "float16" for activations with float32 weights.
+        precision: The type of the activations: "float32", "bfloat16" or "float16". The weights are
+            always float32.
         data: Values that identify the examples, such as a fingerprint, lengths and the task. A
             resumed run must have equal values.
 
@@ -88,23 +91,24 @@ class RuntimeConfig:
         tpu_zone: Google Cloud zone of the TPU; "" means the zone of this machine.
         gcp_project: Google Cloud project of the TPU; "" means the project of this machine.
         gradient_accumulation_steps: The number of parts into which a replica's batch is split. The
-            parts are computed one after the other, which needs less memory and gives the same
-            result except for dropout masks.
+            parts are computed one after the other. More parts need less memory; the result is the
+            same except for dropout masks.
         iterations_per_loop: The maximum number of steps in one call of the graph.
         save_checkpoints_steps: Steps between checkpoints.
-        eval_steps: Steps between held-out evaluations; 0 evaluates at the end only.
+        eval_steps: Steps between held-out evaluations; with 0, evaluates only at the end of
+            training.
         log_steps: Steps between entries in TensorBoard and metrics.jsonl.
-        keep_checkpoints: The number of newest checkpoints to keep.
-        stop_at_step: Stop after this many steps without a change of the learning rate schedule; 0
-            trains until `num_train_steps`.
-        early_stopping_evals: Stop after this many held-out evaluations in a row without a new best
-            one; 0 never stops early.
+        keep_checkpoints: The number of checkpoints to keep; older ones are removed.
+        stop_at_step: Training stops after this many steps. The learning rate schedule still ends
+            at `num_train_steps`. 0 trains until `num_train_steps`.
+        early_stopping_evals: Training stops after this many consecutive held-out evaluations
+            without a new best value; 0 never stops early.
         jit_compile: Whether to compile the forward and backward pass with XLA; all sequences must
             then have the same length.
         recompute: Whether to recompute the activations of each block in the backward pass instead
             of storing them (gradient checkpointing).
-        deterministic: Whether two runs on the same machine and devices give bit-identical results;
-            deterministic runs are slower.
+        deterministic: Whether to use only deterministic operations. Two runs on the same machine
+            and devices then give bit-identical results, but are slower.
         debug_nans: Whether to run one step per graph call and report the first layer whose output
             contains NaN or infinity.
         profile_steps: The step numbers at which a TensorBoard profile starts and ends, or None.
@@ -171,7 +175,7 @@ def to_json_dict(config: Any) -> dict[str, Any]:
 def first_difference(
     before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 ) -> tuple[str, Any, Any] | None:
-    """Returns the first field that differs, as (dotted name, value before, value now), or None."""
+    """Returns the first different field as (dotted name, value before, value now), or None."""
     for key in sorted({*before, *now}):
         old, new = before.get(key), now.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):

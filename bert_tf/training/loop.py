@@ -1,4 +1,4 @@
-"""The training loop: calls of the compiled steps, and callbacks between them."""
+"""The training loop: calls the compiled steps, and calls the callbacks between the steps."""
 
 import contextlib
 import signal
@@ -26,13 +26,13 @@ def run_loop(
     """Trains until `last_step`, unless a callback or a stop signal ends training earlier.
 
     Args:
-        run_steps: Takes the state and a number of steps, and runs up to that many steps.
+        run_steps: Takes the state and a number of steps, and runs at most this number of steps.
         state: The progress of the run; updated in place.
         last_step: Training ends after this many steps.
         callbacks: The actions between calls of `run_steps`, in this order.
         pacing: Chooses the number of steps per call.
-        workers: Exchanges numbers between the processes, so that all of them take the same number
-            of steps per call and stop at the same step.
+        workers: Exchanges numbers between the processes, so that all processes take the same
+            number of steps per call and stop at the same step.
 
     Returns:
         The number of the signal that stopped training, or 0.
@@ -65,7 +65,7 @@ def run_loop(
 
 
 def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int, int]:
-    """Returns a stop signal if any process received one, else 0, and the chief's `steps`."""
+    """Returns a stop signal (0 if no process received one), and the chief's `steps`."""
     number = (signals or [0])[0]
     any_signal, agreed_steps = workers.sum([number, steps if workers.is_chief else 0])
     return (number or int(signal.SIGTERM)) if any_signal else 0, round(agreed_steps)

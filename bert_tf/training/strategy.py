@@ -1,4 +1,4 @@
-"""The devices and machines of a run, and communication between its processes."""
+"""The devices and machines of a run, and communication between the processes of the run."""
 
 import functools
 import json
@@ -14,7 +14,7 @@ from bert_tf.training.config import RuntimeConfig
 
 @functools.cache
 def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
-    """Returns the distribution strategy; model and optimizer must be built in its scope.
+    """Returns the strategy; model and optimizer must be built in the strategy's scope.
 
     A process can connect to the other workers or to a TPU only once, and only before TensorFlow
     runs its first operation. A main program therefore calls this function first; later calls with
@@ -102,7 +102,7 @@ class WorkerSync:
         self._sum = tf.function(self._sum_over_devices)
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Returns the sum of each value over all processes; waits until all have called `sum`."""
+        """Returns the sum of each value over all processes; waits until all of them call `sum`."""
         if self._one_process:
             return list(values)
         # Each device of a process contributes an equal share of the process's values.
@@ -125,7 +125,7 @@ class WorkerSync:
 
     def _sum_over_devices(self, shares: Any) -> Any:
         def reduce(shares: Any) -> Any:
-            # `all_reduce` needs a tensor on a device; `shares` is not yet on one.
+            # `all_reduce` needs a tensor on a device, and `shares` is not yet on a device.
             on_device = tf.identity(shares)
             return tf.distribute.get_replica_context().all_reduce("SUM", on_device)
 

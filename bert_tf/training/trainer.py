@@ -46,7 +46,7 @@ class TrainingData:
     Attributes:
         batches: Infinite dataset of global batches, in an order that depends on the seed. Each
             process reads the complete global batches.
-        records: Finds the records that caused an error or that are in a batch.
+        records: Finds the record that caused an error, or the records in a batch.
     """
 
     batches: tf.data.Dataset
@@ -69,8 +69,8 @@ class Trainer:
         objective: The objective, with the present weights.
         is_chief: Whether this process is the one that writes files.
         replicas: The number of devices among which each global batch is divided.
-        results: Metrics of the last held-out evaluation in `train`, by the name of the data set;
-            empty if `train` did not evaluate the weights that the objective now has.
+        results: The metrics of the last held-out evaluation in `train`, by the name of the data
+            set; empty if `train` did not evaluate the weights that the objective now has.
 
     Raises:
         InputError: The devices do not exist, or the batch does not divide evenly among them.
@@ -117,11 +117,11 @@ class Trainer:
         Args:
             data: The training data.
             held_out: The data for evaluations during training and at its end.
-            per_step: Quantities that each step processes. They are logged per second, under the
-                names that are the keys, such as `tokens_per_sec`.
+            per_step: Maps the name of each logged rate, such as `tokens_per_sec`, to the quantity
+                that one step processes, such as the number of tokens.
 
         Returns:
-            The step at which the objective's final weights were trained.
+            The number of steps after which the objective had its final weights.
 
         Raises:
             InputError: The folder contains a run with other settings, a record cannot be read, or
@@ -164,14 +164,14 @@ class Trainer:
         return self._select_final_weights(state)
 
     def load_result(self, required: bool = False) -> int:
-        """Loads the best weights if the run used early stopping, else the newest checkpoint's.
+        """Loads the best weights (early stopping), else the weights of the newest checkpoint.
 
         Args:
             required: Whether to raise an error if there is no checkpoint.
 
         Returns:
-            The step that the weights are from; 0 if there is no checkpoint. In that case the
-            objective keeps its initial weights.
+            The step after which the weights were saved. Without a checkpoint, the objective keeps
+            its initial weights, and the result is 0.
 
         Raises:
             InputError: The checkpoint is of a different model, tokenizer or set of labels, or
@@ -202,7 +202,7 @@ class Trainer:
             records: Finds the record that caused an error of the input pipeline.
 
         Raises:
-            InputError: A record cannot be read; the message is that of `records`.
+            InputError: A record cannot be read; `records` provides the message.
         """
         sums: dict[str, float] = {}
         counts: dict[str, float] = {}
@@ -247,7 +247,7 @@ class Trainer:
         return run_steps
 
     def _select_final_weights(self, state: RunState) -> int:
-        """Assigns the best weights (early stopping) or the average (EMA); returns their step."""
+        """Assigns the best weights (early stopping) or the average (EMA), and returns the step."""
         if not self._runtime.early_stopping_evals or state.best.value is None:
             self._runner.optimizer.replace_weights_by_average()
             return state.step

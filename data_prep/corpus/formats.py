@@ -1,9 +1,9 @@
-"""File formats of the input: text, JSON lines and TFRecord, each optionally as .gz; Parquet.
+"""Input formats: Parquet, and, each optionally with .gz, text, JSON lines and TFRecord.
 
 By default, the ending of a file name determines its format. `read_chunks` and `read_lines` read the
 bytes of text and JSON lines files; `read_documents` reads the documents of all formats except text.
 
-Imports `errors` and `files`; TensorFlow and pyarrow inside functions.
+Imports `errors` and `files`, and TensorFlow and pyarrow inside functions.
 """
 
 import gzip
@@ -18,20 +18,20 @@ from bert_tf import files
 from bert_tf.errors import InputError
 
 FORMATS = ("text", "jsonl", "tfrecord", "parquet")
-# The word for a document of each format in error messages.
+# What error messages call one document, by format.
 UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}
 CHUNK_BYTES = 1 << 19
 MAX_LINE_BYTES = 64 << 20  # limit for JSON lines, because each line is parsed in memory
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
 
-# Maps the index of a line, within the lines that were read together, to its position in the file,
-# such as "line 7".
+# A function that returns the position of a line in the file, such as "line 7". The argument is the
+# index of the line in the bytes object that `read_lines` yields together with the function.
 Position = Callable[[int], str]
 
 
 def format_of(path: str, input_format: str = "auto") -> str:
-    """Returns `input_format`; if it is "auto", the format for the ending of the path."""
+    """Returns `input_format`, or if that is "auto", the format for the ending of the path."""
     if input_format != "auto":
         return input_format
     name = os.path.basename(path).removesuffix(".gz")
@@ -64,7 +64,8 @@ def input_files(
     Raises:
         InputError: A glob matches nothing, a path is a folder, a path is a pipe although pipes are
             not allowed, a file cannot be read in its format, the first document of a file has no
-            text under `feature`, or a file is compressed in an unsupported way, UTF-16 or UTF-32.
+            text under `feature`, a file is compressed in an unsupported way, or a file is encoded
+            in UTF-16 or UTF-32.
     """
     import tensorflow as tf
 
@@ -90,11 +91,13 @@ def input_files(
 
 
 def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[bytes]:
-    """Reads the bytes [start, end) of a file or pipe; for a .gz file, of its unpacked content.
+    """Reads the bytes [start, end) of a file or pipe in chunks; .gz files are unpacked.
+
+    For a .gz file, `start` and `end` are positions in the unpacked content.
 
     Raises:
-        InputError: The file cannot be read, or its first bytes show that it is compressed, UTF-16
-            or UTF-32.
+        InputError: The file cannot be read, or its first bytes show that it is compressed or
+            that it is encoded in UTF-16 or UTF-32.
     """
     import tensorflow as tf
 
@@ -156,7 +159,7 @@ def line_number(path: str, position: int) -> int:
 
 
 def decode(raw: bytes, path: str, position: Position) -> str:
-    """Decodes UTF-8, without the byte order mark if the input starts with one.
+    """Decodes UTF-8 and drops a byte order mark at the start.
 
     Args:
         raw: Complete lines, or a document.
@@ -186,8 +189,8 @@ def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]
         feature: JSON key, `tf.train.Example` feature or Parquet column that holds the text.
 
     Raises:
-        InputError: The file cannot be read, or it has no text under `feature`; raised during the
-            iteration.
+        InputError: The file cannot be read, or it has no text under `feature`. The error is raised
+            during the iteration.
     """
     if file_format == "jsonl":
         return map(str.encode, read_json_texts(path, feature))
@@ -207,7 +210,7 @@ def read_json_texts(
         source: Name of the file in error messages; if "", `path`.
 
     Raises:
-        InputError: A line is not valid UTF-8, or not a JSON object with a string under `feature`.
+        InputError: A line is not valid UTF-8, or is no JSON object with a string under `feature`.
     """
     for raw, position in read_lines(path, start, end):
         for index, line in enumerate(decode(raw, source or path, position).split("\n")):
@@ -228,7 +231,11 @@ def read_json_texts(
 
 
 def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
-    """Yields the text of each record, b"" if it has no such feature; the first must have one."""
+    """Yields the text of each record, or b"" for a record that has no text.
+
+    Raises:
+        InputError: The first record has no text, or the file cannot be read.
+    """
     import tensorflow as tf
 
     compression = "GZIP" if path.endswith(".gz") else ""
@@ -255,7 +262,7 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
         columns = {field.name: field.type for field in table.schema_arrow}
         if columns.get(feature) not in (pa.string(), pa.large_string()):
             raise no_text(path, "column", feature, columns)
-        # The number of rows in a batch, so that a batch has about CHUNK_BYTES, at most 1024 rows.
+        # A batch gets as many rows as make up about CHUNK_BYTES, but at most 1024 rows.
         groups = [table.metadata.row_group(index) for index in range(table.num_row_groups)]
         size = sum(group.total_byte_size for group in groups)
         rows = CHUNK_BYTES * table.metadata.num_rows // max(size, 1)

@@ -2,7 +2,7 @@
 
 Other input (.gz, TFRecord, Parquet) is first unpacked to such a file.
 
-Imports `formats`; TensorFlow inside functions.
+Imports `formats`, and TensorFlow inside functions.
 """
 
 import dataclasses
@@ -16,7 +16,9 @@ from data_prep.corpus import formats
 
 @dataclasses.dataclass(frozen=True)
 class SeekableFile:
-    """An input file, and the file that record creation reads in its place; or a tfds split.
+    """An input file and the file that record creation reads in its place.
+
+    An object of this class can also stand for a tensorflow-datasets split.
 
     Attributes:
         path: The file to read: text if `format` is "text", else JSON lines. For a

@@ -1,6 +1,6 @@
-"""Reads the input in blocks of bounded size, for lines of any length, for vocabulary training.
+"""Reads the input of vocabulary training in blocks of bounded size, for lines of any length.
 
-Imports `errors`, `formats`, `tfds_splits`; TensorFlow inside functions.
+Imports `errors`, `formats` and `tfds_splits`, and TensorFlow inside functions.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from data_prep.corpus import formats, tfds_splits
 
 BLOCK_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 16
-# CJK unified ideographs and extension A in UTF-8. The tokenizer makes each of them a separate word.
+# CJK unified ideographs and extension A in UTF-8. The tokenizer makes each one a separate word.
 _IDEOGRAPH = re.compile(
     rb"\xe3[\x90-\xbf][\x80-\xbf]|\xe4[\x80-\xb6\xb8-\xbf][\x80-\xbf]|[\xe5-\xe9][\x80-\xbf]{2}"
 )
@@ -27,8 +27,8 @@ class Block:
     Attributes:
         text: Less than 3 MiB of UTF-8; may begin and end inside a line.
         source: The file or data set that contains the text.
-        line: Number of the first line of the text in `source`, from 1. A document of a TFRecord,
-            Parquet or JSON lines file or of a data set counts as one line.
+        line: Number, from 1, of the line of `source` in which the text begins. A document of a
+            TFRecord, Parquet or JSON lines file or of a data set counts as one line.
     """
 
     text: bytes
@@ -119,7 +119,8 @@ def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
     """Cuts text into blocks, between words if possible; lines may have any length.
 
     Each block ends after a space, tab or line break. If 1 MiB of text has none of these, the block
-    ends after a CJK ideograph; if there is none near the end, between any two characters.
+    ends after a CJK ideograph. If there is no ideograph near the end either, the block ends between
+    any two characters.
 
     Args:
         chunks: The text, in chunks of any size.

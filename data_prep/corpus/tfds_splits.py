@@ -1,6 +1,6 @@
 """Reads the text of tensorflow-datasets splits.
 
-Imports `errors`, `formats`; TensorFlow and tensorflow-datasets inside functions.
+Imports `errors` and `formats`, and TensorFlow and tensorflow-datasets inside functions.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,9 @@ _MAX_REASON = 200
 
 
 class TfdsSplit:
-    """A split of a data set with a text feature. The data set is downloaded if needed.
+    """One split of a data set; one feature of the examples is text.
+
+    The data set is downloaded if needed.
 
     Args:
         tfds_name: Data set and split, such as "lm1b:train"; the default split is "train".

@@ -1,9 +1,9 @@
-"""Counter-based random numbers: each is a hash of a key, the purpose of the draw, and an index.
+"""Counter-based random numbers: hashes of a key, the purpose of the draw, and an index.
 
-A random number is a hash of (seed, pass, document, ...), never the next number of a generator. So
-a random number does not depend on the process that computes it, on the order of the draws, or on
-the batch size. The hash function is the output function of SplitMix64. All functions work on
-arrays.
+A key is a hash of the seed and of indices, such as those of the pass, the document and the
+sentence. No generator with a state is used. So a random number does not depend on the process that
+computes the number, on the order of the draws, or on the batch size. The hash function is the
+output function of SplitMix64. All functions work on arrays.
 
 Imports numpy only. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators"
 (OOPSLA 2014), section 5.
@@ -18,7 +18,7 @@ _MULTIPLIER_1, _MULTIPLIER_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049
 
 
 class Purpose(enum.IntEnum):
-    """The purpose of a draw. Draws from the same key for different purposes are independent."""
+    """The purpose of a draw. Draws with the same key but different purposes are independent."""
 
     PASS = 1
     DOCUMENT = 2
@@ -64,8 +64,8 @@ def derive_keys(
     Args:
         keys: uint64, any shape.
         purpose: The purpose of the derived keys.
-        index: Indices of the draws if this purpose has several draws, otherwise None. The shapes
-            of `index` and `keys` are broadcast.
+        index: Indices of the draws if each key is used for several draws of this purpose, otherwise
+            None. The shapes of `index` and `keys` are broadcast.
 
     Returns:
         uint64 keys of the broadcast shape.
@@ -83,7 +83,7 @@ def _hash_with(keys: np.ndarray, counter: np.ndarray | int) -> np.ndarray:
 def uniform(
     keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None = None
 ) -> np.ndarray:
-    """Draws a float64 in [0, 1) for each key that `derive_keys` returns for these arguments."""
+    """Draws a float64 in [0, 1) for each key of `derive_keys(keys, purpose, index)`."""
     return (derive_keys(keys, purpose, index) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

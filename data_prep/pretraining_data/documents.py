@@ -1,4 +1,6 @@
-"""Tokenized documents of a segment, as flat arrays.
+"""Tokenized documents as flat arrays.
+
+A segment is a group of whole documents (see `segments`).
 
 Imports numpy only.
 """
@@ -12,16 +14,16 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Documents:
-    """Documents of a segment as flat arrays: D documents, N sentences, T tokens.
+    """D documents as flat arrays, with N sentences and T tokens in total.
 
     Attributes:
         tokens: uint16 or int32 [T], the token ids.
-        sentences: int64 [N + 1], the index in `tokens` at which each sentence starts, and the index
-            at which the last sentence ends.
-        documents: int64 [D + 1], the index in `sentences` at which each document starts, and the
-            index at which the last document ends.
-        ids: uint64 [D], segment number * 2**32 + number of the document in the segment. The ids
-            are the same in every run.
+        sentences: int64 [N + 1], the index in `tokens` at which each sentence starts, then the end
+            of the last sentence.
+        documents: int64 [D + 1], the index in `sentences` at which each document starts, then the
+            end of the last document.
+        ids: uint64 [D], segment number * 2**32 + number of the document in the segment. A document
+            has the same id in every run.
     """
 
     tokens: np.ndarray
@@ -67,7 +69,7 @@ def tokenize(
     tokenize_batch: Callable[[list[str]], Any],
     vocab_size: int,
 ) -> Documents:
-    """Tokenizes a segment; sentences and documents without tokens are dropped.
+    """Tokenizes a segment, and drops the sentences and the documents that have no tokens.
 
     Args:
         number: Index of the segment, from 0.

@@ -1,8 +1,9 @@
 """Compares the distribution of records with the distribution that their settings define.
 
-A figure is reported as unexpected if correct records have such an extreme figure with a probability
-of less than one in a million. Shares are compared with an interval of the binomial distribution.
-Histograms are compared by a chi-square test.
+A figure is a share or a histogram of the records. A figure is reported as unexpected if correct
+records have such an extreme figure with a probability of less than one in a million. Shares are
+compared with an interval of the binomial distribution. Histograms are compared by a chi-square
+test.
 
 Imports numpy and scipy. Letters: B batch, S sequence length, P predictions per sequence, V
 vocabulary.
@@ -22,11 +23,11 @@ from data_prep.pretraining_data.settings import RecordsConfig
 
 _FALSE_ALARM_RATE = 1e-6
 _MIN_EXPECTED_COUNT = 20  # smallest expected count in a cell of a chi-square test
-# Maps the name of each way of rounding in the report to its value of `round_half_up`.
+# Maps a name for each way of rounding, which the report shows, to the value of `round_half_up`.
 _ROUNDING = {"half to even, as Python 3": False, "half up, as Python 2": True}
 # One draw decides whether all sequences of a document are short. With `replace_whole_words`, one
-# draw decides how all tokens of a word are replaced. The expected intervals are wide enough if
-# documents and words have at most these sizes.
+# draw decides how all tokens of a word are replaced. The expected intervals are wide enough if no
+# document and no word is larger than these limits.
 _MAX_SEQUENCES_PER_DOCUMENT = 256
 _MAX_TOKENS_PER_WORD = 8
 # Only records of at least this many tokens are compared: shorter records may be equal by chance.
@@ -51,12 +52,12 @@ class Comparison(NamedTuple):
 
 
 class DistributionCheck:
-    """Adds up counts of records batch by batch and compares them with their expected values.
+    """Adds up counts of records batch by batch, and compares the sums with the expected values.
 
     Args:
         config: The expected settings of the records, except the lengths S and P.
         vocabulary: Size and special ids.
-        columns: The columns of any batch of the records; they define the lengths S and P.
+        columns: The columns of any batch of the records. Their shapes define the lengths S and P.
 
     Attributes:
         stats: The statistics of the records.
@@ -69,7 +70,8 @@ class DistributionCheck:
         config = dataclasses.replace(config, max_seq_length=length, max_predictions_per_seq=most)
         self._config, self._vocabulary = config, vocabulary
         self.stats = stats.Stats.empty(config)
-        # If single tokens are masked, the length of a record determines its number of predictions.
+        # If single tokens are masked, the length of a record determines the record's number of
+        # predictions.
         self._masks_tokens = not config.do_whole_word_mask and config.max_ngram_size == 1
         # Number of records with a wrong number of predictions, for each way of rounding.
         self._wrong_counts = dict.fromkeys(_ROUNDING, 0)
@@ -105,7 +107,7 @@ class DistributionCheck:
         self._record_hashes = stats.join_hashes(self._record_hashes, hashes)
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Yields each figure with its expected values; at least one record must have been added."""
+        """Compares each figure with its expected values. Add at least one record before."""
         yield self._compare_prediction_counts()
         if self._config.objective != "causal":
             yield from self._compare_predictions()
@@ -125,7 +127,8 @@ class DistributionCheck:
     def _compare_predictions(self) -> Iterator[Comparison]:
         config, total = self._config, int(self._labels.sum())
         group = _MAX_TOKENS_PER_WORD * config.max_ngram_size if config.replace_whole_words else 1
-        # A random token is [MASK] with probability 1/V, and the token to predict with 1/V.
+        # A random token is [MASK] with probability 1/V, and is the token to predict with
+        # probability 1/V.
         chance = config.random_token_prob / self._vocabulary.size
         rest = 1 - config.mask_token_prob - config.random_token_prob
         for name, count, probability in (
@@ -150,16 +153,16 @@ class DistributionCheck:
         if self._config.paired:
             note = ", more where chunks are single sentences"
             if random_next == total:
-                # A chunk of one sentence always gets a random next sentence, but a record does not
-                # contain the number of sentences of its chunk.
+                # A chunk (see `pairing`) of one sentence always gets a random next sentence. But a
+                # record does not state how many sentences its chunk had.
                 note += "; all are random, so each document should be a single sentence"
         probability = 0.5 if self._config.paired else 0.0
         yield _compare_share(name, random_next, total, probability, note=note)
         short = total - int(self.stats.lengths[-1])
         name = f"sequences below {self._config.max_seq_length} tokens"
         note = ", more where documents end"
-        # The last sentence of a sequence may exceed a short target length, so some sequences have
-        # the full length even if all documents have a short target length.
+        # A sequence may exceed a short target length by a part of its last sentence. So some
+        # sequences have the full length even if all documents have a short target length.
         probability = min(self._config.short_seq_prob, 0.5)
         yield _compare_share(name, short, total, probability, _MAX_SEQUENCES_PER_DOCUMENT, note)
         if self._config.objective != "causal":
@@ -183,7 +186,7 @@ def _compare_share(
         total: Number of all elements.
         probability: The expected share, in [0, 1] up to rounding errors.
         group: Largest number of elements that one random draw decides.
-        note: The reason why the share may exceed the interval; "" if it may not.
+        note: The reason why the share may be above the interval; "" if the share must be inside.
     """
     draws, share = max(math.ceil(total / group), 1), count / max(total, 1)
     probability = min(max(probability, 0.0), 1.0)

@@ -28,7 +28,7 @@ def mask_rows(
     """
     keys, largest_ngram = rows["key"], config.max_ngram_size
     ids: np.ndarray = rows["ids"].astype(np.int32)
-    # int16 can hold every position, and comparisons of int16 are four times as fast as of int64.
+    # int16 can hold every position. Comparing int16 is four times as fast as comparing int64.
     column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int16)
     first_sep: np.ndarray = (rows["length_a"].astype(np.int16) + 1)[:, None]
     length = rows["length_a"].astype(np.int64) + rows["length_b"] + config.specials
@@ -58,7 +58,7 @@ def mask_rows(
     labels = np.where(is_prediction, np.take_along_axis(ids, positions, 1), 0)
     draws = np.take_along_axis(words, positions, 1) if config.replace_whole_words else positions
     shown = _replace(config, keys, draws, positions, labels, vocabulary)
-    # Unused predictions have position 0, where they write [CLS], the token at that position.
+    # Unused predictions have position 0. There they write [CLS], which is already at position 0.
     np.put_along_axis(ids, positions, np.where(is_prediction, shown, ids[:, :1]), 1)
     return {
         "input_ids": ids,
@@ -80,8 +80,8 @@ def prediction_counts(config: RecordsConfig, lengths: np.ndarray) -> np.ndarray:
         lengths: int [B], lengths of the sequences, including special tokens.
 
     Returns:
-        int64 [B]: the exact number if single tokens are masked, and the largest number if whole
-        words or n-grams are masked.
+        int64 [B]. If single tokens are masked, this is the exact number of predictions. If whole
+        words or n-grams are masked, it is the largest allowed number.
     """
     if config.objective == "causal":
         return np.zeros(len(lengths), np.int64)
@@ -136,13 +136,13 @@ def _number_words(
 ) -> np.ndarray:
     """Numbers the words of each row from 0.
 
-    A "##" token belongs to the word of the maskable token before it. As in google-research/bert,
-    this includes a "##" token at the start of B, which is a part of a word that truncation cut,
-    unless `keep_words_apart_at_sep` is true.
+    A "##" token belongs to the same word as the maskable token before the "##" token. If truncation
+    cut a word at the start of B, then B starts with a "##" token. As in google-research/bert, that
+    token belongs to the last word of A, unless `keep_words_apart_at_sep` is true.
 
     Returns:
-        int64 [B, S], the number of the word of each token; undefined for tokens that are not
-        maskable.
+        int64 [B, S], for each token, the number of its word. The numbers at tokens that are not
+        maskable have no meaning.
     """
     starts = maskable
     if config.do_whole_word_mask:
@@ -163,10 +163,10 @@ def _word_sizes(words: np.ndarray, maskable: np.ndarray) -> np.ndarray:
 def _choose_words(
     keys: np.ndarray, words: np.ndarray, maskable: np.ndarray, budget: np.ndarray
 ) -> np.ndarray:
-    """Chooses words in random order, and skips words that would exceed the budget of tokens.
+    """Chooses words in random order, and skips each word that no longer fits into the budget.
 
     Returns:
-        bool [B, S + 1], whether the word with this number is chosen.
+        bool [B, S + 1]: entry w of a row is True if the word with number w is chosen.
     """
     sizes = _word_sizes(words, maskable)
     order = _shuffle(keys, Purpose.MASK_ORDER, sizes[:, :-1] > 0)
@@ -186,20 +186,20 @@ def _choose_ngrams(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Chooses n-grams of adjacent words, n from 1 to `largest`.
 
-    The n-grams of each size are shuffled. In each turn n is drawn with a probability proportional
-    to 1 / n, and the next n-gram of this size is chosen, unless it exceeds the budget of tokens or
-    overlaps a chosen n-gram.
+    The n-grams of each size are shuffled. In each turn, a size n is drawn with a probability
+    proportional to 1 / n. Then the next n-gram of size n is chosen, unless the n-gram exceeds the
+    budget of tokens or overlaps a chosen n-gram.
 
     Returns:
-        int64 [B, S], for each token, the number of the first word of the chosen n-gram that
-        contains the token, or S if no chosen n-gram contains it; and bool [B, S + 1], whether a
-        chosen n-gram starts with the word of this number.
+        Two arrays. The first is int64 [B, S]. If a chosen n-gram contains the token, the entry is
+        the number of the first word of that n-gram; otherwise it is S. The second is
+        bool [B, S + 1]: entry w of a row is True if a chosen n-gram starts with word number w.
 
     Source: `_masking_ngrams` of the Model Garden's create_pretraining_data.py.
     """
     columns = words.shape[1]
     order, sizes = _shuffle_ngrams(largest, keys, words, maskable)
-    # For each word, the number of the first word of the chosen n-gram that contains it, or -1.
+    # If a chosen n-gram contains the word, the number of the first word of that n-gram, else -1.
     first_word = np.full((len(keys), columns + largest + 1), -1)
     next_ngram: np.ndarray = np.zeros((largest, len(keys)), np.int64)
     used: np.ndarray = np.zeros(len(keys), np.int64)
@@ -209,7 +209,7 @@ def _choose_ngrams(
         turn_keys = random.derive_keys(keys[rows], Purpose.NGRAM_SIZE, turn)
         point = random.uniform(turn_keys, Purpose.NGRAM_SIZE) * weights[-1]
         more = np.searchsorted(weights, point, "right")  # n - 1
-        # If n words no longer fit into the budget, all n-grams of this size are skipped.
+        # If the budget has fewer than n tokens left, all n-grams of size n are skipped.
         next_ngram[more, rows] = np.where(
             used[rows] + more < budget[rows], next_ngram[more, rows], columns
         )
@@ -240,9 +240,10 @@ def _shuffle_ngrams(
     """Lists the n-grams of adjacent words for n from 1 to N = `largest`.
 
     Returns:
-        int64 [N, B, S], the numbers of the first words of the n-grams in random order, where the
-        remaining entries are S (padding); and int64 [N, B, S + 1], the number of tokens of the
-        n-gram that starts at each word.
+        Two arrays. The first is int64 [N, B, S]: for each n, the n-grams in random order, each as
+        the number of its first word. The remaining entries are S (padding). The second is
+        int64 [N, B, S + 1]: for each n and each word, the number of tokens in the n-gram that
+        starts at the word.
     """
     sizes = _word_sizes(words, maskable)
     first_column = np.full(sizes.shape, words.shape[1])
@@ -281,9 +282,10 @@ def _replace(
         config: Shares of [MASK] and of random tokens.
         keys: uint64 [B].
         draws: int64 [B, P], indices of the draws that decide between [MASK], a random token and the
-            unchanged token. Predictions of a row with equal indices share a draw.
-        positions: int64 [B, P], the positions of the predictions, used as indices of the draws of
-            the random tokens.
+            unchanged token. If predictions of the same row have equal indices, one draw decides
+            for all of them.
+        positions: int64 [B, P], the positions of the predictions. They are also the indices of the
+            draws for the random tokens.
         labels: int64 [B, P], the tokens to predict.
         vocabulary: Size and id of [MASK]. A random token can be any entry of the vocabulary.
     """

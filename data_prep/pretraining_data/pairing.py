@@ -1,10 +1,17 @@
 """Cuts documents into sequences and pairs them for next-sentence prediction.
 
-A chunk is a run of sentences of a document that is divided into A and B. The first sentence of a
-chunk determines the end of the chunk, the end of A, whether B is random, and the start of the next
-chunk. These values are therefore computed for all sentences at once, as if a chunk started at each
-sentence. The actual chunks are then found from the first sentence on: each chunk gives the start of
-the next one.
+A chunk is a run of consecutive sentences of one document. Each chunk is divided into two texts, A
+and B. B is either the rest of the chunk or a random next sentence: text of a document that is drawn
+from the pool. The pool is a set of segments (groups of whole documents, see `segments`). Without
+next-sentence prediction, a chunk is A, and there is no B.
+
+The first sentence of a chunk determines the end of the chunk, the end of A, whether B is random,
+and the start of the next chunk. These values are therefore computed for all sentences at once, as
+if a chunk started at each sentence. Then the chunks that are used are found one after the other,
+from the first sentence on.
+
+A span is a truncated sequence, given by the places of its tokens in a flat array. A row is an
+unmasked sequence that contains its tokens.
 
 Imports numpy only. Source: google-research/bert `create_instances_from_document`,
 `truncate_seq_pair`.
@@ -22,7 +29,7 @@ from data_prep.pretraining_data.settings import RecordsConfig
 
 _OTHER_DOCUMENT_TRIES = 10
 _BATCH_ROWS = 8192
-# The dtype of a truncated sequence: A and B are ranges of the flat array of tokens.
+# The dtype of a span. A and B are ranges of the flat array of tokens.
 SPAN_DTYPE = np.dtype(
     [
         ("key", np.uint64),  # determines the random draws and the place in the shuffled order
@@ -58,7 +65,7 @@ class Vocabulary:
 
 
 def row_dtype(config: RecordsConfig, vocab_size: int) -> np.dtype:
-    """Returns the dtype of an unmasked sequence; `ids` has shape [S] and is padded with 0."""
+    """Returns the dtype of a row. Its field `ids` has shape [S] and is padded with 0."""
     token = np.uint16 if vocab_size <= 1 << 16 else np.int32
     return np.dtype(
         [
@@ -79,11 +86,11 @@ def held_out(config: RecordsConfig, ids: np.ndarray) -> np.ndarray:
 
 
 def pool_segments(config: RecordsConfig, segment: int, sizes: Sequence[int]) -> list[int]:
-    """Draws the segments from which the random next sentences of a segment are taken.
+    """Draws the pool of a segment: the segments from which its random next sentences are taken.
 
-    Segments are drawn, at least two, until they contain `pool_bytes` of text or all segments are
-    drawn. So the pool of a corpus of at most `pool_bytes` is the complete corpus, as in
-    google-research/bert.
+    At least two segments are drawn. Drawing ends when the drawn segments together contain
+    `pool_bytes` of text, or when all segments are drawn. So if the corpus has at most `pool_bytes`,
+    the pool is the complete corpus, as in google-research/bert.
 
     Args:
         config: Seed and size of the pool.
@@ -111,7 +118,7 @@ def paired_rows(
         vocabulary: Size and special ids.
 
     Yields:
-        Batches of rows, whose dtype is `row_dtype`, in ascending order of the keys of the rows.
+        Batches of rows with dtype `row_dtype`. The rows are in ascending order of their keys.
     """
     if not pool_start:
         return
@@ -135,7 +142,7 @@ def pair_documents(
         number: Index of the pass, from 0.
 
     Returns:
-        The sequences, with dtype `SPAN_DTYPE`, in the order of the text.
+        The spans, with dtype `SPAN_DTYPE`, in the order of the text.
     """
     pass_key = random.derive_keys(random.seed_key(config.random_seed), Purpose.PASS, number)
     document_keys = random.derive_keys(pass_key, Purpose.DOCUMENT, documents.ids[:pool_start])
@@ -159,7 +166,7 @@ def pair_documents(
 
 
 def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndarray:
-    """Draws the target length, in tokens, of the sequences of each document: int64 [D]."""
+    """Draws for each document the target length of its sequences, in tokens: int64 [D]."""
     longest = config.max_num_tokens
     is_short = random.uniform(document_keys, Purpose.IS_SHORT) < config.short_seq_prob
     short: np.ndarray = 2 + random.integers(document_keys, Purpose.SHORT_LENGTH, longest - 1)
@@ -191,15 +198,15 @@ def _add_next(
         config: The settings of the records.
         documents: As in `paired_rows`.
         pool_start: As in `paired_rows`.
-        bounds: int64 [3, E], for each chunk, the sentence indices of its start, of the end of A,
-            and of its end.
+        bounds: int64 [3, E], three sentence indices for each chunk: the start of the chunk, the end
+            of A, and the end of the chunk.
         keys: uint64 [E], the key of each chunk.
-        document: int64 [E], index of the document of each chunk.
+        document: int64 [E], for each chunk, the index of its document.
         target: int64 [E], target length of A and B together, in tokens.
         is_random: bool [E], whether B is a random next sentence.
 
     Returns:
-        The sequences, with dtype `SPAN_DTYPE`.
+        The spans, with dtype `SPAN_DTYPE`.
     """
     start_a, start_b, end_b = documents.sentences[bounds]
     length_a, label = start_b - start_a, is_random.copy()
@@ -235,7 +242,7 @@ def _draw_other(
         int64 [E], indices of documents in the pool.
     """
     if config.same_document_label == "never":
-        # Draw from the pool without the document of the chunk, whose index is skipped.
+        # The document of the chunk is excluded: indices from its place on are increased by 1.
         place = np.searchsorted(pool, self_id)
         inside = (place < len(pool)) & (pool[np.minimum(place, len(pool) - 1)] == self_id)
         others = np.maximum(len(pool) - inside, 1)
@@ -261,9 +268,10 @@ def _truncate(
 ) -> np.ndarray:
     """Truncates A and B to `max_num_tokens` together.
 
-    Tokens are removed one by one, each from the longer of A and B (from B if both are equally long)
-    and at a random end. So the lengths of A and B determine how many tokens A and B lose, and the
-    number of lost tokens at the start is the number of heads in as many coin tosses.
+    Tokens are removed one by one from the longer of A and B (from B if both are equally long). Each
+    token is removed at the start or at the end, by a coin toss. So the lengths of A and B determine
+    how many tokens A and B lose. If a text loses n tokens, the number that it loses at its start is
+    the number of heads in n tosses.
     """
     excess = np.maximum(length_a + length_b - config.max_num_tokens, 0)
     uneven = np.minimum(excess, np.abs(length_a - length_b))
@@ -283,7 +291,7 @@ def _unpaired(
     limit: np.ndarray,
     end: np.ndarray,
 ) -> np.ndarray:
-    """Creates sequences without B, each from as many complete sentences as fit, at least one.
+    """Creates spans without B. Each has as many complete sentences as fit, but at least one.
 
     Args:
         config: The settings of the records.
@@ -293,7 +301,7 @@ def _unpaired(
         end: int64 [N], for each sentence, the sentence index at which its document ends.
 
     Returns:
-        The sequences, with dtype `SPAN_DTYPE`.
+        The spans, with dtype `SPAN_DTYPE`.
     """
     sentence = np.arange(len(keys))
     fits = np.searchsorted(documents.sentences, documents.sentences[sentence] + limit, "right") - 1
@@ -308,7 +316,7 @@ def _unpaired(
 def _copy_tokens(
     config: RecordsConfig, spans: np.ndarray, tokens: np.ndarray, vocabulary: Vocabulary
 ) -> np.ndarray:
-    """Copies the tokens of each sequence into a row: [CLS] A [SEP] B [SEP], padded with 0."""
+    """Copies the tokens of each span into a row: [CLS] A [SEP] B [SEP], padded with 0."""
     out = np.zeros(len(spans), row_dtype(config, vocabulary.size))
     for name in ("key", "trimmed", "length_a", "length_b", "random_next"):
         out[name] = spans[name]

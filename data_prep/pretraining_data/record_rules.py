@@ -1,7 +1,9 @@
 """Checks the rules that each pretraining record must obey, and formats records as text.
 
-The rules are those of google-research/bert and apply to records of all programs. Imports
-numpy only. Letters: B batch, S sequence length, P predictions per sequence.
+The records of google-research/bert obey these rules, and records that any other program created
+must obey the same rules.
+
+Imports numpy only. Letters: B batch, S sequence length, P predictions per sequence.
 """
 
 import collections
@@ -16,7 +18,7 @@ _LISTED_NAMES = 5
 
 
 class BrokenRules:
-    """Counts the records and files that break each rule, and keeps the names of the first five."""
+    """Counts for each rule the records and files that break it, and keeps the first five names."""
 
     def __init__(self) -> None:
         self._counts: collections.Counter[str] = collections.Counter()
@@ -43,7 +45,7 @@ class BrokenRules:
 def broken_rules(
     columns: Mapping[str, np.ndarray], vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
-    """Checks a batch of records, which may contain any values.
+    """Checks a batch of records. The records may contain any values.
 
     Args:
         columns: The columns of `bert_tf.features.PRETRAINING`.
@@ -60,7 +62,7 @@ def broken_rules(
     is_token, is_prediction = mask > 0, weights > 0
     length = is_token.sum(axis=1)[:, None]
     leading = np.arange(weights.shape[1]) < is_prediction.sum(axis=1)[:, None]
-    # The rules about the unmasked text ignore predictions outside the text.
+    # Predictions at positions outside the text are ignored when the masking is undone.
     is_valid = is_prediction & (positions >= 0) & (positions < length)
     valid_positions = np.where(is_valid, positions, 0)
     unmasked = unmasked_ids(ids, valid_positions, labels, is_valid)
@@ -95,7 +97,7 @@ def broken_rules(
 def format_record(
     columns: Mapping[str, np.ndarray], row: int, tokens: Sequence[str], mask_id: int
 ) -> str:
-    """Returns a record as text with its predictions.
+    """Returns a record as text, and marks the predictions in the text.
 
     A prediction is shown as `[MASK=went]` if [MASK] replaces "went", as `went[=store]` if "went"
     replaces "store", and as `went[=]` if "went" is not replaced.

@@ -1,9 +1,9 @@
 """Cuts the input into segments of whole documents.
 
-A segment has about `segment_bytes` of text and is tokenized and paired as one piece of work. The
+A segment has about `segment_bytes` of text, and is tokenized and paired as one unit of work. The
 cuts depend on the input and on `segment_bytes`, not on the number of workers.
 
-Imports `errors`, `corpus`, `settings`; TensorFlow inside functions.
+Imports `errors`, `corpus` and `settings`, and TensorFlow inside functions.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from data_prep.corpus.seekable_files import SeekableFile
 from data_prep.corpus.tfds_splits import TfdsSplit
 from data_prep.pretraining_data.settings import RecordsConfig
 
-# A document must fit in memory together with the segments of its pool of random next sentences.
+# A document must fit in memory together with the segments that supply random next sentences.
 MAX_DOCUMENT_BYTES = 8 << 20
 # The end of a document: in a text file, the line feed of the last line and the blank line after it;
 # in other files, a line feed.
@@ -51,8 +51,9 @@ def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
     the cuts are read.
 
     Args:
-        config: Segment size, and the tensorflow-datasets data set if there are no files.
-        files: The files in order; not used for tensorflow-datasets.
+        config: The size of a segment, and the name of a tensorflow-datasets data set to cut instead
+            of files.
+        files: The files in order. Not used if a data set is cut.
 
     Raises:
         InputError: A file cannot be read, or a document has more than `MAX_DOCUMENT_BYTES`.
@@ -93,12 +94,12 @@ def _size(path: str) -> int:
 
 
 def _document_end(file: SeekableFile, start: int) -> int | None:
-    """Returns the end of the first document that ends at or after `start`.
+    """Returns the end of the first document that ends at or after the byte `start`.
 
-    Returns None if the document ends at the end of the file or is too large.
+    Returns None if that document ends at the end of the file or is too large.
     """
     # The search starts one byte earlier, because that byte may be the line feed before a blank
-    # line. If the search starts at the first byte of the file, a line feed is inserted before it.
+    # line. If `start` is the first byte of the file, a line feed is inserted before that byte.
     start -= 1
     window, searched = bytearray(b"" if start >= 0 else b"\n"), 0
     pattern = _document_end_pattern(file)
@@ -115,7 +116,7 @@ def _document_end_pattern(file: SeekableFile) -> re.Pattern[bytes]:
 
 
 def _too_large(config: RecordsConfig, pieces: Sequence[Piece]) -> InputError:
-    """Returns an error that names the line where the last document of the pieces starts."""
+    """Returns an error that states the line at which the last document in `pieces` starts."""
     file, start = pieces[0].file, pieces[0].start
     for piece in pieces:
         end = min(piece.end, piece.start + config.segment_bytes)

@@ -1,6 +1,6 @@
-"""Reads the sentences of a segment, block by block; only one block is in memory at a time.
+"""Reads the sentences of a segment, block by block. Only one block is in memory at a time.
 
-Imports `errors`, `corpus`, `segments`, `settings`; tensorflow-text inside functions.
+Imports `errors`, `corpus`, `segments` and `settings`, and tensorflow-text inside functions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,8 +13,8 @@ from data_prep.pretraining_data import segments
 from data_prep.pretraining_data.segments import Piece, Segment
 from data_prep.pretraining_data.settings import RecordsConfig
 
-# N sentences, none of them empty, and the document number of each sentence: int64 [N], in
-# non-decreasing order.
+# N sentences that are not empty, and int64 [N], the document number of each sentence. The document
+# numbers are in non-decreasing order.
 Block = tuple[list[str], np.ndarray]
 
 
@@ -22,7 +22,8 @@ def read(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
     """Yields blocks of the sentences of a segment, with the document number of each sentence.
 
     Args:
-        config: Key or feature of the text, and whether to split paragraphs into sentences.
+        config: The name of the JSON key or the feature that contains the text, and whether to split
+            paragraphs into sentences.
         segment: A segment that `segments.cut` returned.
 
     Raises:
@@ -66,7 +67,7 @@ def split_sentences(
 
 
 def _lines(config: RecordsConfig, segment: Segment) -> Iterator[list[str]]:
-    """Reads stripped lines in blocks of at least one line; an empty line ends a document."""
+    """Yields blocks of one or more stripped lines. An empty line ends a document."""
     for piece in segment:
         file = piece.file
         if file.format == "text":
@@ -83,7 +84,7 @@ def _lines(config: RecordsConfig, segment: Segment) -> Iterator[list[str]]:
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups the non-blank lines of documents into blocks; adds "" at the end of each document."""
+    """Groups the non-blank lines of texts into blocks, and adds "" after each text, a document."""
     lines: list[str] = []
     size = 0
     for text in texts:

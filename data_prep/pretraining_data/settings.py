@@ -1,6 +1,6 @@
-"""`RecordsConfig`: all settings that determine the bytes of the records, with their defaults.
+"""`RecordsConfig`: all settings that determine the bytes of the records, with the default values.
 
-Imports `errors`, `corpus.formats`.
+Imports `errors` and `corpus.formats`.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ _VERSION = 2
 
 @dataclasses.dataclass(frozen=True)
 class RecordsConfig:
-    """The settings that determine the bytes of the records; each has the name of its flag.
+    """The settings that determine the bytes of the records. A setting has the name of its flag.
 
     Attributes:
         vocab_file: The vocabulary, one token per line.
@@ -45,27 +45,28 @@ class RecordsConfig:
             .jsonl.gz, .tfrecord, .tfrecord.gz, .parquet; other files are text).
         tfds_name: Data set and split of tensorflow-datasets to read instead of input_file, such as
             imdb_reviews:train.
-        tfds_data_dir: Folder of the prepared data sets of tensorflow-datasets; empty for its
-            default folder.
+        tfds_data_dir: Folder that contains the prepared data sets of tensorflow-datasets; empty for
+            the default folder of tensorflow-datasets.
         text_feature: Name of the JSON key, feature or column that contains the text. Not used for
             text files.
         split_sentences: Whether to split each line of the input into sentences. If false, each
             line is one sentence.
-        eval_fraction: Share of the documents to hold out for evaluation, in [0, 1). Their records
-            are written to separate files.
+        eval_fraction: Share of the documents to hold out for evaluation, in [0, 1). The records of
+            these documents are written to separate files.
         num_output_shards: Number of files to write the training records to.
         compression: Compression of the record files; empty for none.
         break_documents_at_files: Whether the end of a text file ends a document. If false, the
-            document continues in the next file unless a blank line ends it, as in
-            google-research/bert.
-        round_half_up: Whether to round a number of masked tokens of 4.5 up to 5. If false, it is
-            rounded to the even number, 4, as google-research/bert does in Python 3.
+            last document of a file continues in the next file unless a blank line ends the
+            document, as in google-research/bert.
+        round_half_up: Whether to round the number of masked tokens of a sequence up if it ends in
+            .5, for example 4.5 to 5. If false, the number is rounded to the even number, 4.5 to 4,
+            as google-research/bert does in Python 3.
         keep_words_apart_at_sep: With do_whole_word_mask: whether the first token of text B always
             starts a new word. If false, a "##" token at the start of B belongs to the last word of
             text A, as in google-research/bert.
-        replace_whole_words: With do_whole_word_mask: whether one draw per word decides if its
-            tokens become [MASK], become random tokens or do not change. If false, there is one
-            draw per token, as in google-research/bert.
+        replace_whole_words: With do_whole_word_mask: whether one draw per word decides if the
+            tokens of the word become [MASK], become random tokens or do not change. If false, there
+            is one draw per token, as in google-research/bert.
         same_document_label: Label of a pair if ten draws of a random document for text B all gave
             the document of text A. random: label 1, as in google-research/bert. next: label 0.
             never: the document of text A is excluded from the draws.
@@ -139,13 +140,13 @@ class RecordsConfig:
             raise InputError("input_format=tfds and tfds_name go together; give both or neither.")
 
     def with_format_of(self, paths: Iterable[str]) -> "RecordsConfig":
-        """Replaces the input format "auto" by the format of the files, if they have only one."""
+        """Replaces the input format "auto" by the format of the files, if all have the same."""
         found = {formats.format_of(path, self.input_format) for path in paths}
         return dataclasses.replace(self, input_format=found.pop()) if len(found) == 1 else self
 
     @property
     def documents_end_at_files(self) -> bool:
-        """Whether the end of a file ends its last document, even without a blank line."""
+        """Whether the last document of a file ends with the file, even without a blank line."""
         return self.break_documents_at_files or self.input_format != "text"
 
     @property
@@ -168,7 +169,8 @@ class RecordsConfig:
 
         Args:
             vocabulary_sha256: Hexadecimal SHA-256 of the vocabulary.
-            inputs: For each input, in order, its path and the values that identify its content.
+            inputs: One dictionary per input, in order: the path, and the values that identify the
+                content, such as size and SHA-256.
         """
         content = [{k: v for k, v in each.items() if k != "path"} for each in inputs]
         if self.input_format == "auto":

@@ -15,8 +15,8 @@ from data_prep.pretraining_data.settings import RecordsConfig
 
 # The expected number of sequences in a sample drawn with `sampled_share`.
 SAMPLE_SIZE = 1 << 17
-# The largest number of hashes in a sample. If there are more, the largest hashes are dropped, so
-# that equal hashes are kept or dropped together.
+# The largest number of hashes in a sample. If there are more, the hashes with the largest values
+# are dropped, so that equal hashes are kept or dropped together.
 MAX_HASHES = 1 << 18
 
 
@@ -33,8 +33,8 @@ class Stats:
         replaced: Number of predictions whose input token is any other token.
         truncated: Number of sequences that lost tokens to truncation.
         trimmed_tokens: Number of tokens that truncation removed.
-        sample: uint64 [N], hashes of a sample of the unmasked sequences. The sample contains all or
-            none of several equal sequences.
+        sample: uint64 [N], hashes of a sample of the unmasked sequences. If several sequences are
+            equal, the sample contains either all or none of them.
     """
 
     lengths: np.ndarray
@@ -102,7 +102,7 @@ class Stats:
 
 
 def sampled_share(examples: int) -> float:
-    """Returns the share of all examples, in [0, 1], that gives about `SAMPLE_SIZE` examples."""
+    """Returns the share of all examples, in [0, 1], to draw for about `SAMPLE_SIZE` examples."""
     return min(SAMPLE_SIZE / max(examples, 1), 1.0)
 
 
@@ -154,8 +154,8 @@ def unmasked_ids(
     Args:
         ids: int [B, S], the masked ids.
         positions: int [B, P], the positions of the labels; 0 where `is_prediction` is False.
-        labels: int [B, P], the ids before masking at these positions.
-        is_prediction: bool [B, P].
+        labels: int [B, P], the ids that were at these positions before masking.
+        is_prediction: bool [B, P], False for unused predictions.
 
     Returns:
         int [B, S], the ids before masking.
@@ -173,7 +173,7 @@ def row_hashes(rows: np.ndarray) -> np.ndarray:
 
 
 def join_hashes(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Joins two arrays of hashes and keeps at most the `MAX_HASHES` smallest."""
+    """Joins two arrays of hashes, and keeps at most `MAX_HASHES` hashes: the smallest."""
     joined = np.concatenate([first, second])
     if len(joined) <= MAX_HASHES:
         return joined

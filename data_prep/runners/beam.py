@@ -1,13 +1,17 @@
 """Creates the same records on Apache Beam, for corpora that need several machines.
 
 Needs the [beam] extra. The pipeline calls the same functions of `stages` as `local`, so the bytes
-of the records are equal. The documents of a segment are sent to all segments that draw random next
-sentences from them, and each row is sent to the part of the shuffled order that contains its key.
-Parts are not sent, but written to a folder next to the output, and then joined into shards. Every
-worker must be able to write to the folder of the output. A run
-after a failure reads and pairs the text again, but keeps the shards that are complete.
+of the records are equal.
 
-Imports `files`, `errors`; Apache Beam and TensorFlow inside functions.
+A segment is a group of whole documents (see `segments`). The pool of a segment is the set of
+segments from which its random next sentences are drawn. The documents of a segment are sent to
+every segment whose pool contains them. A row is an unmasked sequence, and a part is a range of the
+shuffled order (see `shuffling`). Each row is sent to the part that contains the key of the row.
+Parts are not sent, but written to a folder next to the output, and then joined into shards. So
+every worker must be able to write to the folder of the output. After a failure, the next run reads
+and pairs the text again, but keeps the shards that are complete.
+
+Imports `files` and `errors`, and Apache Beam and TensorFlow inside functions.
 """
 
 import re
@@ -89,9 +93,10 @@ def create(
 
 
 def _input_error_message(error: Exception) -> str | None:
-    """Finds the message of an `InputError` of a stage in the error that Beam raised.
+    """Returns the message of the `InputError` that a stage raised; None for any other error.
 
-    Each Beam runner adds different text to the message. Returns None for any other error.
+    Beam wraps the error of a stage in its own error. The text that Beam adds to the message depends
+    on the runner of Beam.
     """
     kind = r"\A" if isinstance(error, InputError) else "InputError: "
     found = re.search(kind + r"(.*?)(?: \[while running|$)", str(error), re.M)
@@ -104,9 +109,8 @@ class _Pipeline(NamedTuple):
     Attributes:
         job: The set of records to create.
         parts: The names of the parts and of the files that mark complete shards.
-        pools: For each segment, the indices of the segments from which its random next sentences
-            are drawn.
-        missing: Split and index of the shards that are not yet complete.
+        pools: For each segment, the indices of the segments in its pool.
+        missing: Split and index of each shard that is not yet complete.
     """
 
     job: RecordsJob
@@ -158,7 +162,7 @@ class _Pipeline(NamedTuple):
     def read(
         self, number: int, segment: segments.Segment
     ) -> Iterator[tuple[Key, NumberedDocuments]]:
-        """Tokenizes a segment, and yields its documents once for each segment that needs them."""
+        """Tokenizes a segment, and yields its documents for each segment that needs them."""
         users = [user for user, pool in enumerate(self.pools) if number in (user, *pool)]
         for split, documents in stages.tokenize_segment(self.job.config, number, segment).items():
             for user in users:
@@ -167,7 +171,7 @@ class _Pipeline(NamedTuple):
     def pair(
         self, key: Key, documents: Iterable[NumberedDocuments]
     ) -> Iterator[tuple[str, NumberedRows]]:
-        """Pairs the documents of a segment, and yields its rows in batches."""
+        """Pairs the documents of a segment, and yields the rows of the segment in batches."""
         (split, number), by_segment = key, dict(documents)
         joined = Documents.joined([by_segment[n] for n in (number, *self.pools[number])])
         batches = stages.pair_documents(self.job.config, joined, len(by_segment[number]))
@@ -181,9 +185,10 @@ class _Pipeline(NamedTuple):
     def route(
         self, keyed: tuple[str, NumberedRows], plans: Plans
     ) -> Iterator[tuple[Key, NumberedRows]]:
-        """Yields, for each part, the slice of a batch of rows whose bins are in the part.
+        """Yields, for each part, the rows of a batch whose bins are in the part.
 
-        If a bin is in two parts, its rows are sent to both parts.
+        The bin of a row is the leading bits of its key. If two parts share a bin, the rows of that
+        bin are sent to both parts.
         """
         split, (number, batch, rows) = keyed
         for index, part in enumerate(plans[split]):
@@ -195,7 +200,7 @@ class _Pipeline(NamedTuple):
     def mask(
         self, keyed: tuple[Key, Iterable[NumberedRows]], plans: Plans, checked: Sequence[None]
     ) -> tuple[Key, tuple[int, int]]:
-        """Masks and writes a part; returns its shard, its index and its number of rows."""
+        """Masks and writes a part; returns the shard, the index and the row count of the part."""
         del checked
         (split, index), batches = keyed
         part = plans[split][index]
@@ -214,7 +219,7 @@ class _Pipeline(NamedTuple):
 
 
 def _remove_parts(job: RecordsJob) -> None:
-    """Removes all parts, and also their folder if no shard is complete."""
+    """Removes all parts. If no shard is complete, also removes the folder of the parts."""
     from tensorflow.io import gfile
 
     for path in gfile.glob(f"{job.parts_folder}/part-*"):

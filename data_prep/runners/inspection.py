@@ -1,4 +1,4 @@
-"""Prints records, their statistics, the rules that they break, and their unexpected figures.
+"""Prints records, their statistics, the rules that records break, and unexpected figures.
 
 Imports `record_reading`, `stages`, `data_prep.pretraining_data`, `errors` and `manifest`.
 """
@@ -61,7 +61,7 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
 
 
 def _differs_from_manifest(path: str) -> bool:
-    """Returns whether manifests in the folder of a file list it, but with another SHA-256."""
+    """Returns whether manifests next to a file list the file, but only with another SHA-256."""
     entries = list_shards(manifests_next_to([path], skip_damaged=True), path)
     return bool(entries) and not any(shard.has_recorded_checksum() for _, shard in entries)
 

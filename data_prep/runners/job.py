@@ -1,6 +1,8 @@
 """`RecordsJob`: one set of records to create, and the names of its files.
 
-Imports `manifest`, `errors`; `settings`, `segments`.
+A split is one of the two sets of records, "train" and "eval". A shard is an output file.
+
+Imports `manifest`, `errors`, `settings` and `segments`.
 """
 
 import dataclasses
@@ -33,7 +35,7 @@ class RecordsJob:
         inputs: Path, size in bytes and SHA-256 of each input file; for a tensorflow-datasets split,
             its name and its number of examples.
         segments: The segments of the input; empty if the records are already complete.
-        shards: The paths of the shards of each split.
+        shards: For each split, the paths of its shards.
     """
 
     config: RecordsConfig
@@ -55,7 +57,7 @@ class RecordsJob:
 
     @property
     def work_folder(self) -> str:
-        """Local hidden folder of intermediate files; a temporary folder if the output is remote."""
+        """Local hidden folder of intermediate files: in the temporary folder for remote output."""
         folder, name = os.path.split(self.stem)
         if "://" in self.stem:
             digest = hashlib.sha256(self.stem.encode()).hexdigest()[:16]
@@ -80,7 +82,7 @@ class RecordsJob:
 
     @property
     def identity(self) -> bytes:
-        """Bytes that identify the content of the records and the names of their files."""
+        """Bytes that identify the content of the records and the names of the output files."""
         folder = os.path.dirname(self.stem)
         names = (manifest.relative_path(path, folder) for path in self.shard_paths)
         return "\n".join([str(_INTERMEDIATE_FILES_VERSION), self.fingerprint, *names]).encode()
@@ -103,7 +105,7 @@ def output_stem(output_file: str) -> str:
 
 
 def _split_extension(output_file: str) -> tuple[str, str]:
-    """Splits a name before ".tfrecord", or before the last extension if it has no ".tfrecord"."""
+    """Splits a path before ".tfrecord"; without ".tfrecord", before the last extension."""
     folder, name = os.path.split(output_file)
     match = _RECORDS.search(name, 1)
     base = name[: match.start()] if match else os.path.splitext(name)[0]
@@ -132,12 +134,12 @@ def set_shard_count(output_files: Sequence[str], config: RecordsConfig) -> Recor
 
 
 def shard_paths(output_files: Sequence[str], config: RecordsConfig) -> dict[str, list[str]]:
-    """Returns the paths of the shards of each split.
+    """Returns, for each split, the paths of its shards.
 
     The training shards are the output files. If there is a single output file and several shards,
-    the numbers of the shards are added to its name. The evaluation shards are named
-    `<name>.eval-00000-of-00001.tfrecord`, so that a glob for the training shards, such as
-    `<name>-*`, does not match them.
+    the number of each shard is added to the name of the output file. The evaluation shards have
+    names such as `<name>.eval-00000-of-00001.tfrecord`, so that a glob for the training shards,
+    such as `<name>-*`, does not match the evaluation shards.
     """
     paths = list(output_files)
     if len(paths) == 1 and config.num_output_shards > 1:

@@ -2,9 +2,9 @@
 
 The results of all stages are files in a work folder next to the output, so that a killed run
 can be resumed. With several workers, the main process does not import TensorFlow, because the
-import takes seconds.
+import takes seconds. A part is a range of the shuffled order (see `shuffling`).
 
-Imports `progress`; numpy.
+Imports `progress` and numpy.
 """
 
 import concurrent.futures
@@ -95,7 +95,7 @@ class PendingFile(NamedTuple):
 
     Attributes:
         path: The file.
-        size: The amount of work to write the file, in the unit of the progress report.
+        size: The work that writing the file takes, in the unit of the progress report.
         wait: A function that waits until the file exists.
     """
 
@@ -107,7 +107,7 @@ class PendingFile(NamedTuple):
 def _start(
     workers: Workers, path: str, size: int, function: Callable[..., Any], *arguments: Any
 ) -> PendingFile:
-    """Starts the stage that writes a file, unless the file exists from an earlier run."""
+    """Starts the stage that writes the file `path`, unless an earlier run wrote this file."""
     if os.path.exists(path):
         return PendingFile(path, size, lambda: None)
     return PendingFile(path, size, workers.submit(function, *arguments))
@@ -155,7 +155,7 @@ def _pair(job: RecordsJob, files: IntermediateFiles, workers: Workers) -> Plans:
 
 
 def _mask(job: RecordsJob, files: IntermediateFiles, plans: Plans, workers: Workers) -> None:
-    """Masks all parts, and assembles each shard while its later parts are still being masked."""
+    """Masks all parts. The assembly of a shard starts before all parts of the shard are masked."""
     sampled = stats.sampled_share(sum(part.rows for plan in plans.values() for part in plan))
     completed = workers.call(outputs.completed_shards, job, files)
     parts: dict[tuple[str, int], list[PendingFile]] = {}
@@ -183,5 +183,5 @@ def _mask(job: RecordsJob, files: IntermediateFiles, plans: Plans, workers: Work
             # the masking.
             list((threads.map if workers.count > 1 else map)(assemble, parts))
         except BaseException:
-            workers.stop()  # so that the threads, which wait for parts, end too
+            workers.stop()  # ends the threads too, because they wait for parts
             raise

@@ -1,6 +1,6 @@
-"""Checks the output of a job before the run, and writes its manifest and statistics afterwards.
+"""Checks the output of a job before the run, and writes the manifest and statistics after the run.
 
-Imports `job`, `stages`; `files`, `manifest`, `errors`; TensorFlow inside functions.
+Imports `job`, `stages`, `files`, `manifest` and `errors`, and TensorFlow inside functions.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from data_prep.runners import stages
 from data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
 from data_prep.runners.stages import IntermediateFiles
 
-IDENTITY = "identity"  # name of the file that identifies the job of the files in a folder
+IDENTITY = "identity"  # in a folder, the name of the file that identifies the job of the folder
 
 
 def plan_job(
@@ -120,7 +120,7 @@ def check_document_count(job: RecordsJob, split: str, count: int) -> None:
 
 
 def _existing_manifest(job: RecordsJob) -> Manifest:
-    """Returns the manifest of the output, or an empty manifest if it is missing or damaged."""
+    """Returns the manifest of the output, or an empty one if the file is missing or damaged."""
     with contextlib.suppress(InputError):
         return Manifest.read(job.manifest_path)
     return Manifest(job.manifest_path, (), {})
@@ -140,8 +140,8 @@ def _is_complete(job: RecordsJob) -> bool:
 def _shards_to_remove(job: RecordsJob) -> list[str]:
     """Returns the shards that the existing manifest lists and that this job does not overwrite.
 
-    A file whose size differs from its size in the manifest is not included, because another program
-    has replaced it.
+    If the size of a file differs from the size in the manifest, another program has replaced the
+    file. Such a file is not included.
     """
     replaced = set(map(absolute_path, job.shard_paths))
     listed = _existing_manifest(job).shards
@@ -199,7 +199,7 @@ def make_folders(job: RecordsJob) -> None:
 
 
 def remove_old_records(job: RecordsJob) -> None:
-    """Removes the records that this job replaces; prints the removed shards to stderr."""
+    """Removes the records that this job replaces, and prints the removed shards to stderr."""
     removed = _shards_to_remove(job)
     if removed:
         print(
@@ -217,8 +217,8 @@ def completed_shards(
     """Finds the shards that `stages.assemble_shard` wrote in this run or in an earlier one.
 
     Returns:
-        The entries of the shards for the manifest, by split and index. A shard whose size has
-        changed is not included.
+        The entries for the manifest, by split and index of the shard. If the size of a shard has
+        changed since it was written, the shard is not included.
     """
     from tensorflow.io import gfile
 

@@ -32,8 +32,8 @@ class Batch:
         numbers: int64 [B], the index in the file, from 0, of each valid record.
         columns: The columns of `bert_tf.features.PRETRAINING` of the valid records; empty if B
             is 0.
-        faults: For each description of a fault, the indices of the records that have it.
-        is_first: Whether it is the first batch of the file.
+        faults: For each description of a fault, the indices of the records that have the fault.
+        is_first: Whether this batch is the first of the file.
     """
 
     path: str
@@ -69,7 +69,7 @@ def read_records(patterns: str) -> Iterator[Batch]:
 
 
 def _compression(path: str) -> str:
-    """Detects the compression from the first bytes of a file; returns TensorFlow's name for it."""
+    """Detects the compression of a file from its first bytes; returns "GZIP" or "" (none)."""
     from tensorflow.io import gfile
 
     if gfile.isdir(path):
@@ -79,10 +79,10 @@ def _compression(path: str) -> str:
 
 
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
-    """Yields at least one batch of serialized records, each with a description of the damage.
+    """Yields at least one batch of serialized records, and with each batch a description of damage.
 
-    The description is empty, except in the last batch of a damaged file. In that batch, the
-    description is the reason why the record after the batch cannot be read.
+    The description is empty, except with the last batch of a damaged file. There, the description
+    is the reason why the record after the batch cannot be read.
     """
     import tensorflow as tf
 
@@ -97,8 +97,8 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
         damage = _find_gzip_damage(path) if compression else ""
     except tf.errors.OpError as error:
         damage = plain_message(error)
-        # The failed batch also contained valid records before the damaged record. They are read
-        # again, one by one.
+        # The batch that failed may contain valid records before the damaged record. These valid
+        # records are read again, one by one.
         with contextlib.suppress(tf.errors.OpError):
             for record in data.skip(start).take(_BATCH):
                 rest.append(record.numpy())
@@ -107,7 +107,7 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
 
 
 def _find_gzip_damage(path: str) -> str:
-    """Describes the damage of a gzip file; returns "" if its end and its checksum are correct."""
+    """Describes the damage of a gzip file; returns "" if the file is complete and correct."""
     import tensorflow as tf
 
     with tf.io.gfile.GFile(path, "rb") as file, gzip.GzipFile(fileobj=file) as content:
@@ -161,7 +161,7 @@ def _lengths(record: bytes) -> dict[str, int]:
 
 
 def _try_parse(parse: Any, records: Sequence[bytes]) -> Columns:
-    """Parses records; returns no columns if there are no records or one of them is not valid."""
+    """Parses records; returns no columns if there is no record or if any record is not valid."""
     import tensorflow as tf
 
     # TensorFlow raises UnicodeDecodeError if its error message contains bytes that are not UTF-8.
@@ -172,13 +172,13 @@ def _try_parse(parse: Any, records: Sequence[bytes]) -> Columns:
 
 
 def _parse_batch(parse: Any, serialized: Sequence[bytes], path: str, start: int) -> Batch:
-    """Parses consecutive records of a file; if that fails, parses them one by one.
+    """Parses consecutive records of a file together, or one by one if any record is not valid.
 
     Args:
         parse: A parser of `_find_parser`, or None.
         serialized: The serialized records.
         path: The file.
-        start: Index in the file of the first of these records.
+        start: Index of the first serialized record in the file.
     """
     faults: dict[str, list[int]] = {}
     valid = list(range(len(serialized)))

@@ -1,11 +1,13 @@
 """Shuffles rows on disk: reads any range of the shuffled order without loading all rows.
 
-Each row has a random 64-bit key; the rows sorted by key are the shuffled order. The rows of each
-segment are stored in one file, sorted by key, so a range of the shuffled order consists of one
-slice of each of these files. The shuffled order is divided into shards of equal size, and each
-shard into parts, which are masked independently of each other.
+A row is an unmasked sequence, and has a random 64-bit key. The shuffled order is the order of the
+keys. A segment is a group of whole documents (see `segments`). The rows of each segment are stored
+in one file, sorted by key. So a range of the shuffled order consists of one slice of each file.
 
-Imports `storage`; numpy.
+The shuffled order is divided into shards: the output files, which differ in size by at most one
+row. Each shard is divided into parts. The parts are masked independently of each other.
+
+Imports `storage` and numpy.
 """
 
 import dataclasses
@@ -49,13 +51,15 @@ def count_bins(keys: np.ndarray) -> np.ndarray:
 
 
 def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
-    """Divides the shuffled order into shards whose sizes differ by at most one, and into parts.
+    """Divides the shuffled order into shards, and each shard into parts.
+
+    The numbers of rows of two shards differ by at most one.
 
     Args:
         bins: int64 [2**20], the number of rows of the whole corpus in each bin.
         shards: Number of shards.
-        row_bytes: Size of a row in bytes. It limits the number of rows of a part, because a
-            complete part is loaded into memory.
+        row_bytes: Size of a row in bytes. A complete part is loaded into memory, so the larger a
+            row is, the fewer rows a part may have.
     """
     before = np.concatenate([[0], np.cumsum(bins)])
     total = int(before[-1])
@@ -108,11 +112,11 @@ def count_documents(path: str) -> int:
 
 
 def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
-    """Writes rows to `<path>.rows` and their keys to `<path>.keys`.
+    """Writes rows to `<path>.rows`, and the keys of the rows to `<path>.keys`.
 
     Args:
         path: The path without the extension.
-        batches: Arrays of rows, in ascending order of their keys.
+        batches: Arrays of rows. All rows are in ascending order of their keys.
     """
     keys: list[np.ndarray] = []
     with storage.atomic_replace(path + ".rows") as temporary, open(temporary, "wb") as file:
@@ -150,7 +154,7 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
 
 
 def slice_of_part(keys: np.ndarray, part: Part) -> slice:
-    """Returns the slice of ascending keys whose bins are in a part."""
+    """Returns the slice of `keys`, which ascend, that contains the keys with bins in a part."""
     if not part.rows:
         return slice(0, 0)
     first = part.first_bin << _BIN_SHIFT
@@ -160,10 +164,12 @@ def slice_of_part(keys: np.ndarray, part: Part) -> slice:
 
 
 def sort_part(rows: np.ndarray, part: Part) -> np.ndarray:
-    """Sorts the rows of the bins of a part by key, and removes the rows of the adjacent parts.
+    """Sorts rows by key, and returns only the rows that belong to a part.
+
+    The first and the last bin of a part may also contain rows of the adjacent parts.
 
     Args:
-        rows: All rows of the bins of the part, in the order of the segments.
+        rows: All rows whose bins are in the part, in the order of the segments.
         part: The part.
     """
     order = np.argsort(rows["key"], kind="stable")[part.skip : part.skip + part.rows]

@@ -1,10 +1,14 @@
 """The stages of record creation: read, pair, mask and assemble. Each reads and writes files.
 
-read: a segment of text -> its documents as token ids; pair: the documents of a segment -> rows,
-sorted by key; mask: a range of the shuffled order -> a part of a shard; assemble: parts -> a shard.
-All files are written atomically, and their content does not depend on the process that writes them.
+- read: a segment (a group of whole documents) -> the documents of the segment as token ids
+- pair: the documents of a segment -> rows (unmasked sequences), sorted by key
+- mask: a range of the shuffled order of the rows -> a part of a shard
+- assemble: the parts of a shard -> a shard (an output file)
 
-Imports `shuffling`, `storage`; `features`, `tokenization`.
+All files are written atomically. The content of a file does not depend on the process that writes
+the file.
+
+Imports `shuffling`, `storage`, `features` and `tokenization`.
 """
 
 import contextlib
@@ -107,8 +111,9 @@ def pair_documents(config: RecordsConfig, documents: Documents, own: int) -> Ite
 
     Args:
         config: The settings of the records.
-        documents: The documents of the segment, then the documents of its pool.
-        own: The number of documents of the segment, without its pool.
+        documents: The documents of the segment, then the documents of its pool (see
+            `pairing.pool_segments`).
+        own: The number of documents of the segment, without the pool.
     """
     return pairing.paired_rows(config, documents, own, vocabulary(config))
 
@@ -119,7 +124,7 @@ def row_dtype(config: RecordsConfig) -> np.dtype:
 
 
 def plan_parts(config: RecordsConfig, bins: np.ndarray, shard_count: int) -> list[shuffling.Part]:
-    """Divides a split into parts; `bins` is the sum of `shuffling.count_bins` of all segments."""
+    """Divides a split into parts; `bins` is `shuffling.count_bins`, summed over all segments."""
     return shuffling.plan_parts(bins, shard_count, row_dtype(config).itemsize)
 
 
@@ -179,8 +184,8 @@ def write_part(
                 counts[-1].trimmed_tokens = int(batch["trimmed"].sum())
                 for example in features.encode(columns, features.PRETRAINING):
                     writer.write(example)
-        # The statistics are written before the part gets its final name, so that each existing part
-        # has statistics.
+        # The statistics are written before the part gets its final name. So if a part exists, its
+        # statistics exist too.
         path = files.path("part_stats", split, number)
         storage.write_bytes(path, stats.total(counts).to_bytes())
 
@@ -188,7 +193,7 @@ def write_part(
 def assemble_shard(
     files: IntermediateFiles, key: tuple[str, int], parts: Iterable[str], path: str, rows: int
 ) -> None:
-    """Concatenates the parts of a shard, and writes its size and checksum to another file.
+    """Joins the parts of a shard, and writes the size and checksum of the shard to another file.
 
     The other file is `shard-<split>-<number>`. Concatenated TFRecord files are a valid TFRecord
     file. For local paths, this function does not import TensorFlow.
@@ -196,7 +201,8 @@ def assemble_shard(
     Args:
         files: The names of the files.
         key: Split and index of the shard.
-        parts: The paths of the parts, in order; each is opened only when the iterator returns it.
+        parts: The paths of the parts, in order. A part may be written as late as the moment when
+            the iterator returns the path of the part.
         path: The path of the shard.
         rows: Number of rows in all parts.
     """

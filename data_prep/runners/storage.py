@@ -1,9 +1,10 @@
-"""Writes local and remote files; TensorFlow is imported only for remote files.
+"""Writes local and remote files. TensorFlow is imported only for remote files.
 
 With several workers, the main process does not import TensorFlow, because the import takes seconds
-and hundreds of megabytes of memory. `bert_tf.files` would import TensorFlow for every path.
+and hundreds of megabytes of memory. So this module is used instead of `bert_tf.files`, which
+imports TensorFlow for local files too.
 
-Imports `files`, `errors`; TensorFlow inside functions.
+Imports `files` and `errors`, and TensorFlow inside functions.
 """
 
 import contextlib
@@ -28,8 +29,8 @@ def open_file(path: str, mode: str) -> Any:
 def atomic_replace(path: str) -> Iterator[str]:
     """Yields the path of a temporary file, which is renamed to `path` on success.
 
-    The temporary file is in the folder of `path`. It is flushed to disk before it is renamed, and
-    removed after an error.
+    The temporary file is in the folder of `path`. The temporary file is flushed to disk before it
+    is renamed. After an error, the temporary file is removed.
 
     Raises:
         InputError: `path` cannot be written: no permission, no such folder, no space.

@@ -1,6 +1,8 @@
 """Unpacks input files that are not seekable, and cuts the input into segments.
 
-Imports `job`, `workers`; `files`, `errors`.
+A segment is a group of whole documents.
+
+Imports `job`, `workers`, `files` and `errors`.
 """
 
 import dataclasses

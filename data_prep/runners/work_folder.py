@@ -1,6 +1,6 @@
-"""Locks the local work folder of a job, and removes it or keeps it after the run.
+"""Locks the local work folder of a job, and removes or keeps the folder after the run.
 
-Imports `job`, `outputs`, `storage`, `workers`; `files`, `errors`.
+Imports `job`, `outputs`, `storage`, `workers`, `files` and `errors`.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ _LOCK = "lock"
 
 @contextlib.contextmanager
 def locked_work_folder(job: RecordsJob) -> Iterator[None]:
-    """Creates and locks the work folder; removes it when the records are complete.
+    """Creates and locks the work folder; removes the folder when the records are complete.
 
     After an error, the work folder is kept, so that the next run can resume. But if the input is
-    invalid, the work folder and the output folders that this run created are removed.
+    invalid, the work folder is removed, and so are all output folders that this run created.
 
     Raises:
         InputError: The work folder cannot be written, another process has locked it, or the disk is

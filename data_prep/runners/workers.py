@@ -1,6 +1,6 @@
-"""A pool of worker processes; with one worker, all functions run in this process.
+"""A group of worker processes. With one worker, all functions run in this process.
 
-Imports `errors`; TensorFlow only in the worker processes.
+Imports `errors`, and TensorFlow only in the worker processes.
 """
 
 import concurrent.futures
@@ -17,7 +17,7 @@ from bert_tf.errors import InputError
 
 
 class WorkerKilledError(InputError):
-    """A worker process was killed; the files that are already complete are kept."""
+    """A worker process was killed. The files that are already complete are kept."""
 
 
 class Workers:
@@ -36,21 +36,24 @@ class Workers:
         if count > 1:
             spawn = multiprocessing.get_context("spawn")
             self._pool = concurrent.futures.ProcessPoolExecutor(count, spawn, _initialize_worker)
-            # The pool starts a process only if no process is idle when a call is submitted. These
-            # calls start all processes at once, so that they import TensorFlow in parallel.
+            # When a call is submitted, the executor starts a process only if no process is idle.
+            # The following calls start all processes at once, so that the processes import
+            # TensorFlow in parallel.
             for _ in range(count):
                 self._pool.submit(os.getpid)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
-        """Starts a call in a worker process; with one worker, runs it when the result is needed.
+        """Starts a call in a worker process.
+
+        With one worker, the call runs in this process when the returned function is called.
 
         Args:
             function: A function at module level.
             *arguments: The arguments of the function.
 
         Returns:
-            A function that waits for the result and returns it; call this function only once. It
-            raises `WorkerKilledError` if a worker process was killed.
+            A function that waits for the result of the call, and returns the result. The function
+            may be called only once. It raises `WorkerKilledError` if a worker process was killed.
         """
         if self._pool is None:
             return functools.partial(function, *arguments)
@@ -62,7 +65,7 @@ class Workers:
         return self.submit(function, *arguments)()
 
     def stop(self) -> None:
-        """Ends all worker processes at once; calls that wait for a result raise an error."""
+        """Ends all worker processes at once. Functions that wait for a result raise an error."""
         if self._pool is not None:
             for process in list((self._pool._processes or {}).values()):
                 process.terminate()

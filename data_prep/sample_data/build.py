@@ -1,4 +1,4 @@
-"""Builds the sample data: the corpus, the labeled sets and their statistics.
+"""Builds the sample data: the corpus, the labeled sets, and the statistics of both.
 
 Imports the other modules of this package and `bert_tf.errors`, `files`, `progress`.
 """
@@ -43,8 +43,8 @@ class SampleDataConfig:
     Attributes:
         output_dir: The folder to write.
         max_documents: The maximum number of docstrings to read. 0 means all docstrings of all
-            libraries; a positive limit makes the run shorter and reads only the six libraries of
-            the classification set.
+            libraries. A positive limit makes the run shorter. The run then reads only the six
+            libraries of the classification set.
         heldout_fraction: The share of the text that is held out from training, in [0.001, 0.5].
             One half is for the dev sets, the other half for the test sets. The held-out corpus
             contains both halves.
@@ -134,7 +134,7 @@ def _read_docstrings(config: SampleDataConfig) -> list[documentation.Docstring]:
     limit = config.max_documents or None
     if limit:
         source_files = _interleave_libraries(source_files, config.seed)
-    # Docstrings with the same paragraphs have the same key, which removes duplicates.
+    # The paragraphs are the key, so only one of several docstrings with equal paragraphs is kept.
     docstrings: dict[Any, documentation.Docstring] = {}
     with (
         Progress("reading source files", None if limit else len(source_files), "files") as progress,

@@ -1,8 +1,8 @@
 """Extracts the prose of a docstring, without code, tables, directives and markup.
 
 Supports plain text, reStructuredText (NumPy's sections and Sphinx's fields), Google's sections,
-and Markdown. Code without markup is not removed here; `sentences.is_prose` rejects its sentences.
-All functions are pure. Imports no other module of this project.
+and Markdown. Code without markup is not removed here; `sentences.is_prose` rejects sentences that
+contain such code. All functions are pure. Imports no other module of this project.
 """
 
 import inspect
@@ -23,8 +23,8 @@ class Paragraph:
         text: The text, on one line. The description of an argument begins with the argument's name
             and a colon.
         code: The [start, end) positions of code in `text`, in characters.
-        argument: The name of the argument, if the paragraph is the start of its description; else
-            "".
+        argument: The name of an argument if the paragraph is the start of the description of that
+            argument, else "".
     """
 
     text: str
@@ -52,7 +52,7 @@ def extract_prose(docstring: str) -> tuple[Paragraph, ...]:
 _KINDS = {
     **dict.fromkeys(("args", "arguments", "parameters", "other parameters"), "arguments"),
     **dict.fromkeys(("keyword arguments", "call arguments"), "arguments"),
-    # Attributes are described like arguments, but a caller does not pass them.
+    # Attributes are described like arguments, but a caller does not pass attributes.
     **dict.fromkeys(("attributes", "properties", "fields"), "attributes"),
     **dict.fromkeys(("returns", "return", "yields", "raises", "warns", "receives"), "results"),
     **dict.fromkeys(("see also", "references", "reference", "methods", "usage"), "skipped"),
@@ -99,7 +99,7 @@ def _sections(lines: list[str]) -> list[_Section]:
 
 
 def _entries(section: _Section) -> Iterator[tuple[str, list[str]]]:
-    """Yields each term that a section describes, and the lines of its description.
+    """Yields each term that a section describes, and the lines that describe the term.
 
     The term is "" for text that describes no term.
     """
@@ -153,7 +153,7 @@ _MARKER = re.compile(
     r"\s*(?:[-*+•]\s|\d{1,2}[.)]\s|\([a-z\d]\)\s|\.\. (?:note|warning|tip|important|caution)::"
     r"|:returns?:|:param (?:[^:]* )?\**(?P<name>\w+):)\s*"
 )
-# Other directives and Sphinx fields, which are dropped with the more indented lines below them.
+# Other directives and Sphinx fields. They are dropped, with all more indented lines below.
 _DIRECTIVE = re.compile(r"\s*(?:\.\.(?:\s|$)|:\w+(?:\s+[^:]*)?:(?!`))")
 _RULE = re.compile(r"[\s=+|\-~^*#_.]{3,}$")
 _TABLE_ROW = re.compile(r"\S {3,}\S|^\s*\w+ {2,}-{0,2} {0,2}\w")
@@ -162,7 +162,8 @@ _TABLE_ROW = re.compile(r"\S {3,}\S|^\s*\w+ {2,}-{0,2} {0,2}\w")
 def _paragraphs(lines: list[str]) -> Iterator[tuple[str, str]]:
     """Yields (argument, text) of each paragraph except tables.
 
-    The argument is the one that a Sphinx field (`:param name:`) describes, else "".
+    The argument is the name in the Sphinx field (`:param name:`) at the start of the
+    paragraph, else "".
     """
     for name, block in _blocks(lines):
         if not any(_TABLE_ROW.search(line) for line in block):
@@ -197,7 +198,7 @@ def _begins_paragraph(line: str, block: list[str]) -> bool:
     if depth == last:
         return False
     ended = block[-1].rstrip().endswith((".", ":", "?", "!"))
-    # A line of up to three words, and a more indented line: a term and its definition.
+    # A line of up to three words is a term if the next line, its definition, is more indented.
     is_term = depth > last and len(block) == 1 and len(block[0].split()) <= 3
     return is_term or (ended and (len(block) > 1 or depth > last))
 
@@ -207,7 +208,7 @@ def _begins_paragraph(line: str, block: list[str]) -> bool:
 _TEXT_ROLES = {"ref", "doc", "term", "abbr", "sub", "sup", "emphasis", "strong", "dfn", "guilabel"}
 _INLINE = re.compile(
     r"(?P<gap>:math:`[^`]*`|(?:https?|ftp|file)://\S+"
-    # A citation that the sentence needs to be complete, as in "described in [2]_".
+    # A citation without which the sentence is incomplete, as in "described in [2]_".
     r"|\b(?:[Ii]n|[Ss]ee|of|by|from|with|and|to|on|than)\s\[[\w*#+,-]+\]_)"
     r"|:(?P<role>[\w:+-]+):`(?P<target>[^`]+)`"
     r"|``(?P<literal>.+?)``"
@@ -240,7 +241,7 @@ def strip_inline_markup(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Yields each piece of the plain text, and whether the piece is code."""
+    """Yields the plain text of each part of `text`, and whether that part is code."""
     end = 0
     for match in _INLINE.finditer(text):
         yield text[end : match.start()], False
@@ -271,7 +272,7 @@ def _role_text(role: str, target: str) -> tuple[str, bool]:
 
 
 def _literal(content: str) -> tuple[str, bool]:
-    """Returns the text between backquotes, and whether it is code: text of over 6 words is not."""
+    """Returns the text between backquotes, and whether it counts as code (at most 6 words)."""
     content = content.strip()
     if "`" in content or "://" in content:
         return GAP, False

@@ -59,7 +59,7 @@ class SourceFile:
         library: The distribution that contains the file, or "python" for the standard library.
         path: The path of the file on this machine.
         name: The path relative to the folder of the installed packages (or of the standard
-            library), which is the same on all machines.
+            library). This relative path is the same on all machines.
     """
 
     library: str
@@ -72,7 +72,7 @@ class Docstring:
     """The prose of one docstring.
 
     Attributes:
-        library: The distribution that contains it, or "python" for the standard library.
+        library: The distribution that contains the docstring, or "python" for the standard library.
         name: The dotted name of the documented object.
         paragraphs: The paragraphs of prose, in order.
     """
@@ -155,7 +155,7 @@ def read_source_file(file: SourceFile) -> list[Docstring]:
 
 
 def find_docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
-    """Yields each docstring in a syntax tree with the dotted name of the documented object.
+    """Yields (dotted name of the documented object, docstring) from a syntax tree.
 
     Also yields the docstrings that `add_newdoc` attaches to compiled objects (NumPy, SciPy) and the
     texts of the help topics in `pydoc_data`.

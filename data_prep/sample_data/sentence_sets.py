@@ -35,7 +35,7 @@ def classification_rows(
 
     Args:
         documents: The documents of one part.
-        per_label: The maximum number of passages of each library.
+        per_label: The maximum number of passages from each library.
         seed: Seed of the random selection and order of the rows.
 
     Returns:
@@ -61,9 +61,9 @@ def classification_rows(
 
 
 def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
-    """Yields each run of consecutive sentences that contain no name of a classified library.
+    """Yields each longest run of consecutive sentences without a classified library's name.
 
-    Runs are not joined, so every n-gram of a passage also occurs in the document.
+    Two runs are never joined, so every n-gram of a passage also occurs in the document.
     """
     texts = [sentence.text for sentence in document.sentences]
     for names_library, run in itertools.groupby(texts, lambda s: bool(LIBRARY_NAMES.search(s))):
@@ -72,7 +72,7 @@ def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
 
 
 def _passages(sentences: Sequence[str], size: int, min_words: int, max_words: int) -> Iterator[str]:
-    """Yields passages of up to `size` sentences with `min_words` to `max_words` words."""
+    """Yields passages that have at most `size` sentences and `min_words` to `max_words` words."""
     for start in range(0, len(sentences), size):
         passage = " ".join(sentences[start : start + size])
         if min_words <= len(passage.split()) <= max_words:
@@ -80,7 +80,7 @@ def _passages(sentences: Sequence[str], size: int, min_words: int, max_words: in
 
 
 def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tuple[str, ...]]:
-    """Makes pairs of passages, both from the same document or each from another document.
+    """Makes pairs of passages, from the same document or from two documents of one library.
 
     A passage has up to two sentences.
 
@@ -120,9 +120,9 @@ def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tupl
 def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tuple[str, ...]]:
     """Makes multiple-choice questions: which of four endings continues a sentence.
 
-    As in SWAG, a question gives a context sentence and the start of the next sentence, here its
-    first word. The three wrong endings are from sentences with the same first word in other
-    documents of the same library.
+    As in SWAG, a question consists of a first sentence (the context) and the start of the next one.
+    Here, the start is the first word. The three wrong endings are from sentences with the same
+    first word in other documents of the same library.
 
     Args:
         documents: The documents of one part.
@@ -185,8 +185,8 @@ def _wrong_endings(
 
     Args:
         pool: (document number, ending) pairs to choose from.
-        number: The number of the document of the sentence, which is excluded.
-        ending: The correct ending, which is excluded.
+        number: Number of the document that contains the sentence. No ending is from this document.
+        ending: The correct ending, which is not returned.
         rng: The random number generator.
     """
     sample = rng.sample(pool, min(12, len(pool)))

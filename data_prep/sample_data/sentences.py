@@ -1,6 +1,6 @@
 """Splits docstrings into sentences and keeps the sentences that are English prose.
 
-Imports `cleaning` and `documentation`; imports TensorFlow Text inside a function.
+Imports `cleaning` and `documentation`, and TensorFlow Text inside a function.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ class Sentence:
     Attributes:
         text: The text, on one line.
         code: The [start, end) positions of code in `text`, in characters.
-        argument: The argument that the paragraph of the sentence describes, else "".
+        argument: If the paragraph of the sentence describes an argument, its name, else "".
         follows: Whether the previous sentence of the docstring is kept too.
     """
 
@@ -53,7 +53,7 @@ _INNER_DOT = re.compile(r"[.!?](?=[^\s\"')\]]|[\"')\]]+[^\s\"')\].])|\.(?= [a-z(
 
 
 def split_into_sentences(docstrings: Sequence[documentation.Docstring]) -> list[Document]:
-    """Splits paragraphs into sentences and keeps those that are prose.
+    """Splits paragraphs into sentences and keeps the sentences that are prose.
 
     TensorFlow Text's `StateBasedSentenceBreaker` splits at every full stop. Full stops in names,
     numbers and abbreviations are therefore replaced before the text is split.
@@ -136,7 +136,7 @@ _WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*")
 
 
 def is_prose(sentence: Sentence, is_last: bool) -> bool:
-    """Whether a sentence is English prose, by its words and symbols.
+    """Whether a sentence is English prose, judged by its words and symbols.
 
     Args:
         sentence: The sentence.

@@ -54,8 +54,8 @@ class Question:
 def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list[Question]:
     """Makes questions about the meaning of arguments; about a third of them are unanswerable.
 
-    An unanswerable question asks for an argument that other documents of the library describe, but
-    that the document of the context does not mention.
+    An unanswerable question is about an argument that another document of the same library
+    describes. The document from which the context is taken does not mention this argument.
 
     Args:
         documents: The documents of one part.
@@ -106,7 +106,10 @@ def _answerable_questions(
 def _contexts(
     sentences: Sequence[Sentence],
 ) -> Iterator[tuple[str, list[tuple[int, Sentence]]]]:
-    """Yields each context (up to `_CONTEXT_WORDS` words) and (start, sentence) of its sentences."""
+    """Yields each context, and a list of (start in the context, sentence) for its sentences.
+
+    A context has at most `_CONTEXT_WORDS` words, unless a single sentence has more.
+    """
     context = ""
     starts: list[tuple[int, Sentence]] = []
     for sentence in sentences:
@@ -166,19 +169,19 @@ def squad_json(questions: Sequence[Question], version: str) -> dict[str, Any]:
 def tag_documents(
     documents: Sequence[Document], limit: int, seed: int
 ) -> list[list[TaggedSentence]]:
-    """Tags the words that had code markup in the docstring.
+    """Tags each word as code or not, according to the code markup in the docstring.
 
-    Uses only documents in which at least half of the sentences contain code markup that is not at
-    the start of the sentence, because in other documents words without markup are often code too.
+    Uses only documents in which at least half of the sentences contain code markup after the
+    start of the sentence. In other documents, words without markup are often code too.
 
     Args:
         documents: The documents of one part.
-        limit: Documents are added until they contain at least this many sentences.
+        limit: Documents are added until the result has at least this many sentences.
         seed: Seed of the random selection of documents.
 
     Returns:
-        For each document, a list of tagged sentences: lists of (word, tag) pairs. The tags are
-        B-CODE, I-CODE and O.
+        For each document, the list of its tagged sentences. A tagged sentence is a list of (word,
+        tag) pairs. The tags are B-CODE, I-CODE and O.
     """
     rng = random.Random(f"{seed} tagged")
     tagged: list[list[TaggedSentence]] = []

@@ -1,9 +1,10 @@
 """Splits documents into train, dev and test parts that share no eight consecutive words.
 
-Documentation contains many repetitions, such as two versions of a function, or the same argument of
-many functions. With a random split of the documents, some evaluation text would also be training
-text. Here, documents that share any eight consecutive words are assigned to the same part, and so
-are documents that are connected by a chain of such documents. Imports `sentences`.
+Documentation contains many repetitions: two versions of a function often have the same description,
+and many functions describe the same argument. With a random split of the documents, some evaluation
+text would also be training text. Here, documents that share any eight consecutive words are
+assigned to the same part, and so are documents that are connected by a chain of such documents.
+Imports `sentences`.
 """
 
 import dataclasses
@@ -16,11 +17,13 @@ from scipy.sparse import coo_matrix, csgraph  # type: ignore[import-untyped]
 
 from data_prep.sample_data.sentences import Document, Sentence
 
+# In this module, an n-gram is a run of this number of consecutive words.
 NGRAM_WORDS = 8
 PARTS = ("train", "dev", "test")
-# An n-gram that occurs in more documents than this is boilerplate; its sentences are dropped.
+# An n-gram that occurs in more documents than this is boilerplate. Sentences with it are dropped.
 MAX_REPEATS = 8
-# Groups of more documents are assigned to training, so that no topic dominates the held-out parts.
+# Groups of more than this number of documents are assigned to training, so that no topic dominates
+# the held-out parts.
 MAX_HELD_OUT_GROUP = 20
 _WORD = re.compile(r"\w+")
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -93,7 +96,10 @@ def _ngram_hashes(texts: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def group_near_duplicates(documents: Sequence[Document]) -> np.ndarray:
-    """Groups documents that share an n-gram, or that a chain of such documents connects.
+    """Groups documents that share an n-gram.
+
+    Documents are also in the same group if a chain of documents connects them and each document of
+    the chain shares an n-gram with the next one.
 
     Returns:
         The group number of each document, int32 [number of documents].
@@ -113,7 +119,7 @@ def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: i
 
     Args:
         documents: The documents.
-        heldout_fraction: The maximum share of each library's characters that is held out, one half
+        heldout_fraction: At most this share of the characters of each library is held out, one half
             for dev and one half for test.
         seed: Seed of the order in which groups are assigned.
 
@@ -126,7 +132,7 @@ def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: i
     sizes = [sum(len(s.text) for s in document.sentences) for document in documents]
     parts = ["train"] * len(documents)
     for library in sorted({document.library for document in documents}):
-        # A group with documents of several libraries is assigned with the library of its first one.
+        # A group with documents of several libraries is assigned with its first document's library.
         in_library = [g for g in groups.values() if documents[g[0]].library == library]
         random.Random(f"{seed} {library}").shuffle(in_library)
         total = sum(

@@ -1,4 +1,4 @@
-"""Properties that users rely on, tested for every model."""
+"""Tests properties that users rely on, for every model."""
 
 import keras
 import numpy as np
@@ -59,7 +59,7 @@ def inputs_for(kind: str, length: int = S) -> dict[str, tf.Tensor]:
 
 
 def arrays(outputs) -> dict[str, np.ndarray]:
-    """Converts each output to a float32 array; stacks lists on axis 0."""
+    """Converts each output to a float32 array; the arrays of a list are stacked on axis 0."""
     return {
         name: np.stack([np.asarray(v, np.float32) for v in value])
         if isinstance(value, list)
@@ -148,7 +148,7 @@ def test_padding_does_not_change_outputs(kind, config):
 
 @pytest.mark.parametrize("kind", ["encoder", "mlm only", "span", "tagger"])
 def test_causal_outputs_do_not_depend_on_later_tokens(kind):
-    """A change of the last token changes the outputs before it only in bidirectional models."""
+    """A change of the last token changes earlier outputs only in bidirectional models."""
     for config, changes in (("causal", False), ("bidirectional", True)):
         model, inputs = build(kind, config), inputs_for(kind)
         inputs.pop("masked_lm_positions", None)

@@ -1,4 +1,4 @@
-"""Programs find config, vocabulary and casing by --init_checkpoint in each checkpoint format."""
+"""With --init_checkpoint, programs find config, vocabulary and casing in each format."""
 
 import json
 import pathlib
@@ -23,7 +23,8 @@ CONFIG = BertConfig(
 TEXT = "Ab c"
 # The tokens of TEXT for each value of do_lower_case.
 TOKENS = {False: ["[CLS]", "Ab", "c", "[SEP]"], True: ["[CLS]", "a", "##b", "c", "[SEP]"]}
-# This module replaces huggingface_hub and returns a local model, so no network access is needed.
+# HUB is a module that replaces huggingface_hub. The module returns a local model, so the tests need
+# no network access.
 HUB = """
 def snapshot_download(name, revision=None, allow_patterns=None):
     assert (name, revision) == ("owner/name", None), (name, revision)
@@ -33,7 +34,7 @@ def snapshot_download(name, revision=None, allow_patterns=None):
 
 @pytest.fixture(scope="module")
 def one_model(tmp_path_factory):
-    """Returns paths of one cased model in each format, and its last-layer output for TEXT."""
+    """Returns paths of one cased model in each format, and the model's last layer for TEXT."""
     root = tmp_path_factory.mktemp("models")
     encoder = BertEncoder(CONFIG, seed=0)
     arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}

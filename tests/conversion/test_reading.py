@@ -1,4 +1,4 @@
-"""Reads checkpoints of each format; outputs equal those of the programs that wrote them."""
+"""Checkpoints of each format: outputs equal those of the program that wrote the checkpoint."""
 
 import inspect
 import json
@@ -134,7 +134,7 @@ def test_a_released_zip_is_read(tmp_path):
 
 
 def test_old_names_shards_and_half_precision_are_read(tmp_path):
-    """Reads names with gamma/beta and without `bert.`, position_ids, float16 tensors and shards."""
+    """Tests gamma/beta, names without `bert.`, position_ids, float16 and several weight files."""
     source = GOLDEN / "huggingface/pretraining"
     tensors = safetensors.numpy.load_file(source / "model.safetensors")
     old = {}

@@ -2,9 +2,9 @@
 
 The SQuAD run is ill-conditioned: a relative change of the initial weights by 1e-7 (the rounding
 error of float32) changes the losses of the last steps by more than 1e-3. Even google-research/bert
-itself gives other losses on another machine. Therefore the tests compare the whole run with
-google-research/bert, and also each single step with a float64 transcription of the released code
-that starts from the same weights.
+itself gives other losses on another machine. Therefore the tests make two comparisons: the whole
+run with google-research/bert, and each single step with a float64 transcription of the released
+code. In the second comparison, both sides start each step from the same weights.
 """
 
 import json
@@ -64,21 +64,21 @@ class Run:
 
     @property
     def state(self):
-        """The weights and optimizer slots, keyed by name."""
+        """The weights and the optimizer's moments (slots), keyed by name."""
         return {**self.objective.variables, **self.optimizer.slots}
 
     def batch(self, step):
         return {name: tf.constant(self._trajectory[name][step]) for name in self._names}
 
     def step(self, step) -> float:
-        """Applies update number `step` and returns the loss before the update."""
+        """Applies update number `step`; returns the loss of the weights before the update."""
         batches = iter(tf.data.Dataset.from_tensors(self.batch(step)))
         result = self._runner.train(batches, step, 1)
         return float(self.objective.loss(result.sums, result.counts))
 
 
 def differences(state, expected) -> dict[str, float]:
-    """Returns the largest absolute difference between `state` and each expected tensor."""
+    """Returns for each expected tensor its largest absolute difference from `state`."""
     return {name: np.abs(np.asarray(state[name]) - value).max() for name, value in expected.items()}
 
 
@@ -105,7 +105,7 @@ def squad(config):
 
 
 def float64_run(squad, config, initial):
-    """Yields for each float64 update: the loss before, and all tensors before and after."""
+    """Yields for each float64 update: the loss before the update, tensors before, tensors after."""
     weights = {name: tf.cast(value, tf.float64) for name, value in initial.items()}
     moments: dict[str, tf.Tensor] = {}
     schedule = squad.config

@@ -1,4 +1,4 @@
-"""Variants of public checkpoints: each is read correctly or refused with an explanation.
+"""Variants of public checkpoints: each variant is read correctly or refused with a reason.
 
 `reference/hugging_face_variants.npz` contains the tensors of a small `BertForPreTraining` and
 the outputs that transformers 5.23 computes from these tensors with each of several configs.
@@ -60,7 +60,7 @@ def assert_expected(source, name="gelu", atol=1e-5) -> None:
 def test_outputs_of_each_config_equal_those_of_transformers(tmp_path, name):
     source = folder(tmp_path / "source", **CHANGES[name])
     assert_expected(source, name)
-    # The written config must use a name of the activation that transformers accepts.
+    # In the written config, the name of the activation must be one that transformers accepts.
     write_weights(read_weights(source), str(tmp_path / "written"), "hugging_face")
     assert_expected(str(tmp_path / "written"), name)
     assert json.loads((tmp_path / "written/config.json").read_text())["hidden_act"] in ACTIVATIONS
@@ -110,7 +110,7 @@ def test_a_tied_weight_may_be_stored_only_under_the_decoder(tmp_path):
 
 
 def encoder_and(*prefixes) -> dict[str, np.ndarray]:
-    """Returns the encoder's tensors and all tensors whose names start with one of the prefixes."""
+    """Returns the encoder's tensors and every tensor whose name starts with one of `prefixes`."""
     return {n: a for n, a in TENSORS.items() if n.startswith(("bert.", *prefixes))}
 
 
@@ -227,7 +227,7 @@ def variable(name, value, **arguments):
 
 
 def test_other_variables_in_a_checkpoint_are_reported_as_unknown(tmp_path, arrays):
-    """Checkpoints of other programs contain slots, counters, moving averages or custom heads."""
+    """Other programs also store optimizer slots, counters, moving averages or custom heads."""
     words = "bert/embeddings/word_embeddings"
     others = (
         f"{words}/Adam", f"{words}/lamb_m", f"{words}/ExponentialMovingAverage", "beta1_power",

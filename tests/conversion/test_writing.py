@@ -87,7 +87,7 @@ def test_folders_in_object_stores_are_replaced_completely(dialect, old):
 @pytest.mark.parametrize("place", ["local", "ram"])
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
 def test_a_full_disk_leaves_no_partial_folder(tmp_path, monkeypatch, dialect, place):
-    """The write of the last file raises an error, and no file of the folder remains."""
+    """Writing the last file raises an error; then no file of the folder remains."""
     folder = str(tmp_path / "out") if place == "local" else f"ram://failing/{dialect}"
     write_bytes = files.write_bytes
     last = {"google": "checkpoint", "hugging_face": "model.safetensors", "bert-tf": "weights.json"}

@@ -22,7 +22,7 @@ def vocab_file(tmp_path):
 
 @pytest.fixture
 def good(tmp_path, vocab_file):
-    """Returns the serialized records of one file."""
+    """Returns the serialized records of a file without damage."""
     _, (path,) = make(tmp_path, vocab_file, text_of(corpus(40)), "good/a.tfrecord", dupe_factor=3)
     return [each.numpy() for each in tf.data.TFRecordDataset(path)]
 
@@ -89,7 +89,7 @@ def test_a_file_with_other_lengths_is_reported_and_the_next_file_is_read(
 
 
 def starts(raw):
-    """Returns the record offsets; a record has 8 bytes of length, 4 of CRC, data, 4 of CRC."""
+    """Returns the record offsets; a record is 8 bytes (length), 4 (CRC), the data and 4 (CRC)."""
     offsets = [0]
     while offsets[-1] < len(raw):
         length = int.from_bytes(raw[offsets[-1] : offsets[-1] + 8], "little")
@@ -120,7 +120,7 @@ def test_the_damaged_record_is_reported_and_the_records_before_it_are_read(
 
 
 def test_a_truncated_gzip_file_is_read_up_to_its_end(tmp_path, inspect, good):
-    """The file is cut after two bytes, within and between records, and in the last checksum."""
+    """The gzip file is cut after 2 bytes, at many later bytes, and in its last 8 bytes."""
     packed = gzip.compress(write(tmp_path / "plain", good[:10]).read_bytes())
     other = write(tmp_path / "next", good[10:17])
     for length in [2, 12, *range(20, len(packed), 61), len(packed) - 8, len(packed) - 1]:
@@ -178,7 +178,7 @@ def test_a_shard_that_differs_from_its_manifest_is_reported(
 
 
 def test_documents_of_one_sentence_are_as_expected(tmp_path, vocab_file, inspect):
-    """As in google-research/bert, a chunk of one sentence always gets a random next sentence."""
+    """As in google-research/bert, text B is always random if a document has one sentence."""
     documents = [[sentence] for sentence in itertools.chain(*corpus(40))]
     assert len(documents) > 300
     make(tmp_path, vocab_file, text_of(documents), dupe_factor=3)

@@ -24,7 +24,7 @@ VOCABULARY = pairing.Vocabulary(V, CLS, SEP, MASK, np.array([i in CONTINUES for 
 
 
 def corpus(documents=60, seed=3):
-    """Returns documents of few or many sentences; a sentence is a short or long list of ids."""
+    """Returns documents as lists of sentences; a sentence is a list of token ids."""
     rng = random.Random(seed)
 
     def sentence():
@@ -162,8 +162,9 @@ def test_distributions_equal_the_released_values(whole_words):
             [value for example in created for value in figure(example)],
             [value for example in released_values for value in figure(example)],
         )
-        # All examples of a document in one pass have the same target length, so the counts are not
-        # independent and the limit is 6. An error of 1 % in a probability exceeds this limit.
+        # All examples that one pass makes from a document have the same target length. Therefore
+        # the counts are not independent, and the limit is 6 standard deviations. An error of 1 % in
+        # a probability still exceeds 6 standard deviations.
         assert off < 6, f"{name}: {off:.1f} standard deviations"
 
 
@@ -225,7 +226,7 @@ def test_prediction_counts_are_rounded_half_to_even_as_released():
 
 
 def rows_of(config, parts, copies):
-    """Returns `copies` rows [CLS] A [SEP] B [SEP] that differ only in their random keys."""
+    """Returns an array of `copies` sequences [CLS] A [SEP] B [SEP]; only `key` differs."""
     a, b = parts
     rows = np.zeros(copies, pairing.row_dtype(config, V))
     rows["key"] = random_keys(5, copies)
@@ -259,8 +260,8 @@ def test_replacement_is_drawn_for_each_token_as_released(whole_words):
     )
     masked_a = masked[rows_with_a, 1:4]
     mixed = masked_a.any(axis=1) & ~masked_a.all(axis=1)
-    # With one draw per token, 1 - 0.8**3 - 0.2**3 = 48 % of the words (of three tokens each)
-    # contain both [MASK] and other tokens.
+    # If each token had its own draw, 1 - 0.8**3 - 0.2**3 = 48 % of the words (three tokens each)
+    # would contain both [MASK] and other tokens.
     assert abs(mixed.mean() - (0 if whole_words else 0.48)) < 0.05
 
 

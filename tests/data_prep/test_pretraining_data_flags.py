@@ -1,4 +1,4 @@
-"""The flags of create_pretraining_data.py, their defaults, and the messages of the program."""
+"""create_pretraining_data.py: the flags, their defaults, and the program's messages."""
 
 import re
 

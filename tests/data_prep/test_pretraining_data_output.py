@@ -92,7 +92,8 @@ def test_records_are_shuffled_over_all_shards(tmp_path, vocab_file):
     paths = sorted(str(p) for p in (tmp_path / "out").glob("*.tfrecord"))
     for path in paths:
         first = parsed([path], 128, 20)["masked_lm_ids"][:, 0]
-        # Of 20 documents in random order, 1 in 20 records follows a record of the same document.
+        # If the records of 20 documents are in random order, the probability is 1/20 that two
+        # adjacent records are from the same document.
         assert np.mean(first[1:] == first[:-1]) < 0.12
         assert len(set(first)) == 20
 
@@ -167,7 +168,7 @@ def test_outputs_in_several_folders_are_found_and_replaced(tmp_path, vocab_file,
     source = str(tmp_path / "corpus.txt")
     relative = ["x/a.tfrecord", "./y/b.tfrecord", str(tmp_path / "z/a.tfrecord")]
     assert local.create(RecordsConfig(vocab_file), source, relative, 1) == {}, "complete"
-    # This file of another program has the base name of a shard that is in another folder.
+    # x/b.tfrecord is a file of another program. Its base name is also that of y/b.tfrecord.
     (tmp_path / "x/b.tfrecord").write_bytes(b"other")
     config = RecordsConfig(vocab_file, dupe_factor=2)
     local.create(config, source, ["x/a.tfrecord"], 1, overwrite=True)
@@ -255,7 +256,7 @@ def test_an_input_that_is_deleted_during_the_checks_is_refused(tmp_path, vocab_f
     source = tmp_path / "corpus.txt"
     source.write_text(text_of(corpus(10)))
     config, output = RecordsConfig(vocab_file), [str(tmp_path / "out/a.tfrecord")]
-    # Delete the input after its size was read, and then after the input was hashed.
+    # Delete the input file at two times: after its size was read, and after it was hashed.
     for module, name in ((local, "_local_input_bytes"), (outputs, "input_identity")):
         real = getattr(module, name)
 

@@ -1,4 +1,7 @@
-"""Record creation: the segments and sentences of its input, and the input that it refuses."""
+"""Reading input for record creation: its segments, its sentences, and refused input.
+
+A segment is a group of whole documents that one task processes.
+"""
 
 import json
 import os
@@ -116,7 +119,7 @@ def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypat
         make(tmp_path, vocab_file, above, **flags)
     with pytest.raises(InputError, match=r"blank lines .* missing"):
         make(tmp_path, vocab_file, line * 500, **flags)
-    # As in google-research/bert, files without a blank line at their ends are one document.
+    # As in google-research/bert, a file without a blank line at its end continues in the next file.
     for number in range(20):
         (tmp_path / f"part{number}").write_text(line * 50)
     config = RecordsConfig(vocab_file, **flags)

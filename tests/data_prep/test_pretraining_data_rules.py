@@ -27,7 +27,7 @@ def vocab_file(tmp_path):
 
 
 def starts_by_token(documents):
-    """Returns for each token a list of (document number, index, all tokens of the document)."""
+    """Returns for each token: (document number, index of the token, tokens of the document)."""
     starts = collections.defaultdict(list)
     for number, document in enumerate(documents):
         flat = [token for sentence in document for token in sentence]

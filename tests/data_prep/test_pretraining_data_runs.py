@@ -1,4 +1,4 @@
-"""Runs write the same bytes with any number of workers, on any runner, and after a kill."""
+"""Runs write the same bytes: with any number of workers, on any runner, and after a kill."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,8 @@ from data_prep.runners.workers import WorkerKilledError, Workers
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
-# These settings give many small segments, so that every stage has several tasks.
+# With these settings, the input is cut into many small segments (groups of whole documents), so
+# that every stage has several tasks.
 MANY_SEGMENTS = {
     "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
     "num_output_shards": 3,
@@ -207,7 +208,7 @@ def test_a_second_run_of_the_same_output_is_refused(files, tmp_path, request, ru
 
 
 def workers_of(process):
-    """Returns the process ids of the workers, which are recognized by their command line."""
+    """Returns the process ids of the workers; a worker is found by its command line."""
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     return [
         int(child)

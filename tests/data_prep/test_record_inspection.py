@@ -1,4 +1,4 @@
-"""inspect_records.py prints records from any program and checks their rules and statistics."""
+"""inspect_records.py prints the records of any program and checks rules and statistics."""
 
 import dataclasses
 import math
@@ -53,7 +53,7 @@ def write(path, examples, compression=""):
 
 @pytest.fixture(scope="module")
 def released_instances():
-    """Returns instances by the transcribed rules, of at most 64 tokens and 10 predictions."""
+    """Returns instances of at most 64 tokens and 10 predictions, from the transcribed rules."""
     tokenizer = BertTokenizer(VOCABULARY)
     documents = [
         [[VOCABULARY[i] for i in tokenizer.tokenize([" ".join(s)]).to_list()[0]] for s in document]
@@ -72,7 +72,7 @@ class Inspection:
 
     @property
     def unexpected(self):
-        """The names of the statistics that are not as expected and of the broken rules."""
+        """The names of the unexpected statistics, and the names of the broken rules."""
         lines = [line.split(": ") for line in self.out.splitlines()]
         wrong = ("  NOT as expected", "  BROKEN")
         return {line[1] for line in lines if line[0] in wrong}
@@ -94,7 +94,7 @@ def inspect(vocab_file, capsys):
 def mask_again(
     instances, seed=0, prob=0.15, max_predictions=10, kinds=(0.8, 0.1), tokens=VOCABULARY
 ):
-    """Masks the sequences of `instances` again, with the given settings."""
+    """Masks the original tokens of each instance again, with the given settings."""
     rng, found = random.Random(seed), []
     for each in instances:
         maskable = [i for i, t in enumerate(each["unmasked"]) if t not in ("[CLS]", "[SEP]")]

@@ -177,7 +177,7 @@ def test_positive_pairs_are_from_one_document(sample):
     corpus = [" ".join(each) for each in documents(sample / "corpus" / "train.txt")]
     for quality, _, _, first, second in read_tsv(sample / "pairs" / "train.tsv")[1:200]:
         together = any(first in each and second in each for each in corpus)
-        # Documents may share a passage, so the sentences of a negative pair may be in one.
+        # Documents may share a passage, so one document may have both sentences of a negative pair.
         assert together if quality == "1" else any(second in each for each in corpus)
 
 

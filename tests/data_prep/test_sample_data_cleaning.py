@@ -1,4 +1,4 @@
-"""Literal docstrings with the prose that must be extracted from them."""
+"""Literal docstrings, each with the prose that cleaning must extract from the docstring."""
 
 import ast
 import textwrap

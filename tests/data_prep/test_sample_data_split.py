@@ -1,4 +1,4 @@
-"""Compares the split with a plain search for shared sequences of eight words."""
+"""The train, dev and test split, compared with a search for shared eight-word sequences."""
 
 import itertools
 import random

@@ -25,7 +25,7 @@ from data_prep.runners import local, unpacking
 ENDINGS = [*text_files.TEXT_ENDINGS, *text_files.DOCUMENT_ENDINGS]
 DOCUMENTS = ["wab wac\nwad", "wae", "waf wag\nwah wab\nwac"]
 WORDS = {"wab": 2, "wac": 2, "wad": 1, "wae": 1, "waf": 1, "wag": 1, "wah": 1}
-# With these settings a short text has several segments.
+# With these settings, even a short text is cut into several segments (groups of whole documents).
 SMALL_SEGMENTS = {"segment_bytes": 3000, "pool_bytes": 9000, "dupe_factor": 2, "max_seq_length": 64}
 
 
@@ -195,8 +195,8 @@ def second_record_is_not_utf8(path):
             writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
 
 
-# File name, content (or a function that writes it), error message, and whether vocabulary training
-# accepts the file. Vocabulary training ignores bytes that are not valid UTF-8.
+# Each item: file name, content (or a function that writes the file), error message, and whether
+# vocabulary training accepts the file. Vocabulary training ignores bytes that are not valid UTF-8.
 REFUSED = [
     (
         "a.txt",

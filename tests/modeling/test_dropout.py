@@ -113,7 +113,7 @@ def test_graph_and_eager_mode_use_the_same_masks(inputs):
 
 
 def test_masks_under_xla_depend_on_the_seed(inputs):
-    """XLA generates other random numbers than TensorFlow's kernels from the same seed."""
+    """From the same seed, XLA and TensorFlow's kernels generate different random numbers."""
     call = logits_by_seed(BertPretrainer(CONFIG, seed=0), inputs)
     compiled = tf.function(call, jit_compile=True)
     np.testing.assert_array_equal(compiled(seed(1, 2)), compiled(seed(1, 2)))
@@ -133,7 +133,7 @@ def test_without_a_given_seed_every_call_has_another_mask(inputs):
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_recomputation_repeats_the_masks(inputs, jit):
-    """With dropout, losses and gradients are the same with and without recomputation."""
+    """With dropout, recomputation does not change the losses and gradients."""
     results = []
     for recompute in (False, True):
         model = BertPretrainer(CONFIG, seed=0, recompute=recompute)
@@ -166,7 +166,7 @@ def ancestors(operation):
 
 
 def test_recomputed_masks_depend_on_the_input_of_their_block(inputs):
-    """Masks without this dependency could all be created early and use the memory saved."""
+    """Otherwise all masks could be created early, in memory that recomputation should save."""
     model = BertPretrainer(CONFIG, seed=0, recompute=True)
     variables = [v.value for v in variables_by_name(model).values()][:20]
     head = []

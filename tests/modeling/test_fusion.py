@@ -1,4 +1,4 @@
-"""TensorFlow fuses operations of the inference graph, which speeds up inference."""
+"""TensorFlow fuses operations of the inference graph; the fusion speeds up inference."""
 
 import collections
 
@@ -14,7 +14,7 @@ LAYERS = 2
 
 @pytest.fixture(scope="module")
 def fused():
-    """Returns a Counter of fused operations; each key lists the operations that were fused."""
+    """Counts the fused operations in a Counter; a key lists the operations before the fusion."""
     config = BertConfig(
         vocab_size=20,
         hidden_size=16,
@@ -41,7 +41,7 @@ def fused():
 
 def test_every_product_is_fused_with_its_bias_and_activation(fused):
     assert fused[("BiasAdd", "GeluApproximate")] == LAYERS
-    # The dense layers are query, key, value, attention output, intermediate and output of each
-    # block, and the pooler.
+    # The dense layers are the pooler and six layers in each block: query, key, value, attention
+    # output, intermediate and output.
     with_bias = sum(count for names, count in fused.items() if names[:1] == ("BiasAdd",))
     assert with_bias == 6 * LAYERS + 1, fused

@@ -24,7 +24,7 @@ def exact_softmax(scores):
 
 
 def masked_scores(dtype):
-    """Returns partly masked attention scores in `dtype`, and the same rounded values in float64."""
+    """Returns attention scores, partly masked: rounded to `dtype`, and then cast to float64."""
     scores = np.random.default_rng(0).normal(scale=4, size=(40, 512))
     scores[:, 300:] -= 10000
     rounded = tf.cast(scores, dtype)
@@ -65,7 +65,7 @@ def test_gradient_of_softmax_is_accurate(dtype):
 @low_precision
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
 def test_attention_is_accurate(dtype, attention):
-    """Compares with float64 attention of the same inputs; half of example 1 is padding."""
+    """Compares with attention in float64 on the same inputs. Half of example 1 is padding."""
     layer = SelfAttention(CONFIG, dtype=f"mixed_{dtype}")
     hidden = tf.cast(np.random.default_rng(2).normal(size=(B, S, 64)), dtype)
     mask = np.ones((B, S), np.int32)

@@ -17,7 +17,7 @@ SIZES = {"S": 4, "P": 2}
 
 
 def write(path, start, count):
-    """Writes `count` records; their first ids are `start`, `start` + 1 and so on."""
+    """Writes `count` records; the first id of record number n is `start` + n."""
     shapes = {f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING}
     columns = {name: np.zeros([count, *shape]) for name, shape in shapes.items()}
     columns["input_ids"][:, 0] = np.arange(start, start + count)
@@ -119,7 +119,7 @@ def test_origins_are_described_by_file_and_record():
 
 
 def positions(dataset, at, folder):
-    """Returns the origins of batches `at` to `at` + 9, and a checkpoint from before batch `at`."""
+    """Saves the position before batch `at`; returns the next 10 origins and the checkpoint."""
     iterator = iter(dataset)
     for _ in range(at):
         next(iterator)

@@ -1,4 +1,4 @@
-"""Damage in record files is reported, and copies of the files contain all readable records."""
+"""Damage in a record file is reported, and a copy of the file has all readable records."""
 
 import gzip
 import json
@@ -83,7 +83,7 @@ def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
     cut(path, STARTS[4] + more)
     salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
     assert read(salvaged.paths[0]) == RECORDS[:4]
-    if not more:  # only a manifest can show that a file that ends between two records is truncated
+    if not more:  # without a manifest, a file cut between two records seems complete
         assert salvaged == ([path], 0, 0)
         assert damage.find_damage([path]) is None
     else:
@@ -93,7 +93,7 @@ def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
 
 @pytest.fixture
 def noise():
-    """Returns incompressible records, so that compression hardly changes their offsets."""
+    """Returns random records, whose offsets hardly change when a file is compressed."""
     return [np.random.default_rng(number).bytes(1000) for number in range(300)]
 
 
@@ -108,7 +108,7 @@ def test_a_compressed_file_keeps_the_records_before_the_damage(tmp_path, noise, 
         salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
         kept = read(salvaged.paths[0])
         assert salvaged.paths[0].endswith(".gz")
-        # Up to 128 KiB of data (one block) before the damage may be lost.
+        # The data that precede the damage may be lost, but at most 128 KiB (one block).
         assert 300 * share - 140 < found.record <= 300 * share
         assert kept[: found.record] == noise[: found.record]
         assert all(record in noise for record in kept)

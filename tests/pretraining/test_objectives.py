@@ -1,4 +1,4 @@
-"""Compares the losses of the objectives with NumPy, and runs the programs with each objective."""
+"""The losses of each objective, compared with NumPy; the programs, run with each objective."""
 
 import json
 
@@ -35,7 +35,7 @@ def log_probabilities(logits):
 
 
 def predictions(model, where):
-    """Returns the mean loss and accuracy of the logits for a list of (row, position, true id)."""
+    """Returns mean loss and accuracy; `where` lists the predictions: (row, position, true id)."""
     inputs = {name: BATCH[name] for name in ("input_ids", "input_mask", "segment_ids")}
     scores = log_probabilities(np.asarray(model(inputs)["masked_lm_logits"]))
     losses = [-scores[row, position, token] for row, position, token in where]

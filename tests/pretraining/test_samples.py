@@ -1,4 +1,4 @@
-"""Predictions for masked sentences as Markdown, compared with literal text."""
+"""The Markdown report of predictions for masked sentences, compared with literal text."""
 
 import numpy as np
 

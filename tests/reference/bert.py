@@ -81,8 +81,8 @@ def _gradients(weights, batch, config):
         loss = span_loss(weights, dict(config), batch)
     gradients = tape.gradient(loss, weights)
     gradients = {name: gradient for name, gradient in gradients.items() if gradient is not None}
-    # The gradient of the word embeddings has one row per token. As in the released code, the norm
-    # is computed before the rows of equal tokens are summed.
+    # The gradient of the word embeddings has one row per position. As in the released code, the
+    # norm is computed before the rows of equal ids are summed.
     norm = tf.linalg.global_norm(list(gradients.values()))
     return loss, norm, {name: tf.convert_to_tensor(value) for name, value in gradients.items()}
 

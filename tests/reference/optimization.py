@@ -23,7 +23,7 @@ def adam_weight_decay(name, weight, gradient, slots, rate):
 
 
 def continuous(kind, step, peak, total, warmup):
-    """Schedules that decay from the peak, starting at the end of warm-up."""
+    """Schedules that reach the peak at the end of warm-up and then decay, or stay constant."""
     if step < warmup:
         return peak * step / warmup
     done = min((step - warmup) / (total - warmup), 1)
@@ -33,7 +33,7 @@ def continuous(kind, step, peak, total, warmup):
 
 
 def adamw(weight, gradient, slots, rate, decay, count):
-    """AdamW (Loshchilov and Hutter, algorithm 2); `rate` is alpha times the schedule."""
+    """AdamW (Loshchilov and Hutter, algorithm 2); `rate` is alpha times eta in that paper."""
     m = 0.9 * slots[0] + 0.1 * gradient
     v = 0.999 * slots[1] + 0.001 * gradient**2
     update = m / (1 - 0.9**count) / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)
@@ -41,7 +41,7 @@ def adamw(weight, gradient, slots, rate, decay, count):
 
 
 def lamb(weight, gradient, slots, rate, decay, count):
-    """LAMB (You et al., algorithm 2); a variable without weight decay gets no trust ratio."""
+    """LAMB (You et al., algorithm 2). Without weight decay there is no trust ratio either."""
     m = 0.9 * slots[0] + 0.1 * gradient
     v = 0.999 * slots[1] + 0.001 * gradient**2
     update = m / (1 - 0.9**count) / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)

@@ -85,9 +85,9 @@ def mask(tokens, specials, continues, vocabulary, mask_token, rng, max_predictio
 
 
 def ngram_positions(words, max_ngram_size, wanted, rng):
-    """Returns the positions of each n-gram to mask, chosen by the rule of the Model Garden.
+    """Chooses n-grams by the rule of the Model Garden; returns the positions of each n-gram.
 
-    Each item of `words` is the list of the ascending token positions of one word.
+    Each item of `words` has the token positions of one word, in ascending order.
     """
     ngrams = {
         n: [

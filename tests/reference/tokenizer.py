@@ -62,7 +62,7 @@ def split_punctuation(text):
 
 
 def words(text, do_lower_case):
-    """Returns the words of a text, which is str or bytes."""
+    """Returns the words of `text`; `text` is str or bytes."""
     result = []
     for token in space_cjk(clean(to_unicode(text))).split():
         if do_lower_case:
@@ -74,7 +74,7 @@ def words(text, do_lower_case):
 def is_unchanged(character, do_lower_case):
     """Returns whether no rule changes the character or splits a text at this character.
 
-    In a text of such characters, the words are the parts between spaces.
+    If a text consists of such characters and spaces, its words are the strings between spaces.
     """
     code = ord(character)
     if code in (0, 0xFFFD) or character.isspace() or is_whitespace(character):
@@ -149,7 +149,7 @@ class Tokenizer:
 
 
 def truncate(ids_a, ids_b, room):
-    """Removes last tokens of the longer list (of B if equally long) until `room` suffices."""
+    """Removes the last token of the longer list (B if equal) until both lists fit in `room`."""
     ids_a, ids_b = list(ids_a), list(ids_b)
     while len(ids_a) + len(ids_b) > room:
         (ids_a if len(ids_a) > len(ids_b) else ids_b).pop()

@@ -77,7 +77,7 @@ def run(folder):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """Returns an uninterrupted run's weights and copies of its folder before each file change."""
+    """Returns the weights of an uninterrupted run, and its folder before each file change."""
     folder = tmp_path_factory.mktemp("run")
     copies = []
 
@@ -86,7 +86,7 @@ def killed(tmp_path_factory):
         shutil.copytree(folder, copies[-1], dirs_exist_ok=True)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        # With a background thread, the folder would change while it is copied.
+        # If a background thread saved checkpoints, files would change during a copy of the folder.
         monkeypatch.setattr(
             checkpoint_writer.concurrent.futures, "ThreadPoolExecutor", SynchronousExecutor
         )
@@ -108,7 +108,7 @@ def test_a_kill_at_any_stage_keeps_the_last_complete_checkpoint(killed):
 def test_a_run_killed_at_any_stage_resumes_to_the_same_weights(killed, capsys):
     expected, folders = killed
     steps = [latest_valid_step(folder) for folder in folders]
-    # Resume after each change at the start and each change between the saves of steps 2 and 4.
+    # Resume from the first 9 copies and from the copies between the saves of steps 2 and 4.
     chosen = [*range(9), *range(steps.index(2), steps.index(4) + 3)]
     for folder, step in [(folders[at], steps[at]) for at in chosen]:
         found = run(folder)

@@ -1,4 +1,4 @@
-"""Kills a run with SIGKILL at random times; resumed runs give the same bits."""
+"""Kills a run with SIGKILL at random times. The resumed run gives the same bits."""
 
 import json
 import os

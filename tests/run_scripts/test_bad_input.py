@@ -1,4 +1,4 @@
-"""Bad input ends a program with one helpful line, exit code 2 and no output files."""
+"""After bad input, a program prints one helpful line, exits with 2 and leaves no output file."""
 
 import json
 import os
@@ -109,7 +109,7 @@ def test_run_classifier_refuses_bad_input(folder):
     assert first.out == same.out == eval_only.out
     assert "Continuing from step 2" in same.err
 
-    # A casing or a vocabulary that differs from that of the initial checkpoint is refused.
+    # The casing and the vocabulary must equal the casing and vocabulary of the initial checkpoint.
     casing, vocabulary, matching = run_main(
         "run_scripts.run_classifier",
         command(init_checkpoint="out", output_dir="next", do_lower_case="false"),

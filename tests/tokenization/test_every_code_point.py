@@ -1,4 +1,4 @@
-"""Words and ids of all 1,114,112 code points: alone, in a word, between words, and doubled."""
+"""Words and ids of all 1,114,112 code points; each one alone, doubled, in and between words."""
 
 import itertools
 import unicodedata
@@ -34,7 +34,7 @@ def texts_of(characters):
 
 
 def assert_words(characters, tokenizer, released):
-    """Compares the words with the reference; both are joined by spaces, which no word contains."""
+    """Compares words with the reference, as strings with a space between words."""
     texts = texts_of(characters)
     words = tokenizer.words(tf.constant(texts, tf.string))
     found = tf.strings.reduce_join(words, axis=-1, separator=" ").numpy().tolist()
@@ -51,9 +51,9 @@ def joined_words(text, released):
 def assert_ids(characters, tokenize, released):
     """Compares the ids with the reference.
 
-    All characters that no rule changes and no token contains give the same ids. To save time, the
-    reference tokenizes only the first of these characters, and every 199th to check that the ids
-    are the same. The reference tokenizes all other characters.
+    In the same form, all characters that no rule changes and no token contains give the same ids.
+    To save time, the reference tokenizes only the first character of this kind, and checks the ids
+    of every 199th. The reference tokenizes every character of the other kind.
     """
     in_tokens = set().union(*released.ids)
     individual, equivalent = [], []

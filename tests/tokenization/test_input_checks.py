@@ -190,7 +190,7 @@ def ancestors(operation):
 
 
 def test_every_operation_on_pairs_depends_on_the_check_of_their_number(tokenizer):
-    """Without this dependency, an operation could fail with another message before the check."""
+    """Otherwise an operation could fail before the check, with another message."""
     ragged = tf.RaggedTensorSpec([None, None], tf.int32)
     graph = tf.function(tokenizer.pack).get_concrete_function(ragged, ragged).graph
     (assertion,) = (each for each in graph.get_operations() if each.name == "Assert/AssertGuard")

@@ -1,4 +1,4 @@
-"""The casing of google-research/bert's models is found by the model name in a path."""
+"""For models of google-research/bert, the model name in a path determines the casing."""
 
 import pytest
 

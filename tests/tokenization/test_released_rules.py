@@ -38,7 +38,7 @@ CASES = [
 
 
 def assert_equal(texts, tokenizer, released, words=True):
-    """Compares the ids of texts with the reference, and their words if `words` is True."""
+    """Compares ids with the reference; also compares words if `words` is True."""
     batch = tf.constant(texts, tf.string)
     split = [reference.words(text, released.do_lower_case) for text in texts]
     for text, found, expected in zip(
@@ -68,7 +68,7 @@ def test_selected_texts(small, alone):
 @pytest.mark.parametrize("do_lower_case", [True, False])
 @pytest.mark.parametrize("known", [True, False])
 def test_tokens_that_no_text_can_match_are_never_found(do_lower_case, known):
-    """The vocabulary has tokens with the tag characters that serve as internal placeholders."""
+    """The tokens contain tag characters, which the tokenizer uses as internal placeholders."""
     tags = [chr(code) for code in unicode_tables.PLACEHOLDERS]
     later = [chr(code) for code in unicode_tables.LATER_PUNCTUATION]
     tokens = [*TOKENS[:5], "a", "##a", *tags, *(f"##{tag}" for tag in tags), "\ufffd", "\ufffd7"]
@@ -192,7 +192,7 @@ def test_all_real_text(released_vocabulary, all_texts):
 
 
 def test_the_reference_equals_another_implementation(test_data):
-    """The package `tokenizers` equals the reference, except where the package has other rules."""
+    """`reference` equals the package `tokenizers`, except where the package has other rules."""
     peer = pytest.importorskip("tokenizers")
     path = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
     other = peer.BertWordPieceTokenizer(path, lowercase=True)

@@ -27,7 +27,7 @@ BEFORE = {
 
 
 def cut(text):
-    """Yields each special token and each part between special tokens, with its byte offset."""
+    """Yields (part, byte offset); a part is a special token or the text between two of them."""
     pattern = re.compile("|".join(map(re.escape, SPECIAL)).encode())
     at = 0
     for match in pattern.finditer(text):
@@ -78,7 +78,7 @@ def assert_cut(texts, do_lower_case=True, tokens=TOKENS):
 
 
 def spans_of_parts(texts, plain):
-    """Returns the token spans of each text; the parts of a text are tokenized separately."""
+    """Returns (start, end) of each token of each text; `plain` tokenizes each part alone."""
     parts = [(row, *part) for row, text in enumerate(texts) for part in cut(text)]
     _, starts, ends = plain.tokenize_with_offsets(tf.constant([part for _, part, _ in parts]))
     spans = [[] for _ in texts]
@@ -126,7 +126,7 @@ def test_special_tokens_are_ordinary_text_by_default():
 
 
 def test_private_use_characters_in_a_text_are_ordinary_text():
-    """The characters include those that serve as placeholders for special tokens."""
+    """Some of these characters are the tokenizer's placeholders for special tokens."""
     characters = [chr(code) for code in (*range(0xE000, 0xF900), *range(0x10FFE0, 0x110000))]
     forms = ("{0}", "a{0}", "{0}1", "{0}{0}[MASK]{0}", "a {0} [SEP]")
     assert_cut([form.format(each) for each in characters[::7] for form in forms[3:]])

@@ -88,7 +88,7 @@ def test_a_saved_model_gives_the_same_ids_on_real_text(tmp_path, test_data, name
 @pytest.mark.parametrize("special_tokens_in_text", [False, True])
 @pytest.mark.parametrize("method", ["tokenize", "tokenize_with_offsets", "words"])
 def test_a_stock_server_has_all_operations_of_the_graph(method, special_tokens_in_text):
-    """TensorFlow Serving 2.20 includes the core and the two tensorflow-text operations used."""
+    """TensorFlow Serving 2.20 has the core operations and the two of tensorflow-text in use."""
     tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=special_tokens_in_text)
     function = tf.function(getattr(tokenizer, method)).get_concrete_function(
         tf.TensorSpec([None], tf.string)
@@ -130,7 +130,7 @@ def test_tflite_gives_the_same_ids_without_flex_operations(tmp_path):
 
 
 def test_tflite_packs_pairs_without_flex_operations(tmp_path):
-    """TFLite has no assertion, so the conversion drops the check of the number of pairs."""
+    """TFLite has no assertions, so the conversion removes the check of the batch sizes."""
     tokenizer = BertTokenizer(TOKENS)
     model = lite_interpreter(tokenizer, tmp_path, "lite_pairs")
     operations = {each["op_name"] for each in model._get_ops_details()}
@@ -150,7 +150,7 @@ def test_tflite_packs_pairs_without_flex_operations(tmp_path):
     ids=["not UTF-8", "final sigma", "201 characters", "canonical order"],
 )  # fmt: skip
 def test_lite_differs_for_each_documented_kind(text):
-    """Each kind of difference that docs/fidelity.md lists exists."""
+    """For each kind of difference in docs/fidelity.md, a text has different ids in TFLite."""
     tokens = [*TOKENS, "\u302e", "\u1b44", "##\u302e", "##\u1b44"]
     tokenizer = BertTokenizer(tokens)
     exact, lite = tokenizer.tokenize([text]).to_list(), tokenizer.tokenize_in_lite([text]).to_list()

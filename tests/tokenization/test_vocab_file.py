@@ -1,4 +1,4 @@
-"""Reading vocab.txt: the files that are accepted, and the message for each that is refused."""
+"""Reading vocab.txt: the accepted files, and the message for each refused file."""
 
 import pytest
 

@@ -23,7 +23,7 @@ VARIABLE_OF_LAYER = {  # one variable of each layer
 
 
 def batches_with_infinity(*steps):
-    """Returns batches with the origins of examples; the targets of the given steps are infinite."""
+    """Returns batches; targets at `steps` are infinite. An origin is (step, number in batch)."""
 
     def add_infinity(step, batch):
         bad = tf.reduce_any(tf.equal(step, steps))

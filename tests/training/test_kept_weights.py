@@ -35,7 +35,7 @@ def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, capsys):
     # A second run of the same command trains no further step.
     again = runs.make_trainer(tmp_path, runtime=runtime, **options)
     assert runs.train(again, held_out=HeldOutData({"eval": held_out})) == step
-    # A program that reads the folder later gets the best weights too.
+    # A program that later reads the run's folder also gets the best weights.
     later = runs.make_trainer(tmp_path, **options)
     assert later.load_result() == best
     for name, variable in later.objective.variables.items():

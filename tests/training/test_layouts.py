@@ -17,7 +17,7 @@ EXACT = {"dropout": 0.1, "runtime": {"deterministic": True}}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Returns the folder of all runs; they have the same initial weights."""
+    """Returns the folder of all runs; all runs start from the same weights."""
     folder = tmp_path_factory.mktemp("layouts")
     specs = {
         "one": {},

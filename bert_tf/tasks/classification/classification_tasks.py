@@ -1,4 +1,4 @@
-"""The classification tasks: three GLUE tasks, and a task for data files of the user."""
+"""The classification tasks: three GLUE tasks, and a task for the user's own data files."""
 
 import dataclasses
 import os
@@ -31,11 +31,12 @@ class ClassificationTask:
 
     Attributes:
         name: The value of --task_name, in lower case.
-        labels: The labels in the order of the outputs; for GLUE, as in google-research/bert.
+        labels: The labels in the order of the model outputs. For GLUE, this order is that of
+            google-research/bert.
         pair: Whether an example is a pair of texts.
-        read_split: Function from data_dir and the name of a split to the examples.
-        further_metrics: The metrics in addition to accuracy and loss: for each name, a function of
-            the labels and the predicted labels.
+        read_split: Function that takes data_dir and the name of a split, and returns the examples.
+        further_metrics: The metrics in addition to accuracy and loss. A key is the name of a
+            metric; its value is a function of the labels and the predicted labels.
     """
 
     name: str
@@ -58,7 +59,7 @@ class ClassificationTask:
     def encode(
         self, examples: Sequence[TextExample], tokenizer: BertTokenizer, max_seq_length: int
     ) -> dict[str, np.ndarray]:
-        """Returns the columns of `features.CLASSIFICATION`; a missing label is written as 0."""
+        """Returns an array per feature of `features.CLASSIFICATION`; a missing label becomes 0."""
         texts_a = [example.text_a for example in examples]
         texts_b = [example.text_b or "" for example in examples] if self.pair else None
         packed = tokenizer.encode(texts_a, texts_b, seq_length=max_seq_length)
@@ -112,7 +113,7 @@ def custom(
     label_column: str,
     labels: Sequence[str],
 ) -> ClassificationTask:
-    """Creates a task for train, dev and test files of the user: `.tsv`, `.csv` or `.jsonl`.
+    """Creates a task for the user's own train, dev and test files: `.tsv`, `.csv` or `.jsonl`.
 
     Args:
         text_a_column: Column of the sentence, or of the first sentence of a pair.
@@ -138,7 +139,7 @@ def custom(
 
 
 def labels_of(data_dir: str, text_a_column: str, label_column: str) -> list[str]:
-    """Returns the sorted labels that occur in the train file of the user.
+    """Returns the sorted labels that occur in the user's train file.
 
     Raises:
         InputError: The train file is missing or malformed.

@@ -1,4 +1,4 @@
-"""Reads examples from GLUE files and from data files of the user."""
+"""Reads examples from GLUE files and from the user's own data files."""
 
 import csv
 import dataclasses
@@ -12,7 +12,7 @@ from bert_tf.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class TextExample:
-    """A sentence or a sentence pair, and its label, or None for an unlabelled example."""
+    """A sentence or a sentence pair, with its label. The label is None if there is no label."""
 
     text_a: str
     text_b: str | None = None
@@ -129,7 +129,7 @@ def _rows(path: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields line number and fields of each line; quotes are ordinary characters."""
+    """Yields the number and the fields of each line; quotes are ordinary characters."""
     for number, line in enumerate(_lines(path), start=1):
         line = line.removesuffix("\r")
         if line:
@@ -137,8 +137,8 @@ def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields first line number and fields of each row; a quoted field may span several lines."""
-    csv.field_size_limit(2**31 - 1)  # A process-wide setting; the default is 131,072 characters.
+    """Yields the first line number and the fields of each row; a quoted field may span lines."""
+    csv.field_size_limit(2**31 - 1)  # for the whole process; the default is 131,072 characters
     reader = csv.reader((f"{line}\n" for line in _lines(path)), strict=True)
     first = 1
     try:
@@ -154,7 +154,7 @@ def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _lines(path: str) -> list[str]:
-    """Returns the lines of a file without a byte-order mark, which the MRPC files of GLUE have."""
+    """Returns the lines of a file. A byte-order mark, as in GLUE's MRPC files, is removed."""
     return files.read_text(path).removeprefix("\ufeff").split("\n")
 
 

@@ -21,7 +21,7 @@ class Callback(contextlib.AbstractContextManager[None]):
     every_steps: int = 0
 
     def boundaries(self, step: int) -> Iterator[int]:
-        """Yields steps after `step` at which a graph call must end, so that `act` can run."""
+        """Yields the numbers of later steps after which a graph call must end."""
         if self.every_steps:
             yield (step // self.every_steps + 1) * self.every_steps
 
@@ -36,7 +36,7 @@ class Callback(contextlib.AbstractContextManager[None]):
         """Called after each graph call, which runs one or more steps.
 
         Args:
-            result: The result of these steps.
+            result: The result of the steps in the graph call.
             secs: The duration of the graph call in seconds.
         """
 

@@ -21,10 +21,10 @@ class HeldOutData:
     """The data for evaluations during training.
 
     Attributes:
-        datasets: Functions that build the batches of a data set, by the name of the data set. The
-            metrics on the first data set select the best weights.
-        samples: A function that returns a Markdown text with predictions for a few examples. If
-            None, no predictions are logged.
+        datasets: Maps the name of each data set to a function that builds its batches. The metrics
+            on the first data set select the best weights.
+        samples: A function that predicts a few examples and returns the predictions as Markdown
+            text. If None, no predictions are logged.
     """
 
     datasets: Mapping[str, Callable[[], tf.data.Dataset]]
@@ -37,15 +37,15 @@ class HeldOutEvaluation(Callback):
     Args:
         data: The held-out data.
         evaluate: Takes batches and a text for the progress display, and returns metrics.
-        best_by: The name of the metric that selects the best weights, and 1 if higher values are
-            better or -1 if lower values are better.
+        best_by: The name of the metric that selects the best weights, and a sign: 1 if higher
+            values of this metric are better, -1 if lower values are better.
         summaries: Receives metrics and samples; None in a process that writes no files.
         writer: Saves the best weights; None in a process that writes no files.
         failures: Explains errors of the input pipeline.
-        every_steps: Steps between evaluations; 0 evaluates at the end only.
+        every_steps: Steps between evaluations; with 0, evaluates only at the end of training.
 
     Attributes:
-        results: Metrics of the last evaluation, by the name of the data set.
+        results: The metrics of the last evaluation on each data set, by the name of the data set.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class Profiling(Callback):
         yield from (boundary for boundary in self._steps or () if boundary > step)
 
     def before_steps(self, state: RunState) -> None:
-        """Starts or ends the profile if training has reached the step for it."""
+        """Starts the profile at the first step number, and ends the profile at the second one."""
         if self._steps and not self._running and self._steps[0] <= state.step < self._steps[1]:
             tf.profiler.experimental.start(self._folder)
             self._running = True
@@ -32,7 +32,7 @@ class Profiling(Callback):
             self._stop()
 
     def __exit__(self, *error: object) -> None:
-        """Ends a running profile."""
+        """Ends the profile if it is running."""
         self._stop()
 
     def _stop(self) -> None:

@@ -12,9 +12,9 @@ class CheckpointSaving(Callback):
 
     Args:
         writer: Writes the checkpoints.
-        iterator: The iterator of the input pipeline; its position is saved.
+        iterator: The iterator of the input pipeline; the position of the iterator is saved.
         every_steps: Steps between checkpoints.
-        saved_step: The step of the checkpoint that the run was resumed from, or 0.
+        saved_step: The step of the checkpoint from which the run was resumed; 0 for a new run.
     """
 
     def __init__(
@@ -33,6 +33,6 @@ class CheckpointSaving(Callback):
         self._saved_step = state.step
 
     def finish(self, state: RunState, interrupted: bool) -> None:
-        """Saves a checkpoint if the last checkpoint is from an earlier step."""
+        """Saves a checkpoint, unless the last checkpoint was saved after the same step."""
         if state.step != self._saved_step:
             self.act(state)

@@ -25,7 +25,7 @@ class BestEvaluation:
         Args:
             step: The number of steps done.
             value: Value of the metric that selects the best weights.
-            sign: 1 if higher is better, -1 if lower is better.
+            sign: 1 if higher values are better, -1 if lower values are better.
         """
         best = self.value
         if best is None or sign * value > sign * best or math.isnan(best) > math.isnan(value):

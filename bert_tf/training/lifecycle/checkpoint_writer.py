@@ -18,16 +18,17 @@ from bert_tf.training.step.optimizer import Optimizer
 
 
 class CheckpointWriter:
-    """Writes checkpoints in a background thread; leaving its context waits for the last write.
+    """Writes checkpoints in a background thread; `__exit__` waits for the last write.
 
     Training waits only if the previous write is not finished. If a write fails, the next method
-    call raises its error.
+    call raises the error of that write.
 
     Args:
         folder: The folder of the run.
-        optimizer: Provides the weights and slots to save.
+        optimizer: Provides the weights to save, and the slots (the variables of the optimizer's
+            state).
         runtime_settings: The settings of the computation, saved in each checkpoint.
-        keep_checkpoints: The number of newest checkpoints to keep.
+        keep_checkpoints: The number of checkpoints to keep; older ones are removed.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class CheckpointWriter:
 
         Args:
             state: The progress of the run.
-            iterator: The iterator of the input pipeline; its position is saved.
+            iterator: The iterator of the input pipeline; the position of the iterator is saved.
 
         Raises:
             InputError: The previous write failed, or this write cannot start.
@@ -62,7 +63,8 @@ class CheckpointWriter:
         with contextlib.ExitStack() as stack:
             folder = self._folder.checkpoint(step)
             place = stack.enter_context(files.atomic_folder(folder, run_folder.STATE_FILE))
-            # The position is written before training continues, because the next step changes it.
+            # The position is written before training continues, because the next step changes the
+            # position.
             position = os.path.join(place, restoring.POSITION_FILE)
             tf.train.Checkpoint(iterator=iterator).write(position)
             unfinished = stack.pop_all()
@@ -81,7 +83,7 @@ class CheckpointWriter:
         self._pending = self._thread.submit(write)
 
     def save_best(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes the weights of the best evaluation in place of the earlier best weights.
+        """Writes the present weights as the best weights; they replace earlier best weights.
 
         Args:
             step: The number of steps done.
@@ -117,8 +119,8 @@ class CheckpointWriter:
 
     def _remove_old_checkpoints(self, step: int) -> None:
         folders = self._folder.checkpoints()
-        # A run resumes from its newest valid checkpoint: checkpoints of steps after the present
-        # step are therefore damaged.
+        # A run resumes from its newest valid checkpoint. If there are checkpoints of steps after
+        # the present step, the run did not resume from them, so they are damaged.
         valid = [each for each in folders if run_folder.step_of_checkpoint(each) <= step]
         for folder in folders:
             if folder not in valid[-self._keep :]:

@@ -1,4 +1,4 @@
-"""Error messages of a run that name the record and the newest checkpoint."""
+"""Error messages for failures of a run; they name the record and the newest checkpoint."""
 
 import contextlib
 import dataclasses
@@ -12,8 +12,8 @@ from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
 
-# TensorFlow's message may contain bytes of a record that are not valid UTF-8; converting the
-# message to a Python string then raises UnicodeDecodeError.
+# TensorFlow's message may contain bytes that are copied from a record and are not valid UTF-8. The
+# conversion of such a message to a Python string raises UnicodeDecodeError.
 READ_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
 _LOST_WORKER_ERRORS = (
     tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
@@ -23,7 +23,7 @@ _MAX_MESSAGE_LENGTH = 200
 
 @dataclasses.dataclass(frozen=True)
 class RecordLookup:
-    """Finds the records that caused an error or that are in a batch.
+    """Finds the record that caused an error, or the records in a batch.
 
     Attributes:
         explain_error: Takes an exception of the input pipeline and returns a message that names
@@ -40,7 +40,7 @@ NO_LOOKUP = RecordLookup()
 
 
 class FailureMessages:
-    """Raises an `InputError` for failures of a run: with step, records and newest checkpoint.
+    """Raises an `InputError` that names the step, the records and the newest checkpoint.
 
     Args:
         records: Finds the records that caused a failure.
@@ -53,7 +53,7 @@ class FailureMessages:
 
     @contextlib.contextmanager
     def explain(self, step: int) -> Iterator[None]:
-        """Converts errors of the input pipeline and of lost workers to an `InputError`.
+        """Converts an error of the input pipeline or of a lost worker to an `InputError`.
 
         Args:
             step: The number of steps done.
@@ -80,11 +80,12 @@ class FailureMessages:
         """Checks that the last steps had finite gradients.
 
         Args:
-            result: The result of these steps.
+            result: The result of the last steps.
             step: The number of steps done.
 
         Raises:
-            InputError: `MAX_BAD_STEPS` consecutive steps were bad, or `result.cause` is set.
+            InputError: `MAX_BAD_STEPS` consecutive steps were bad, or `result.cause` is set. See
+                `step_runner.StepResult` for the definition of a bad step.
         """
         if not result.cause and result.bad_in_a_row < MAX_BAD_STEPS:
             return

@@ -6,7 +6,7 @@ _SECS_PER_CALL = 1.0
 
 
 class Pacing:
-    """Chooses the number of steps so that the loop returns to Python about once a second.
+    """Chooses the number of steps so that one graph call takes about one second.
 
     Args:
         max_steps: The maximum number of steps in one graph call.
@@ -23,6 +23,6 @@ class Pacing:
         return max(1, min(self._max_steps, int((self._steps_per_sec or 0) * _SECS_PER_CALL)))
 
     def observe(self, result: StepResult, secs: float) -> None:
-        """Updates the measured speed after each graph call except the first, which traces."""
+        """Updates the measured speed; ignores the first graph call, because it includes tracing."""
         self._steps_per_sec = result.steps / secs if self._calls else None
         self._calls += 1

@@ -16,8 +16,7 @@ from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.optimizer import Optimizer
 
 OPTIMIZER_FILE, POSITION_FILE = "optimizer.safetensors", "data_position"
-# Settings that may change when a run is resumed; the result then differs only by rounding and
-# dropout masks.
+# Settings that may change when a run is resumed. A change affects only rounding and dropout masks.
 _LAYOUT = ("replicas", "gradient_accumulation_steps")
 
 
@@ -30,8 +29,9 @@ def restore_or_start(
 
     Args:
         folder: A valid checkpoint, or None for a new run.
-        optimizer: Receives the saved weights and slots.
-        iterator: The iterator of the input pipeline; moved to the saved position.
+        optimizer: Receives the saved weights and slots (the variables of the optimizer's state).
+        iterator: The iterator of the input pipeline. The function moves the iterator to the saved
+            position.
         runtime_settings: The settings of the computation for the resumed run.
 
     Returns:
@@ -69,7 +69,7 @@ def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
         variables: Keras variables by name.
 
     Returns:
-        The step that the weights are from.
+        The step after which the weights were saved.
 
     Raises:
         InputError: The weights in the folder are of a different model.
@@ -90,7 +90,7 @@ def _read_optimizer_state(
 
 
 def _read_weights(folder: str, variables: Mapping[str, Any]) -> weights.WeightsFolder:
-    """Reads the weights, and checks that they have the names and shapes of the variables."""
+    """Reads the weights, and compares their names and shapes with those of the variables."""
     saved = weights.read_weights_folder(folder)
     for name in sorted({*saved.arrays, *variables}):
         if name not in saved.arrays or name not in variables:

@@ -1,10 +1,10 @@
-"""`RunFolder`: the files of a run, and the checks before a run is resumed or its weights are used.
+"""`RunFolder`: the files of a run, and checks before the run is resumed or the weights are used.
 
-<output_dir>/training_config.json      settings of the run, which must not change on resume
+<output_dir>/training_config.json      settings of the run; they must not change on resume
 <output_dir>/bert_config.json
 <output_dir>/checkpoints/step-00001000/
     model.safetensors, bert_config.json, vocab.txt, weights.json     see `bert_tf.weights`
-    optimizer.safetensors              optimizer slots and other optimizer state
+    optimizer.safetensors              all variables of the optimizer's state
     data_position.*                    position of the input pipeline
     training_config.json, runtime_config.json
     state.json                         progress of the run, and the SHA-256 of each file
@@ -43,7 +43,7 @@ class CheckpointMetadata:
     Attributes:
         config: The architecture of the model, as a plain dict.
         vocabulary: The tokens in the order of their ids, or None if the run has no vocabulary.
-        do_lower_case: Whether the tokenizer lower-cases, or None if the run has no tokenizer.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if the run has no tokenizer.
         extra: Further facts, such as the labels.
     """
 
@@ -60,12 +60,13 @@ class RunFolder:
         path: The folder, local or gs://. Nothing is written before `start_run`.
         metadata: The model of this run; required for training and for `check_metadata`.
         training: The settings of this run; required for training.
-        overwrite: Whether `start_run` removes an earlier run, which is then not resumed.
+        overwrite: Whether `start_run` removes an earlier run instead of resuming the earlier run.
 
     Attributes:
         path: The argument `path`.
         metadata: The argument `metadata`, or empty metadata if the argument is None.
-        training_settings: The fields of `training` as JSON represents them; empty if it is None.
+        training_settings: The fields of `training` as JSON represents them; empty if
+            `training` is None.
         overwrite: The argument `overwrite`.
     """
 
@@ -99,7 +100,7 @@ class RunFolder:
         return [os.path.join(parent, name) for name in sorted(names, key=step_of_checkpoint)]
 
     def latest_checkpoint(self) -> str | None:
-        """Returns the newest valid checkpoint, or None; prints a warning for each damaged one."""
+        """Returns the newest valid checkpoint, or None; warns about newer damaged checkpoints."""
         for folder in reversed(self.checkpoints()):
             damaged = _find_damaged_file(folder)
             if damaged is None:
@@ -114,8 +115,8 @@ class RunFolder:
     def best_or_latest_checkpoint(self) -> str | None:
         """Returns the folder with the final weights of the run; None without a valid checkpoint.
 
-        The final weights are the best weights if the run used early stopping, else those of the
-        newest valid checkpoint.
+        The final weights are the best weights if the run used early stopping, else the weights of
+        the newest valid checkpoint.
         """
         latest = self.latest_checkpoint()
         if latest is None:
@@ -125,7 +126,7 @@ class RunFolder:
         return self.best if use_best else latest
 
     def check_same_run(self) -> None:
-        """Checks that this run has the model and settings of the run in the folder.
+        """Checks that this run has the same model and settings as the run in the folder.
 
         Checks nothing if the folder contains no run, or if `overwrite` is True.
 
@@ -153,7 +154,8 @@ class RunFolder:
         """Checks that a checkpoint has the same model, tokenizer and labels as this run.
 
         Raises:
-            InputError: One of these differs; the message names the difference and both values.
+            InputError: The model, tokenizer or labels differ; the message names the difference and
+                both values.
         """
         facts = files.read_json(os.path.join(checkpoint, weights.FACTS_FILE))
         config = files.read_json(os.path.join(checkpoint, weights.CONFIG_FILE))
@@ -178,7 +180,7 @@ class RunFolder:
             for name in _FILES_OF_A_RUN:
                 files.remove(os.path.join(self.path, name))
         for folder in (self.path, os.path.join(self.path, "checkpoints")):
-            # A run that is killed during a write leaves temporary files.
+            # If a run is killed during a write, temporary files remain.
             for leftover in tf.io.gfile.glob(os.path.join(folder, ".*.????????.tmp*")):
                 files.remove(leftover)
         config = dict(self.metadata.config)

@@ -7,7 +7,7 @@ from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 
 @dataclasses.dataclass
 class RunState:
-    """The progress of a run, except its weights, optimizer slots and data position.
+    """The progress of a run, without weights, optimizer state and data position.
 
     Attributes:
         step: The number of steps done.

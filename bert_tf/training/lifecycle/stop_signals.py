@@ -9,7 +9,10 @@ from typing import Any, NoReturn
 
 @contextlib.contextmanager
 def record_stop_signals() -> Iterator[list[int]]:
-    """Yields a list that receives the number of a stop signal; repeating it stops at once."""
+    """Yields a list to which the number of the first stop signal is appended.
+
+    A second signal of the same kind has its normal effect.
+    """
     received: list[int] = []
 
     def record(number: int, _: Any) -> None:
@@ -27,7 +30,7 @@ def record_stop_signals() -> Iterator[list[int]]:
 
 
 def exit_after_signal(number: int, step: int, overwrite: bool) -> NoReturn:
-    """Prints how to resume and exits with the code 128 + the signal's number."""
+    """Prints how to resume, and exits with the code 128 + `number`, the number of the signal."""
     command = "the same command without --overwrite" if overwrite else "the same command"
     print(f"Stopped at step {step}. To resume, give {command}.", file=sys.stderr)
     sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""Determines the speed of matrix products on the device, and its memory."""
+"""Determines the speed of matrix products on the device, and the memory of the device."""
 
 import subprocess
 import time
@@ -12,10 +12,10 @@ _SECS = 0.4
 
 
 def matmul_flops_per_sec(precision: str) -> float:
-    """Measures the speed of square matrix products on the first device, with all its cores.
+    """Measures the speed of square matrix products on the first device, with all cores.
 
     Repeats the product for 0.4 seconds and returns the FLOPs per second of the fastest repetition.
-    Training reports its own FLOPs per second as a share of this peak.
+    This result is the peak; training logs its own FLOPs per second as a share of the peak.
 
     Args:
         precision: "float32", "bfloat16" or "float16".
@@ -33,7 +33,7 @@ def matmul_flops_per_sec(precision: str) -> float:
 
 
 def _time_product(product: tf.types.experimental.PolymorphicFunction, matrix: tf.Tensor) -> float:
-    """Computes the product twice and returns the seconds of the second, after the warm-up."""
+    """Computes the product twice, first as a warm-up; returns the seconds of the second time."""
     for _ in range(2):
         start = time.perf_counter()
         # Copying one element to the host waits until the device has finished.
@@ -45,8 +45,8 @@ def _time_product(product: tf.types.experimental.PolymorphicFunction, matrix: tf
 def device_memory() -> tuple[str, int | None]:
     """Returns the name of the first device, and the bytes of memory that a run can use on it.
 
-    The bytes are the total memory of the smallest GPU, or the available memory of the CPU if there
-    is no GPU. They are None if the GPU memory is unknown.
+    The memory is the total memory of the smallest GPU, or the available memory of the CPU if there
+    is no GPU. The result is None instead of bytes if the GPU memory is unknown.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:

@@ -13,8 +13,9 @@ class MetricAccumulator:
 
     Args:
         objective: Computes loss and metrics from totals.
-        per_step: The quantities that a step processes, such as `tokens_per_sec: 4096`; they are
-            reported per second under these names.
+        per_step: Maps the name of each logged rate to the quantity that one step processes. For
+            example, `tokens_per_sec: 4096` means that a step processes 4,096 tokens; the logged
+            `tokens_per_sec` is the number of tokens processed per second.
     """
 
     def __init__(self, objective: Objective, per_step: Mapping[str, float]) -> None:
@@ -35,7 +36,7 @@ class MetricAccumulator:
         return self._steps
 
     def add(self, result: StepResult, secs: float) -> None:
-        """Adds the result of one or more steps, and the duration of these steps in seconds."""
+        """Adds the result of one or more steps, and the seconds that these steps took."""
         add_to_totals(self._sums, result.sums)
         add_to_totals(self._counts, result.counts)
         self._scalars = step_scalars.combine(self._scalars, result.scalars)
@@ -43,7 +44,7 @@ class MetricAccumulator:
         self._secs += secs
 
     def values(self) -> dict[str, float]:
-        """Returns the loss, the metrics, the other scalars, and the quantities per second."""
+        """Returns the loss, the metrics, the other scalars, and the rates per second."""
         return {
             **loss_and_metrics(self._objective, self._sums, self._counts),
             **step_scalars.averages(self._scalars, self._steps),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from bert_tf.training.reporting.devices import device_memory, matmul_flops_per_sec
 
-# The largest share of the memory that the estimate may fill; TensorFlow allocates more than the
-# estimate contains.
+# The step fits if the estimate is at most this share of the available memory. TensorFlow allocates
+# more memory than the estimate.
 _USABLE_MEMORY = 0.9
 
 
@@ -18,8 +18,9 @@ class StepCost:
     Attributes:
         parameters: The number of trainable parameters.
         tokens: Tokens per step, including padding, over all replicas and accumulation steps.
-        flops: Floating-point operations of the matrix products per step, over all replicas.
-        memory: Estimated bytes on each device, for "weights", "moments", "gradients" and others.
+        flops: Floating-point operations per step, over all replicas; counts matrix products only.
+        memory: Estimated bytes on each device, by their use: "weights", "moments", "gradients" and
+            others.
         precision: Precision of the activations.
         recompute: Whether activations are recomputed in the backward pass.
     """
@@ -50,15 +51,17 @@ class Hardware:
 
 
 def print_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
-    """Prints the cost of a step to stderr, with the measured peak of the device.
+    """Prints the cost of a step and the measured peak speed of the device to stderr.
 
     Args:
         cost: The cost of a step.
         replicas: The number of devices among which each global batch is divided.
 
     Returns:
-        The quantities of a step that training logs per second: `tokens_per_sec` is the tokens of a
-        step, and `share_of_peak` is the seconds that a step takes at the peak speed.
+        The quantities of one step, by the names of the rates that training logs. The quantity for
+        the rate `tokens_per_sec` is the number of tokens in a step. The quantity for the rate
+        `share_of_peak` is the seconds that a step would take at the peak speed: divided by the
+        seconds that the step really takes, they give the share of the peak speed.
     """
     peak = matmul_flops_per_sec(cost.precision)
     device, available_bytes = device_memory()

@@ -21,8 +21,8 @@ class Summaries:
     Args:
         output_dir: The folder of the run. Events are written to one subfolder for each kind of
             entry, and JSON lines to `metrics.jsonl`.
-        step: The number of steps done. JSON lines of later steps, which a killed run has written,
-            are removed.
+        step: The number of steps done. JSON lines of later steps are removed; a run that was
+            killed may have left such lines.
     """
 
     def __init__(self, output_dir: str, step: int) -> None:
@@ -51,7 +51,7 @@ class Summaries:
         Args:
             kind: "train", or the name of a held-out data set such as "eval".
             step: The number of steps done.
-            name: Tag of the text; TensorBoard shows the texts of one tag by step.
+            name: Tag of the text; for each tag, TensorBoard shows the texts in the order of steps.
             markdown: The text.
         """
         with self._writer(kind):
@@ -107,5 +107,5 @@ def _read_lines_until(path: str, step: int) -> list[str]:
 
 
 def write_results(path: str, values: Mapping[str, float]) -> None:
-    """Writes sorted `name = value` lines, the format of google-research/bert's eval_results.txt."""
+    """Writes sorted `name = value` lines, as google-research/bert does in eval_results.txt."""
     files.write_text(path, "".join(f"{name} = {values[name]}\n" for name in sorted(values)))

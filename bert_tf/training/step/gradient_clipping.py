@@ -13,15 +13,16 @@ def clip_gradients(
 
     Args:
         gradients: Dense gradients, by the names of their variables.
-        squares: Squared norms of the gradients that were sparse, by variable name; used instead of
-            the squared norms of the dense gradients. As in google-research/bert, these are norms
-            before rows of the same word are added.
+        squares: Squared norms of the gradients that were sparse (one row for each looked-up word),
+            by variable name. For these variables, they are used instead of the squared norms of
+            `gradients`. As in google-research/bert, a sparse norm counts each row separately, even
+            if several rows belong to the same word.
         clip_norm: The largest global norm.
         loss_scale: The factor by which the loss was multiplied.
 
     Returns:
-        The clipped gradients, and the global norm before clipping, without the loss scale. The norm
-        is not finite if a gradient is not finite.
+        The clipped gradients, and the global norm before clipping, divided by the loss scale. The
+        norm is not finite if a gradient is not finite.
 
     Source: google-research/bert `optimization.py`, `tf.clip_by_global_norm`.
     """

@@ -1,4 +1,6 @@
-"""The loss scale of float16 training: large enough that small gradients do not become 0.
+"""The loss scale of float16 training: a factor of the loss.
+
+Without the factor, small gradients would be rounded to 0 in float16.
 
 The scale starts at `INITIAL`. It is halved after each step whose gradient is not finite, and
 doubled after 2,000 consecutive steps with finite gradients.
@@ -12,7 +14,7 @@ INITIAL, MINIMUM, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 
 
 def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
-    """Counts the step, and doubles the scale after `STEPS_TO_DOUBLE` finite steps.
+    """Counts the step, and doubles the scale after `STEPS_TO_DOUBLE` such steps.
 
     Args:
         scale: float32 scalar variable.

@@ -1,4 +1,4 @@
-"""Cross entropy and accuracy over many classes, with few passes over the logits in memory."""
+"""Cross entropy and accuracy over many classes; they read the logits only a few times."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,10 +7,10 @@ import tensorflow as tf
 
 
 def cross_entropy(logits: Any, labels: Any) -> Any:
-    """Returns the negative log likelihood of the labels under the softmax of the logits.
+    """Returns the negative logarithm of the probability that the softmax gives to each label.
 
-    The result equals `tf.nn.sparse_softmax_cross_entropy_with_logits`. TensorFlow's kernel makes
-    more passes over the logits: for 8,000 classes the kernel takes several times as long on a CPU.
+    The result equals `tf.nn.sparse_softmax_cross_entropy_with_logits`. TensorFlow's kernel reads
+    the logits more often: for 8,000 classes, that kernel takes several times as long on a CPU.
 
     Args:
         logits: float32 [..., V], where V is the number of classes.

@@ -41,7 +41,7 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
 
 @contextlib.contextmanager
 def _record_first_non_finite() -> Iterator[list[str]]:
-    """Yields a list that receives the path of the first layer whose output is not finite."""
+    """Yields a list; appends the path of the first layer whose output is not finite."""
     found: list[str] = []
     # The names of the layers whose calls are in progress, outermost first. `layer.path` is not
     # used, because Keras sets it only if Keras built the layer.

@@ -7,18 +7,20 @@ import numpy as np
 
 Tensors = Mapping[str, Any]
 
-# The feature of a batch that identifies the record of each example: int64 [B, 2], the index of the
-# file and the index of the record in that file. The engine does not pass it to the objective.
+# The name of a feature of a batch: int64 [B, 2]. It identifies the record of each example, by the
+# index of the file and the index of the record in that file. The engine does not pass this
+# feature to the objective.
 ORIGIN = "origin"
 
 
 class Objective(Protocol):
     """Forward pass, loss and metrics of one kind of training.
 
-    `loss` divides the numerators (`sums`) of a part of a batch by the denominators (`counts`) of
-    the global batch. The loss and its gradient therefore do not depend on how a batch is split: a
-    masked-LM mean divides by the number of predictions in the global batch, not by the number in
-    the part of one replica.
+    A global batch is split into parts, for the replicas and for gradient accumulation. `loss`
+    divides the numerators (`sums`) of one part by the denominators (`counts`) of the global batch.
+    The sum of the losses of all parts, and its gradient, therefore do not depend on how the batch
+    is split. For example, the mean masked-LM loss divides by the number of predictions in the
+    global batch, not by the number of predictions in one part.
     """
 
     @property
@@ -27,14 +29,14 @@ class Objective(Protocol):
 
     @property
     def depths(self) -> Mapping[str, int]:
-        """The number of layers below each variable, by variable name; 0 for embeddings."""
+        """The number of layers below each variable's layer, by variable name; 0 for embeddings."""
 
     @property
     def best_by(self) -> tuple[str, int]:
-        """The name of the metric that selects the best weights; 1 to maximize, -1 to minimize."""
+        """The metric that selects the best weights, and 1 to maximize or -1 to minimize it."""
 
     def counts(self, batch: Tensors) -> dict[str, Any]:
-        """Returns the denominators for this part of the batch: float32 scalars.
+        """Returns the denominators for one part of a global batch: float32 scalars.
 
         The denominators depend on the batch only, not on the model.
         """
@@ -52,7 +54,7 @@ class Objective(Protocol):
         """Returns the loss to minimize: a scalar that is linear in `sums`.
 
         Args:
-            sums: Numerators of this part of the batch, or total numerators.
+            sums: Numerators of one part of the batch, or total numerators.
             counts: Denominators of the global batch, or total denominators.
         """
 

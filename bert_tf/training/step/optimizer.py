@@ -24,12 +24,13 @@ class Optimizer:
     Args:
         variables: Trainable Keras variables by name.
         rule: The update of one variable.
-        weight_decay_rate: Decoupled weight decay, per unit of learning rate.
+        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the learning
+            rate.
         rate_scales: Factors of the learning rate, by variable name; the default factor is 1.
         ema_decay: Decay of the exponential moving average of the weights; 0 keeps no average.
         scales_loss: Whether the loss is scaled up so that float16 gradients do not become 0.
-        exclude_from_weight_decay: Regular expressions; a variable does not decay if one of them is
-            found in its name.
+        exclude_from_weight_decay: Regular expressions. A variable does not decay if the variable's
+            name contains a match of one of the expressions.
 
     Attributes:
         slots: The variables of the optimizer state, by name, such as `<variable>/adam_m`.
@@ -65,9 +66,9 @@ class Optimizer:
         """Updates the weights, the slots and the average of the weights in place.
 
         Args:
-            gradients: Gradients by variable name: float32, of the variable's shape. A variable
-                whose gradient is None keeps its value and slots and does not decay, as in
-                google-research/bert.
+            gradients: Gradients by variable name: float32, of the variable's shape. As in
+                google-research/bert, a variable whose gradient is None does not decay, and keeps
+                its value and slots.
             learning_rate: float32 scalar.
         """
         count = self.slots.get("updates")
@@ -96,7 +97,7 @@ class Optimizer:
 
     @property
     def loss_scale(self) -> Any:
-        """The factor by which the loss is multiplied and the gradients divided; float32 scalar."""
+        """The factor that multiplies the loss and divides the gradients; float32 scalar."""
         return self.slots["loss_scale"] + 0.0 if "loss_scale" in self.slots else tf.constant(1.0)
 
     @property
@@ -130,8 +131,8 @@ class Optimizer:
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Returns two dicts of arrays to save: the weights to use, and the state to resume from.
 
-        If `ema_decay` is above 0, the first dict contains the average of the weights, and the
-        second one also contains the trained weights, as `<variable>/trained`. Later training steps
+        If `ema_decay` is above 0, the weights to use are the average of the weights. The second
+        dict then also contains the trained weights, as `<variable>/trained`. Later training steps
         do not change the arrays.
         """
         weights = {name: _as_array(variable.value) for name, variable in self.variables.items()}
@@ -144,7 +145,7 @@ class Optimizer:
     def load_or_start(
         self, saved: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]] | None
     ) -> None:
-        """Restores a saved result of `state`; if None, starts with the present weights."""
+        """Restores `saved`, a result of `state`; if it is None, starts with the present weights."""
         if saved is None:
             self.start_average()
         else:
@@ -196,11 +197,15 @@ def _slot(value: Any) -> tf.Variable:
 
 
 def _as_array(variable: Any) -> np.ndarray:
-    """Returns the value; on a CPU without a copy, because the next update copies the buffer."""
+    """Returns the value as an array.
+
+    On a CPU, the array shares the variable's buffer. A later update of the variable does not change
+    the array, because TensorFlow then copies the buffer first.
+    """
     return np.asarray(tf.convert_to_tensor(variable))
 
 
 def _update(variable: Any, rule: Any, *arguments: Any) -> None:
-    """Calls the rule on each device, with the device's copy of the variable and the arguments."""
+    """Calls the rule on each device, with the copies of variable and arguments on that device."""
     strategy = tf.distribute.get_strategy()
     strategy.extended.update(variable, rule, args=arguments, group=False)

@@ -28,8 +28,8 @@ class StepResult:
         sums: Total numerators; see `Objective.sums`.
         counts: Total denominators; see `Objective.counts`.
         scalars: Further scalars, combined by `step_scalars.combine`.
-        bad_in_a_row: The number of consecutive bad steps up to the last step, including bad steps
-            of earlier calls.
+        bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps of earlier
+            calls count too.
         bad_origin: int64 [B, 2], the `ORIGIN` of the examples in the last bad step; B is 0 if the
             batches do not have this feature.
         cause: Describes the first value that is not finite; set by `train_one_checked` only.
@@ -106,7 +106,7 @@ class StepRunner:
     def train_one_checked(
         self, iterator: Any, step: int, steps: int, bad_in_a_row: int = 0
     ) -> StepResult:
-        """Runs one step like `train`; if the step is bad, finds the layer that caused it."""
+        """Runs one step as `train` does; if the step is bad, finds the layer that is the cause."""
         batch = next(iterator)
         *totals, is_bad = self._train_step(batch, tf.constant(step, tf.int64))
         bad, cause = int(is_bad), ""
@@ -116,7 +116,7 @@ class StepRunner:
         return _to_result(totals, 1, bad * (bad_in_a_row + 1), _origin(batch).numpy(), cause)
 
     def evaluate(self, batch: Tensors) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns sums and counts of one batch, without dropout.
+        """Runs the model on one batch without dropout, and returns sums and counts.
 
         The batch is split over the replicas if its size is a multiple of the number of replicas.
         """
@@ -208,10 +208,10 @@ class StepRunner:
     ) -> tuple[dict[str, Any], ...]:
         """Returns sums, gradients, and the sums of squares of the sparse gradients.
 
-        The gradient of an embedding table is sparse, with one row for each lookup.
-        google-research/bert clips by a norm of these rows before rows of the same word are added.
-        The gradient of a table that is also used elsewhere, such as for the output weights of the
-        masked-LM head, is dense and has no entry in the sums of squares.
+        The gradient of an embedding table is sparse, with one row for each look-up. For clipping,
+        google-research/bert takes the norm of all these rows, and does not first add the rows of
+        the same word. If a table is also used elsewhere, such as for the output weights of the
+        masked-LM head, the gradient is dense and has no entry in the sums of squares.
         """
         variables = self._objective.variables
         with tf.GradientTape() as tape:

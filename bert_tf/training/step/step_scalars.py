@@ -1,4 +1,4 @@
-"""The scalars that a step reports besides losses and metrics, and how they combine over steps.
+"""The scalars that a step reports besides losses and metrics, and their totals over steps.
 
 To report a further scalar, add it to the dict in `StepRunner._replica_step`.
 """
@@ -6,13 +6,14 @@ To report a further scalar, add it to the dict in `StepRunner._replica_step`.
 from collections.abc import Mapping
 from typing import Any
 
-# Scalars in neither of these tuples are 0 in skipped steps, and are averaged over all other steps.
+# Scalars that are in neither of the two tuples are 0 in skipped steps. Their average is over the
+# steps that are not skipped.
 _LAST_VALUE = ("learning_rate",)
 _TOTAL = ("skipped_steps",)
 
 
 def combine(totals: Mapping[str, Any], scalars: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds the scalars of later steps to the totals of earlier steps; tensors or numbers."""
+    """Adds the scalars of a later step, tensors or numbers, to the totals of earlier steps."""
     return {
         name: value if name in _LAST_VALUE else totals.get(name, 0.0) + value
         for name, value in scalars.items()

@@ -1,4 +1,4 @@
-"""Update rules: the change of one weight and its slots in one optimizer step.
+"""Update rules: how one optimizer step changes a weight and its slots (its optimizer state).
 
 A rule is a function without state that assigns to the variables in its arguments. The optimizer of
 the training engine calls the rule for each variable on each device.
@@ -19,10 +19,10 @@ class UpdateRule:
 
     Attributes:
         update: Called as `update(weight, slots, gradient, learning_rate, weight_decay, count)`:
-            `weight` is a float32 variable, `slots` maps each slot name to a variable of the same
-            shape, `gradient` is float32 of that shape; `learning_rate` and `count` are float32
-            scalars; `weight_decay` is a number. `count` is the number of updates including this
-            one.
+            `weight` is a float32 variable, `slots` maps each slot name to a variable of the
+            weight's shape, `gradient` is a float32 tensor of the weight's shape, `learning_rate`
+            and `count` are float32 scalars, and `weight_decay` is a number. `count` is the number
+            of earlier updates plus 1.
         slots: Names of the slots, which start at 0.
         uses_count: Whether the rule reads `count`. If False, `count` is None.
     """
@@ -86,8 +86,8 @@ def lamb(
 ) -> None:
     """Applies AdamW, but scales the change of each variable to the norm of the variable.
 
-    The change of a variable without weight decay (LayerNorm, biases) is not scaled, as in the
-    authors' code, nor is it scaled if the variable or its change has the norm 0.
+    As in the authors' code, the change of a variable without weight decay (LayerNorm, biases) is
+    not scaled. The change is also not scaled if the norm of the variable or of the change is 0.
 
     Source: You et al., Large Batch Optimization for Deep Learning, algorithm 2, where phi is the
         identity.

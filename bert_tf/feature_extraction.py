@@ -1,6 +1,6 @@
 """Feature extraction: the hidden states of BERT as features of tokens or words.
 
-Imports foundation modules, `tokenization` and `modeling`. Shape letters: B batch, S
+Imports foundation modules and also `tokenization` and `modeling`. Shape letters: B batch, S
 sequence length, T tokens or words of a line, K vectors per token, H hidden size.
 """
 

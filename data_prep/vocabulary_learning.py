@@ -30,8 +30,8 @@ _SURPLUS = 0.02
 _MAX_TRIALS = 12
 # By default, the vocabulary covers the characters that make up this share of the text.
 _COVERAGE = 0.9995
-# If fewer than 1000 characters make up that share, the vocabulary covers up to 1000 characters, but
-# these take at most half of its entries.
+# If fewer characters make up that share, further characters are covered, up to 1000 in total, as
+# long as all characters together take at most half of the entries.
 _MIN_CHARACTERS = 1000
 
 

@@ -1,6 +1,6 @@
 """The dialect "hugging_face": folders with `config.json`, `model.safetensors` and `vocab.txt`.
 
-Imports foundation modules, `weight_table` and `checkpoint_contents`.
+Imports foundation modules and also `weight_table` and `checkpoint_contents`.
 """
 
 import dataclasses

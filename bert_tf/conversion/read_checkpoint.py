@@ -1,7 +1,7 @@
 """`read_weights`: reads a checkpoint from a folder, a .zip file or the Hugging Face hub.
 
-Imports foundation modules, `tokenization.released_casing` and the other modules of this package,
-except `write_checkpoint`.
+Imports foundation modules and also `tokenization.released_casing` and the other modules of this
+package, except `write_checkpoint`.
 """
 
 import dataclasses

@@ -1,6 +1,7 @@
 """Opens TensorFlow checkpoint files, which the dialects "google" and "model_garden" both use.
 
-Imports foundation modules, `tokenization.released_casing` and, inside functions only, TensorFlow.
+Imports foundation modules and also `tokenization.released_casing`; TensorFlow is imported inside
+functions only.
 """
 
 import posixpath

@@ -1,6 +1,6 @@
 """The dialect "bert-tf": weights folders, training checkpoints and output folders of runs.
 
-Imports foundation modules, `training.lifecycle` and `checkpoint_contents`.
+Imports foundation modules and also `training.lifecycle` and `checkpoint_contents`.
 """
 
 import posixpath

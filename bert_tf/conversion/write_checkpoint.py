@@ -1,6 +1,6 @@
 """`write_weights` writes a checkpoint; `convert` converts a checkpoint and compares the two.
 
-Imports foundation modules, `modeling`, and the other modules of this package.
+Imports foundation modules and also `modeling`, and the other modules of this package.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """`Embeddings` maps token ids to embeddings; `BertEncoder` maps token ids to hidden states.
 
-Imports foundation modules, keras, `initial_weights`, `dropout`, `layers` and `transformer`.
+Imports foundation modules and also keras, `initial_weights`, `dropout`, `layers` and `transformer`.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The output layers on top of the encoder, which map hidden states to logits.
 
-Imports foundation modules, keras, `fused`, `initial_weights`, `layers` and `transformer`.
+Imports foundation modules and also keras, `fused`, `initial_weights`, `layers` and `transformer`.
 """
 
 from typing import Any

@@ -3,8 +3,8 @@
 Each model is a plain `keras.Model` that maps a dict of inputs to a dict of float32 logits. A model
 ignores the inputs that it does not use. All models accept `seed`, `recompute`, `dtype` and `name`
 like `BertEncoder`. Each model has the attributes `bert` (the encoder) and `dropout_seeds` (the
-seeds of all dropout layers). Imports foundation modules, keras, and the other modules of this
-package.
+seeds of all dropout layers). Imports foundation modules and also keras, and the other modules of
+this package.
 """
 
 import re

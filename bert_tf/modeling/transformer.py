@@ -1,6 +1,6 @@
 """Self-attention and the Transformer block.
 
-Imports foundation modules, keras, `fused`, `initial_weights`, `dropout` and `layers`.
+Imports foundation modules and also keras, `fused`, `initial_weights`, `dropout` and `layers`.
 """
 
 import math

@@ -26,8 +26,8 @@ from data_prep.runners.stages import IntermediateFiles
 from data_prep.runners.work_folder import locked_work_folder
 from data_prep.runners.workers import Workers
 
-# One more worker is started for this number of bytes of text (summed over all passes). For less
-# text, a worker takes more time to start (about 3 s) than it saves.
+# One worker is added for each full block of this many bytes of text, counted in every pass. For
+# less text, a worker takes more time to start (about 3 s) than it saves.
 _BYTES_PER_WORKER = 16 << 20
 
 Plans = dict[str, list[shuffling.Part]]

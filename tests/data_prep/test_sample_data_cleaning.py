@@ -1,4 +1,4 @@
-"""Literal docstrings, each with the prose that cleaning must extract from the docstring."""
+"""Checks that `cleaning` extracts the expected prose from sample docstrings."""
 
 import ast
 import textwrap

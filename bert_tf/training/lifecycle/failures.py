@@ -1,4 +1,4 @@
-"""Error messages for failures of a run; they name the record and the newest checkpoint."""
+"""Error messages for failed runs. A message names the record, if known, and the checkpoint."""
 
 import contextlib
 import dataclasses

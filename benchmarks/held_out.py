@@ -142,7 +142,7 @@ def part(arrays, kind, rows):
 
 
 def forward(model, batch):
-    """Returns mean losses, and 0 or 1 per prediction; each as a list [masked LM, next sentence]."""
+    """Returns two lists [masked LM, next sentence]: mean losses, and correctness (0 or 1)."""
     import torch
 
     outputs = model(

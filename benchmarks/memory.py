@@ -40,7 +40,7 @@ def peak_gib() -> float:
 
 
 def batch_of(batch: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:
-    """Returns a batch of random ids; the model predicts 15 % of them."""
+    """Returns a batch of random ids, of which the model predicts 15 %."""
     rng = np.random.default_rng(0)
     predictions = max(1, round(0.15 * length))
     shape = (batch, predictions)

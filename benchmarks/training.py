@@ -4,11 +4,12 @@ Each system trains in its own process. A step consists of forward pass, backward
 the global norm, and Adam with weight decay, with dropout 0.1 and float32 weights. The systems run
 alternately, so that other load on the machine affects all systems equally. The median of the turns
 is reported. MFU (model FLOPs utilization) is relative to the throughput of matrix multiplication on
-this machine, which the bert-tf process measures after each turn of bert-tf (median of the turns).
+this machine. The bert-tf process measures this throughput after each of its turns; the median is
+used.
 
 keras-hub's BertMaskedLM (TensorFlow backend) has no next-sentence head, so it predicts only the
 masked tokens. transformers' BertForPreTraining (PyTorch) computes logits at every position, and
-uses bfloat16 through autocast. Systems that support compilation are measured with and without it.
+uses bfloat16 through autocast. Systems that support compilation run with and without compilation.
 
     pip install --target=/tmp/keras_hub --no-deps keras-hub kagglehub kagglesdk sentencepiece regex
     pip install --target=/tmp/torch torch transformers
@@ -64,7 +65,7 @@ flags.DEFINE_string("worker", "", "Internal: the system that a worker process me
 
 
 def batch_of(shape):
-    """Returns a batch of random `features.PRETRAINING`, equal for all systems."""
+    """Returns a batch with random `features.PRETRAINING`, equal for all systems."""
     rng = np.random.default_rng(0)
     size = SHAPES[shape][1]
     positions = [np.sort(rng.permutation(LENGTH)[:PREDICTIONS]) for _ in range(size)]
@@ -87,7 +88,7 @@ def config_of(shape, dropout=DROPOUT):
 
 
 def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
-    """Returns a function that runs a number of training steps of bert-tf, and the objective."""
+    """Returns two values: a function that runs a number of bert-tf steps, and the objective."""
     import keras
     import tensorflow as tf
 
@@ -325,7 +326,7 @@ def minimum_secs(call):
 
 
 def print_operations(run):
-    """Prints the operations that take the most time, as TensorFlow's profiler measures it."""
+    """Prints the operations that take the most time according to TensorFlow's profiler."""
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 

@@ -45,7 +45,7 @@ def run(main: Callable[[], None]) -> None:
             fail(str(error))
         except BrokenPipeError:
             # The program that reads stdout, such as `head`, has ended. Python flushes stdout at
-            # exit; this does not fail if stdout is redirected to /dev/null.
+            # exit. Redirecting stdout to /dev/null prevents an error in that flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
             print("Interrupted. To resume, give the same command.", file=sys.stderr)

@@ -45,15 +45,16 @@ class BertConfig:
         vocab_size: Number of entries of the vocabulary, V.
         hidden_size: Width of the hidden states, H.
         num_hidden_layers: Number of Transformer blocks, L.
-        num_attention_heads: Number of attention heads of each block, A; must divide `hidden_size`.
+        num_attention_heads: Number of attention heads of each block, A. `hidden_size` must be a
+            multiple of this number.
         intermediate_size: Width of the feed-forward layer, I.
         hidden_act: "gelu" (tanh form, as in the released code), "gelu_exact" (erf form), "relu",
             or the name of any other Keras activation.
         hidden_dropout_prob: Dropout rate of embeddings and block outputs, in [0, 1).
         attention_probs_dropout_prob: Dropout rate of the attention probabilities, in [0, 1).
         max_position_embeddings: Length of the longest sequence that the model accepts, in tokens.
-        type_vocab_size: Number of segment types (A and B are two). The default of the
-            released class is 16, but every released file has 2.
+        type_vocab_size: Number of segment types: 2 for the texts A and B of a pair. The default of
+            the released class is 16, but every released file has 2.
         initializer_range: Standard deviation of the truncated normal initializer.
         attention: "bidirectional", or "causal" for the paper's left-to-right ablation. Released
             files do not have this key; the released models are bidirectional.

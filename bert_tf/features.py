@@ -133,7 +133,7 @@ def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) 
 
     try:
         found = tf.train.Example.FromString(example).features.feature
-    except Exception as error:  # DecodeError is in a module that depends on protobuf's version.
+    except Exception as error:  # The module of DecodeError depends on protobuf's version.
         raise InputError(f"{path} contains a record that is not a tf.train.Example.") from error
     names = {}
     for feature in table:

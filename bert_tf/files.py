@@ -43,11 +43,11 @@ def read_bytes(path: str) -> bytes:
 
 @contextmanager
 def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
-    """Raises an `InputError` with the path in place of an error of a library that reads files.
+    """Converts errors of the libraries that read files to an `InputError` that names the path.
 
     Args:
         path: The file.
-        content: End of the phrase "cannot be read" in the message, such as " as gzip".
+        content: Text to put after "cannot be read" in the message, such as " as gzip".
 
     Raises:
         InputError: The file cannot be read, or its content does not have the expected format.
@@ -216,7 +216,7 @@ def remove(path: str) -> None:
 
 @contextmanager
 def explain_write_errors(path: str) -> Iterator[None]:
-    """Raises an `InputError` with the path in place of an error of the file system.
+    """Converts errors of the file system to an `InputError` that names the path.
 
     Raises:
         InputError: The path cannot be written: no permission, no such folder, no space.

@@ -152,7 +152,7 @@ def read_weights_folder(folder: str) -> WeightsFolder:
         path = posixpath.join(folder, VOCABULARY_FILE)
         text = files.read_bytes(path).removesuffix(b"\n")
         _verify_checksum(path, text, facts["vocabulary_sha256"])
-        # Unlike `read_vocabulary`, this keeps white space, since the checksum covers all bytes.
+        # White space is kept here but not in `read_vocabulary`: the checksum includes white space.
         vocabulary = text.decode("utf-8").split("\n")
     return WeightsFolder(
         arrays=from_safetensors(weights, weights_path),

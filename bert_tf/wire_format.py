@@ -44,7 +44,7 @@ def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class _Block:
-    """W adjacent columns of the matrix of encoded records, which has one row per record.
+    """W adjacent columns of a matrix. Each row of the matrix is one encoded record.
 
     Attributes:
         data: uint8 [B, W].

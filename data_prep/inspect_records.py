@@ -10,11 +10,12 @@ features are taken from the first valid record. The program prints:
   replaces "store"; went[=]: "went" is a prediction but is not replaced);
 - statistics of all records;
 - each format rule that records break, and the first records that break the rule;
-- each measured figure, and its expected values for the given flags. For correctly created records,
-  the probability that a figure is "NOT as expected" is below one in a million, even for few
-  records.
+- each measured figure, and the values expected of the figure for the given flags. For correctly
+  created records, the probability that a figure is "NOT as expected" is below one in a million,
+  even for few records.
 
-A damaged file is read up to the damaged record, which is reported; the other files are still read.
+A damaged file is read up to the damaged record, and the damage is reported. The other files are
+still read.
 If a manifest in the same folder lists a file, the SHA-256 of the file must equal the SHA-256 in the
 manifest.
 

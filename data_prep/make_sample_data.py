@@ -1,8 +1,8 @@
 """Makes sample data for pretraining and fine-tuning from the documentation on this machine.
 
 Nothing is downloaded. The text comes from the docstrings of the Python standard library and of the
-installed packages that bert-tf requires (TensorFlow, Keras, NumPy, SciPy, scikit-learn ...). It is
-real English, and it is the same on every machine with the same package versions. For example,
+installed packages that bert-tf requires (TensorFlow, Keras, NumPy, SciPy, scikit-learn ...). The
+text is real English, and is the same on every machine with the same package versions. For example,
 
     python data_prep/make_sample_data.py --output_dir=sample
 

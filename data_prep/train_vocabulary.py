@@ -36,7 +36,7 @@ flags.DEFINE_integer(
 
 
 def main() -> None:
-    """Counts the words, learns the vocabulary, and writes it to the output file."""
+    """Counts the words, learns the vocabulary, and writes the vocabulary to the output file."""
     values = flags.FLAGS
     config = config_flags.build(vocabulary_learning.VocabularyConfig)
     source = config_flags.build(text_blocks.TextSource)

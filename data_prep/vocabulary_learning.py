@@ -50,9 +50,10 @@ class VocabularyConfig:
         max_characters: The vocabulary covers this number of the most frequent characters; words
             with other characters become [UNK]. A CJK ideograph takes one entry, every other
             character two (with and without ##). If 0, the vocabulary covers the characters that
-            make up 99.95 % of the text, or as many of them as fit. If fewer than 1,000 characters
-            make up this share, the vocabulary covers up to 1,000 characters, in at most half of its
-            entries. If the text gives too few subwords, the vocabulary covers further characters.
+            make up 99.95 % of the text, or as many of these characters as fit. If
+            fewer than 1,000 characters make up this share, the vocabulary covers up to 1,000
+            characters, in at most half of its entries. If the text gives too few subwords, the
+            vocabulary covers further characters.
 
     Raises:
         InputError: A value is too small.
@@ -117,7 +118,7 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     number = _number_covered(ranked, config)
     subwords = _learn_covering(counts, ranked[:number], config)
     if not config.max_characters and len(subwords) < config.num_learned:
-        # Fill the free entries with rarer characters, and with subwords that contain rarer ones.
+        # Fill the free entries with rarer characters, and with subwords that contain these.
         entries = config.num_learned - len(subwords) + int(_entries(ranked)[number - 1])
         if (more := _num_fitting(ranked, entries)) > number:
             subwords = _learn_covering(counts, ranked[:more], config)
@@ -209,9 +210,9 @@ def _most_frequent(
 def _search(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> list[str]:
     """Searches for the highest threshold that gives at least `num_learned` subwords.
 
-    A threshold that gives at most 2 % more subwords than that also ends the search. log(number of
-    subwords) is about linear in log(threshold), so each new threshold is extrapolated linearly, in
-    logarithms, from the last two trials.
+    The search also ends at a threshold that gives at most 2 % more than `num_learned` subwords.
+    log(number of subwords) is about linear in log(threshold), so each new threshold is
+    extrapolated linearly, in logarithms, from the last two trials.
     """
     goal = config.num_learned
     high = words[0][1] + 1  # the lowest known threshold that gives too few subwords

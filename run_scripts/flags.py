@@ -36,7 +36,7 @@ _TRAINING = TrainingConfig(num_train_steps=1, num_warmup_steps=0)
 
 
 def flag_values(config_class: type) -> dict[str, Any]:
-    """Returns the values of all flags whose names are names of fields of a dataclass."""
+    """Returns the values of the flags that have the same names as fields of a dataclass."""
     names = (field.name for field in dataclasses.fields(config_class))
     return {name: FLAGS[name].value for name in names if name in FLAGS}
 
@@ -256,7 +256,7 @@ def bert_config() -> BertConfig:
 
 
 def vocab_file() -> str | list[str] | None:
-    """Returns --vocab_file; if it is not set, the vocabulary of --init_checkpoint, or None."""
+    """Returns --vocab_file; without this flag, the vocabulary of --init_checkpoint, or None."""
     found = checkpoint()
     return FLAGS.vocab_file or (found.vocabulary if found else None)
 
@@ -312,7 +312,7 @@ def do_lower_case() -> bool:
 
 
 def _released_path() -> str | None:
-    """Returns the folder path of --init_checkpoint, whose name may state the casing, or None."""
+    """Returns --init_checkpoint as a folder path, which may state the casing; None if not set."""
     path = FLAGS.init_checkpoint
     return f"{path.removesuffix('.zip')}/" if path else path
 

@@ -6,8 +6,8 @@
 
 Each line is a text, which may be empty. If the model takes pairs, a line contains two texts,
 separated by " ||| " or a tab. For each line the program prints the most probable label, the
-probability of this label, and the line. With --format=jsonl, the program prints a JSON object with
-the probabilities of all labels for each line.
+probability of this label, and the line. With --format=jsonl, the program prints for each line a
+JSON object with the probabilities of all labels.
 """
 
 import io
@@ -99,7 +99,7 @@ def stdin_lines() -> Iterator[str]:
 def print_predictions(
     signature: Any, facts: dict[str, Any], batch: list[tuple[str, list[str]]]
 ) -> None:
-    """Prints a prediction for each item of `batch`: an input line, and the list of its texts."""
+    """Prints a prediction for each item of `batch`. An item is an input line and its texts."""
     names = ["text_a", "text_b"] if facts["pair"] else ["text"]
     columns = zip(*(parts for _, parts in batch), strict=True)
     outputs = signature(**{n: tf.constant(c) for n, c in zip(names, columns, strict=True)})

@@ -253,7 +253,7 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
 
 
 def run_command(words: Sequence[str]) -> int:
-    """Runs a command, which receives SIGINT and SIGTERM, so that it can save a checkpoint and stop.
+    """Runs a command, and lets the command save a checkpoint after SIGINT or SIGTERM.
 
     Returns:
         The exit code of the command.
@@ -275,7 +275,7 @@ def run_command(words: Sequence[str]) -> int:
 
 
 def remove_result(folder: str, stage: Stage) -> None:
-    """Removes the result of an earlier run of a stage, if it exists."""
+    """Removes the result of an earlier run of a stage, if there is such a result."""
     path = f"{folder}/{stage.result}"
     if os.path.isdir(path):
         shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""The report of the quickstart: a table of results, with a majority baseline per accuracy.
+"""The report of the quickstart: a table of results, with a majority baseline for each accuracy.
 
 The majority baseline is the accuracy of a model that always predicts the most frequent answer.
 """

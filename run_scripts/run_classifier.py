@@ -129,7 +129,7 @@ def make_task() -> Task:
 
 
 def _labels_of_trained_model() -> list[str] | None:
-    """Returns the labels of the newest checkpoint; None if none exists or if --do_train is set."""
+    """Returns the labels of the newest checkpoint; None with --do_train or without a checkpoint."""
     checkpoint = None if FLAGS.do_train else RunFolder(FLAGS.output_dir).latest_checkpoint()
     if checkpoint is None:
         return None

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def test_data() -> pathlib.Path:
-    """The folder that BERT_TF_TEST_DATA names; its folder data/ has real text and data sets."""
+    """The folder that BERT_TF_TEST_DATA names; its subfolder data/ has real text and data sets."""
     folder = os.environ.get("BERT_TF_TEST_DATA")
     if not folder:
         pytest.skip("requires real data: set BERT_TF_TEST_DATA to the folder with data/")

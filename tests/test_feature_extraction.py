@@ -28,7 +28,7 @@ CONFIG = BertConfig(
     initializer_range=0.5,
 )
 LINES = ["New York plays", "playing ||| new playings", "", "york " * 30]
-# Expected ids of each line, at most 12; [CLS] is 2 and [SEP] is 3. A second text has segment id 1.
+# The at most 12 ids of each line; [CLS] is 2 and [SEP] is 3. A second text has segment id 1.
 IDS = [[2, 5, 6, 7, 9, 3], [2, 7, 8, 3, 5, 7, 8, 9, 3], [2, 3], [2, *[6] * 10, 3]]
 SEGMENTS = [[0] * 6, [0, 0, 0, 0, 1, 1, 1, 1, 1], [0, 0], [0] * 12]
 
@@ -40,7 +40,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def expected(encoder):
-    """Returns for each line, computed without padding: hidden states, float [L + 1, T, H]."""
+    """Returns each line's hidden states, float [L + 1, T, H], computed without padding."""
     hidden_states = []
     for ids, segments in zip(IDS, SEGMENTS, strict=True):
         outputs = encoder(

@@ -1,4 +1,4 @@
-"""Weights folders: round trips, checksums, and reading by the safetensors package; `vocab.txt`."""
+"""Weights folders: round trips, checksums, `vocab.txt`, and reading by the safetensors package."""
 
 import hashlib
 import json

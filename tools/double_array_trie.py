@@ -1,9 +1,10 @@
 """Builds a trie as a double array, in the binary format of tensorflow_text's normalizer.
 
-Each 32-bit number (unit) of the array is one node of the trie. Bits 0 to 7 hold the label of the
-node: the byte that leads to the node from its parent. Bit 8 is set if a key ends at the node. The
-bits from 10 on hold an offset: the child with label c is at index `node ^ offset ^ c`. If a key
-ends at the node, the value of the key is at index `node ^ offset`, with the highest bit set.
+Each used 32-bit number (unit) of the array is a node of the trie or the value of a key. In a
+node, bits 0 to 7 hold the label: the byte that leads from the parent to the node. Bit 8 is set if a
+key ends at the node. The bits from 10 on hold an offset. For a node at index `node`, the child with
+label c is at index `node ^ offset ^ c`. If a key ends at the node, the value of the key is at index
+`node ^ offset`, with the highest bit set.
 
 Imports numpy.
 
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-_BLOCK = 256  # all children of a node are in one block: their indices differ in one byte
+_BLOCK = 256  # a node's children are in one block: the child indices differ only in the low byte
 _OPEN_BLOCKS = 16  # free units are searched in this number of blocks at the end of the array
 
 

@@ -55,7 +55,8 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     Args:
         folder: A folder with `config.json` and `model.safetensors`. A large model may have an index
             and several files (shards) instead of `model.safetensors`.
-        slots: Ignored, because transformers does not store slots in safetensors files.
+        slots: Ignored, because transformers does not store slots (Adam's moments) in safetensors
+            files.
 
     Returns:
         The contents, or None if the folder has no safetensors file of transformers.
@@ -282,7 +283,7 @@ def config_to_hugging_face(
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
-    """Writes a folder that transformers reads with `from_pretrained`. Slots are not written.
+    """Writes a folder that transformers reads with `from_pretrained`, without Adam's moments.
 
     Args:
         folder: The folder to write; an existing folder is replaced.

@@ -23,7 +23,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
     Args:
         path: The prefix of the checkpoint, its `.index` file, or its folder.
-        slots: Ignored, because the slots of this dialect are not read.
+        slots: Ignored. Slots (Adam's moments) of this dialect are not read.
 
     Returns:
         The contents, or None if the path holds no object-based checkpoint.

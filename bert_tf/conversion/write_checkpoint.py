@@ -1,4 +1,4 @@
-"""`write_weights` writes a checkpoint; `convert` converts a checkpoint and compares the two.
+"""`write_weights` writes a checkpoint; `convert` converts a checkpoint and verifies the result.
 
 Imports foundation modules and also `modeling`, and the other modules of this package.
 """

@@ -111,7 +111,7 @@ def load_classifier(folder: str) -> ServedClassifier:
 
 
 def export(checkpoint: str, export_dir: str) -> str:
-    """Writes the model of a checkpoint as a SavedModel, and checks that both give equal outputs.
+    """Writes the model of a checkpoint as a SavedModel, and checks the SavedModel's outputs.
 
     Args:
         checkpoint: A checkpoint folder that run_classifier wrote.

@@ -111,7 +111,7 @@ def training_step_memory(
         averaged: Whether the optimizer also keeps a moving average of the weights.
 
     Returns:
-        Dict from a kind of tensors to the bytes that these tensors take. The kinds are
+        Dict from a kind of tensors to the bytes that tensors of this kind take. The kinds are
             "weights", including a copy in `precision` if `precision` is not float32;
             "moments" of the optimizer, including the moving average of the weights if `averaged`;
             "gradients" of the weights;
@@ -131,8 +131,8 @@ def training_step_memory(
     per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
     logits = batch_size * predictions * config.vocab_size * per_logit
     # In the backward pass, the gradients of a block take as much memory as the activations of the
-    # block. With recomputation, at most half of these gradients exist at the same time. By then the
-    # memory of the logits has been freed.
+    # block. With recomputation, at most half of these gradients exist at the same time. The memory
+    # of the logits has been freed before these gradients exist.
     gradients = max(0, block // 2 - logits) if recompute else block
     return {
         "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),

@@ -14,8 +14,9 @@ from keras import ops
 from bert_tf.modeling import fused
 
 # Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of MurmurHash3. The
-# two numbers of a layer's seed are the two numbers of the given seed plus (layer index + 1) times
-# these constants, so that two layers do not get the same seed in nearby steps.
+# two numbers of a layer's seed are the two numbers of the seed given to `DropoutSeeds.use`, plus
+# (layer index + 1) times these constants. So two layers do not get the same seed in nearby
+# steps.
 _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
 
 
@@ -23,10 +24,10 @@ _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
 class DropoutSeeds(keras.random.SeedGenerator):
     """Generates the seeds of all dropout layers of one model.
 
-    Inside `use`, each layer's mask is a pure function of the given seed and the layer's index.
-    Recomputing a layer with the same seed therefore creates the same mask again. Different seeds
-    for different steps and replicas give different masks. Outside `use`, this object is an ordinary
-    `keras.random.SeedGenerator`, whose state advances with each call of `next`.
+    Inside `use`, each layer's mask is a pure function of the seed given to `use` and the layer's
+    index. Recomputing a layer with the same seed therefore creates the same mask again. Different
+    seeds for different steps and replicas give different masks. Outside `use`, this object is an
+    ordinary `keras.random.SeedGenerator`, whose state advances with each call of `next`.
 
     Example:
         with model.dropout_seeds.use(ops.convert_to_tensor([step, replica], "int32")):
@@ -89,7 +90,7 @@ class Dropout(keras.layers.Layer):
 
     Args:
         rate: Probability in [0, 1) that an element is set to 0. If 0, the layer returns its input.
-        dropout_seeds: The `DropoutSeeds` of the model. If None, the layer creates a new one.
+        dropout_seeds: The `DropoutSeeds` of the model. If None, the layer creates new seeds.
 
     Call arguments:
         inputs: Float tensor of any shape.

@@ -90,12 +90,12 @@ class Embeddings(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertEncoder(keras.Model):
-    """BERT without a head, which maps token ids to hidden states.
+    """BERT without a head: maps token ids to hidden states.
 
     The constructor creates all variables, in float32 regardless of the dtype policy. The initial
-    values of kernels and embeddings are random. They have a normal distribution with standard
-    deviation `config.initializer_range`, truncated at two standard deviations. Biases and betas
-    start at 0, gammas at 1.
+    values of kernels and embeddings are drawn from a normal distribution with standard deviation
+    `config.initializer_range`, truncated at two standard deviations. Biases and betas start at 0,
+    gammas at 1.
 
     Args:
         config: The architecture.
@@ -119,8 +119,8 @@ class BertEncoder(keras.Model):
     Returns:
         Dict with
             sequence_output: [B, S, H], the output of the last block;
-            pooled_output: [B, H], computed from the last block's output for the first token by a
-                dense tanh layer;
+            pooled_output: [B, H], the output of a dense tanh layer, whose input is the last block's
+                output for the first token;
             embedding_output: [B, S, H], the input of the first block;
             encoder_outputs: list of L tensors [B, S, H], the output of each block;
             attention_maps: list of L tensors [B, A, S, S], the attention probabilities;

@@ -29,7 +29,10 @@ def _upstream(arguments: tuple[Any, ...], upstream: Any) -> Any:
 
 
 def _apply(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
-    """Returns the first result of `call`; in training, the second is the gradient function."""
+    """Returns the first result of `call`.
+
+    In training, the second result of `call` is used as the gradient function.
+    """
     return ops.custom_gradient(call)(*arguments) if training else call(*arguments)[0]
 
 

@@ -1,4 +1,4 @@
-"""The output layers on top of the encoder, which map hidden states to logits.
+"""The heads: output layers that map the hidden states of the encoder to logits.
 
 Imports foundation modules and also keras, `fused`, `initial_weights`, `layers` and `transformer`.
 """

@@ -23,7 +23,7 @@ from bert_tf.modeling.layers import Variables, flatten_to_rows, variable_tensor,
 
 
 class BertTaskModel(keras.Model):
-    """Base class of the models with a head; creates the encoder and the shared random seeds."""
+    """Base class of the models with a head; creates the encoder and the dropout seeds."""
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class BertMultipleChoice(BertTaskModel):
         classifier_dropout: Dropout rate, in [0, 1), before the head.
 
     Call arguments:
-        inputs: The inputs of `BertEncoder`, but each [B, C, S]; C is the number of choices.
+        inputs: The inputs of `BertEncoder`, but of shape [B, C, S] for C choices.
         training: Whether dropout is active.
 
     Returns:

@@ -23,7 +23,8 @@ from bert_tf.modeling.layers import (
 )
 
 # This value is added to the attention scores of masked positions, as in google-research/bert. The
-# value is so low that the float32 probability is exactly 0, but still in the range of float16.
+# value is so low that the float32 probability of these positions is exactly 0. The value is still
+# in the range of float16.
 MASKED_SCORE = -10000.0
 
 

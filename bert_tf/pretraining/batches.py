@@ -15,8 +15,8 @@ from bert_tf.pretraining.record_checks import check_files, checking_parser
 from bert_tf.training.step.objective import ORIGIN
 
 _FILES_AT_ONCE = 16
-_READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large ones
-_RECORDS_PER_FILE = 1 << 40  # upper bound; one int64 encodes both indices
+_READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large reads
+_RECORDS_PER_FILE = 1 << 40  # upper bound; one int64 encodes the indices of file and record
 
 
 def training_batches(
@@ -29,7 +29,8 @@ def training_batches(
     """Returns endless shuffled batches in an order that depends only on the seed.
 
     A batch also contains the feature `objective.ORIGIN`, int64 [B, 2]. For each example, this
-    feature gives the index of its file in `paths` and the index of its record in that file.
+    feature contains the index of the record file in `paths`, and the index of the record in this
+    file.
 
     The position of the dataset's iterator can be saved in a checkpoint. This position does not
     include file names or file contents. So a run can resume after the files were moved, or were
@@ -40,7 +41,7 @@ def training_batches(
         sizes: {"S": max_seq_length, "P": max_predictions_per_seq, "V": vocab_size}. The records
             must have been created with the same S and P. Without V, ids are not checked.
         batch_size: Examples in a batch.
-        seed: Seed for the order of the examples, which differs in each epoch.
+        seed: Seed for the order of the examples. The order differs in each epoch.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.
 
     Raises:

@@ -49,10 +49,10 @@ class Damage(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """The undamaged record files: original files and repaired copies.
+    """The result of `salvage`: the paths of undamaged files, and counts of the lost data.
 
     Attributes:
-        paths: For each input file, the path of the file if undamaged, else the path of the copy.
+        paths: For each input file, its path if the file is undamaged, else the path of the copy.
         dropped_records: Number of damaged records that were not copied.
         truncated_files: Number of files whose end could not be read and was not copied.
     """
@@ -101,7 +101,7 @@ def salvage(paths: Sequence[str], folder: str) -> Salvaged:
 
     Args:
         paths: Record files, `.gz` if compressed.
-        folder: Folder for the copies. Copies that an earlier call wrote there are reused.
+        folder: Folder for the copies. Copies from an earlier call are reused.
 
     Raises:
         InputError: A file contains no undamaged record.

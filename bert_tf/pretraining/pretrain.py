@@ -57,7 +57,7 @@ class PretrainingRecords:
         return {"S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size}
 
     def lookup(self, shape_sizes: Mapping[str, int]) -> RecordLookup:
-        """Returns functions that find the cause of an error, and list the records of a batch."""
+        """Returns functions to find the cause of an error, and to list the records of a batch."""
         all_files = list(dict.fromkeys([*self.train_files, *self.eval_files]))
         return RecordLookup(
             functools.partial(explain_read_error, all_files, shape_sizes),
@@ -96,8 +96,8 @@ def pretrain(
         folder: The output folder of the run.
         training: The settings that affect the trained weights.
         runtime: The other settings, such as devices, logging and checkpoints.
-        initialize: Function that assigns initial weights to the model of a given objective. It is
-            called only if the run does not resume. None keeps the random weights.
+        initialize: Function that assigns initial weights to the model of a given objective. The
+            function is called only if the run does not resume. None keeps the random weights.
 
     Returns:
         The held-out results; empty if `phases.evaluate` is False.

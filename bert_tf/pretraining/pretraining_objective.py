@@ -17,6 +17,8 @@ _EPSILON = 1e-5
 class PretrainingObjective:
     """The pretraining loss of google-research/bert, or of an ablation in the BERT paper.
 
+    The argument `kind` selects the loss:
+
     mlm_nsp: the mean masked-LM loss plus the mean next-sentence loss, as in google-research/bert.
     mlm: the mean masked-LM loss only ("No NSP" in table 5 of the paper).
     causal: the masked-LM head predicts each token from the tokens before it ("LTR & No NSP"). The
@@ -47,7 +49,7 @@ class PretrainingObjective:
         self.depths: Mapping[str, int] = depths_by_name(model)
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the number of predictions in the batch and, for "mlm_nsp", of sentence pairs."""
+        """Returns the number of predictions and, for "mlm_nsp", the number of sentence pairs."""
         counts = {"masked_lm": tf.reduce_sum(self._targets(batch)["masked_lm_weights"])}
         if self._kind == "mlm_nsp":
             pairs = tf.shape(batch["next_sentence_labels"])[0]
@@ -76,7 +78,7 @@ class PretrainingObjective:
         return sums
 
     def _targets(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns positions, ids and weights of the tokens to predict; all tokens for "causal"."""
+        """Returns positions, ids and weights of the tokens to predict ("causal": all tokens)."""
         if self._kind != "causal":
             names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
             return {name: batch[name] for name in names}

@@ -49,7 +49,8 @@ def explain_read_error(
 def _remedy(path: str) -> str:
     """Returns advice about a damaged file.
 
-    The advice depends on whether a manifest lists the file with the checksum that the file has.
+    The advice depends on whether a manifest lists the file, and whether the listed checksum is that
+    of the file.
     """
     listed = list_shards(manifests_next_to([path]), path)
     for manifest, shard in listed:
@@ -84,7 +85,7 @@ def _explain_unusable_record(paths: Sequence[str], sizes: Mapping[str, int]) -> 
 def _explain_batch(
     records: Sequence[bytes], start: int, sizes: Mapping[str, int], path: str
 ) -> str | None:
-    """Returns a message about the first record in a batch that fails the checks; None if all pass.
+    """Returns a message about the first record that fails the checks; None if all records pass.
 
     Args:
         records: The serialized records of the batch.

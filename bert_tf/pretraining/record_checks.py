@@ -60,7 +60,7 @@ def check_manifests(
     """Compares the manifests next to the records with the settings of a run.
 
     Args:
-        paths: Record files. Files that other programs wrote, without a manifest, are accepted.
+        paths: Record files. Files without a manifest, from other programs, are accepted.
         vocab_size: Vocabulary size of the model.
         vocabulary_sha256: SHA-256 of the vocabulary of the run; None if the run has no vocabulary.
         do_lower_case: Whether the run lower-cases text; None if the run has no vocabulary.
@@ -116,7 +116,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
         sizes: As in `batches.training_batches`.
 
     Returns:
-        The key that each feature of `features.PRETRAINING` has in the records.
+        Dict from each feature of `features.PRETRAINING` to the key of the feature in the records.
 
     Raises:
         InputError: The length of a file differs from the length in its manifest, or the first
@@ -171,7 +171,7 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
         where: The file, or the file and the record, as named in error messages.
 
     Returns:
-        The key that each feature of `features.PRETRAINING` has in the record.
+        Dict from each feature of `features.PRETRAINING` to the key of the feature in the record.
 
     Raises:
         InputError: A feature is missing, has an unexpected length or type, or has a value that is
@@ -203,7 +203,8 @@ def checking_parser(
 
     Args:
         sizes: As in `batches.training_batches`.
-        names: The key that each feature of `features.PRETRAINING` has in the records.
+        names: Dict from each feature of `features.PRETRAINING` to the key of the feature in the
+            records.
     """
     parse = features.parser(features.PRETRAINING, sizes, names)
 

@@ -22,7 +22,7 @@ def masked_sentences(
         examples: The maximum number of examples.
 
     Returns:
-        The Markdown text of `as_markdown`.
+        Markdown text, formatted by `as_markdown`.
     """
     few = {name: value[:examples] for name, value in batch.items()}
     return as_markdown(few, model(few, training=False), vocabulary)
@@ -31,7 +31,9 @@ def masked_sentences(
 def as_markdown(
     batch: Mapping[str, Any], outputs: Mapping[str, Any], vocabulary: Sequence[str]
 ) -> str:
-    """Formats each example as a text, with masked positions in bold, and a table of predictions.
+    """Formats each example as a text and a table of predictions.
+
+    In the text, masked positions are bold.
 
     Args:
         batch: Features of `features.PRETRAINING`.

@@ -132,7 +132,7 @@ class TaskData:
         return path, self._columns[split]
 
     def evaluation_batches(self, path: str, batch_size: int) -> tf.data.Dataset:
-        """Returns a dataset of the batches of a record file, with each example once."""
+        """Returns a dataset of batches that contain each example of a record file once."""
         length = self.config.max_seq_length
         return task_records.evaluation_batches(path, self.task.table, length, batch_size)
 
@@ -155,8 +155,8 @@ def fine_tune(
         folder: The output folder of the run.
         training: The settings that affect the trained weights.
         runtime: The other settings, such as devices, logging and checkpoints.
-        initialize: Function that assigns pretrained weights to the model of a given objective. It
-            is called only if the run does not resume. None keeps the random weights.
+        initialize: Function that assigns pretrained weights to the model of a given objective. The
+            function is called only if the run does not resume. None keeps the random weights.
 
     Returns:
         The results on the dev split; empty if `phases.evaluate` is False.

@@ -37,7 +37,10 @@ class Task(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts about the task, such as the labels; they are saved with the weights, for export."""
+        """Facts about the task, such as the labels.
+
+        The facts are saved with the weights, and are used by exports.
+        """
 
     def read(self, data_dir: str, split: str) -> Sequence[Any]:
         """Reads the examples of one of `SPLITS`.

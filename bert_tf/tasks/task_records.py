@@ -79,7 +79,7 @@ def _parse(dataset: tf.data.Dataset, table: features.Table, max_seq_length: int)
 
 
 def _batch_by_length(window: Mapping[str, Any], seed: tuple[Any, Any]) -> tf.data.Dataset:
-    """Sorts the examples of a window by length; returns batches of them, in a random order."""
+    """Returns batches of examples of similar length from a window, in a random order."""
     order = tf.argsort(tf.reduce_sum(window["input_mask"], axis=1), stable=True)
     rows = tf.reshape(order, [_BATCHES_PER_WINDOW, -1])
     order = tf.reshape(tf.random.experimental.stateless_shuffle(rows, seed), [-1])

@@ -70,7 +70,7 @@ class BasicTokenizer(tf.Module):
         """Cleans and lower-cases texts, and puts spaces around punctuation.
 
         No spaces are put around ASCII punctuation and CJK characters, since `WordPiece` splits at
-        them.
+        these characters.
 
         Args:
             texts: string [N].
@@ -98,8 +98,8 @@ class BasicTokenizer(tf.Module):
             texts: string [N].
 
         Returns:
-            The normalized texts, string [N], and the origins of their bytes in the form of the
-            argument `origins` of `offsets.in_original`: ragged int64 [N, bytes + 1].
+            The normalized texts, string [N], and the origin of each of their bytes, ragged int64
+            [N, bytes + 1]. The argument `origins` of `offsets.in_original` defines an origin.
         """
         if self.special_tokens:
             texts = self.special_tokens.replace(texts)

@@ -63,7 +63,7 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
     rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
     message = (f"{_NOT_PAIRS}. Received: batches of", rows_a, "and", rows_b)
     with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, message)]):
-        # tf.identity makes the row splits depend on the assertion, as well as the values.
+        # With tf.identity, not only the values but also the row splits depend on the assertion.
         return tf.identity(ids_a), tf.identity(ids_b)
 
 
@@ -121,7 +121,7 @@ def pack(
 
 
 def _row_spans(ids: Any) -> tuple[Any, Any]:
-    """Returns, for each row, the index of its first value and its length: two int32 [B, 1]."""
+    """Returns the index of each row's first value, and each row's length: two int32 [B, 1]."""
     splits = tf.cast(ids.row_splits, tf.int32)
     return splits[:-1, None], (splits[1:] - splits[:-1])[:, None]
 

@@ -73,7 +73,7 @@ def placeholder_pattern() -> str:
 
 
 def restore_later_punctuation(texts: Any) -> Any:
-    """Replaces each placeholder with its character of `unicode_tables.LATER_PUNCTUATION`.
+    """Replaces each of the `unicode_tables.PLACEHOLDERS` with the character it stands for.
 
     Args:
         texts: string [N], normalized.
@@ -146,8 +146,8 @@ def _lower_sigmas(codes: Any, rows: Any) -> Any:
 def _order_combining_characters(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     """Brings runs of combining characters into canonical order.
 
-    The code points are reordered, but the values of `starts` are not. So a token that contains such
-    a run has a span that covers the complete run.
+    The code points are reordered, but the values of `starts` are not. So for a token that
+    contains such a run, the span (start and end in the original text) covers the complete run.
 
     Args:
         rows: int64 [C], the index of the text of each code point.

@@ -24,8 +24,8 @@ _NEVER_IN_WORDS = "\ufffd"
 class WordPiece(tf.Module):
     """Splits the words of normalized text into tokens by greedy longest-match-first search.
 
-    The released code limits the length of a word in characters, and the operation of
-    tensorflow_text limits it in bytes. The operation runs with a limit of 200 bytes, and returns
+    The released code limits the number of characters of a word. The operation of tensorflow_text
+    limits the number of bytes of a word. The operation runs with a limit of 200 bytes, and returns
     [UNK] for words with more bytes. No word of up to 200 ASCII characters exceeds this limit. If a
     batch has words of more than 200 bytes, a branch of the graph tokenizes those words again.
 

@@ -17,7 +17,9 @@ SCHEDULES = ("released", "linear", "cosine", "constant")
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """The settings that define the result of a run, except the model; fixed when a run starts.
+    """The settings that, together with the model, define the result of a run.
+
+    These settings cannot change after the run has started.
 
     Attributes:
         num_train_steps: The number of optimizer steps.

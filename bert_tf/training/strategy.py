@@ -87,7 +87,7 @@ def _check_cluster() -> None:
 
 
 class WorkerSync:
-    """Exchanges numbers between the processes of a run, so that all make the same decisions.
+    """Exchanges numbers between the processes of a run, so that all processes decide equally.
 
     Args:
         strategy: The strategy of the run.
@@ -102,7 +102,7 @@ class WorkerSync:
         self._sum = tf.function(self._sum_over_devices)
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Returns the sum of each value over all processes; waits until all of them call `sum`."""
+        """Returns the sum of each value over all processes; waits until all have called `sum`."""
         if self._one_process:
             return list(values)
         # Each device of a process contributes an equal share of the process's values.

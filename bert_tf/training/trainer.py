@@ -164,7 +164,10 @@ class Trainer:
         return self._select_final_weights(state)
 
     def load_result(self, required: bool = False) -> int:
-        """Loads the best weights (early stopping), else the weights of the newest checkpoint.
+        """Loads the final weights of the run from the folder.
+
+        The final weights are the best weights if the run used early stopping, else the weights of
+        the newest checkpoint.
 
         Args:
             required: Whether to raise an error if there is no checkpoint.
@@ -247,7 +250,7 @@ class Trainer:
         return run_steps
 
     def _select_final_weights(self, state: RunState) -> int:
-        """Assigns the best weights (early stopping) or the average (EMA), and returns the step."""
+        """Assigns the final weights that `train` describes, and returns their step."""
         if not self._runtime.early_stopping_evals or state.best.value is None:
             self._runner.optimizer.replace_weights_by_average()
             return state.step

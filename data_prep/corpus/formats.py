@@ -1,4 +1,4 @@
-"""Input formats: Parquet, and, each optionally with .gz, text, JSON lines and TFRecord.
+"""Reads the input formats: text, JSON lines and TFRecord (optionally with .gz), and Parquet.
 
 By default, the ending of a file name determines its format. `read_chunks` and `read_lines` read the
 bytes of text and JSON lines files; `read_documents` reads the documents of all formats except text.
@@ -48,7 +48,7 @@ def is_pipe(path: str) -> bool:
 def input_files(
     patterns: str, input_format: str, feature: str, allow_pipes: bool = False
 ) -> dict[str, str]:
-    """Finds the input files and checks the start of each.
+    """Finds the input files and checks the start of each file.
 
     Pipes are not checked, because a pipe can be read only once.
 
@@ -200,7 +200,7 @@ def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]
 def read_json_texts(
     path: str, feature: str, start: int = 0, end: int = sys.maxsize, source: str = ""
 ) -> Iterator[str]:
-    """Reads the text of each JSON object between two positions of a file; skips blank lines.
+    """Reads the text of each JSON object between two positions of a file, and skips blank lines.
 
     Args:
         path: The file.
@@ -250,14 +250,14 @@ def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
 
 
 def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
-    """Yields the text of each row, b"" if the row has no value."""
+    """Yields the text of each row, or b"" for a row that has no value."""
     import pyarrow as pa
     import pyarrow.parquet
     import tensorflow as tf
 
     with files.explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
-        # With `buffer_size`, pyarrow reads a row group page by page, not at once.
+        # With `buffer_size`, pyarrow reads a row group page by page, not as a whole.
         table = pa.parquet.ParquetFile(file, buffer_size=CHUNK_BYTES)
         columns = {field.name: field.type for field in table.schema_arrow}
         if columns.get(feature) not in (pa.string(), pa.large_string()):

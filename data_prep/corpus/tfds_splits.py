@@ -13,7 +13,7 @@ _MAX_REASON = 200
 
 
 class TfdsSplit:
-    """One split of a data set; one feature of the examples is text.
+    """One split of a data set whose examples have a text feature.
 
     The data set is downloaded if needed.
 

@@ -1,6 +1,6 @@
 """Counter-based random numbers: hashes of a key, the purpose of the draw, and an index.
 
-A key is a hash of the seed and of indices, such as those of the pass, the document and the
+A key is a hash of the seed and of indices, such as the index of the document and the index of the
 sentence. No generator with a state is used. So a random number does not depend on the process that
 computes the number, on the order of the draws, or on the batch size. The hash function is the
 output function of SplitMix64. All functions work on arrays.
@@ -64,8 +64,8 @@ def derive_keys(
     Args:
         keys: uint64, any shape.
         purpose: The purpose of the derived keys.
-        index: Indices of the draws if each key is used for several draws of this purpose, otherwise
-            None. The shapes of `index` and `keys` are broadcast.
+        index: None if each key is used for a single draw of this purpose. Otherwise the indices of
+            the draws. The shapes of `index` and `keys` are broadcast.
 
     Returns:
         uint64 keys of the broadcast shape.

@@ -22,8 +22,8 @@ class Documents:
             of the last sentence.
         documents: int64 [D + 1], the index in `sentences` at which each document starts, then the
             end of the last document.
-        ids: uint64 [D], segment number * 2**32 + number of the document in the segment. A document
-            has the same id in every run.
+        ids: uint64 [D]. The id of a document is s * 2**32 + d, if the document has the number d in
+            the segment with the number s. A document has the same id in every run.
     """
 
     tokens: np.ndarray

@@ -1,9 +1,9 @@
 """Compares the distribution of records with the distribution that their settings define.
 
-A figure is a share or a histogram of the records. A figure is reported as unexpected if correct
-records have such an extreme figure with a probability of less than one in a million. Shares are
-compared with an interval of the binomial distribution. Histograms are compared by a chi-square
-test.
+A figure is a share or a histogram, computed from the records. A figure is reported as unexpected if
+a figure as extreme has a probability of less than one in a million for correct records. A share is
+compared with an interval of the binomial distribution. A histogram is compared with the expected
+histogram by a chi-square test.
 
 Imports numpy and scipy. Letters: B batch, S sequence length, P predictions per sequence, V
 vocabulary.
@@ -23,11 +23,11 @@ from data_prep.pretraining_data.settings import RecordsConfig
 
 _FALSE_ALARM_RATE = 1e-6
 _MIN_EXPECTED_COUNT = 20  # smallest expected count in a cell of a chi-square test
-# Maps a name for each way of rounding, which the report shows, to the value of `round_half_up`.
+# Maps the name of a way of rounding, as shown in the report, to the value of `round_half_up`.
 _ROUNDING = {"half to even, as Python 3": False, "half up, as Python 2": True}
 # One draw decides whether all sequences of a document are short. With `replace_whole_words`, one
-# draw decides how all tokens of a word are replaced. The expected intervals are wide enough if no
-# document and no word is larger than these limits.
+# draw decides how all tokens of a word are replaced. The expected intervals are wide enough if all
+# documents and words are within the following two limits.
 _MAX_SEQUENCES_PER_DOCUMENT = 256
 _MAX_TOKENS_PER_WORD = 8
 # Only records of at least this many tokens are compared: shorter records may be equal by chance.
@@ -57,7 +57,8 @@ class DistributionCheck:
     Args:
         config: The expected settings of the records, except the lengths S and P.
         vocabulary: Size and special ids.
-        columns: The columns of any batch of the records. Their shapes define the lengths S and P.
+        columns: The columns of any batch of the records. The shapes of the columns define the
+            lengths S and P.
 
     Attributes:
         stats: The statistics of the records.
@@ -153,16 +154,16 @@ class DistributionCheck:
         if self._config.paired:
             note = ", more where chunks are single sentences"
             if random_next == total:
-                # A chunk (see `pairing`) of one sentence always gets a random next sentence. But a
-                # record does not state how many sentences its chunk had.
+                # If a chunk (see `pairing`) is one sentence, B is always a random next sentence.
+                # But a record does not state how many sentences its chunk had.
                 note += "; all are random, so each document should be a single sentence"
         probability = 0.5 if self._config.paired else 0.0
         yield _compare_share(name, random_next, total, probability, note=note)
         short = total - int(self.stats.lengths[-1])
         name = f"sequences below {self._config.max_seq_length} tokens"
         note = ", more where documents end"
-        # A sequence may exceed a short target length by a part of its last sentence. So some
-        # sequences have the full length even if all documents have a short target length.
+        # A sequence may exceed a short target length, because its last sentence may be long. So
+        # some sequences have the full length even if all documents have a short target length.
         probability = min(self._config.short_seq_prob, 0.5)
         yield _compare_share(name, short, total, probability, _MAX_SEQUENCES_PER_DOCUMENT, note)
         if self._config.objective != "causal":
@@ -185,7 +186,7 @@ def _compare_share(
         count: Number of elements that have the property.
         total: Number of all elements.
         probability: The expected share, in [0, 1] up to rounding errors.
-        group: Largest number of elements that one random draw decides.
+        group: Largest number of elements for which one random draw decides together.
         note: The reason why the share may be above the interval; "" if the share must be inside.
     """
     draws, share = max(math.ceil(total / group), 1), count / max(total, 1)

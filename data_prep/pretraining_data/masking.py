@@ -21,7 +21,7 @@ def mask_rows(
     Args:
         config: The settings of the records.
         rows: B rows, whose dtype is `pairing.row_dtype`.
-        vocabulary: Size, special ids and continuation pieces.
+        vocabulary: Size, special ids, and the entries that start with "##".
 
     Returns:
         The columns of `bert_tf.features.PRETRAINING`, with shape [B, S], [B, P] or [B, 1].
@@ -58,7 +58,8 @@ def mask_rows(
     labels = np.where(is_prediction, np.take_along_axis(ids, positions, 1), 0)
     draws = np.take_along_axis(words, positions, 1) if config.replace_whole_words else positions
     shown = _replace(config, keys, draws, positions, labels, vocabulary)
-    # Unused predictions have position 0. There they write [CLS], which is already at position 0.
+    # Unused predictions have position 0. For these predictions, [CLS] is written to position 0,
+    # where [CLS] already is.
     np.put_along_axis(ids, positions, np.where(is_prediction, shown, ids[:, :1]), 1)
     return {
         "input_ids": ids,
@@ -96,7 +97,7 @@ def _choose_tokens(
     """Chooses `budget` maskable positions of each row at random.
 
     Returns:
-        int64 [B, min(S, P)]: the positions in ascending order; the remaining entries are S
+        int64 [B, min(S, P)]: the chosen positions in ascending order. The remaining entries are S
         (padding).
     """
     order = _shuffle(keys, Purpose.MASK_ORDER, maskable)[:, : config.max_predictions_per_seq]
@@ -114,7 +115,7 @@ def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarra
         valid: bool [B, S], True for the columns to shuffle.
 
     Returns:
-        int64 [B, S]: the indices of the valid columns of each row in random order; the remaining
+        int64 [B, S]: for each row, the indices of its valid columns in random order. The remaining
         entries are S (padding).
     """
     columns = valid.shape[1]
@@ -136,13 +137,14 @@ def _number_words(
 ) -> np.ndarray:
     """Numbers the words of each row from 0.
 
-    A "##" token belongs to the same word as the maskable token before the "##" token. If truncation
-    cut a word at the start of B, then B starts with a "##" token. As in google-research/bert, that
-    token belongs to the last word of A, unless `keep_words_apart_at_sep` is true.
+    Without `do_whole_word_mask`, each maskable token is a word. Otherwise a "##" token belongs to
+    the same word as the maskable token before the "##" token. If truncation cut a word at the start
+    of B, then B starts with a "##" token. As in google-research/bert, that token belongs to the
+    last word of A, unless `keep_words_apart_at_sep` is true.
 
     Returns:
-        int64 [B, S], for each token, the number of its word. The numbers at tokens that are not
-        maskable have no meaning.
+        int64 [B, S], for each token, the number of its word. If a token is not maskable, its number
+        has no meaning.
     """
     starts = maskable
     if config.do_whole_word_mask:
@@ -191,15 +193,17 @@ def _choose_ngrams(
     budget of tokens or overlaps a chosen n-gram.
 
     Returns:
-        Two arrays. The first is int64 [B, S]. If a chosen n-gram contains the token, the entry is
-        the number of the first word of that n-gram; otherwise it is S. The second is
-        bool [B, S + 1]: entry w of a row is True if a chosen n-gram starts with word number w.
+        Two arrays. The first is int64 [B, S], with one entry for each token. If a chosen n-gram
+        contains the token, the entry is the number of the first word of that n-gram. Otherwise the
+        entry is S. The second is bool [B, S + 1]: entry w of a row is True if a chosen n-gram
+        starts with word number w.
 
     Source: `_masking_ngrams` of the Model Garden's create_pretraining_data.py.
     """
     columns = words.shape[1]
     order, sizes = _shuffle_ngrams(largest, keys, words, maskable)
-    # If a chosen n-gram contains the word, the number of the first word of that n-gram, else -1.
+    # For each word: if a chosen n-gram contains the word, the number of the first word of that
+    # n-gram, else -1.
     first_word = np.full((len(keys), columns + largest + 1), -1)
     next_ngram: np.ndarray = np.zeros((largest, len(keys)), np.int64)
     used: np.ndarray = np.zeros(len(keys), np.int64)
@@ -240,10 +244,10 @@ def _shuffle_ngrams(
     """Lists the n-grams of adjacent words for n from 1 to N = `largest`.
 
     Returns:
-        Two arrays. The first is int64 [N, B, S]: for each n, the n-grams in random order, each as
-        the number of its first word. The remaining entries are S (padding). The second is
-        int64 [N, B, S + 1]: for each n and each word, the number of tokens in the n-gram that
-        starts at the word.
+        Two arrays. The first is int64 [N, B, S]: for each n and each row, the n-grams in random
+        order. An n-gram is given by the number of its first word. The remaining entries are S
+        (padding). The second is int64 [N, B, S + 1]: for each n and each word, the number of tokens
+        in the n-gram that starts at the word.
     """
     sizes = _word_sizes(words, maskable)
     first_column = np.full(sizes.shape, words.shape[1])
@@ -264,7 +268,7 @@ def _shuffle_ngrams(
 
 
 def _shift(array: np.ndarray, count: int) -> np.ndarray:
-    """Moves the columns of [B, S] to the left by `count`, and fills the end with 0."""
+    """Moves the columns of `array` [B, S] to the left by `count`, and fills the end with 0."""
     return np.pad(array[:, count:], [(0, 0), (0, min(count, array.shape[1]))])
 
 

@@ -1,17 +1,17 @@
 """Cuts documents into sequences and pairs them for next-sentence prediction.
 
 A chunk is a run of consecutive sentences of one document. Each chunk is divided into two texts, A
-and B. B is either the rest of the chunk or a random next sentence: text of a document that is drawn
-from the pool. The pool is a set of segments (groups of whole documents, see `segments`). Without
-next-sentence prediction, a chunk is A, and there is no B.
+and B. B is either the rest of the chunk or a random next sentence. A random next sentence is text
+of a document that is drawn from the pool. The pool is a set of segments (groups of whole documents,
+see `segments`). Without next-sentence prediction, A is the complete chunk, and there is no B.
 
 The first sentence of a chunk determines the end of the chunk, the end of A, whether B is random,
 and the start of the next chunk. These values are therefore computed for all sentences at once, as
 if a chunk started at each sentence. Then the chunks that are used are found one after the other,
 from the first sentence on.
 
-A span is a truncated sequence, given by the places of its tokens in a flat array. A row is an
-unmasked sequence that contains its tokens.
+A span and a row both describe one truncated sequence before masking. A span contains the places of
+the tokens in a flat array. A row contains the tokens themselves.
 
 Imports numpy only. Source: google-research/bert `create_instances_from_document`,
 `truncate_seq_pair`.
@@ -242,7 +242,8 @@ def _draw_other(
         int64 [E], indices of documents in the pool.
     """
     if config.same_document_label == "never":
-        # The document of the chunk is excluded: indices from its place on are increased by 1.
+        # To exclude the document of the chunk, each drawn index that is not below the place of
+        # that document in the pool is increased by 1.
         place = np.searchsorted(pool, self_id)
         inside = (place < len(pool)) & (pool[np.minimum(place, len(pool) - 1)] == self_id)
         others = np.maximum(len(pool) - inside, 1)
@@ -268,10 +269,10 @@ def _truncate(
 ) -> np.ndarray:
     """Truncates A and B to `max_num_tokens` together.
 
-    Tokens are removed one by one from the longer of A and B (from B if both are equally long). Each
-    token is removed at the start or at the end, by a coin toss. So the lengths of A and B determine
-    how many tokens A and B lose. If a text loses n tokens, the number that it loses at its start is
-    the number of heads in n tosses.
+    Tokens are removed one by one from the longer of A and B (from B if both are equally long). For
+    each removal, a coin toss decides whether the first or the last token of that text is removed.
+    So the lengths of A and B determine how many tokens A and B lose. If a text loses n tokens, the
+    number of tokens lost at its start is the number of heads in n tosses.
     """
     excess = np.maximum(length_a + length_b - config.max_num_tokens, 0)
     uneven = np.minimum(excess, np.abs(length_a - length_b))
@@ -291,13 +292,14 @@ def _unpaired(
     limit: np.ndarray,
     end: np.ndarray,
 ) -> np.ndarray:
-    """Creates spans without B. Each has as many complete sentences as fit, but at least one.
+    """Creates spans without B. Each span has as many complete sentences as fit, but at least one.
 
     Args:
         config: The settings of the records.
         documents: As in `paired_rows`.
         keys: uint64 [N], a key for each sentence.
-        limit: int64 [N], the largest number of tokens of a sequence that starts at each sentence.
+        limit: int64 [N], for each sentence, the largest number of tokens of a sequence that starts
+            at the sentence.
         end: int64 [N], for each sentence, the sentence index at which its document ends.
 
     Returns:

@@ -1,6 +1,6 @@
 """Checks the rules that each pretraining record must obey, and formats records as text.
 
-The records of google-research/bert obey these rules, and records that any other program created
+The records that google-research/bert creates obey these rules. Records that other programs create
 must obey the same rules.
 
 Imports numpy only. Letters: B batch, S sequence length, P predictions per sequence.
@@ -18,7 +18,7 @@ _LISTED_NAMES = 5
 
 
 class BrokenRules:
-    """Counts for each rule the records and files that break it, and keeps the first five names."""
+    """Counts the records and files that break each rule, and keeps five names per rule."""
 
     def __init__(self) -> None:
         self._counts: collections.Counter[str] = collections.Counter()

@@ -1,7 +1,8 @@
 """Cuts the input into segments of whole documents.
 
-A segment has about `segment_bytes` of text, and is tokenized and paired as one unit of work. The
-cuts depend on the input and on `segment_bytes`, not on the number of workers.
+A segment has about `segment_bytes` of text, and is tokenized and paired as one unit of work. A
+segment consists of pieces (see `Piece`). The places of the cuts depend on the input
+and on `segment_bytes`, not on the number of workers.
 
 Imports `errors`, `corpus` and `settings`, and TensorFlow inside functions.
 """
@@ -46,13 +47,13 @@ def tfds_split(config: RecordsConfig) -> TfdsSplit:
 def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
     """Cuts the input into segments of whole documents.
 
-    As in google-research/bert, the last document of a text file continues in the next file if no
-    blank line ends the document, unless `break_documents_at_files` is true. Only the bytes around
-    the cuts are read.
+    If no blank line ends the last document of a text file, the document continues in the next file,
+    as in google-research/bert. If `break_documents_at_files` is true, the end of the file ends the
+    document. Only the bytes around the cuts are read.
 
     Args:
-        config: The size of a segment, and the name of a tensorflow-datasets data set to cut instead
-            of files.
+        config: The size of a segment. If `tfds_name` is not empty, that data set of
+            tensorflow-datasets is cut instead of the files.
         files: The files in order. Not used if a data set is cut.
 
     Raises:
@@ -98,8 +99,9 @@ def _document_end(file: SeekableFile, start: int) -> int | None:
 
     Returns None if that document ends at the end of the file or is too large.
     """
-    # The search starts one byte earlier, because that byte may be the line feed before a blank
-    # line. If `start` is the first byte of the file, a line feed is inserted before that byte.
+    # The search starts at the byte before `start`, because that byte may be the line feed before a
+    # blank line. If `start` is 0, there is no such byte, and the search starts with an inserted
+    # line feed.
     start -= 1
     window, searched = bytearray(b"" if start >= 0 else b"\n"), 0
     pattern = _document_end_pattern(file)

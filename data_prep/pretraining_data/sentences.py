@@ -13,8 +13,8 @@ from data_prep.pretraining_data import segments
 from data_prep.pretraining_data.segments import Piece, Segment
 from data_prep.pretraining_data.settings import RecordsConfig
 
-# N sentences that are not empty, and int64 [N], the document number of each sentence. The document
-# numbers are in non-decreasing order.
+# A block has two parts: N sentences that are not empty, and int64 [N], the document number of each
+# sentence. The document numbers are in non-decreasing order.
 Block = tuple[list[str], np.ndarray]
 
 
@@ -22,13 +22,13 @@ def read(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
     """Yields blocks of the sentences of a segment, with the document number of each sentence.
 
     Args:
-        config: The name of the JSON key or the feature that contains the text, and whether to split
-            paragraphs into sentences.
+        config: The name of the JSON key or feature that contains the text (`text_feature`), and
+            whether to split paragraphs into sentences.
         segment: A segment that `segments.cut` returned.
 
     Raises:
         InputError: A line is not valid UTF-8, or a line of a JSON file is not an object with a
-            string under the key.
+            string under the key that `text_feature` names.
     """
     number = 0
     for lines in _lines(config, segment):
@@ -84,7 +84,7 @@ def _lines(config: RecordsConfig, segment: Segment) -> Iterator[list[str]]:
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups the non-blank lines of texts into blocks, and adds "" after each text, a document."""
+    """Groups the non-blank lines of texts into blocks. Adds "" after each text (a document)."""
     lines: list[str] = []
     size = 0
     for text in texts:

@@ -30,7 +30,7 @@ class RecordsConfig:
         max_seq_length: Length of a sequence, S, in tokens.
         max_predictions_per_seq: Largest number of masked tokens in a sequence, P.
         random_seed: Seed of all random draws; any integer.
-        dupe_factor: Number of passes over the input, each with its own random draws.
+        dupe_factor: Number of passes over the input. Each pass has its own random draws.
         masked_lm_prob: Share of the tokens to mask, in [0, 1]. The model predicts the masked
             tokens.
         short_seq_prob: Probability that a document is cut into shorter sequences, in [0, 1].
@@ -52,15 +52,15 @@ class RecordsConfig:
         split_sentences: Whether to split each line of the input into sentences. If false, each
             line is one sentence.
         eval_fraction: Share of the documents to hold out for evaluation, in [0, 1). The records of
-            these documents are written to separate files.
+            the held-out documents are written to separate files.
         num_output_shards: Number of files to write the training records to.
         compression: Compression of the record files; empty for none.
         break_documents_at_files: Whether the end of a text file ends a document. If false, the
             last document of a file continues in the next file unless a blank line ends the
             document, as in google-research/bert.
-        round_half_up: Whether to round the number of masked tokens of a sequence up if it ends in
-            .5, for example 4.5 to 5. If false, the number is rounded to the even number, 4.5 to 4,
-            as google-research/bert does in Python 3.
+        round_half_up: Whether to round up a number of masked tokens that ends in .5, for example
+            4.5 to 5. If false, such a number is rounded to the nearest even number, for example 4.5
+            to 4, as google-research/bert does in Python 3.
         keep_words_apart_at_sep: With do_whole_word_mask: whether the first token of text B always
             starts a new word. If false, a "##" token at the start of B belongs to the last word of
             text A, as in google-research/bert.
@@ -140,7 +140,7 @@ class RecordsConfig:
             raise InputError("input_format=tfds and tfds_name go together; give both or neither.")
 
     def with_format_of(self, paths: Iterable[str]) -> "RecordsConfig":
-        """Replaces the input format "auto" by the format of the files, if all have the same."""
+        """Replaces the input format "auto" by the format of the files, if all formats are equal."""
         found = {formats.format_of(path, self.input_format) for path in paths}
         return dataclasses.replace(self, input_format=found.pop()) if len(found) == 1 else self
 

@@ -154,7 +154,7 @@ def unmasked_ids(
     Args:
         ids: int [B, S], the masked ids.
         positions: int [B, P], the positions of the labels; 0 where `is_prediction` is False.
-        labels: int [B, P], the ids that were at these positions before masking.
+        labels: int [B, P], the ids that were at `positions` before masking.
         is_prediction: bool [B, P], False for unused predictions.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Runs the procedure of `pretraining_data` on one machine or on several.
+"""Runs the procedure of `pretraining_data` on one machine or on several machines.
 
 Read in this order: `job` (one set of records to create, and its file names), `stages` (the four
 stages: read, pair, mask and assemble), `shuffling` (shuffles the records on disk),

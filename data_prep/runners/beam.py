@@ -1,7 +1,7 @@
 """Creates the same records on Apache Beam, for corpora that need several machines.
 
-Needs the [beam] extra. The pipeline calls the same functions of `stages` as `local`, so the bytes
-of the records are equal.
+Needs the [beam] extra. The pipeline and `local` call the same functions of `stages`, so both
+write records with equal bytes.
 
 A segment is a group of whole documents (see `segments`). The pool of a segment is the set of
 segments from which its random next sentences are drawn. The documents of a segment are sent to
@@ -187,8 +187,8 @@ class _Pipeline(NamedTuple):
     ) -> Iterator[tuple[Key, NumberedRows]]:
         """Yields, for each part, the rows of a batch whose bins are in the part.
 
-        The bin of a row is the leading bits of its key. If two parts share a bin, the rows of that
-        bin are sent to both parts.
+        The bin of a row is the number in the leading bits of the key of the row. If two parts
+        share a bin, the rows of that bin are sent to both parts.
         """
         split, (number, batch, rows) = keyed
         for index, part in enumerate(plans[split]):

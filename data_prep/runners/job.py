@@ -33,7 +33,7 @@ class RecordsJob:
         stem: Path of the first output file without its extension (see `output_stem`).
         fingerprint: Hexadecimal hash of config, vocabulary and input.
         inputs: Path, size in bytes and SHA-256 of each input file; for a tensorflow-datasets split,
-            its name and its number of examples.
+            the name of the split and the number of its examples.
         segments: The segments of the input; empty if the records are already complete.
         shards: For each split, the paths of its shards.
     """
@@ -57,7 +57,10 @@ class RecordsJob:
 
     @property
     def work_folder(self) -> str:
-        """Local hidden folder of intermediate files: in the temporary folder for remote output."""
+        """Local hidden folder of intermediate files.
+
+        For remote output, the work folder is in the temporary folder of the system.
+        """
         folder, name = os.path.split(self.stem)
         if "://" in self.stem:
             digest = hashlib.sha256(self.stem.encode()).hexdigest()[:16]
@@ -105,7 +108,7 @@ def output_stem(output_file: str) -> str:
 
 
 def _split_extension(output_file: str) -> tuple[str, str]:
-    """Splits a path before ".tfrecord"; without ".tfrecord", before the last extension."""
+    """Splits a path before ".tfrecord", or before the last extension if there is no ".tfrecord"."""
     folder, name = os.path.split(output_file)
     match = _RECORDS.search(name, 1)
     base = name[: match.start()] if match else os.path.splitext(name)[0]

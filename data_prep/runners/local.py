@@ -26,8 +26,9 @@ from data_prep.runners.stages import IntermediateFiles
 from data_prep.runners.work_folder import locked_work_folder
 from data_prep.runners.workers import Workers
 
-# One worker is added for each full block of this many bytes of text, counted in every pass. For
-# less text, a worker takes more time to start (about 3 s) than it saves.
+# There is one worker, and one more for each full block of this many bytes. The text is counted
+# `dupe_factor` times. For less text, one more worker would take more time to start (about 3 s) than
+# the worker would save.
 _BYTES_PER_WORKER = 16 << 20
 
 Plans = dict[str, list[shuffling.Part]]

@@ -21,7 +21,8 @@ from data_prep.runners import stages
 from data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
 from data_prep.runners.stages import IntermediateFiles
 
-IDENTITY = "identity"  # in a folder, the name of the file that identifies the job of the folder
+# The name of the file, in a folder of intermediate files, that identifies the job of the folder.
+IDENTITY = "identity"
 
 
 def plan_job(
@@ -127,7 +128,7 @@ def _existing_manifest(job: RecordsJob) -> Manifest:
 
 
 def _is_complete(job: RecordsJob) -> bool:
-    """Whether all records of this job exist under the same names."""
+    """Whether an earlier run of this job has written all shards, at the paths of this job."""
     from tensorflow.io import gfile
 
     manifest = _existing_manifest(job)
@@ -214,11 +215,11 @@ def remove_old_records(job: RecordsJob) -> None:
 def completed_shards(
     job: RecordsJob, intermediate: IntermediateFiles
 ) -> dict[tuple[str, int], Shard]:
-    """Finds the shards that `stages.assemble_shard` wrote in this run or in an earlier one.
+    """Finds the shards that `stages.assemble_shard` wrote in this run or in an earlier run.
 
     Returns:
         The entries for the manifest, by split and index of the shard. If the size of a shard has
-        changed since it was written, the shard is not included.
+        changed since the shard was written, the shard is not included.
     """
     from tensorflow.io import gfile
 

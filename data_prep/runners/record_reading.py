@@ -46,8 +46,8 @@ class Batch:
 def read_records(patterns: str) -> Iterator[Batch]:
     """Reads all records in batches. The first valid record defines the lengths S and P.
 
-    A damaged file is read up to the damage. A file without records gives a batch
-    without columns and faults.
+    A damaged file is read up to the damage. A file without records gives one batch, which has
+    neither columns nor faults.
 
     Args:
         patterns: Comma-separated list of globs.

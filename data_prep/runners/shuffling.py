@@ -4,8 +4,9 @@ A row is an unmasked sequence, and has a random 64-bit key. The shuffled order i
 keys. A segment is a group of whole documents (see `segments`). The rows of each segment are stored
 in one file, sorted by key. So a range of the shuffled order consists of one slice of each file.
 
-The shuffled order is divided into shards: the output files, which differ in size by at most one
-row. Each shard is divided into parts. The parts are masked independently of each other.
+The shuffled order is divided into shards, which are the output files. The numbers of rows of two
+shards differ by at most one. Each shard is divided into parts. The parts are masked
+independently of each other.
 
 Imports `storage` and numpy.
 """
@@ -31,8 +32,8 @@ class Part:
 
     Attributes:
         shard: Index, within the split, of the shard that contains the part.
-        first_bin: Bin of the first row of the part. The bin of a row is the leading 20 bits of the
-            key of the row.
+        first_bin: Bin of the first row of the part. The bin of a row is the number in the leading
+            20 bits of the key of the row.
         last_bin: Bin of the last row of the part.
         skip: Number of rows in the first bin that belong to the previous part.
         rows: Number of rows in the part.
@@ -154,7 +155,7 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
 
 
 def slice_of_part(keys: np.ndarray, part: Part) -> slice:
-    """Returns the slice of `keys`, which ascend, that contains the keys with bins in a part."""
+    """Returns the slice of the keys whose bins are in a part. `keys` is in ascending order."""
     if not part.rows:
         return slice(0, 0)
     first = part.first_bin << _BIN_SHIFT

@@ -1,4 +1,4 @@
-"""The stages of record creation: read, pair, mask and assemble. Each reads and writes files.
+"""The stages of record creation: read, pair, mask and assemble. Each stage reads and writes files.
 
 - read: a segment (a group of whole documents) -> the documents of the segment as token ids
 - pair: the documents of a segment -> rows (unmasked sequences), sorted by key
@@ -41,7 +41,7 @@ class IntermediateFiles:
 
     Attributes:
         config: The settings that determine the bytes of the records.
-        folder: The folder of the files; on Beam it may be remote.
+        folder: The folder of the files. On Beam, this folder may be remote.
         segment_sizes: Bytes of text in each segment of the input.
     """
 
@@ -113,7 +113,7 @@ def pair_documents(config: RecordsConfig, documents: Documents, own: int) -> Ite
         config: The settings of the records.
         documents: The documents of the segment, then the documents of its pool (see
             `pairing.pool_segments`).
-        own: The number of documents of the segment, without the pool.
+        own: The number of documents of the segment itself, without the documents of the pool.
     """
     return pairing.paired_rows(config, documents, own, vocabulary(config))
 
@@ -124,7 +124,7 @@ def row_dtype(config: RecordsConfig) -> np.dtype:
 
 
 def plan_parts(config: RecordsConfig, bins: np.ndarray, shard_count: int) -> list[shuffling.Part]:
-    """Divides a split into parts; `bins` is `shuffling.count_bins`, summed over all segments."""
+    """Divides a split into parts. `bins` is the sum of `shuffling.count_bins` of all segments."""
     return shuffling.plan_parts(bins, shard_count, row_dtype(config).itemsize)
 
 
@@ -152,7 +152,7 @@ def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
 def mask_part(
     files: IntermediateFiles, split: str, number: int, part: shuffling.Part, sampled: float
 ) -> None:
-    """Reads the rows of a part from the files of all segments, masks them and writes the part."""
+    """Reads the rows of a part from the files of all segments, and writes the masked part."""
     dtype = row_dtype(files.config)
     rows = shuffling.load_part(files.segment_paths("rows", split), part, dtype)
     write_part(files, split, number, rows, sampled)

@@ -53,7 +53,7 @@ class Workers:
 
         Returns:
             A function that waits for the result of the call, and returns the result. The function
-            may be called only once. It raises `WorkerKilledError` if a worker process was killed.
+            may be called only once, and raises `WorkerKilledError` if a worker process was killed.
         """
         if self._pool is None:
             return functools.partial(function, *arguments)
@@ -98,7 +98,10 @@ def _explain_killed_worker() -> Iterator[None]:
 
 
 def _initialize_worker() -> None:
-    """Makes a worker ignore Ctrl-C (the parent handles it), exit with the parent, use one core."""
+    """Makes a worker process ignore Ctrl-C, exit with its parent process, and use one core.
+
+    The parent process handles Ctrl-C.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -38,7 +38,7 @@ README = (pathlib.Path(__file__).parent / "README.txt").read_text("utf-8")
 
 @dataclass(frozen=True)
 class SampleDataConfig:
-    """The settings of the sample data, and of the program that makes it.
+    """The settings of the program that makes the sample data.
 
     Attributes:
         output_dir: The folder to write.

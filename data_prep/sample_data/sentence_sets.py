@@ -31,7 +31,7 @@ _MIN_ENDING_WORDS, _MAX_ENDING_WORDS = 3, 40
 def classification_rows(
     documents: Sequence[Document], per_label: int, seed: int
 ) -> list[tuple[str, ...]]:
-    """Makes passages of up to three sentences, labeled with the library that they come from.
+    """Makes passages of up to three sentences. The label is the library that contains the passage.
 
     Args:
         documents: The documents of one part.
@@ -61,7 +61,7 @@ def classification_rows(
 
 
 def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
-    """Yields each longest run of consecutive sentences without a classified library's name.
+    """Yields the maximal runs of consecutive sentences without a classified library's name.
 
     Two runs are never joined, so every n-gram of a passage also occurs in the document.
     """
@@ -80,7 +80,7 @@ def _passages(sentences: Sequence[str], size: int, min_words: int, max_words: in
 
 
 def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tuple[str, ...]]:
-    """Makes pairs of passages, from the same document or from two documents of one library.
+    """Makes pairs of passages from one document, or from two documents of the same library.
 
     A passage has up to two sentences.
 

@@ -19,7 +19,8 @@ class Sentence:
     Attributes:
         text: The text, on one line.
         code: The [start, end) positions of code in `text`, in characters.
-        argument: If the paragraph of the sentence describes an argument, its name, else "".
+        argument: If the paragraph of the sentence describes an argument, the argument's name, else
+            "".
         follows: Whether the previous sentence of the docstring is kept too.
     """
 
@@ -64,7 +65,7 @@ def split_into_sentences(docstrings: Sequence[documentation.Docstring]) -> list[
 
 
 def _mask_dots(text: str) -> str:
-    """Replaces full stops inside sentences with "_" and non-ASCII characters with "x".
+    """Replaces full stops inside sentences with "_", and replaces non-ASCII characters with "x".
 
     Colons and semicolons also become "_". The length of the text does not change.
     """

@@ -52,7 +52,7 @@ class Question:
 
 
 def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list[Question]:
-    """Makes questions about the meaning of arguments; about a third of them are unanswerable.
+    """Makes questions about the meaning of arguments. About a third have no answer.
 
     An unanswerable question is about an argument that another document of the same library
     describes. The document from which the context is taken does not mention this argument.
@@ -106,7 +106,7 @@ def _answerable_questions(
 def _contexts(
     sentences: Sequence[Sentence],
 ) -> Iterator[tuple[str, list[tuple[int, Sentence]]]]:
-    """Yields each context, and a list of (start in the context, sentence) for its sentences.
+    """Yields each context, and the list of (start in the context, sentence) pairs of the context.
 
     A context has at most `_CONTEXT_WORDS` words, unless a single sentence has more.
     """

@@ -20,7 +20,8 @@ from data_prep.sample_data.sentences import Document, Sentence
 # In this module, an n-gram is a run of this number of consecutive words.
 NGRAM_WORDS = 8
 PARTS = ("train", "dev", "test")
-# An n-gram that occurs in more documents than this is boilerplate. Sentences with it are dropped.
+# An n-gram that occurs in more than this number of documents is boilerplate. Sentences that contain
+# boilerplate are dropped.
 MAX_REPEATS = 8
 # Groups of more than this number of documents are assigned to training, so that no topic dominates
 # the held-out parts.

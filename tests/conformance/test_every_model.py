@@ -59,7 +59,7 @@ def inputs_for(kind: str, length: int = S) -> dict[str, tf.Tensor]:
 
 
 def arrays(outputs) -> dict[str, np.ndarray]:
-    """Converts each output to a float32 array; the arrays of a list are stacked on axis 0."""
+    """Converts each output to a float32 array; a list of arrays is stacked on axis 0."""
     return {
         name: np.stack([np.asarray(v, np.float32) for v in value])
         if isinstance(value, list)

@@ -1,4 +1,4 @@
-"""With --init_checkpoint, programs find config, vocabulary and casing in each format."""
+"""With --init_checkpoint, programs find config, vocabulary and casing in each checkpoint format."""
 
 import json
 import pathlib
@@ -34,7 +34,7 @@ def snapshot_download(name, revision=None, allow_patterns=None):
 
 @pytest.fixture(scope="module")
 def one_model(tmp_path_factory):
-    """Returns paths of one cased model in each format, and the model's last layer for TEXT."""
+    """Returns paths of one cased model in each format, and the last layer's output for TEXT."""
     root = tmp_path_factory.mktemp("models")
     encoder = BertEncoder(CONFIG, seed=0)
     arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}

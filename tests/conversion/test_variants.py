@@ -227,7 +227,7 @@ def variable(name, value, **arguments):
 
 
 def test_other_variables_in_a_checkpoint_are_reported_as_unknown(tmp_path, arrays):
-    """Other programs also store optimizer slots, counters, moving averages or custom heads."""
+    """Other programs also store optimizer moments, counters, moving averages or custom heads."""
     words = "bert/embeddings/word_embeddings"
     others = (
         f"{words}/Adam", f"{words}/lamb_m", f"{words}/ExponentialMovingAverage", "beta1_power",

@@ -89,7 +89,7 @@ def test_a_file_with_other_lengths_is_reported_and_the_next_file_is_read(
 
 
 def starts(raw):
-    """Returns the record offsets; a record is 8 bytes (length), 4 (CRC), the data and 4 (CRC)."""
+    """Returns each record's offset. A record is: length (8 bytes), CRC (4 bytes), data, CRC (4)."""
     offsets = [0]
     while offsets[-1] < len(raw):
         length = int.from_bytes(raw[offsets[-1] : offsets[-1] + 8], "little")

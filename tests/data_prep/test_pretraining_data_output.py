@@ -168,7 +168,7 @@ def test_outputs_in_several_folders_are_found_and_replaced(tmp_path, vocab_file,
     source = str(tmp_path / "corpus.txt")
     relative = ["x/a.tfrecord", "./y/b.tfrecord", str(tmp_path / "z/a.tfrecord")]
     assert local.create(RecordsConfig(vocab_file), source, relative, 1) == {}, "complete"
-    # x/b.tfrecord is a file of another program. Its base name is also that of y/b.tfrecord.
+    # x/b.tfrecord is a file of another program. y/b.tfrecord has the same base name.
     (tmp_path / "x/b.tfrecord").write_bytes(b"other")
     config = RecordsConfig(vocab_file, dupe_factor=2)
     local.create(config, source, ["x/a.tfrecord"], 1, overwrite=True)

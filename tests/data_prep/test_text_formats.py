@@ -196,8 +196,8 @@ def second_record_is_not_utf8(path):
 
 
 def packed(content):
-    # Without the time in the header, the parameters, and so the test ids, are the same in all
-    # pytest-xdist workers.
+    # The gzip header contains no time. Therefore the parameters, and so the test ids, are the
+    # same in all pytest-xdist workers.
     return gzip.compress(content, mtime=0)
 
 

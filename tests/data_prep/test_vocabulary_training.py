@@ -167,7 +167,7 @@ def test_settings_out_of_range_are_refused(settings, message):
 
 
 def ideographs(number):
-    """Returns counts of `number` ideographs (2 * number down to 2) and of two Latin words."""
+    """Returns the counts of `number` ideographs, from 2 * number to 2, and of two Latin words."""
     characters = [chr(0x4E00 + index) for index in range(number)]
     return {**{c: 2 * (number - i) for i, c in enumerate(characters)}, "low": 90, "lower": 20}
 
@@ -181,8 +181,8 @@ def test_each_ideograph_has_one_entry():
     assert learned.uncovered == 0 and learned.uncovered_share == 0
     assert not any(f"##{word}" in learned.tokens for word in counts)
     assert learned.missing == sum(token.startswith("[unused") for token in learned.tokens) - 99
-    # The text gives 3,000 tokens for ideographs, 10 for l, o, w, e and r with and without ##, and
-    # 1 to 5 longer tokens, for example low.
+    # The words give 3,000 tokens for ideographs, 10 tokens for the letters l, o, w, e and r (each
+    # with and without ##), and 1 to 5 longer tokens, for example low.
     assert 5000 - 104 - learned.missing in range(3011, 3016)
 
 

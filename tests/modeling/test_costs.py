@@ -1,4 +1,4 @@
-"""Compares computed parameter counts, FLOPs and memory with models, graphs and processes."""
+"""Compares computed parameter counts with models, FLOPs with graphs, memory with processes."""
 
 import os
 import subprocess

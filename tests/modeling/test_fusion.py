@@ -14,7 +14,7 @@ LAYERS = 2
 
 @pytest.fixture(scope="module")
 def fused():
-    """Counts the fused operations in a Counter; a key lists the operations before the fusion."""
+    """Returns a Counter of fused operations; a key names the operations that were fused."""
     config = BertConfig(
         vocab_size=20,
         hidden_size=16,

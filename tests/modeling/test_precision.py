@@ -94,7 +94,7 @@ def test_attention_is_accurate(dtype, attention):
 @low_precision
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
 def test_padding_causes_no_overflow(dtype, attention):
-    """Outputs and gradients are finite; one example has one token, the other only padding."""
+    """Outputs and gradients are finite. Example 0 has one token; example 1 has only padding."""
     config = BertConfig.from_dict({**CONFIG.to_dict(), "attention": attention})
     model = BertEncoder(config, seed=0, dtype=f"mixed_{dtype}")
     mask = np.zeros((B, 16), np.int32)

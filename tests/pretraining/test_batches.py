@@ -119,7 +119,7 @@ def test_origins_are_described_by_file_and_record():
 
 
 def positions(dataset, at, folder):
-    """Saves the position before batch `at`; returns the next 10 origins and the checkpoint."""
+    """Saves the position before batch `at`. Returns (origins of 10 batches, checkpoint path)."""
     iterator = iter(dataset)
     for _ in range(at):
         next(iterator)

@@ -93,7 +93,7 @@ def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
 
 @pytest.fixture
 def noise():
-    """Returns random records, whose offsets hardly change when a file is compressed."""
+    """Returns random records; compression of their file hardly changes the records' offsets."""
     return [np.random.default_rng(number).bytes(1000) for number in range(300)]
 
 
@@ -108,7 +108,7 @@ def test_a_compressed_file_keeps_the_records_before_the_damage(tmp_path, noise, 
         salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
         kept = read(salvaged.paths[0])
         assert salvaged.paths[0].endswith(".gz")
-        # The data that precede the damage may be lost, but at most 128 KiB (one block).
+        # Of the data before the damage, at most 128 KiB (one block) may be lost.
         assert 300 * share - 140 < found.record <= 300 * share
         assert kept[: found.record] == noise[: found.record]
         assert all(record in noise for record in kept)

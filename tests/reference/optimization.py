@@ -23,7 +23,7 @@ def adam_weight_decay(name, weight, gradient, slots, rate):
 
 
 def continuous(kind, step, peak, total, warmup):
-    """Schedules that reach the peak at the end of warm-up and then decay, or stay constant."""
+    """Schedules that reach the peak at the end of warm-up and then either decay or stay there."""
     if step < warmup:
         return peak * step / warmup
     done = min((step - warmup) / (total - warmup), 1)
@@ -41,7 +41,7 @@ def adamw(weight, gradient, slots, rate, decay, count):
 
 
 def lamb(weight, gradient, slots, rate, decay, count):
-    """LAMB (You et al., algorithm 2). Without weight decay there is no trust ratio either."""
+    """LAMB (You et al., algorithm 2). A weight without decay gets no trust ratio."""
     m = 0.9 * slots[0] + 0.1 * gradient
     v = 0.999 * slots[1] + 0.001 * gradient**2
     update = m / (1 - 0.9**count) / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)

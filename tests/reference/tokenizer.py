@@ -72,7 +72,7 @@ def words(text, do_lower_case):
 
 
 def is_unchanged(character, do_lower_case):
-    """Returns whether no rule changes the character or splits a text at this character.
+    """Returns True if no rule changes the character and no rule splits a text at the character.
 
     If a text consists of such characters and spaces, its words are the strings between spaces.
     """
@@ -149,7 +149,7 @@ class Tokenizer:
 
 
 def truncate(ids_a, ids_b, room):
-    """Removes the last token of the longer list (B if equal) until both lists fit in `room`."""
+    """Removes the longer list's last token (B's if equal), repeatedly, until both fit in `room`."""
     ids_a, ids_b = list(ids_a), list(ids_b)
     while len(ids_a) + len(ids_b) > room:
         (ids_a if len(ids_a) > len(ids_b) else ids_b).pop()

@@ -77,7 +77,7 @@ def run(folder):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """Returns the weights of an uninterrupted run, and its folder before each file change."""
+    """Returns an uninterrupted run's weights, and copies of its folder before each file change."""
     folder = tmp_path_factory.mktemp("run")
     copies = []
 

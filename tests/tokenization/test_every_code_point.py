@@ -1,4 +1,4 @@
-"""Words and ids of all 1,114,112 code points; each one alone, doubled, in and between words."""
+"""Words and ids of each of the 1,114,112 code points: alone, doubled, in and between words."""
 
 import itertools
 import unicodedata
@@ -51,9 +51,10 @@ def joined_words(text, released):
 def assert_ids(characters, tokenize, released):
     """Compares the ids with the reference.
 
-    In the same form, all characters that no rule changes and no token contains give the same ids.
-    To save time, the reference tokenizes only the first character of this kind, and checks the ids
-    of every 199th. The reference tokenizes every character of the other kind.
+    A character is equivalent if no rule changes the character and no token contains the character.
+    In the same form, all equivalent characters give the same ids. Therefore, to save time, the
+    reference tokenizes only the first equivalent character, and every 199th as a check. The
+    reference tokenizes all characters that are not equivalent.
     """
     in_tokens = set().union(*released.ids)
     individual, equivalent = [], []

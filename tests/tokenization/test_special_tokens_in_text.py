@@ -27,7 +27,7 @@ BEFORE = {
 
 
 def cut(text):
-    """Yields (part, byte offset); a part is a special token or the text between two of them."""
+    """Yields (part, byte offset); a part is a special token or the text between special tokens."""
     pattern = re.compile("|".join(map(re.escape, SPECIAL)).encode())
     at = 0
     for match in pattern.finditer(text):
@@ -78,7 +78,7 @@ def assert_cut(texts, do_lower_case=True, tokens=TOKENS):
 
 
 def spans_of_parts(texts, plain):
-    """Returns (start, end) of each token of each text; `plain` tokenizes each part alone."""
+    """Returns each text's list of token spans (start, end). `plain` tokenizes each part alone."""
     parts = [(row, *part) for row, text in enumerate(texts) for part in cut(text)]
     _, starts, ends = plain.tokenize_with_offsets(tf.constant([part for _, part, _ in parts]))
     spans = [[] for _ in texts]

@@ -88,7 +88,7 @@ def test_a_saved_model_gives_the_same_ids_on_real_text(tmp_path, test_data, name
 @pytest.mark.parametrize("special_tokens_in_text", [False, True])
 @pytest.mark.parametrize("method", ["tokenize", "tokenize_with_offsets", "words"])
 def test_a_stock_server_has_all_operations_of_the_graph(method, special_tokens_in_text):
-    """TensorFlow Serving 2.20 has the core operations and the two of tensorflow-text in use."""
+    """TensorFlow Serving 2.20 has the core operations and TEXT_OPERATIONS of tensorflow-text."""
     tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=special_tokens_in_text)
     function = tf.function(getattr(tokenizer, method)).get_concrete_function(
         tf.TensorSpec([None], tf.string)

@@ -36,7 +36,7 @@ class ClassificationTask:
         pair: Whether an example is a pair of texts.
         read_split: Function that takes data_dir and the name of a split, and returns the examples.
         further_metrics: The metrics in addition to accuracy and loss. A key is the name of a
-            metric; its value is a function of the labels and the predicted labels.
+            metric; the value is a function of the labels and the predicted labels.
     """
 
     name: str

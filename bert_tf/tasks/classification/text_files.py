@@ -137,7 +137,7 @@ def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields the first line number and the fields of each row; a quoted field may span lines."""
+    """Yields each row's first line number and fields; a quoted field may span several lines."""
     csv.field_size_limit(2**31 - 1)  # for the whole process; the default is 131,072 characters
     reader = csv.reader((f"{line}\n" for line in _lines(path)), strict=True)
     first = 1

@@ -21,8 +21,8 @@ class HeldOutData:
     """The data for evaluations during training.
 
     Attributes:
-        datasets: Maps the name of each data set to a function that builds its batches. The metrics
-            on the first data set select the best weights.
+        datasets: Maps the name of each data set to a function that builds the batches of
+            the data set. The metrics on the first data set select the best weights.
         samples: A function that predicts a few examples and returns the predictions as Markdown
             text. If None, no predictions are logged.
     """

@@ -20,7 +20,7 @@ class Profiling(Callback):
         self._folder, self._steps, self._running = folder, steps, False
 
     def boundaries(self, step: int) -> Iterator[int]:
-        """Yields the steps after `step` at which the profile starts or ends."""
+        """Yields the start and the end of the profile, if they are greater than `step`."""
         yield from (boundary for boundary in self._steps or () if boundary > step)
 
     def before_steps(self, state: RunState) -> None:

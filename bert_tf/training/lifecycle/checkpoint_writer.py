@@ -119,8 +119,8 @@ class CheckpointWriter:
 
     def _remove_old_checkpoints(self, step: int) -> None:
         folders = self._folder.checkpoints()
-        # A run resumes from its newest valid checkpoint. If there are checkpoints of steps after
-        # the present step, the run did not resume from them, so they are damaged.
+        # A run resumes from its newest valid checkpoint. A checkpoint of a step after the
+        # present step is damaged, because the run did not resume from this checkpoint.
         valid = [each for each in folders if run_folder.step_of_checkpoint(each) <= step]
         for folder in folders:
             if folder not in valid[-self._keep :]:

@@ -43,10 +43,10 @@ def _time_product(product: tf.types.experimental.PolymorphicFunction, matrix: tf
 
 
 def device_memory() -> tuple[str, int | None]:
-    """Returns the name of the first device, and the bytes of memory that a run can use on it.
+    """Returns the name of the first device, and the bytes that a run can use on each device.
 
     The memory is the total memory of the smallest GPU, or the available memory of the CPU if there
-    is no GPU. The result is None instead of bytes if the GPU memory is unknown.
+    is no GPU. The bytes are None if the GPU memory is unknown.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:

@@ -60,8 +60,8 @@ def print_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
     Returns:
         The quantities of one step, by the names of the rates that training logs. The quantity for
         the rate `tokens_per_sec` is the number of tokens in a step. The quantity for the rate
-        `share_of_peak` is the seconds that a step would take at the peak speed: divided by the
-        seconds that the step really takes, they give the share of the peak speed.
+        `share_of_peak` is the seconds that a step would take at the peak speed. This number,
+        divided by the seconds that a step really takes, is the share of the peak speed.
     """
     peak = matmul_flops_per_sec(cost.precision)
     device, available_bytes = device_memory()

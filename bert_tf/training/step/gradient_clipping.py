@@ -14,7 +14,7 @@ def clip_gradients(
     Args:
         gradients: Dense gradients, by the names of their variables.
         squares: Squared norms of the gradients that were sparse (one row for each looked-up word),
-            by variable name. For these variables, they are used instead of the squared norms of
+            by variable name. For these variables, `squares` replaces the squared norms of
             `gradients`. As in google-research/bert, a sparse norm counts each row separately, even
             if several rows belong to the same word.
         clip_norm: The largest global norm.

@@ -14,7 +14,7 @@ INITIAL, MINIMUM, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 
 
 def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
-    """Counts the step, and doubles the scale after `STEPS_TO_DOUBLE` such steps.
+    """Counts the step, and doubles the scale after `STEPS_TO_DOUBLE` finite steps in a row.
 
     Args:
         scale: float32 scalar variable.

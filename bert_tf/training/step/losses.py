@@ -1,4 +1,4 @@
-"""Cross entropy and accuracy over many classes; they read the logits only a few times."""
+"""Cross entropy and accuracy over many classes, computed with few reads of the logits."""
 
 from collections.abc import Callable
 from typing import Any

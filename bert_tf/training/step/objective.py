@@ -7,8 +7,8 @@ import numpy as np
 
 Tensors = Mapping[str, Any]
 
-# The name of a feature of a batch: int64 [B, 2]. It identifies the record of each example, by the
-# index of the file and the index of the record in that file. The engine does not pass this
+# The name of a feature of a batch, int64 [B, 2]. For each example, the feature contains the index
+# of the file and the index of the record in that file. The engine does not pass this
 # feature to the objective.
 ORIGIN = "origin"
 
@@ -33,7 +33,7 @@ class Objective(Protocol):
 
     @property
     def best_by(self) -> tuple[str, int]:
-        """The metric that selects the best weights, and 1 to maximize or -1 to minimize it."""
+        """The metric that selects the best weights, and 1 if higher values are better, else -1."""
 
     def counts(self, batch: Tensors) -> dict[str, Any]:
         """Returns the denominators for one part of a global batch: float32 scalars.

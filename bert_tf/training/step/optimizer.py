@@ -1,4 +1,4 @@
-"""`Optimizer`: everything that a step changes: weights, slots, weight average, loss scale."""
+"""`Optimizer` holds what a step changes: weights, optimizer state, weight average, loss scale."""
 
 import contextlib
 import re
@@ -145,7 +145,7 @@ class Optimizer:
     def load_or_start(
         self, saved: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]] | None
     ) -> None:
-        """Restores `saved`, a result of `state`; if it is None, starts with the present weights."""
+        """Restores a result of `state`; if `saved` is None, starts with the present weights."""
         if saved is None:
             self.start_average()
         else:

@@ -30,7 +30,7 @@ class StepResult:
         scalars: Further scalars, combined by `step_scalars.combine`.
         bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps of earlier
             calls count too.
-        bad_origin: int64 [B, 2], the `ORIGIN` of the examples in the last bad step; B is 0 if the
+        bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the last bad step; B is 0 if the
             batches do not have this feature.
         cause: Describes the first value that is not finite; set by `train_one_checked` only.
     """
@@ -53,7 +53,7 @@ class StepRunner:
         runtime: Defines the strategy, gradient accumulation and compilation.
 
     Attributes:
-        optimizer: Holds the weights, the slots and the average of the weights.
+        optimizer: Holds the weights, the optimizer state and the average of the weights.
 
     Raises:
         InputError: The batch does not divide evenly among replicas and accumulation steps.
@@ -189,7 +189,7 @@ class StepRunner:
     def _accumulate_gradients(
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
     ) -> tuple[dict[str, Any], ...]:
-        """Returns the totals of `_compute_gradients` over the parts of a replica's batch."""
+        """Sums `_compute_gradients` over the accumulation parts of a replica's batch."""
         if self._accumulation_steps == 1:
             return self._gradients(batch, counts, seed, loss_scale)
 

@@ -1,4 +1,4 @@
-"""Update rules: how one optimizer step changes a weight and its slots (its optimizer state).
+"""Update rules: how one optimizer step changes a weight and its slots (optimizer state).
 
 A rule is a function without state that assigns to the variables in its arguments. The optimizer of
 the training engine calls the rule for each variable on each device.
@@ -15,7 +15,7 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class UpdateRule:
-    """A rule and the state that it keeps for each weight.
+    """An update rule, and the names of the slots that each weight needs for this rule.
 
     Attributes:
         update: Called as `update(weight, slots, gradient, learning_rate, weight_decay, count)`:
@@ -70,8 +70,8 @@ def adamw(
     """
     powers = tf.pow(BETA_1, count), tf.pow(BETA_2, count)
     _decay_weight(weight, learning_rate, weight_decay)
-    # AdamW adds epsilon after the bias correction of v, but the kernel adds epsilon before it.
-    # Scaling epsilon gives the same result.
+    # AdamW adds epsilon after the bias correction of v, but the kernel adds epsilon before
+    # the correction. Scaling epsilon gives the same result.
     epsilon = EPSILON * tf.sqrt(1.0 - powers[1])
     _apply_fused_adam(weight, slots, gradient, learning_rate, powers, epsilon)
 

@@ -142,7 +142,10 @@ def part(arrays, kind, rows):
 
 
 def forward(model, batch):
-    """Returns two lists [masked LM, next sentence]: mean losses, and correctness (0 or 1)."""
+    """Returns mean losses, and tensors that are 1 where a prediction is correct, else 0.
+
+    Each is a list [masked LM, next sentence].
+    """
     import torch
 
     outputs = model(

@@ -95,9 +95,10 @@ def help_text(module: Any) -> str:
         if choices:
             kind = "|".join(choices)
         parts.append(f"  --{flag.name}={kind}")
-        default = (
-            f" Default: {flag.default_as_str[1:-1]}." if flag.default not in (None, "") else ""
-        )
-        text = f"{(flag.help or '').strip()}{default}"
-        parts.append(textwrap.fill(text, 96, initial_indent="      ", subsequent_indent="      "))
+        text = (flag.help or "").strip()
+        if flag.default not in (None, ""):
+            # No line break between the two words: textwrap does not break at this character.
+            text += f" Default:\xa0{flag.default_as_str[1:-1]}."
+        filled = textwrap.fill(text, 96, initial_indent="      ", subsequent_indent="      ")
+        parts.append(filled.replace("\xa0", " "))
     return "\n".join(parts)

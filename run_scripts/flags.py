@@ -292,7 +292,9 @@ def tokenizer(config: BertConfig) -> BertTokenizer:
 
 
 def do_lower_case() -> bool:
-    """Returns whether the tokenizer lower-cases: as in --init_checkpoint, else --do_lower_case.
+    """Returns whether the tokenizer lower-cases text.
+
+    The casing is that of --init_checkpoint if it is known, otherwise that of --do_lower_case.
 
     Raises:
         InputError: --do_lower_case is given and differs from the checkpoint.

@@ -14,8 +14,8 @@ class MetricAccumulator:
     Args:
         objective: Computes loss and metrics from totals.
         per_step: Maps the name of each logged rate to the quantity that one step processes. For
-            example, `tokens_per_sec: 4096` means that a step processes 4,096 tokens; the logged
-            `tokens_per_sec` is the number of tokens processed per second.
+            example, with `{"tokens_per_sec": 4096}` each step processes 4,096 tokens, and the log
+            entry `tokens_per_sec` is 4,096 times the steps per second.
     """
 
     def __init__(self, objective: Objective, per_step: Mapping[str, float]) -> None:

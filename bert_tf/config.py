@@ -106,7 +106,7 @@ class BertConfig:
                 f"hidden_size ({self.hidden_size}) must be a multiple of num_attention_heads "
                 f"({self.num_attention_heads})."
             )
-        check_choice(ATTENTION_KINDS, self, "attention")
+        check_choice(ATTENTION_KINDS, "attention", self.attention)
 
     @property
     def head_size(self) -> int:
@@ -125,8 +125,7 @@ class BertConfig:
         Raises:
             InputError: `size` is not a key of `SIZES`.
         """
-        if size not in SIZES:
-            raise InputError(f"size must be one of {', '.join(SIZES)}. Received: {size!r}.")
+        check_choice(SIZES, "size", size)
         hidden, layers, heads, intermediate = SIZES[size]
         fields = {
             "hidden_size": hidden,

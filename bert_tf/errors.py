@@ -39,14 +39,13 @@ def check_between(minimum: float, maximum: float, config: Any, *names: str) -> N
             raise InputError(f"{name} must be from {minimum} to {maximum}. Received: {value}.")
 
 
-def check_choice(choices: Collection[str], config: Any, name: str) -> None:
-    """Checks that a field of a config has one of the allowed values.
+def check_choice(choices: Collection[str], name: str, value: str) -> None:
+    """Checks that a parameter has one of the allowed values.
 
     Raises:
-        InputError: The field has another value. The message gives the name and the value of the
-            field, and the allowed values.
+        InputError: The parameter has another value. The message gives the name and the value of
+            the parameter, and the allowed values.
     """
-    value = getattr(config, name)
     if value not in choices:
         allowed = ", ".join(choice or "''" for choice in choices)
         raise InputError(f"{name} must be one of {allowed}. Received: {value!r}.")

@@ -77,9 +77,9 @@ class TrainingConfig:
         for name in ("learning_rate", "clip_norm"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be above 0. Received: {getattr(self, name)}.")
-        check_choice(OPTIMIZERS, self, "optimizer")
-        check_choice(SCHEDULES, self, "schedule")
-        check_choice(PRECISIONS, self, "precision")
+        check_choice(OPTIMIZERS, "optimizer", self.optimizer)
+        check_choice(SCHEDULES, "schedule", self.schedule)
+        check_choice(PRECISIONS, "precision", self.precision)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +142,7 @@ class RuntimeConfig:
         check_at_least(1, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps")
         check_at_least(1, self, "keep_checkpoints", "gradient_accumulation_steps")
         check_at_least(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
-        check_choice(STRATEGIES, self, "distribution_strategy")
+        check_choice(STRATEGIES, "distribution_strategy", self.distribution_strategy)
         if self.early_stopping_evals and not self.eval_steps:
             raise InputError(
                 "early_stopping_evals needs evaluations during training: give eval_steps too."

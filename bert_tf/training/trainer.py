@@ -98,7 +98,7 @@ class Trainer:
             training.num_train_steps, runtime.stop_at_step or training.num_train_steps
         )
         self.results: dict[str, dict[str, float]] = {}
-        self._checkpoint = folder.checkpoint_to_resume()
+        self._checkpoint = self._known_latest = folder.checkpoint_to_resume()
         if self._checkpoint is None and initialize is not None:
             initialize(self.objective)
 
@@ -128,6 +128,7 @@ class Trainer:
                 the gradients of several steps in a row are not finite.
         """
         self._folder.check_same_run()
+        self._known_latest = None  # training writes newer checkpoints
         iterator = iter(data.batches)
         if self.is_chief:
             self._folder.start_run()
@@ -180,7 +181,7 @@ class Trainer:
             InputError: The checkpoint is of a different model, tokenizer or set of labels, or
                 `required` is True and there is no checkpoint.
         """
-        folder = self._folder.best_or_latest_checkpoint()
+        folder = self._folder.best_or_latest_checkpoint(self._known_latest)
         if folder is None and required:
             raise InputError(
                 f"There are no weights to use: {self._folder.path} has no checkpoint. Train first, "

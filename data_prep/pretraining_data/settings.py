@@ -121,7 +121,7 @@ class RecordsConfig:
         shares = [field.name for field in dataclasses.fields(self) if type(field.default) is float]
         check_between(0, 1, self, *shares)
         for name, choices in self.CHOICES.items():
-            check_choice(choices, self, name)
+            check_choice(choices, name, getattr(self, name))
         if not 2 <= self.max_num_tokens <= 1 << 14:
             raise InputError(
                 f"max_seq_length must leave 2 to 16384 tokens in addition to the {self.specials} "

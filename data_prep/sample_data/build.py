@@ -33,7 +33,7 @@ STATS = "stats.json"
 _LIMITS = {"train": 12_000, "dev": 1_200, "test": 1_200}
 # The format of GLUE's files: separated by tabs, without quotes.
 _TSV = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
-README = (pathlib.Path(__file__).parent / "README.txt").read_text("utf-8")
+README = pathlib.Path(__file__).parent / "README.txt"
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
                 f"{config.max_documents} (0 means all) and heldout_fraction="
                 f"{config.heldout_fraction}. Increase one of them."
             )
-    outputs["README.txt"] = OutputFile(README, {"lines": README.count("\n")})
+    readme = README.read_text("utf-8")
+    outputs["README.txt"] = OutputFile(readme, {"lines": readme.count("\n")})
     stats = _statistics(config, by_part, outputs)
     with files.atomic_replace(config.output_dir.rstrip("/")) as folder:
         for name, output in outputs.items():

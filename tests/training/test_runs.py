@@ -52,6 +52,22 @@ def test_a_damaged_checkpoint_is_ignored_with_a_warning(tmp_path, capsys):
         np.testing.assert_array_equal(resumed[name], value)
 
 
+def test_the_checkpoints_are_checked_once_to_load_the_result(tmp_path, capsys):
+    runs.run(tmp_path)
+    newest = RunFolder(str(tmp_path)).latest_checkpoint()
+    with open(f"{newest}/optimizer.safetensors", "r+b") as file:
+        file.truncate(20)
+    assert runs.make_trainer(tmp_path).load_result() == 14
+    assert capsys.readouterr().err.count("optimizer.safetensors is damaged") == 1
+
+
+def test_the_result_that_is_loaded_after_training_is_the_new_one(tmp_path):
+    runs.train(runs.make_trainer(tmp_path, runtime=RuntimeConfig(stop_at_step=6)))
+    resumed = runs.make_trainer(tmp_path, runtime=RuntimeConfig(stop_at_step=11))
+    runs.train(resumed)
+    assert resumed.load_result() == 11
+
+
 def test_damaged_checkpoints_are_removed_before_valid_ones(tmp_path):
     runs.run(tmp_path)
     for folder in RunFolder(str(tmp_path)).checkpoints():

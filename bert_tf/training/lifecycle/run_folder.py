@@ -112,13 +112,17 @@ class RunFolder:
         """Returns the newest valid checkpoint, or None; always None if `overwrite` is True."""
         return None if self.overwrite else self.latest_checkpoint()
 
-    def best_or_latest_checkpoint(self) -> str | None:
+    def best_or_latest_checkpoint(self, latest: str | None = None) -> str | None:
         """Returns the folder with the final weights of the run; None without a valid checkpoint.
 
         The final weights are the best weights if the run used early stopping, else the weights of
         the newest valid checkpoint.
+
+        Args:
+            latest: The result of `latest_checkpoint`, if it is known. The search reads all files of
+                a checkpoint, to compare their checksums.
         """
-        latest = self.latest_checkpoint()
+        latest = latest or self.latest_checkpoint()
         if latest is None:
             return None
         runtime = files.read_json(os.path.join(latest, RUNTIME_FILE))

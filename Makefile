@@ -10,7 +10,7 @@ test:
 test-slow:
 	bash run_scripts/test.sh --slow
 lint:
-	.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/python tools/check_words.py
+	.venv/bin/ruff check . && .venv/bin/ruff format --check . && bash tools/check_types.sh && .venv/bin/python tools/check_words.py
 format:
 	.venv/bin/ruff check --fix . && .venv/bin/ruff format .
 clean:

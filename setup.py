@@ -28,31 +28,60 @@ DEV = [
     "pre-commit>=4",
     "tokenizers>=0.21",  # a peer for comparison; bert-tf itself does not use it
 ]
+# These folders are installed inside bert_tf, because their names are generic: other projects may
+# install top-level packages of the same names.
+PROGRAM_FOLDERS = ("data_prep", "run_scripts")
+PACKAGES = [
+    *setuptools.find_packages(include=["bert_tf*"]),
+    *(
+        f"bert_tf.{package}"
+        for folder in PROGRAM_FOLDERS
+        for package in setuptools.find_packages(include=[f"{folder}*"])
+    ),
+]
+URL = "https://github.com/bert-tf/bert-tf"
+# A package index does not resolve the relative links of the README.
+README = re.sub(
+    r"\]\((?!https?://|#)",
+    f"]({URL}/blob/v{VERSION}/",
+    (HERE / "README.md").read_text("utf-8"),
+)
 MAINS = {
-    "bert-tf-make-sample-data": "data_prep.make_sample_data",
-    "bert-tf-train-vocabulary": "data_prep.train_vocabulary",
-    "bert-tf-create-pretraining-data": "data_prep.create_pretraining_data",
-    "bert-tf-inspect-records": "data_prep.inspect_records",
-    "bert-tf-run-pretraining": "run_scripts.run_pretraining",
-    "bert-tf-run-classifier": "run_scripts.run_classifier",
-    "bert-tf-extract-features": "run_scripts.extract_features",
-    "bert-tf-convert-checkpoint": "run_scripts.convert_checkpoint",
-    "bert-tf-export-model": "run_scripts.export_model",
-    "bert-tf-predict": "run_scripts.predict",
+    "bert-tf-make-sample-data": "bert_tf.data_prep.make_sample_data",
+    "bert-tf-train-vocabulary": "bert_tf.data_prep.train_vocabulary",
+    "bert-tf-create-pretraining-data": "bert_tf.data_prep.create_pretraining_data",
+    "bert-tf-inspect-records": "bert_tf.data_prep.inspect_records",
+    "bert-tf-run-pretraining": "bert_tf.run_scripts.run_pretraining",
+    "bert-tf-run-classifier": "bert_tf.run_scripts.run_classifier",
+    "bert-tf-extract-features": "bert_tf.run_scripts.extract_features",
+    "bert-tf-convert-checkpoint": "bert_tf.run_scripts.convert_checkpoint",
+    "bert-tf-export-model": "bert_tf.run_scripts.export_model",
+    "bert-tf-predict": "bert_tf.run_scripts.predict",
 }
 
 setuptools.setup(
     name="bert-tf",
     version=VERSION,
     description="A complete BERT for TensorFlow and Keras 3, from raw text to a served model",
-    long_description=(HERE / "README.md").read_text("utf-8"),
+    long_description=README,
     long_description_content_type="text/markdown",
+    author="The bert-tf authors",
+    url=URL,
+    project_urls={
+        "Documentation": f"{URL}/blob/v{VERSION}/docs/README.md",
+        "Changelog": f"{URL}/blob/v{VERSION}/CHANGELOG.md",
+        "Issues": f"{URL}/issues",
+    },
     license="Apache-2.0",
+    license_files=["LICENSE"],
     python_requires=">=3.10,<3.14",
-    packages=setuptools.find_packages(include=["bert_tf*", "data_prep*", "run_scripts*"]),
+    packages=PACKAGES,
+    package_dir={f"bert_tf.{folder}": folder for folder in PROGRAM_FOLDERS},
     package_data={
+        "bert_tf": ["py.typed"],
         "bert_tf.tokenization": ["*.npz", "*.bin"],
-        "data_prep.sample_data": ["README.txt"],
+        "bert_tf.data_prep.sample_data": ["README.txt"],
+        "bert_tf.run_scripts": ["recipes/*.sh"],
     },
     install_requires=CORE,
     extras_require={
@@ -68,6 +97,7 @@ setuptools.setup(
     classifiers=[
         "Programming Language :: Python :: 3 :: Only",
         *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Typing :: Typed",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
 )

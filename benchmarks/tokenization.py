@@ -34,12 +34,12 @@ import tokenizers
 from absl import flags
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "tests"))
+from bert_tf.data_prep import vocabulary_learning, word_counts
+from bert_tf.data_prep.corpus import text_blocks
 from reference import tokenizer as reference
 
 from bert_tf import command_line
 from bert_tf.tokenization import BertTokenizer, load_vocabulary
-from data_prep import vocabulary_learning, word_counts
-from data_prep.corpus import text_blocks
 
 _LINES_PER_BATCH = 1000
 _REFERENCE_LINES = 5000

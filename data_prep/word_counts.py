@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from typing import Any
 
+from bert_tf.data_prep.corpus.text_blocks import Block
+
 from bert_tf.progress import Progress
-from data_prep.corpus.text_blocks import Block
 
 LONGEST_WORD = 50
 _MAX_DISTINCT_WORDS = 2_000_000

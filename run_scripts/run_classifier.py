@@ -19,6 +19,7 @@ probabilities of the labels, separated by tabs. The same command resumes an inte
 import os
 
 from absl import flags
+from bert_tf.run_scripts import flags as shared
 
 from bert_tf import command_line, files
 from bert_tf.errors import InputError
@@ -30,7 +31,6 @@ from bert_tf.training.config import RunPhases
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.strategy import make_strategy
 from bert_tf.weights import FACTS_FILE
-from run_scripts import flags as shared
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("task_name", None, f"One of {', '.join(TASKS)}, or custom.")

@@ -19,6 +19,8 @@ import os
 import sys
 
 from absl import flags
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.run_scripts import flags as shared
 
 from bert_tf import command_line
 from bert_tf.errors import InputError
@@ -28,8 +30,6 @@ from bert_tf.pretraining.pretraining_objective import OBJECTIVES
 from bert_tf.training.config import RunPhases
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.strategy import make_strategy
-from data_prep.pretraining_data.settings import RecordsConfig
-from run_scripts import flags as shared
 
 FLAGS = flags.FLAGS
 _RECORDS = {field.name: field.default for field in dataclasses.fields(RecordsConfig)}

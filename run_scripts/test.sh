@@ -18,6 +18,6 @@ done
 set_up "${requirements[@]}"
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
-"$PYTHON" -m mypy
+PYTHON="$PYTHON" bash tools/check_types.sh
 "$PYTHON" tools/check_words.py
 "$PYTHON" -m pytest -n 2 --dist worksteal --durations=12 "$@"

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
+INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
     "command_line", "config", "errors", "features", "files", "manifest", "progress", "weights",
     "wire_format",
@@ -36,9 +37,9 @@ IMPORT_RULES = {
         ("bert_tf.tokenization", "bert_tf.modeling", "bert_tf.training", "bert_tf.pretraining",
          "bert_tf.tasks", "bert_tf.feature_extraction"), (),
     ),
-    "data_prep": (("bert_tf.tokenization",), ("keras",)),
-    "run_scripts": (("bert_tf", "data_prep"), ()),
-    "tools": (("bert_tf", "data_prep", "run_scripts"), ()),
+    "bert_tf.data_prep": (("bert_tf.tokenization",), ("keras",)),
+    "bert_tf.run_scripts": (("bert_tf",), ()),
+    "tools": (("bert_tf",), ()),
 }  # fmt: skip
 
 
@@ -46,10 +47,16 @@ def modules() -> dict[str, ast.Module]:
     found = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            found[name] = ast.parse(path.read_text("utf-8"))
+            found[module_name(path)] = ast.parse(path.read_text("utf-8"))
     return found
+
+
+def module_name(path: pathlib.Path) -> str:
+    """Returns the name of a module in the installed layout; see setup.py."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    if parts[0] in INSIDE_BERT_TF:
+        parts = ("bert_tf", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 MODULES = modules()
@@ -142,10 +149,11 @@ def test_flags_are_defined_only_in_mains():
         main = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
         if uses and name not in (
             "bert_tf.command_line",
-            "run_scripts.flags",
-            "data_prep.config_flags",
+            "bert_tf.run_scripts.flags",
+            "bert_tf.data_prep.config_flags",
         ):
-            assert main and not name.startswith("bert_tf"), f"{name} uses flags but is not a main"
+            is_program = any(is_inside(name, f"bert_tf.{folder}") for folder in INSIDE_BERT_TF)
+            assert main and is_program, f"{name} uses flags but is not a main"
 
 
 def test_files_and_functions_stay_small():
@@ -164,7 +172,7 @@ def last_line(tree: ast.Module) -> int:
 
 def test_every_package_has_a_docstring():
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("__init__.py")):
-        name = ".".join(path.relative_to(ROOT).parent.parts)
+        name = module_name(path)
         assert len(ast.get_docstring(MODULES[name]) or "") > 60, (
             f"{name} has no docstring or a very short one"
         )

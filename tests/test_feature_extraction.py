@@ -116,7 +116,7 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
 
 def run_extract_features(folder, input_file, stdin=""):
     command = [
-        sys.executable, "-m", "run_scripts.extract_features", f"--input_file={input_file}",
+        sys.executable, "-m", "bert_tf.run_scripts.extract_features", f"--input_file={input_file}",
         f"--output_file={folder}/out.jsonl", f"--init_checkpoint={folder}/model",
         "--layers=-1,-3", "--max_seq_length=12",
     ]  # fmt: skip

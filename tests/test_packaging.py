@@ -4,6 +4,7 @@ import ast
 import pathlib
 import re
 import runpy
+import subprocess
 import sys
 import types
 
@@ -12,7 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 # The quickstart starts the other programs by their paths in the repository and writes its results
 # there. It runs from a clone, not from an installed package.
-CLONE_ONLY = {"run_scripts.quickstart"}
+CLONE_ONLY = {"bert_tf.run_scripts.quickstart"}
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def has_main(path):
 
 def test_every_main_is_a_console_script(setup_arguments):
     mains = {
-        f"{package}.{path.stem}"
+        f"bert_tf.{package}.{path.stem}"
         for package in ("data_prep", "run_scripts")
         for path in (ROOT / package).glob("*.py")
         if has_main(path)
@@ -41,7 +42,7 @@ def test_every_main_is_a_console_script(setup_arguments):
     scripts = dict(line.split(" = ") for line in setup_arguments["entry_points"]["console_scripts"])
     assert set(scripts.values()) == {f"{main}:run" for main in mains - CLONE_ONLY}
     for name, target in scripts.items():
-        stem = target.removesuffix(":run").split(".")[1]
+        stem = target.removesuffix(":run").split(".")[-1]
         assert name == f"bert-tf-{stem.replace('_', '-')}"
 
 
@@ -56,12 +57,26 @@ def test_source_distribution_contains_the_files_that_setup_reads():
 
 
 def test_package_data_includes_all_data_files(setup_arguments):
-    for package in ("bert_tf", "data_prep"):
-        for path in (ROOT / package).rglob("*"):
-            if path.is_file() and path.suffix not in (".py", ".pyc"):
-                folder = ".".join(path.relative_to(ROOT).parent.parts)
-                patterns = setup_arguments["package_data"].get(folder, [])
-                assert any(path.match(pattern) for pattern in patterns), path
+    packaged = set()
+    for package, patterns in setup_arguments["package_data"].items():
+        for outside, folder in setup_arguments["package_dir"].items():
+            package = package.replace(outside, folder)
+        for pattern in patterns:
+            packaged |= set((ROOT / package.replace(".", "/")).glob(pattern))
+    data_files = {
+        path
+        for folder in ("bert_tf", "data_prep", "run_scripts/recipes")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert len(data_files) >= 5
+    assert packaged == data_files
+
+
+def test_links_of_the_readme_are_absolute_on_a_package_index(setup_arguments):
+    links = re.findall(r"\]\(([^)]+)\)", setup_arguments["long_description"])
+    assert len(links) > 3
+    assert all(link.startswith(setup_arguments["url"]) for link in links)
 
 
 def test_ci_extra_contains_the_packages_that_tests_import_optionally(setup_arguments):
@@ -72,3 +87,11 @@ def test_ci_extra_contains_the_packages_that_tests_import_optionally(setup_argum
     requirements = [*setup_arguments["install_requires"], *setup_arguments["extras_require"]["ci"]]
     names = {re.match(r"[\w-]+", line)[0].replace("-", "_") for line in requirements}
     assert optional <= names
+
+
+def test_the_package_lists_its_programs():
+    command = [sys.executable, "-m", "bert_tf"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    purpose = "Pretrains BERT with masked-LM and next-sentence prediction"
+    assert re.search(rf"^  bert-tf-run-pretraining +{purpose}", listed, re.M)
+    assert len(re.findall(r"^  bert-tf-[\w-]+ +[A-Z].+\.$", listed, re.M)) == 10

@@ -128,8 +128,7 @@ class Trainer:
                 the gradients of several steps in a row are not finite.
         """
         self._folder.check_same_run()
-        self._known_latest = None  # training writes newer checkpoints
-        iterator = iter(data.batches)
+        self._known_latest, iterator = None, iter(data.batches)  # training adds checkpoints
         if self.is_chief:
             self._folder.start_run()
         settings = {**to_json_dict(self._runtime), "replicas": self.replicas}

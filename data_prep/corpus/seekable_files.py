@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 
-from data_prep.corpus import formats
+from bert_tf.data_prep.corpus import formats
 
 
 @dataclasses.dataclass(frozen=True)

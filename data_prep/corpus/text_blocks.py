@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
+from bert_tf.data_prep.corpus import formats, tfds_splits
+
 from bert_tf.errors import InputError
-from data_prep.corpus import formats, tfds_splits
 
 BLOCK_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 16

@@ -6,8 +6,9 @@ Imports `errors` and `formats`, and TensorFlow and tensorflow-datasets inside fu
 from collections.abc import Iterator
 from typing import Any
 
+from bert_tf.data_prep.corpus.formats import no_text
+
 from bert_tf.errors import InputError
-from data_prep.corpus.formats import no_text
 
 _MAX_REASON = 200
 

@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.stats  # type: ignore[import-untyped]
-
-from data_prep.pretraining_data import masking, stats
-from data_prep.pretraining_data.pairing import Vocabulary
-from data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data import masking, stats
+from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 
 _FALSE_ALARM_RATE = 1e-6
 _MIN_EXPECTED_COUNT = 20  # smallest expected count in a cell of a chi-square test

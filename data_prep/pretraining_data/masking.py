@@ -4,11 +4,10 @@ Imports numpy only. Source: google-research/bert `create_masked_lm_predictions`.
 """
 
 import numpy as np
-
-from data_prep.pretraining_data import counter_based_random as random
-from data_prep.pretraining_data.counter_based_random import Purpose
-from data_prep.pretraining_data.pairing import Vocabulary
-from data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data import counter_based_random as random
+from bert_tf.data_prep.pretraining_data.counter_based_random import Purpose
+from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 
 _LARGEST_UINT32 = np.uint32(0xFFFFFFFF)
 

@@ -21,11 +21,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-
-from data_prep.pretraining_data import counter_based_random as random
-from data_prep.pretraining_data.counter_based_random import Purpose
-from data_prep.pretraining_data.documents import Documents
-from data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data import counter_based_random as random
+from bert_tf.data_prep.pretraining_data.counter_based_random import Purpose
+from bert_tf.data_prep.pretraining_data.documents import Documents
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 
 _OTHER_DOCUMENT_TRIES = 10
 _BATCH_ROWS = 8192

@@ -10,9 +10,8 @@ import collections
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-
-from data_prep.pretraining_data.pairing import Vocabulary
-from data_prep.pretraining_data.stats import unmasked_ids
+from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
+from bert_tf.data_prep.pretraining_data.stats import unmasked_ids
 
 _LISTED_NAMES = 5
 

@@ -11,12 +11,13 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
+from bert_tf.data_prep.corpus.formats import UNITS, line_number, read_chunks
+from bert_tf.data_prep.corpus.seekable_files import SeekableFile
+from bert_tf.data_prep.corpus.tfds_splits import TfdsSplit
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+
 from bert_tf.errors import InputError
 from bert_tf.files import explain_read_errors
-from data_prep.corpus.formats import UNITS, line_number, read_chunks
-from data_prep.corpus.seekable_files import SeekableFile
-from data_prep.corpus.tfds_splits import TfdsSplit
-from data_prep.pretraining_data.settings import RecordsConfig
 
 # A document must fit in memory together with the segments that supply random next sentences.
 MAX_DOCUMENT_BYTES = 8 << 20

@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from bert_tf.data_prep.corpus import formats
+
 from bert_tf.errors import InputError, check_at_least, check_between, check_choice
-from data_prep.corpus import formats
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 _POSITIVE = ("max_predictions_per_seq", "dupe_factor", "num_output_shards", "max_ngram_size")

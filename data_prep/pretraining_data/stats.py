@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-
-from data_prep.pretraining_data.counter_based_random import splitmix64
-from data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.counter_based_random import splitmix64
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 
 # The expected number of sequences in a sample drawn with `sampled_share`.
 SAMPLE_SIZE = 1 << 17

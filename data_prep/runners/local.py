@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from bert_tf.data_prep.pretraining_data import segments, stats
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking
+from bert_tf.data_prep.runners.job import RecordsJob
+from bert_tf.data_prep.runners.stages import IntermediateFiles
+from bert_tf.data_prep.runners.work_folder import locked_work_folder
+from bert_tf.data_prep.runners.workers import Workers
 
 from bert_tf.progress import Progress
-from data_prep.pretraining_data import segments, stats
-from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import outputs, shuffling, stages, unpacking
-from data_prep.runners.job import RecordsJob
-from data_prep.runners.stages import IntermediateFiles
-from data_prep.runners.work_folder import locked_work_folder
-from data_prep.runners.workers import Workers
 
 # There is one worker, and one more for each full block of this many bytes. The text is counted
 # `dupe_factor` times. For less text, one more worker would take more time to start (about 3 s) than

@@ -10,16 +10,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from bert_tf.data_prep.corpus import formats
+from bert_tf.data_prep.pretraining_data import stats
+from bert_tf.data_prep.pretraining_data.segments import tfds_split
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import stages
+from bert_tf.data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
+from bert_tf.data_prep.runners.stages import IntermediateFiles
+
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.manifest import Manifest, Shard, absolute_path, size_and_sha256
-from data_prep.corpus import formats
-from data_prep.pretraining_data import stats
-from data_prep.pretraining_data.segments import tfds_split
-from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import stages
-from data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
-from data_prep.runners.stages import IntermediateFiles
 
 # The name of the file, in a folder of intermediate files, that identifies the job of the folder.
 IDENTITY = "identity"

@@ -16,9 +16,8 @@ import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-
-from data_prep.pretraining_data.documents import Documents, offsets
-from data_prep.runners import storage
+from bert_tf.data_prep.pretraining_data.documents import Documents, offsets
+from bert_tf.data_prep.runners import storage
 
 _BIN_BITS = 20
 _BIN_SHIFT = 64 - _BIN_BITS

@@ -13,11 +13,12 @@ import shutil
 from collections.abc import Iterator
 from typing import IO
 
+from bert_tf.data_prep.runners import outputs, storage
+from bert_tf.data_prep.runners.job import RecordsJob
+from bert_tf.data_prep.runners.workers import WorkerKilledError
+
 from bert_tf import files
 from bert_tf.errors import InputError
-from data_prep.runners import outputs, storage
-from data_prep.runners.job import RecordsJob
-from data_prep.runners.workers import WorkerKilledError
 
 _LOCK = "lock"
 

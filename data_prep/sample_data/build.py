@@ -16,17 +16,18 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from bert_tf import files
-from bert_tf.errors import InputError, check_at_least, check_between
-from bert_tf.progress import Progress
-from data_prep.sample_data import (
+from bert_tf.data_prep.sample_data import (
     documentation,
     sentence_sets,
     sentences,
     span_sets,
     train_dev_test_split,
 )
-from data_prep.sample_data.sentences import Document
+from bert_tf.data_prep.sample_data.sentences import Document
+
+from bert_tf import files
+from bert_tf.errors import InputError, check_at_least, check_between
+from bert_tf.progress import Progress
 
 STATS = "stats.json"
 # The maximum number of examples of each labeled set.

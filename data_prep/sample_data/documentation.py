@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from data_prep.sample_data import cleaning
+from bert_tf.data_prep.sample_data import cleaning
 
 PYTHON = "python"
 # The packages that bert-tf requires, directly or indirectly. The list is fixed so that other

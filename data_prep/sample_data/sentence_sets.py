@@ -9,8 +9,8 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from data_prep.sample_data.documentation import LABELS
-from data_prep.sample_data.sentences import Document
+from bert_tf.data_prep.sample_data.documentation import LABELS
+from bert_tf.data_prep.sample_data.sentences import Document
 
 # All names of the classified libraries, including their usual import names, such as `tf` and `np`.
 LIBRARY_NAMES = re.compile(

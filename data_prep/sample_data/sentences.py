@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from data_prep.sample_data import cleaning, documentation
+from bert_tf.data_prep.sample_data import cleaning, documentation
 
 
 @dataclass(frozen=True)

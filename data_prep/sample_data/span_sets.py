@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from data_prep.sample_data.sentences import Document, Sentence
+from bert_tf.data_prep.sample_data.sentences import Document, Sentence
 
 _CONTEXT_WORDS = 180
 _MIN_ANSWER_WORDS, _MAX_ANSWER_WORDS = 2, 24

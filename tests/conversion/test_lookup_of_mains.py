@@ -70,7 +70,7 @@ def extract(root, path, out, *flags):
         f"--input_file={root}/in.txt", f"--output_file={out}", f"--init_checkpoint={path}",
         "--layers=-1", "--max_seq_length=16", *flags,
     ]  # fmt: skip
-    return "run_scripts.extract_features", command
+    return "bert_tf.run_scripts.extract_features", command
 
 
 def classify(root, path, out):
@@ -79,7 +79,7 @@ def classify(root, path, out):
         f"--init_checkpoint={path}", "--do_train=true", "--max_seq_length=8",
         "--train_batch_size=8", "--num_train_epochs=1",
     ]  # fmt: skip
-    return "run_scripts.run_classifier", command
+    return "bert_tf.run_scripts.run_classifier", command
 
 
 def assert_extracted(result, out, do_lower_case, expected=None):
@@ -127,7 +127,7 @@ def test_programs_read_every_form(one_model, tmp_path, monkeypatch):
     outs = {name: tmp_path / name for name in paths}
     commands = [extract(root, path, outs[name]) for name, path in paths.items()]
     commands += [
-        ("run_scripts.convert_checkpoint", [f"--from={path}", f"--to={tmp_path}/to-{name}"])
+        ("bert_tf.run_scripts.convert_checkpoint", [f"--from={path}", f"--to={tmp_path}/to-{name}"])
         for name, path in paths.items()
     ]
     *results, trained = run_mains([*commands, classify(root, paths["hub"], tmp_path / "trained")])

@@ -188,7 +188,7 @@ def test_unknown_and_read_only_dialects_are_refused(tmp_path, dialect):
 
 def test_convert_checkpoint_writes_a_google_checkpoint(tmp_path):
     source = GOLDEN / "huggingface/sequence_classification"
-    command = [sys.executable, "-m", "run_scripts.convert_checkpoint"]
+    command = [sys.executable, "-m", "bert_tf.run_scripts.convert_checkpoint"]
     done = subprocess.run(
         [*command, f"--from={source}", f"--to={tmp_path}/g", "--dialect=google"],
         capture_output=True, text=True, check=False,

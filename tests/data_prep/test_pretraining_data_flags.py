@@ -3,11 +3,11 @@
 import re
 
 import pytest
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from run_programs import assert_refused, run_main
 from tiny_corpus import corpus, text_of, vocabulary_file
 
 from bert_tf.errors import InputError
-from data_prep.pretraining_data.settings import RecordsConfig
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_program_runs_resumes_refuses_and_has_the_released_defaults(tmp_path, vo
     arguments = [f"--output_file={output}", f"--vocab_file={vocab_file}"]
     good = [f"--input_file={source}", *arguments]
     made, again, none, missing, negative, help_ = run_main(
-        "data_prep.create_pretraining_data",
+        "bert_tf.data_prep.create_pretraining_data",
         good,
         good,
         [f"--input_file={tmp_path}/none*.txt", *arguments],

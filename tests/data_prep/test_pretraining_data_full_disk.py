@@ -9,11 +9,11 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local, outputs, shuffling, stages, storage
 from tiny_corpus import corpus, text_of, vocabulary_file
 
 from bert_tf.errors import InputError
-from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local, outputs, shuffling, stages, storage
 
 ROOT = pathlib.Path(__file__).parents[2]
 FLAGS = {
@@ -24,8 +24,8 @@ FLAGS = {
 ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
 from bert_tf.errors import InputError
-from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local
 vocabulary, source, folder, flags = json.loads(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
 steps, size = [], 16

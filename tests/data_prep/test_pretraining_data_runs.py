@@ -13,11 +13,11 @@ import sys
 import time
 
 import pytest
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local, stages
+from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers
 
 from bert_tf.errors import InputError
-from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local, stages
-from data_prep.runners.workers import WorkerKilledError, Workers
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
@@ -30,8 +30,8 @@ MANY_SEGMENTS = {
 PROGRAM = """
 import sys
 from bert_tf.errors import InputError
-from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
     read = local._read
@@ -91,7 +91,7 @@ def test_any_number_of_workers_writes_the_same_bytes(
 @pytest.fixture
 def beam():
     pytest.importorskip("apache_beam", reason="needs the [beam] extra")
-    from data_prep.runners import beam
+    from bert_tf.data_prep.runners import beam
 
     return beam
 

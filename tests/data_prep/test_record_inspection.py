@@ -6,15 +6,15 @@ import random
 
 import pytest
 import tensorflow as tf
+from bert_tf.data_prep.pretraining_data import expected_distribution, record_rules, stats
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import inspection, record_reading, stages
 from reference import pretraining_data as released
 from run_programs import assert_refused, run_main
 from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_of, vocabulary_file
 
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
-from data_prep.pretraining_data import expected_distribution, record_rules, stats
-from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import inspection, record_reading, stages
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def test_the_exit_code_shows_whether_the_records_are_as_expected(
     path = write(tmp_path / "a", [example(64, 10, each) for each in released_instances])
     flags = [f"--input_file={path}", f"--vocab_file={vocab_file}"]
     good, wrong, missing = run_main(
-        "data_prep.inspect_records",
+        "bert_tf.data_prep.inspect_records",
         flags,
         [*flags, "--mask_token_prob=0.7", "--random_token_prob=0.2", "--masked_lm_prob=0.15"],
         [f"--input_file={tmp_path}/none", f"--vocab_file={vocab_file}"],

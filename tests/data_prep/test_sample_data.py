@@ -11,16 +11,22 @@ import subprocess
 import sys
 
 import pytest
+from bert_tf.data_prep.sample_data import build
 
 from bert_tf.errors import InputError
-from data_prep.sample_data import build
 
 DOCUMENTS = 700
 PARTS = ("train", "dev", "test")
 
 
 def run(folder: pathlib.Path, *flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "data_prep.make_sample_data", f"--output_dir={folder}", *flags]
+    command = [
+        sys.executable,
+        "-m",
+        "bert_tf.data_prep.make_sample_data",
+        f"--output_dir={folder}",
+        *flags,
+    ]
     return subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **environment}, check=False
     )

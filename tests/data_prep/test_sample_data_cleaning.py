@@ -4,8 +4,7 @@ import ast
 import textwrap
 
 import pytest
-
-from data_prep.sample_data import cleaning, documentation, sentences
+from bert_tf.data_prep.sample_data import cleaning, documentation, sentences
 
 
 def prose(docstring: str) -> list[str]:

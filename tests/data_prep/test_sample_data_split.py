@@ -4,8 +4,8 @@ import itertools
 import random
 import re
 
-from data_prep.sample_data import train_dev_test_split as split
-from data_prep.sample_data.sentences import Document, Sentence
+from bert_tf.data_prep.sample_data import train_dev_test_split as split
+from bert_tf.data_prep.sample_data.sentences import Document, Sentence
 
 
 def document(name: str, *lines: str, library: str = "python") -> Document:

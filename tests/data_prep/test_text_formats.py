@@ -12,15 +12,15 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 import text_files
+from bert_tf.data_prep import word_counts
+from bert_tf.data_prep.corpus import formats, text_blocks
+from bert_tf.data_prep.pretraining_data import segments
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local, unpacking
 from run_programs import assert_refused, run_main
 from tiny_corpus import corpus, vocabulary_file
 
 from bert_tf.errors import InputError
-from data_prep import word_counts
-from data_prep.corpus import formats, text_blocks
-from data_prep.pretraining_data import segments
-from data_prep.pretraining_data.settings import RecordsConfig
-from data_prep.runners import local, unpacking
 
 ENDINGS = [*text_files.TEXT_ENDINGS, *text_files.DOCUMENT_ENDINGS]
 DOCUMENTS = ["wab wac\nwad", "wae", "waf wag\nwah wab\nwac"]
@@ -130,7 +130,7 @@ def test_packed_input_gives_the_same_records_with_several_workers(
 
 def test_beam_reads_packed_input(tmp_path, vocab_file):
     pytest.importorskip("apache_beam", reason="needs the [beam] extra")
-    from data_prep.runners import beam
+    from bert_tf.data_prep.runners import beam
 
     path = text_files.write(tmp_path / "text.parquet", texts(60))
     expected = create(vocab_file, path, tmp_path / "local/a.tfrecord", **SMALL_SEGMENTS)
@@ -373,7 +373,7 @@ def test_the_programs(tmp_path, vocab_file):
     before = (tmp_path / "text.jsonl").read_bytes()
     flags = ["--vocab_size=400", "--num_unused_tokens=0"]
     learned, overwriting = run_main(
-        "data_prep.train_vocabulary",
+        "bert_tf.data_prep.train_vocabulary",
         [f"--input_file={path}", f"--output_file={tmp_path}/v.txt", *flags],
         [f"--input_file={path}", f"--output_file={tmp_path}/../{tmp_path.name}/text.jsonl", *flags],
     )
@@ -382,7 +382,7 @@ def test_the_programs(tmp_path, vocab_file):
     assert (tmp_path / "text.jsonl").read_bytes() == before
     records = [f"--output_file={tmp_path}/a.tfrecord", f"--vocab_file={tmp_path}/v.txt"]
     created, piped, both = run_main(
-        "data_prep.create_pretraining_data",
+        "bert_tf.data_prep.create_pretraining_data",
         [f"--input_file={path}", *records],
         ["--input_file=-", *records],
         [f"--input_file={path}", "--input_format=text", "--tfds_name=tiny", *records],
@@ -410,7 +410,7 @@ def subprocess_main(arguments, given):
     import subprocess
     import sys
 
-    command = [sys.executable, "-m", "data_prep.train_vocabulary", *arguments]
+    command = [sys.executable, "-m", "bert_tf.data_prep.train_vocabulary", *arguments]
     return subprocess.run(command, input=given, capture_output=True)
 
 

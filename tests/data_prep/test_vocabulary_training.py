@@ -11,12 +11,12 @@ import sys
 import pytest
 import tensorflow as tf
 import text_files
+from bert_tf.data_prep import vocabulary_learning, word_counts
+from bert_tf.data_prep.corpus import text_blocks
 from reference import tokenizer as reference
 
 from bert_tf.errors import InputError
 from bert_tf.tokenization import load_vocabulary
-from data_prep import vocabulary_learning, word_counts
-from data_prep.corpus import text_blocks
 
 LINES = [
     "The lower one is lower than the lowest; the newest is the widest.",
@@ -243,7 +243,7 @@ def test_text_without_words_is_refused():
 
 def test_program_writes_the_file_and_reports_missing_entries(tmp_path):
     path, output = write(tmp_path), str(tmp_path / "out" / "vocab.txt")
-    command = [sys.executable, "-m", "data_prep.train_vocabulary", f"--input_file={path}",
+    command = [sys.executable, "-m", "bert_tf.data_prep.train_vocabulary", f"--input_file={path}",
                f"--output_file={output}", "--vocab_size=300", "--num_unused_tokens=2"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 0, done.stderr

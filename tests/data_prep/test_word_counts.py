@@ -9,13 +9,13 @@ import threading
 import pytest
 import run_programs
 import tensorflow as tf
+from bert_tf.data_prep import word_counts
+from bert_tf.data_prep.corpus import text_blocks
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
 
 from bert_tf.errors import InputError
-from data_prep import word_counts
-from data_prep.corpus import text_blocks
 
 # All examples of a test may share the fixture, because it only replaces two module attributes.
 SHARED = HealthCheck.function_scoped_fixture
@@ -189,7 +189,7 @@ def test_program_reports_invalid_lines_and_refuses_utf16(tmp_path):
     flags = ["--vocab_size=60", "--num_unused_tokens=0"]
     wide = write(tmp_path / "wide.txt", "plain".encode("utf-16"))
     trained, refused = run_programs.run_main(
-        "data_prep.train_vocabulary",
+        "bert_tf.data_prep.train_vocabulary",
         *([f"--input_file={each}", output, *flags] for each in (path, wide)),
     )
     assert trained.code == 0, trained.err

@@ -88,7 +88,7 @@ def test_predict_prints_the_outputs_of_the_model(checkpoint, tmp_path):
     (tmp_path / "nothing").write_text("")
     several = [f"--input_file={tmp_path}/lines", "--format=jsonl", "--batch_size=3"]
     plain, json_lines, blank, empty_file, empty_stdin = run_main(
-        "run_scripts.predict",
+        "bert_tf.run_scripts.predict",
         [f"--model={tmp_path}/served", f"--text={line}"],
         [f"--model={folder}", *several],
         [f"--model={folder}", f"--input_file={tmp_path}/blank"],
@@ -115,7 +115,7 @@ def test_predict_prints_the_outputs_of_the_model(checkpoint, tmp_path):
 def test_predict_reports_the_line_of_stdin_with_invalid_utf8(checkpoint, tmp_path):
     folder = saved_model.export(checkpoint, str(tmp_path / "served"))
     done = subprocess.run(
-        [sys.executable, "-m", "run_scripts.predict", f"--model={folder}"],
+        [sys.executable, "-m", "bert_tf.run_scripts.predict", f"--model={folder}"],
         input="a\r\n\nb\ncafé".encode("latin-1"), capture_output=True, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 2

@@ -88,14 +88,14 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
         (tmp_path / "task" / f"{split}.tsv").write_text("\n".join(lines) + "\n")
 
     def records(objective):
-        return "data_prep.create_pretraining_data", [
+        return "bert_tf.data_prep.create_pretraining_data", [
             f"--input_file={tmp_path}/corpus.txt", f"--output_file={tmp_path}/{objective}.tfrecord",
             f"--vocab_file={vocab}", "--max_seq_length=16", "--max_predictions_per_seq=3",
             "--dupe_factor=1", f"--objective={objective}",
         ]  # fmt: skip
 
     def pretrain(objective, data):
-        return "run_scripts.run_pretraining", [
+        return "bert_tf.run_scripts.run_pretraining", [
             f"--input_file={tmp_path}/{data}.tfrecord", f"--output_dir={tmp_path}/{objective}",
             f"--bert_config_file={tmp_path}/config.json", f"--vocab_file={vocab}",
             "--max_seq_length=16", "--max_predictions_per_seq=3", "--do_train=true",
@@ -104,7 +104,7 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
         ]  # fmt: skip
 
     def finetune(objective):
-        return "run_scripts.run_classifier", [
+        return "bert_tf.run_scripts.run_classifier", [
             "--task_name=sst-2", f"--data_dir={tmp_path}/task", "--do_train=true",
             f"--init_checkpoint={tmp_path}/{objective}", "--max_seq_length=8",
             f"--output_dir={tmp_path}/task-{objective}", "--train_batch_size=4",

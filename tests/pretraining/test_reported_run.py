@@ -27,7 +27,7 @@ def run(tmp_path_factory):
         folder, vocab, text, max_seq_length=16, max_predictions_per_seq=3
     )
     (folder / "config.json").write_text(json.dumps(FIELDS))
-    (result,) = run_main("run_scripts.run_pretraining", [
+    (result,) = run_main("bert_tf.run_scripts.run_pretraining", [
         f"--input_file={records}", f"--bert_config_file={folder}/config.json",
         f"--vocab_file={vocab}", f"--output_dir={folder}/run", "--max_seq_length=16",
         "--max_predictions_per_seq=3", "--do_train=true", "--num_train_steps=6",
@@ -44,7 +44,7 @@ def test_evaluation_reports_a_damaged_record(run):
     damaged = bytearray(records.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     (folder / "damaged.tfrecord").write_bytes(damaged)
-    (result,) = run_main("run_scripts.run_pretraining", [
+    (result,) = run_main("bert_tf.run_scripts.run_pretraining", [
         f"--eval_input_file={folder}/damaged.tfrecord", f"--output_dir={folder}/run",
         f"--input_file={folder}/damaged.tfrecord",
         f"--bert_config_file={folder}/config.json", f"--vocab_file={folder}/vocab.txt",

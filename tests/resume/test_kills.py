@@ -25,7 +25,7 @@ TEXT_BYTES = 100_000
 DRIVER = """
 import json, os, sys
 import tensorflow_text
-from run_scripts import run_pretraining as main
+from bert_tf.run_scripts import run_pretraining as main
 
 for line in sys.stdin:
     argv, log = json.loads(line)
@@ -85,7 +85,7 @@ def runs(tmp_path, test_data):
     records = tmp_path / "records.tfrecord"
     vocab_file = test_data / "data/vocab/bert-base-uncased-vocab.txt"
     command = [
-        sys.executable, "-m", "data_prep.create_pretraining_data", f"--input_file={text}",
+        sys.executable, "-m", "bert_tf.data_prep.create_pretraining_data", f"--input_file={text}",
         f"--output_file={records}", f"--vocab_file={vocab_file}", "--max_seq_length=64",
         "--max_predictions_per_seq=10", "--dupe_factor=1",
     ]  # fmt: skip

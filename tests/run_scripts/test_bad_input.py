@@ -89,7 +89,9 @@ def test_run_classifier_refuses_bad_input(folder):
         },
         ("There are no weights to use",): {"do_train": "false"},
     }
-    results = run_main("run_scripts.run_classifier", *(command(**case) for case in cases.values()))
+    results = run_main(
+        "bert_tf.run_scripts.run_classifier", *(command(**case) for case in cases.values())
+    )
     for words, result in zip(cases, results, strict=True):
         assert_refused(result, *words)
     assert not (folder / "out").exists()
@@ -97,7 +99,7 @@ def test_run_classifier_refuses_bad_input(folder):
     # After a complete run, the same command trains no further step, other settings are refused,
     # --overwrite starts from the beginning, and evaluation without training works.
     first, same, other, eval_only, restarted = run_main(
-        "run_scripts.run_classifier",
+        "bert_tf.run_scripts.run_classifier",
         command(),
         command(),
         command(learning_rate="0.1"),
@@ -111,7 +113,7 @@ def test_run_classifier_refuses_bad_input(folder):
 
     # The casing and the vocabulary must equal the casing and vocabulary of the initial checkpoint.
     casing, vocabulary, matching = run_main(
-        "run_scripts.run_classifier",
+        "bert_tf.run_scripts.run_classifier",
         command(init_checkpoint="out", output_dir="next", do_lower_case="false"),
         command(init_checkpoint="out", output_dir="next", vocab_file="other.txt"),
         command(init_checkpoint="out", output_dir="next", vocab_file=None, bert_config_file=None),
@@ -143,7 +145,9 @@ def test_run_pretraining_refuses_bad_input(folder):
         },
         ("Nothing to do",): {"do_train": "false"},
     }
-    results = run_main("run_scripts.run_pretraining", *(command(**c) for c in cases.values()))
+    results = run_main(
+        "bert_tf.run_scripts.run_pretraining", *(command(**c) for c in cases.values())
+    )
     for words, result in zip(cases, results, strict=True):
         assert_refused(result, *words)
     assert not (folder / "out").exists()
@@ -153,11 +157,11 @@ def test_export_and_predict_refuse_bad_input(folder):
     no_checkpoint, no_flag, no_model = run_mains(
         [
             (
-                "run_scripts.export_model",
+                "bert_tf.run_scripts.export_model",
                 [f"--checkpoint={folder}/good", f"--export_dir={folder}/out"],
             ),
-            ("run_scripts.export_model", [f"--export_dir={folder}/out"]),
-            ("run_scripts.predict", [f"--model={folder}/good", "--text=a"]),
+            ("bert_tf.run_scripts.export_model", [f"--export_dir={folder}/out"]),
+            ("bert_tf.run_scripts.predict", [f"--model={folder}/good", "--text=a"]),
         ]
     )
     assert_refused(no_checkpoint, "has no checkpoint of run_classifier")
@@ -167,13 +171,13 @@ def test_export_and_predict_refuse_bad_input(folder):
 
 
 MAINS = [
-    "data_prep.make_sample_data",
-    "data_prep.train_vocabulary",
-    "data_prep.create_pretraining_data",
-    "run_scripts.run_pretraining",
-    "run_scripts.run_classifier",
-    "run_scripts.export_model",
-    "run_scripts.predict",
+    "bert_tf.data_prep.make_sample_data",
+    "bert_tf.data_prep.train_vocabulary",
+    "bert_tf.data_prep.create_pretraining_data",
+    "bert_tf.run_scripts.run_pretraining",
+    "bert_tf.run_scripts.run_classifier",
+    "bert_tf.run_scripts.export_model",
+    "bert_tf.run_scripts.predict",
 ]
 
 
@@ -185,7 +189,7 @@ def test_help_has_a_summary_an_example_and_descriptions_of_flags():
         assert "    python " in result.out, f"{module} has no example"
         assert max(map(len, result.out.splitlines())) <= 100, f"{module} has long lines"
         flags = result.out.split("Flags:")[1].split("\n  --")[1:]
-        if module in ("run_scripts.run_pretraining", "run_scripts.run_classifier"):
+        if module in ("bert_tf.run_scripts.run_pretraining", "run_scripts.run_classifier"):
             shown = {flag.split("=")[0] for flag in flags}
             assert {"output_dir", "init_checkpoint", "learning_rate", "use_tpu"} <= shown, module
         assert len(flags) >= 2, module

@@ -34,11 +34,11 @@ import tokenizers
 from absl import flags
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "tests"))
-from bert_tf.data_prep import vocabulary_learning, word_counts
-from bert_tf.data_prep.corpus import text_blocks
 from reference import tokenizer as reference
 
 from bert_tf import command_line
+from bert_tf.data_prep import vocabulary_learning, word_counts
+from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.tokenization import BertTokenizer, load_vocabulary
 
 _LINES_PER_BATCH = 1000

@@ -30,11 +30,11 @@ import os
 import shlex
 
 from absl import flags
+
+from bert_tf import command_line
 from bert_tf.data_prep import config_flags
 from bert_tf.data_prep.pretraining_data import settings, stats
 from bert_tf.data_prep.runners import beam, local
-
-from bert_tf import command_line
 from bert_tf.errors import InputError
 
 flags.DEFINE_string("input_file", None, "Comma list of globs: the text files.")

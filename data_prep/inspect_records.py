@@ -26,11 +26,11 @@ figure is not as expected; 2 if no record can be read.
 import sys
 
 from absl import flags
+
+from bert_tf import command_line
 from bert_tf.data_prep import config_flags
 from bert_tf.data_prep.pretraining_data import settings
 from bert_tf.data_prep.runners import inspection
-
-from bert_tf import command_line
 
 flags.DEFINE_string("input_file", None, "TFRecord files, a comma list of globs.", required=True)
 flags.DEFINE_string("vocab_file", None, "The vocabulary of the records.", required=True)

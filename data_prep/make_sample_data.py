@@ -27,10 +27,10 @@ classification set do not contain the name of any classified library.
 """
 
 from absl import flags
-from bert_tf.data_prep import config_flags
-from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
 
 from bert_tf import command_line
+from bert_tf.data_prep import config_flags
+from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
 
 flags.DEFINE_string("output_dir", None, "The folder to write. It is written atomically.")
 flags.mark_flag_as_required("output_dir")

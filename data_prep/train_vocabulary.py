@@ -22,10 +22,10 @@ import sys
 from collections.abc import Iterator
 
 from absl import flags
-from bert_tf.data_prep import config_flags, vocabulary_learning, word_counts
-from bert_tf.data_prep.corpus import text_blocks
 
 from bert_tf import command_line, files
+from bert_tf.data_prep import config_flags, vocabulary_learning, word_counts
+from bert_tf.data_prep.corpus import text_blocks
 
 config_flags.define(text_blocks.TextSource)
 flags.DEFINE_string("output_file", None, "The vocab.txt to write.", required=True)

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from bert_tf.data_prep.word_counts import LONGEST_WORD
 
+from bert_tf.data_prep.word_counts import LONGEST_WORD
 from bert_tf.errors import InputError, check_at_least
 from bert_tf.progress import Progress
 from bert_tf.tokenization.unicode_tables import CJK

@@ -10,7 +10,6 @@ from concurrent import futures
 from typing import Any
 
 from bert_tf.data_prep.corpus.text_blocks import Block
-
 from bert_tf.progress import Progress
 
 LONGEST_WORD = 50

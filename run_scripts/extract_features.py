@@ -16,10 +16,9 @@ With --output_format=npz or --output_format=tfrecord, the program writes compact
 from collections.abc import Iterator
 
 from absl import flags
-from bert_tf.data_prep.corpus import formats
-from bert_tf.run_scripts import flags as shared
 
 from bert_tf import command_line, conversion, feature_extraction
+from bert_tf.data_prep.corpus import formats
 from bert_tf.errors import InputError
 from bert_tf.feature_extraction import (
     COMBINATIONS,
@@ -31,6 +30,7 @@ from bert_tf.feature_extraction import (
 )
 from bert_tf.modeling import BertEncoder
 from bert_tf.progress import Progress
+from bert_tf.run_scripts import flags as shared
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(

@@ -23,11 +23,11 @@ import time
 from collections.abc import Iterator, Sequence
 
 from absl import flags
-from bert_tf.run_scripts import quickstart_report as report
 
 from bert_tf import command_line
 from bert_tf.config import BertConfig
 from bert_tf.files import read_text, write_json, write_text
+from bert_tf.run_scripts import quickstart_report as report
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output_dir", "quickstart_output", "The folder for all results.")

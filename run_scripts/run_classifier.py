@@ -19,10 +19,10 @@ probabilities of the labels, separated by tabs. The same command resumes an inte
 import os
 
 from absl import flags
-from bert_tf.run_scripts import flags as shared
 
 from bert_tf import command_line, files
 from bert_tf.errors import InputError
+from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification import classification_tasks
 from bert_tf.tasks.fine_tuning import FineTuningConfig, TaskData, fine_tune

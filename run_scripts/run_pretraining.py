@@ -19,14 +19,14 @@ import os
 import sys
 
 from absl import flags
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.run_scripts import flags as shared
 
 from bert_tf import command_line
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
 from bert_tf.pretraining import damage, record_checks
 from bert_tf.pretraining.pretrain import PretrainingModel, PretrainingRecords, pretrain
 from bert_tf.pretraining.pretraining_objective import OBJECTIVES
+from bert_tf.run_scripts import flags as shared
 from bert_tf.training.config import RunPhases
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.strategy import make_strategy

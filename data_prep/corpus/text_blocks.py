@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from bert_tf.data_prep.corpus import formats, tfds_splits
-
 from bert_tf.errors import InputError
 
 BLOCK_BYTES = 1 << 20

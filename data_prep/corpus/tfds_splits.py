@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.data_prep.corpus.formats import no_text
-
 from bert_tf.errors import InputError
 
 _MAX_REASON = 200

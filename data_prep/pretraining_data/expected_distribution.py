@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.stats  # type: ignore[import-untyped]
+
 from bert_tf.data_prep.pretraining_data import masking, stats
 from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig

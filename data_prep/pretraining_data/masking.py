@@ -4,6 +4,7 @@ Imports numpy only. Source: google-research/bert `create_masked_lm_predictions`.
 """
 
 import numpy as np
+
 from bert_tf.data_prep.pretraining_data import counter_based_random as random
 from bert_tf.data_prep.pretraining_data.counter_based_random import Purpose
 from bert_tf.data_prep.pretraining_data.pairing import Vocabulary

@@ -21,6 +21,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+
 from bert_tf.data_prep.pretraining_data import counter_based_random as random
 from bert_tf.data_prep.pretraining_data.counter_based_random import Purpose
 from bert_tf.data_prep.pretraining_data.documents import Documents

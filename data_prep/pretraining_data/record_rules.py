@@ -10,6 +10,7 @@ import collections
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+
 from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
 from bert_tf.data_prep.pretraining_data.stats import unmasked_ids
 

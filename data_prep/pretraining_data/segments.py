@@ -15,7 +15,6 @@ from bert_tf.data_prep.corpus.formats import UNITS, line_number, read_chunks
 from bert_tf.data_prep.corpus.seekable_files import SeekableFile
 from bert_tf.data_prep.corpus.tfds_splits import TfdsSplit
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-
 from bert_tf.errors import InputError
 from bert_tf.files import explain_read_errors
 

@@ -6,11 +6,11 @@ Imports `errors`, `corpus`, `segments` and `settings`, and tensorflow-text insid
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+
 from bert_tf.data_prep.corpus.formats import CHUNK_BYTES, decode, read_json_texts, read_lines
 from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.pretraining_data.segments import Piece, Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-
 from bert_tf.errors import InputError
 
 # A block has two parts: N sentences that are not empty, and int64 [N], the document number of each

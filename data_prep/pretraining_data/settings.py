@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from bert_tf.data_prep.corpus import formats
-
 from bert_tf.errors import InputError, check_at_least, check_between, check_choice
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+
 from bert_tf.data_prep.pretraining_data.counter_based_random import splitmix64
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 

@@ -20,6 +20,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from bert_tf import files
 from bert_tf.data_prep.pretraining_data import pairing, segments, stats
 from bert_tf.data_prep.pretraining_data.documents import Documents
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
@@ -28,8 +30,6 @@ from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.work_folder import locked_work_folder
 from bert_tf.data_prep.runners.workers import Workers
-
-from bert_tf import files
 from bert_tf.errors import InputError
 
 Key = tuple[str, int]  # a split, and the index of a segment, a part or a shard

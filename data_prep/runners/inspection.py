@@ -6,11 +6,11 @@ Imports `record_reading`, `stages`, `data_prep.pretraining_data`, `errors` and `
 from typing import Any
 
 import numpy as np
+
 from bert_tf.data_prep.pretraining_data import record_rules, stats
 from bert_tf.data_prep.pretraining_data.expected_distribution import DistributionCheck
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import record_reading, stages
-
 from bert_tf.errors import InputError
 from bert_tf.manifest import list_shards, manifests_next_to
 

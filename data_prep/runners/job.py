@@ -13,10 +13,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+from bert_tf import manifest
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-
-from bert_tf import manifest
 from bert_tf.errors import InputError
 
 # Increase this number when names or formats of intermediate files change, so that files of the

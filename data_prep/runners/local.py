@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from bert_tf.data_prep.pretraining_data import segments, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking
@@ -23,7 +24,6 @@ from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.work_folder import locked_work_folder
 from bert_tf.data_prep.runners.workers import Workers
-
 from bert_tf.progress import Progress
 
 # There is one worker, and one more for each full block of this many bytes. The text is counted

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from bert_tf import files
 from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.segments import tfds_split
@@ -17,8 +18,6 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import stages
 from bert_tf.data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
 from bert_tf.data_prep.runners.stages import IntermediateFiles
-
-from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.manifest import Manifest, Shard, absolute_path, size_and_sha256
 

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+
 from bert_tf.data_prep.pretraining_data.documents import Documents, offsets
 from bert_tf.data_prep.runners import storage
 

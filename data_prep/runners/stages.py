@@ -23,13 +23,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+
+from bert_tf import features
 from bert_tf.data_prep.pretraining_data import masking, pairing, sentences, stats
 from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import shuffling, storage
-
-from bert_tf import features
 
 _ENCODE_BATCH = 2048
 _COPY_BYTES = 1 << 22

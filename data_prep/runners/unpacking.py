@@ -8,13 +8,12 @@ Imports `job`, `workers`, `files` and `errors`.
 import dataclasses
 import sys
 
+from bert_tf import files
 from bert_tf.data_prep.corpus.formats import format_of
 from bert_tf.data_prep.corpus.seekable_files import SeekableFile, seekable_files, unpack
 from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.workers import Workers
-
-from bert_tf import files
 from bert_tf.errors import InputError
 
 

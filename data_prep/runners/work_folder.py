@@ -13,11 +13,10 @@ import shutil
 from collections.abc import Iterator
 from typing import IO
 
+from bert_tf import files
 from bert_tf.data_prep.runners import outputs, storage
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.workers import WorkerKilledError
-
-from bert_tf import files
 from bert_tf.errors import InputError
 
 _LOCK = "lock"

@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from bert_tf import files
 from bert_tf.data_prep.sample_data import (
     documentation,
     sentence_sets,
@@ -24,8 +25,6 @@ from bert_tf.data_prep.sample_data import (
     train_dev_test_split,
 )
 from bert_tf.data_prep.sample_data.sentences import Document
-
-from bert_tf import files
 from bert_tf.errors import InputError, check_at_least, check_between
 from bert_tf.progress import Progress
 

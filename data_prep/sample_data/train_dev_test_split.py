@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from bert_tf.data_prep.sample_data.sentences import Document, Sentence
 from scipy.sparse import coo_matrix, csgraph  # type: ignore[import-untyped]
+
+from bert_tf.data_prep.sample_data.sentences import Document, Sentence
 
 # In this module, an n-gram is a run of this number of consecutive words.
 NGRAM_WORDS = 8

@@ -5,10 +5,10 @@ import itertools
 
 import pytest
 import tensorflow as tf
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import inspection, record_reading
 from tiny_corpus import corpus, make, text_of, vocabulary_file
 
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import inspection, record_reading
 from bert_tf.errors import InputError
 
 # These bytes are neither a valid protobuf nor valid UTF-8.

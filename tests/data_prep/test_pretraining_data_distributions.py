@@ -10,11 +10,12 @@ import random
 
 import numpy as np
 import pytest
+from reference import pretraining_data as released
+
 from bert_tf.data_prep.pretraining_data import counter_based_random, masking, pairing
 from bert_tf.data_prep.pretraining_data.counter_based_random import Purpose
 from bert_tf.data_prep.pretraining_data.documents import Documents, offsets
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from reference import pretraining_data as released
 
 CLS, SEP, MASK = 2, 3, 4
 V = 400

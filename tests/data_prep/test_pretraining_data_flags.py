@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from run_programs import assert_refused, run_main
 from tiny_corpus import corpus, text_of, vocabulary_file
 
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
 
 

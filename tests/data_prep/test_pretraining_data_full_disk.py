@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, outputs, shuffling, stages, storage
 from tiny_corpus import corpus, text_of, vocabulary_file
 
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local, outputs, shuffling, stages, storage
 from bert_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -9,10 +9,10 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, outputs
 from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of, vocabulary_file
 
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local, outputs
 from bert_tf.errors import InputError
 
 

@@ -9,13 +9,13 @@ import random
 
 import pytest
 import text_files
+from tiny_corpus import make, vocabulary_file
+
 from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.corpus.seekable_files import seekable_files
 from bert_tf.data_prep.pretraining_data import segments, sentences
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local
-from tiny_corpus import make, vocabulary_file
-
 from bert_tf.errors import InputError
 
 

@@ -13,10 +13,10 @@ import sys
 import time
 
 import pytest
+
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local, stages
 from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers
-
 from bert_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]

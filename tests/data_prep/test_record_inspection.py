@@ -6,13 +6,13 @@ import random
 
 import pytest
 import tensorflow as tf
-from bert_tf.data_prep.pretraining_data import expected_distribution, record_rules, stats
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import inspection, record_reading, stages
 from reference import pretraining_data as released
 from run_programs import assert_refused, run_main
 from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_of, vocabulary_file
 
+from bert_tf.data_prep.pretraining_data import expected_distribution, record_rules, stats
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import inspection, record_reading, stages
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 

@@ -11,8 +11,8 @@ import subprocess
 import sys
 
 import pytest
-from bert_tf.data_prep.sample_data import build
 
+from bert_tf.data_prep.sample_data import build
 from bert_tf.errors import InputError
 
 DOCUMENTS = 700

@@ -4,6 +4,7 @@ import ast
 import textwrap
 
 import pytest
+
 from bert_tf.data_prep.sample_data import cleaning, documentation, sentences
 
 

@@ -12,14 +12,14 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 import text_files
+from run_programs import assert_refused, run_main
+from tiny_corpus import corpus, vocabulary_file
+
 from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.corpus import formats, text_blocks
 from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local, unpacking
-from run_programs import assert_refused, run_main
-from tiny_corpus import corpus, vocabulary_file
-
 from bert_tf.errors import InputError
 
 ENDINGS = [*text_files.TEXT_ENDINGS, *text_files.DOCUMENT_ENDINGS]

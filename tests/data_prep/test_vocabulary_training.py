@@ -11,10 +11,10 @@ import sys
 import pytest
 import tensorflow as tf
 import text_files
-from bert_tf.data_prep import vocabulary_learning, word_counts
-from bert_tf.data_prep.corpus import text_blocks
 from reference import tokenizer as reference
 
+from bert_tf.data_prep import vocabulary_learning, word_counts
+from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.errors import InputError
 from bert_tf.tokenization import load_vocabulary
 

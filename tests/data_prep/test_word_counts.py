@@ -9,12 +9,12 @@ import threading
 import pytest
 import run_programs
 import tensorflow as tf
-from bert_tf.data_prep import word_counts
-from bert_tf.data_prep.corpus import text_blocks
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
 
+from bert_tf.data_prep import word_counts
+from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.errors import InputError
 
 # All examples of a test may share the fixture, because it only replaces two module attributes.

@@ -1,5 +1,8 @@
 """bert-tf: BERT for TensorFlow and Keras 3, from raw text to a served model.
 
+The names below are the public interface. They are imported when they are first used, so that
+`import bert_tf` does not import TensorFlow.
+
 Read in this order; each package imports only packages listed before it:
 
 1. The foundation: `config`, `features`, `weights` and `manifest` define the architecture, the
@@ -9,9 +12,66 @@ Read in this order; each package imports only packages listed before it:
 3. `training`: the training loop for any objective; it does not depend on BERT.
 4. `pretraining`, `tasks`: data, objective and metrics of pretraining and of each fine-tuning task;
    `feature_extraction`: hidden states of texts.
-5. `conversion` reads and writes checkpoints; `export` creates models for serving.
+5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and saves models,
+   `export` creates models for serving.
+6. `data_prep` (text -> vocabulary -> records) and `run_scripts` contain the programs.
 
 `CONTRIBUTING.md` lists the permitted imports; `tests/test_architecture.py` enforces them.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bert_tf.config import BertConfig
+    from bert_tf.errors import InputError
+    from bert_tf.export import export_model
+    from bert_tf.modeling import (
+        BertClassifier,
+        BertEncoder,
+        BertMultipleChoice,
+        BertPretrainer,
+        BertSpanPredictor,
+        BertTagger,
+    )
+    from bert_tf.pretrained import load, save_checkpoint
+    from bert_tf.tokenization import BertTokenizer
+    from bert_tf.training.config import RuntimeConfig, TrainingConfig
+    from bert_tf.training.lifecycle.run_folder import RunFolder
+    from bert_tf.training.trainer import Trainer, TrainingData
+
 __version__ = "0.2.0"
+
+_MODULES = {
+    "BertClassifier": "modeling",
+    "BertConfig": "config",
+    "BertEncoder": "modeling",
+    "BertMultipleChoice": "modeling",
+    "BertPretrainer": "modeling",
+    "BertSpanPredictor": "modeling",
+    "BertTagger": "modeling",
+    "BertTokenizer": "tokenization",
+    "InputError": "errors",
+    "RunFolder": "training.lifecycle.run_folder",
+    "RuntimeConfig": "training.config",
+    "Trainer": "training.trainer",
+    "TrainingConfig": "training.config",
+    "TrainingData": "training.trainer",
+    "export_model": "export",
+    "load": "pretrained",
+    "save_checkpoint": "pretrained",
+}
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import command_line, conversion, feature_extraction
+from bert_tf import command_line, feature_extraction
 from bert_tf.data_prep.corpus import formats
 from bert_tf.errors import InputError
 from bert_tf.feature_extraction import (
@@ -90,14 +90,10 @@ def extractor(config: ExtractionConfig) -> FeatureExtractor:
     Raises:
         InputError: There is no checkpoint, no model configuration or no vocabulary.
     """
-    weights = shared.checkpoint()
-    if weights is None:
+    if not FLAGS.init_checkpoint:
         raise InputError("The model is unknown. Give --init_checkpoint.")
-    architecture = shared.bert_config()
-    tokenizer = shared.tokenizer(architecture)
-    encoder = BertEncoder(architecture)
-    conversion.assign(encoder, weights)
-    return FeatureExtractor(encoder, tokenizer, config)
+    model = shared.pretrained()
+    return FeatureExtractor(model.model(BertEncoder), model.tokenizer, config)
 
 
 def main() -> None:

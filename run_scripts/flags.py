@@ -2,23 +2,16 @@
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from absl import flags
 
-from bert_tf import conversion
 from bert_tf.config import BertConfig
-from bert_tf.conversion import CheckpointContents
 from bert_tf.errors import InputError
+from bert_tf.pretrained import Pretrained, load
 from bert_tf.tasks.fine_tuning import FineTuningConfig
-from bert_tf.tokenization import (
-    BertTokenizer,
-    check_size,
-    validate_case_matches_checkpoint,
-)
-from bert_tf.tokenization.vocabulary import check_vocabulary
+from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import (
     OPTIMIZERS,
     PRECISIONS,
@@ -28,7 +21,6 @@ from bert_tf.training.config import (
     TrainingConfig,
 )
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
-from bert_tf.weights import vocabulary_sha256
 
 FLAGS = flags.FLAGS
 _RUNTIME = RuntimeConfig()
@@ -220,103 +212,29 @@ def training_config(
     return TrainingConfig(**{**flag_values(TrainingConfig), **computed})
 
 
-def checkpoint() -> CheckpointContents | None:
-    """Reads --init_checkpoint, and the config and vocabulary in the same folder; caches the result.
+def pretrained() -> Pretrained:
+    """Returns the model of --init_checkpoint, --bert_config_file, --vocab_file and --do_lower_case.
 
     Raises:
-        InputError: The checkpoint is missing or cannot be read.
+        InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
     """
-    return _read(FLAGS.init_checkpoint) if FLAGS.init_checkpoint else None
+    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
+    return _load(FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file, casing)
 
 
-_read = functools.cache(conversion.read_weights)
-
-
-def bert_config() -> BertConfig:
-    """Reads the architecture from --bert_config_file or --init_checkpoint.
-
-    Raises:
-        InputError: Neither flag gives an architecture, or a value is out of range.
-    """
-    found = checkpoint()
-    if FLAGS.bert_config_file:
-        source, config = FLAGS.bert_config_file, conversion.read_config(FLAGS.bert_config_file)
-    elif found is not None and found.config is not None:
-        source, config = found.source, found.config
-    else:
-        raise InputError(
-            "The architecture is unknown. Give --bert_config_file, or an --init_checkpoint with a "
-            "bert_config.json in the same folder."
-        )
-    if config.extra:
-        # Unknown keys are reported because an unknown key may be a misspelled key. The default of
-        # the correctly spelled key is then used.
-        print(f"{source}: ignoring unknown keys: {', '.join(config.extra)}.", file=sys.stderr)
-    return config
-
-
-def vocab_file() -> str | list[str] | None:
-    """Returns --vocab_file; without this flag, the vocabulary of --init_checkpoint, or None."""
-    found = checkpoint()
-    return FLAGS.vocab_file or (found.vocabulary if found else None)
-
-
-def tokenizer(config: BertConfig) -> BertTokenizer:
-    """Returns the tokenizer; checks that it matches the model and --init_checkpoint.
-
-    Raises:
-        InputError: There is no vocabulary, or the vocabulary or the casing does not match.
-    """
-    vocabulary, found = vocab_file(), checkpoint()
-    if vocabulary is None:
-        raise InputError(
-            "The vocabulary is unknown. Give --vocab_file, or an --init_checkpoint with a "
-            "vocab.txt in the same folder."
-        )
-    source = FLAGS.vocab_file or f"the vocabulary of {FLAGS.init_checkpoint}"
-    if isinstance(vocabulary, list):
-        check_vocabulary(vocabulary, source)
-    tokenizer = BertTokenizer(vocabulary, do_lower_case=do_lower_case())
-    check_size(tokenizer.vocabulary, config.vocab_size, source)
-    if (
-        found
-        and found.dialect == "bert-tf"
-        and found.vocabulary not in (None, tokenizer.vocabulary)
-    ):
-        raise InputError(
-            f"{source} has the SHA-256 {tokenizer.vocabulary_sha256[:12]}, but {found.source} was "
-            f"trained with the vocabulary {vocabulary_sha256(found.vocabulary)[:12]}. Leave "
-            "out --vocab_file to use that vocabulary."
-        )
-    return tokenizer
-
-
-def do_lower_case() -> bool:
-    """Returns whether the tokenizer lower-cases text.
-
-    The casing is that of --init_checkpoint if it is known, otherwise that of --do_lower_case.
-
-    Raises:
-        InputError: --do_lower_case is given and differs from the checkpoint.
-    """
-    found = checkpoint()
-    if found and found.do_lower_case is not None:
-        if not FLAGS["do_lower_case"].present:
-            return found.do_lower_case
-        # The tokenizer settings of a Hugging Face folder may be wrong; the flag overrides them.
-        if found.dialect != "hugging_face" and found.do_lower_case != FLAGS.do_lower_case:
-            raise InputError(
-                f"--do_lower_case={FLAGS.do_lower_case} was given, but {found.source} was "
-                f"trained with do_lower_case={found.do_lower_case}. Leave out the flag."
-            )
-    validate_case_matches_checkpoint(FLAGS.do_lower_case, _released_path())
-    return FLAGS.do_lower_case
-
-
-def _released_path() -> str | None:
-    """Returns --init_checkpoint as a folder path, which may state the casing; None if not set."""
-    path = FLAGS.init_checkpoint
-    return f"{path.removesuffix('.zip')}/" if path else path
+@functools.cache
+def _load(
+    init_checkpoint: str | None,
+    bert_config_file: str | None,
+    vocab_file: str | None,
+    do_lower_case: bool | None,
+) -> Pretrained:
+    return load(
+        init_checkpoint,
+        bert_config_file=bert_config_file,
+        vocab_file=vocab_file,
+        do_lower_case=do_lower_case,
+    )
 
 
 def check_length(max_seq_length: int, config: BertConfig) -> None:
@@ -345,16 +263,15 @@ def checkpoint_metadata(
 
 
 def initializer() -> Callable[[Any], None] | None:
-    """Returns a function that assigns the weights of --init_checkpoint and prints a report.
+    """Returns a function that assigns the weights of --init_checkpoint; None without this flag.
 
     Raises:
         InputError: The checkpoint is missing or cannot be read.
     """
-    weights = checkpoint()
-    if weights is None:
+    if not FLAGS.init_checkpoint:
         return None
 
     def initialize(objective: Any) -> None:
-        print(f"{weights.source}: {conversion.assign(objective.model, weights)}", file=sys.stderr)
+        pretrained().assign(objective.model)
 
     return initialize

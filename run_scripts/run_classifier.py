@@ -75,9 +75,9 @@ def main() -> None:
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
     runtime = shared.runtime_config()
     make_strategy(runtime)
-    config = shared.bert_config()
+    model = shared.pretrained()
+    config, tokenizer = model.config, model.tokenizer
     shared.check_length(FLAGS.max_seq_length, config)
-    tokenizer = shared.tokenizer(config)
     task = make_task()
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     fine_tuning = FineTuningConfig(**shared.flag_values(FineTuningConfig))

@@ -86,11 +86,12 @@ def main() -> None:
         raise InputError("Nothing to do: give --do_train=true, --do_eval=true, or both.")
     runtime = shared.runtime_config()
     make_strategy(runtime)
-    config = shared.bert_config()
+    model = shared.pretrained()
+    config = model.config
     if FLAGS.objective == "causal":
         config = dataclasses.replace(config, attention="causal")
     shared.check_length(FLAGS.max_seq_length, config)
-    tokenizer = shared.tokenizer(config) if shared.vocab_file() else None
+    tokenizer = model.tokenizer if model.has_vocabulary else None
     train_files = record_checks.record_files(FLAGS.input_file)
     eval_files = record_checks.record_files(FLAGS.eval_input_file or FLAGS.input_file)
     records = PretrainingRecords(

@@ -8,7 +8,7 @@ dialect, write a module for the dialect and add an entry to `DIALECTS`. Imports 
 bert-tf (see `CONTRIBUTING.md`). No module of these layers imports this package.
 """
 
-from bert_tf.conversion.checkpoint_contents import CheckpointContents, assign
+from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointContents, assign
 from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
 from bert_tf.conversion.read_checkpoint import read_config, read_weights
 from bert_tf.conversion.write_checkpoint import convert, write_weights
@@ -16,6 +16,7 @@ from bert_tf.conversion.write_checkpoint import convert, write_weights
 __all__ = [
     "DIALECTS",
     "WRITABLE_DIALECTS",
+    "AssignmentReport",
     "CheckpointContents",
     "assign",
     "convert",

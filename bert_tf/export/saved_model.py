@@ -2,6 +2,8 @@
 
 import os
 import posixpath
+import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from bert_tf import files, weights
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, variables_by_name
+from bert_tf.pretrained import save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
 # Maximum difference between a probability of the saved model and that of the original model. This
@@ -133,6 +136,56 @@ def export(checkpoint: str, export_dir: str) -> str:
             files.write_bytes(posixpath.join(place, "assets.extra", name), content)
         _check(served, place)
     return version
+
+
+def export_model(
+    model: BertClassifier,
+    tokenizer: BertTokenizer,
+    path: str,
+    *,
+    labels: Sequence[str],
+    pair: bool = False,
+    max_seq_length: int = 128,
+) -> str:
+    """Writes a classifier and its tokenizer as a SavedModel, and checks the SavedModel's outputs.
+
+    The SavedModel has float32 weights and activations, whatever the dtype policy of `model` is. It
+    is equal to the SavedModel that `export` writes for a checkpoint with the same weights.
+
+    Args:
+        model: The classifier, such as one that `fit` trained.
+        tokenizer: The tokenizer that the classifier was trained with.
+        path: Folder that contains a numbered folder for each version of the model, as TensorFlow
+            Serving expects. The new version gets the next number.
+        labels: The labels, in the order of the classifier's outputs.
+        pair: Whether the classifier takes pairs of texts.
+        max_seq_length: Longer texts or pairs are truncated to this number of tokens.
+
+    Returns:
+        The folder of the new version.
+
+    Raises:
+        InputError: The model is not a classifier with at least two labels, the labels or the
+            vocabulary do not match the model, or `max_seq_length` is out of range.
+    """
+    if not isinstance(model, BertClassifier) or model.num_labels < 2:
+        raise InputError(
+            "export_model exports a BertClassifier with at least 2 labels. Received: "
+            f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels."
+        )
+    positions = model.config.max_position_embeddings
+    shortest = 3 if pair else 2  # [CLS] and [SEP]
+    if not shortest <= max_seq_length <= positions:
+        raise InputError(
+            f"max_seq_length must be from {shortest} to {positions}, the model's "
+            f"max_position_embeddings. Received: {max_seq_length}."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = save_checkpoint(
+            model, tokenizer, posixpath.join(folder, "model"),
+            labels=list(labels), pair=pair, max_seq_length=max_seq_length,
+        )  # fmt: skip
+        return export(checkpoint, path)
 
 
 def _next_version(export_dir: str) -> int:

@@ -1,0 +1,301 @@
+"""`load` reads a pretrained model of any dialect; `save_checkpoint` writes a model.
+
+Layer 4: imports foundation modules, `tokenization`, `modeling` and `conversion`.
+"""
+
+import dataclasses
+import functools
+import inspect
+import logging
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import (
+    AssignmentReport,
+    CheckpointContents,
+    assign,
+    read_config,
+    read_weights,
+    write_weights,
+)
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
+from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
+from bert_tf.tokenization.vocabulary import check_vocabulary
+from bert_tf.weights import vocabulary_sha256
+
+_LOG = logging.getLogger(__name__)
+Model = TypeVar("Model", bound=BertEncoder | BertTaskModel)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretrained:
+    """The architecture, the tokenizer, the weights and the facts of a pretrained model.
+
+    `load` creates objects of this class.
+
+    Attributes:
+        config: The architecture.
+        contents: The contents of the checkpoint, or None if the weights are random.
+        vocab_file: The `vocab.txt` to use instead of the checkpoint's vocabulary, or None.
+        do_lower_case: The casing to use instead of the checkpoint's casing, or None.
+    """
+
+    config: BertConfig
+    contents: CheckpointContents | None = None
+    vocab_file: str | None = None
+    do_lower_case: bool | None = None
+
+    @property
+    def weights(self) -> Mapping[str, np.ndarray]:
+        """The weights: float32 arrays by google-research/bert name."""
+        return self.contents.arrays if self.contents else {}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What else the checkpoint states.
+
+        The keys `source` (the path), `dialect` (a key of `conversion.DIALECTS`) and `global_step`
+        (int, or None if unknown) always exist unless the weights are random. Further keys are those
+        of the checkpoint: `labels` (list of str), `pair` (bool), `max_seq_length` (int), `step`.
+        """
+        found = self.contents
+        if found is None:
+            return {}
+        return {
+            "source": found.source,
+            "dialect": found.dialect,
+            "global_step": found.global_step,
+            **found.extra,
+        }
+
+    @property
+    def has_vocabulary(self) -> bool:
+        """Whether the vocabulary is known, so that `tokenizer` exists."""
+        return bool(self.vocab_file or (self.contents and self.contents.vocabulary))
+
+    @functools.cached_property
+    def tokenizer(self) -> BertTokenizer:
+        """The tokenizer of the model.
+
+        Raises:
+            InputError: The vocabulary is unknown or not valid, or the vocabulary or the casing does
+                not match the model.
+        """
+        found = self.contents
+        vocabulary = self.vocab_file or (found.vocabulary if found else None)
+        if vocabulary is None:
+            raise InputError(
+                "The vocabulary is unknown. Give vocab_file, or an init_checkpoint with a "
+                "vocab.txt in the same folder."
+            )
+        source = self.vocab_file or f"the vocabulary of {found.source if found else ''}"
+        if isinstance(vocabulary, list):
+            check_vocabulary(vocabulary, source)
+        tokenizer = BertTokenizer(vocabulary, do_lower_case=self._casing())
+        check_size(tokenizer.vocabulary, self.config.vocab_size, source)
+        if found and found.dialect == "bert-tf" and found.vocabulary:
+            _check_same_vocabulary(source, tokenizer, found.source, found.vocabulary)
+        return tokenizer
+
+    def _casing(self) -> bool:
+        """Returns `do_lower_case` if it is not None, else the casing of the checkpoint, else True.
+
+        Raises:
+            InputError: `do_lower_case` differs from the casing of the checkpoint.
+        """
+        found, given = self.contents, self.do_lower_case
+        known = found.do_lower_case if found else None
+        if given is None and known is not None:
+            return known
+        # The tokenizer settings of a Hugging Face folder may be wrong; `do_lower_case` overrides
+        # them.
+        if found and known not in (None, given) and found.dialect != "hugging_face":
+            raise InputError(
+                f"do_lower_case={given} was given, but {found.source} was trained with "
+                f"do_lower_case={known}. Leave out do_lower_case."
+            )
+        casing = True if given is None else given
+        validate_case_matches_checkpoint(casing, found.source if found else None)
+        return casing
+
+    def assign(self, model: BertEncoder | BertTaskModel) -> AssignmentReport:
+        """Sets the weights of a model, and logs the names of the weights that were not set.
+
+        The message has the level WARNING if the model has weights that the checkpoint does not
+        contain, such as a new classification head, else the level INFO.
+
+        Args:
+            model: Any model of `bert_tf`, with the architecture `config`.
+
+        Returns:
+            The names of the assigned, missing, unused and unknown tensors.
+
+        Raises:
+            InputError: There is no checkpoint, a shape differs, or the checkpoint lacks a part of
+                the encoder.
+        """
+        if self.contents is None:
+            raise InputError("There are no weights to assign. Give init_checkpoint.")
+        report = assign(model, self.contents)
+        level = logging.WARNING if report.missing else logging.INFO
+        _LOG.log(level, "%s: %s", self.contents.source, report)
+        return report
+
+    def model(self, model_class: type[Model], **arguments: Any) -> Model:
+        """Builds a model with the weights of the checkpoint.
+
+        Weights that the checkpoint does not contain, such as a new classification head, stay
+        random; `assign` logs their names. Without a checkpoint all weights are random.
+
+        Args:
+            model_class: `BertEncoder`, or a model with a head such as `BertClassifier`.
+            **arguments: Arguments of the model class: `num_labels`, `dtype`, `seed`, `recompute`
+                and so on. Without `num_labels`, the model has one output for each of the
+                checkpoint's labels.
+
+        Raises:
+            InputError: A shape differs from the checkpoint, or `num_labels` is necessary.
+        """
+        parameters = inspect.signature(model_class).parameters
+        if "num_labels" in parameters and "num_labels" not in arguments:
+            labels = self.facts.get("labels")
+            if not labels:
+                raise InputError(
+                    f"{model_class.__name__} needs num_labels, because the checkpoint has no "
+                    "labels. Give the number of labels."
+                )
+            arguments["num_labels"] = len(labels)
+        model = model_class(self.config, **arguments)
+        if self.contents is not None:
+            self.assign(model)
+        return model
+
+
+def load(
+    init_checkpoint: str | None,
+    *,
+    bert_config_file: str | None = None,
+    vocab_file: str | None = None,
+    do_lower_case: bool | None = None,
+) -> Pretrained:
+    """Reads a pretrained model of any dialect.
+
+    Example:
+        checkpoint = bert_tf.load("uncased_L-12_H-768_A-12.zip")
+        model = checkpoint.model(bert_tf.BertClassifier, num_labels=2, dtype="mixed_bfloat16")
+        outputs = model(checkpoint.tokenizer.encode(["a text"], seq_length=128))
+
+    Args:
+        init_checkpoint: A path that `conversion.read_weights` accepts: a checkpoint of
+            google-research/bert (folder, prefix or .zip), of the Model Garden or of Hugging Face, a
+            weights folder or an output folder of bert-tf, or `hf://owner/name`. None for random
+            weights; `bert_config_file` is then necessary.
+        bert_config_file: The architecture. Default: that of the checkpoint.
+        vocab_file: The vocabulary. Default: that of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text and removes accents. Default: the
+            casing of the checkpoint if it is known, else True.
+
+    Raises:
+        InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
+    """
+    contents = read_weights(init_checkpoint) if init_checkpoint else None
+    if bert_config_file:
+        source, config = bert_config_file, read_config(bert_config_file)
+    elif contents is not None and contents.config is not None:
+        source, config = contents.source, contents.config
+    else:
+        raise InputError(
+            "The architecture is unknown. Give bert_config_file, or an init_checkpoint with a "
+            "bert_config.json in the same folder."
+        )
+    if config.extra:
+        # Unknown keys are reported because an unknown key may be a misspelled key. The default of
+        # the correctly spelled key is then used.
+        _LOG.warning("%s: ignoring unknown keys: %s.", source, ", ".join(config.extra))
+    return Pretrained(config, contents, vocab_file, do_lower_case)
+
+
+def save_checkpoint(
+    model: BertEncoder | BertTaskModel,
+    tokenizer: BertTokenizer | None,
+    path: str,
+    dialect: str = "bert-tf",
+    **facts: Any,
+) -> str:
+    """Writes a model with its architecture and its vocabulary, atomically.
+
+    Args:
+        model: Any model of `bert_tf`, such as one that `fit` trained.
+        tokenizer: The tokenizer that the model was trained with, or None to write no vocabulary.
+        path: The folder to write; an existing checkpoint folder is replaced.
+        dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
+            "hugging_face" or "google".
+        **facts: JSON values to store with the weights. `labels` (list of str) is known to all
+            readers. A classifier that `export_model.py` exports needs `labels`, `pair` (bool) and
+            `max_seq_length` (int). Only "bert-tf" stores all facts; "hugging_face" stores `labels`.
+
+    Returns:
+        The path of the checkpoint, as `load` accepts it.
+
+    Raises:
+        InputError: The model is not a model of `bert_tf`, the vocabulary or the labels do not match
+            the model, the dialect is unknown, or the folder cannot be written.
+    """
+    if not isinstance(model, (BertEncoder, BertTaskModel)):
+        raise InputError(
+            f"model must be a model of bert_tf, such as BertClassifier. Received: "
+            f"{type(model).__name__}. If the model contains a BERT, give that part."
+        )
+    check_labels(model, facts.get("labels"))
+    if tokenizer is not None:
+        check_size(tokenizer.vocabulary, model.config.vocab_size, "the tokenizer's vocabulary")
+    contents = CheckpointContents(
+        source="the model",
+        dialect="bert-tf",
+        arrays={
+            name: np.asarray(variable.value, np.float32)
+            for name, variable in variables_by_name(model).items()
+        },
+        config=model.config,
+        vocabulary=tokenizer.vocabulary if tokenizer else None,
+        do_lower_case=tokenizer.do_lower_case if tokenizer else None,
+        extra=facts,
+    )
+    return write_weights(contents, path, dialect)
+
+
+def check_labels(model: BertEncoder | BertTaskModel, labels: Any) -> None:
+    """Checks that a model has one output for each label; None is accepted.
+
+    Raises:
+        InputError: The numbers differ, or the model has no outputs for labels.
+    """
+    if labels is None:
+        return
+    outputs = getattr(model, "num_labels", None)
+    if outputs is None:
+        raise InputError(
+            f"labels={labels!r} was given, but {type(model).__name__} has no outputs for labels. "
+            "Leave out labels."
+        )
+    if isinstance(labels, str) or len(set(labels)) != len(labels) or len(labels) != outputs:
+        raise InputError(
+            f"labels must be a list of {outputs} different names, one for each output of the "
+            f"{type(model).__name__}. Received: {labels!r}."
+        )
+
+
+def _check_same_vocabulary(
+    source: str, tokenizer: BertTokenizer, checkpoint: str, vocabulary: list[str]
+) -> None:
+    """Raises `InputError` if the tokenizer's vocabulary is not the vocabulary of the checkpoint."""
+    if vocabulary != tokenizer.vocabulary:
+        raise InputError(
+            f"{source} has the SHA-256 {tokenizer.vocabulary_sha256[:12]}, but {checkpoint} was "
+            f"trained with the vocabulary {vocabulary_sha256(vocabulary)[:12]}. Leave out "
+            "vocab_file to use that vocabulary."
+        )

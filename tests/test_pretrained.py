@@ -1,0 +1,185 @@
+"""`load`, `save_checkpoint` and `export_model`: the way of a model through the library."""
+
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_tf
+from bert_tf.modeling import variables_by_name
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c", "."]
+CONFIG = bert_tf.BertConfig(
+    vocab_size=10, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=12, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
+)  # fmt: skip
+LABELS = ["no", "yes", "perhaps"]
+
+
+@pytest.fixture
+def tokenizer():
+    return bert_tf.BertTokenizer(VOCABULARY, do_lower_case=False)
+
+
+@pytest.fixture
+def classifier(tokenizer):
+    """A classifier that `fit` trained for two steps."""
+    model = bert_tf.BertClassifier(CONFIG, num_labels=3, seed=1)
+    model.compile("sgd", loss={"logits": "mse"})
+    inputs = tokenizer.encode(["Ab c", "a .", "c", "b"], seq_length=8)
+    model.fit(inputs, {"logits": np.eye(4, 3)}, batch_size=2, verbose=0)
+    return model
+
+
+def outputs(model, tokenizer) -> dict[str, np.ndarray]:
+    inputs = tokenizer.encode(["Ab c . a", "", "c c c"], seq_length=8)
+    return {name: np.asarray(value) for name, value in model(inputs).items()}
+
+
+def test_import_of_the_package_imports_nothing_slow():
+    code = (
+        "import sys, bert_tf\n"
+        "slow = {'tensorflow', 'keras', 'numpy', 'absl'} & set(sys.modules)\n"
+        "assert not slow, slow\n"
+        "assert set(bert_tf.__all__) <= set(dir(bert_tf))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_is_documented():
+    for name in bert_tf.__all__:
+        assert getattr(bert_tf, name).__doc__, name
+    with pytest.raises(AttributeError, match="has no attribute 'BertForEverything'"):
+        _ = bert_tf.BertForEverything
+
+
+@pytest.mark.parametrize("dialect", ["bert-tf", "hugging_face", "google"])
+def test_a_model_from_fit_is_saved_and_loaded_in_each_dialect(
+    classifier, tokenizer, dialect, tmp_path, caplog
+):
+    path = bert_tf.save_checkpoint(
+        classifier, tokenizer, str(tmp_path / "model"), dialect, labels=LABELS
+    )
+    with caplog.at_level(logging.INFO, "bert_tf"):
+        loaded = bert_tf.load(path, do_lower_case=False)
+        # A google-research/bert checkpoint has no labels.
+        number = {"num_labels": 3} if dialect == "google" else {}
+        model = loaded.model(bert_tf.BertClassifier, **number)
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    assert loaded.config.to_dict() == CONFIG.to_dict()
+    assert loaded.facts["dialect"] == dialect
+    assert loaded.facts.get("labels") == (None if dialect == "google" else LABELS)
+    assert loaded.tokenizer.vocabulary == VOCABULARY
+    for name, variable in variables_by_name(classifier).items():
+        np.testing.assert_array_equal(loaded.weights[name], variable)
+    expected = outputs(classifier, tokenizer)
+    for name, value in outputs(model, loaded.tokenizer).items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-6)
+
+
+def test_a_new_head_is_reported(classifier, tokenizer, tmp_path, caplog):
+    path = bert_tf.save_checkpoint(classifier, tokenizer, str(tmp_path / "model"))
+    loaded = bert_tf.load(path)
+    model = loaded.model(bert_tf.BertSpanPredictor, dtype="mixed_bfloat16", seed=3)
+    assert model.dtype_policy.name == "mixed_bfloat16"
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "left as initialized: cls/squad/output_weights, cls/squad/output_bias" in record.message
+    assert "not in the model: output_weights, output_bias" in record.message
+
+
+def test_num_labels_is_necessary_without_labels(classifier, tokenizer, tmp_path):
+    path = bert_tf.save_checkpoint(classifier, tokenizer, str(tmp_path / "model"))
+    with pytest.raises(bert_tf.InputError, match="BertClassifier needs num_labels"):
+        bert_tf.load(path).model(bert_tf.BertClassifier)
+    assert bert_tf.load(path).model(bert_tf.BertClassifier, num_labels=3).num_labels == 3
+    with pytest.raises(bert_tf.InputError, match=r"output_weights has the shape \[3, 8\]"):
+        bert_tf.load(path).model(bert_tf.BertClassifier, num_labels=2)
+
+
+def test_random_weights_need_a_config_and_a_vocabulary(tmp_path):
+    (tmp_path / "bert_config.json").write_text(CONFIG.to_json())
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY))
+    with pytest.raises(bert_tf.InputError, match="The architecture is unknown"):
+        bert_tf.load(None)
+    new = bert_tf.load(None, bert_config_file=str(tmp_path / "bert_config.json"))
+    assert (new.weights, new.facts, new.has_vocabulary) == ({}, {}, False)
+    assert new.model(bert_tf.BertEncoder).config == CONFIG
+    with pytest.raises(bert_tf.InputError, match="The vocabulary is unknown"):
+        _ = new.tokenizer
+    with pytest.raises(bert_tf.InputError, match="There are no weights to assign"):
+        new.assign(bert_tf.BertEncoder(CONFIG))
+    known = bert_tf.load(
+        None,
+        bert_config_file=str(tmp_path / "bert_config.json"),
+        vocab_file=str(tmp_path / "vocab.txt"),
+    )
+    assert known.tokenizer.do_lower_case is True
+
+
+def test_another_vocabulary_than_the_trained_one_is_refused(classifier, tokenizer, tmp_path):
+    path = bert_tf.save_checkpoint(classifier, tokenizer, str(tmp_path / "model"))
+    (tmp_path / "other.txt").write_text("\n".join([*VOCABULARY[:-1], "!"]))
+    with pytest.raises(bert_tf.InputError, match="was trained with the vocabulary"):
+        _ = bert_tf.load(path, vocab_file=str(tmp_path / "other.txt")).tokenizer
+    with pytest.raises(bert_tf.InputError, match="do_lower_case=True was given"):
+        _ = bert_tf.load(path, do_lower_case=True).tokenizer
+
+
+def test_only_complete_models_are_saved(classifier, tokenizer, tmp_path):
+    target = str(tmp_path / "model")
+    other = bert_tf.BertTokenizer(VOCABULARY + [f"t{i}" for i in range(200)])
+    cases = {
+        "must be a model of bert_tf": (tf.keras.Sequential(), tokenizer, {}),
+        "labels must be a list of 3": (classifier, tokenizer, {"labels": LABELS[:2]}),
+        "3 different names": (classifier, tokenizer, {"labels": ["a", "b", "a"]}),
+        "has no outputs for labels": (classifier.bert, tokenizer, {"labels": LABELS}),
+        "has 210 entries": (classifier, other, {}),
+        "dialect must be one of": (classifier, tokenizer, {"dialect": "torch"}),
+    }
+    for message, (model, given_tokenizer, arguments) in cases.items():
+        with pytest.raises(bert_tf.InputError, match=message):
+            bert_tf.save_checkpoint(model, given_tokenizer, target, **arguments)
+        assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_a_model_from_fit_is_exported(classifier, tokenizer, tmp_path, pair):
+    for version in ("1", "2"):
+        folder = bert_tf.export_model(
+            classifier, tokenizer, str(tmp_path), labels=LABELS, pair=pair, max_seq_length=8
+        )
+        assert folder == str(tmp_path / version)
+    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    texts = tf.constant(["Ab c . a", "", "c c c c c c c c c c c c"])
+    if pair:
+        found = signature(text_a=texts, text_b=texts)
+        inputs = tokenizer.encode(texts, texts, seq_length=8)
+    else:
+        found, inputs = signature(text=texts), tokenizer.encode(texts, seq_length=8)
+    expected = tf.nn.softmax(classifier(inputs)["logits"]).numpy()
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    best = [LABELS[i].encode() for i in expected.argmax(-1)]
+    assert found["label"].numpy().tolist() == best
+
+
+def test_only_classifiers_are_exported(classifier, tokenizer, tmp_path):
+    regression = bert_tf.BertClassifier(CONFIG, num_labels=1)
+    cases = {
+        "Received: BertEncoder with no labels": (classifier.bert, {"labels": LABELS}),
+        "BertClassifier with 1 labels": (regression, {"labels": ["score"]}),
+        "labels must be a list of 3": (classifier, {"labels": LABELS[:2], "max_seq_length": 8}),
+        "max_seq_length must be from 2 to 16": (
+            classifier, {"labels": LABELS, "max_seq_length": 17},
+        ),
+        "max_seq_length must be from 3 to 16": (
+            classifier, {"labels": LABELS, "pair": True, "max_seq_length": 2},
+        ),
+    }  # fmt: skip
+    for message, (model, arguments) in cases.items():
+        with pytest.raises(bert_tf.InputError, match=message):
+            bert_tf.export_model(model, tokenizer, str(tmp_path / "out"), **arguments)
+        assert not (tmp_path / "out").exists()

@@ -118,6 +118,17 @@ def test_any_bytes(texts):
         assert_equal(texts, tokenizer, released)
 
 
+SMALL = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "a", "ab", "##b", "##ab", ".", "中"]
+
+
+@pytest.mark.parametrize("position", range(len(SMALL) + 1))
+def test_the_unknown_token_may_have_every_id(position):
+    """The word-piece operation of tensorflow-text stores the id of [UNK] in its model."""
+    tokens = [*SMALL[:position], "[UNK]", *SMALL[position:]]
+    texts = [b"ab x a.x", b"", b"abx xab abab", "中x中".encode(), b"x" * 201, b"a" + b"b" * 200]
+    assert_equal(texts, BertTokenizer(tokens), reference.Tokenizer(tokens, True))
+
+
 @needs_unicode_14
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.text("abcéα\u0301가", min_size=190, max_size=210), min_size=1, max_size=4))

@@ -22,6 +22,18 @@ def adam_weight_decay(name, weight, gradient, slots, rate):
     return weight - rate * update, (m, v)
 
 
+def clip(gradients, rows, limit):
+    """Clips by the global norm, as google-research/bert does; returns gradients and norm.
+
+    A gradient with an entry in `rows` is sparse: its norm is that of the rows of all look-ups,
+    before the rows of the same word are added.
+    """
+    squares = [np.sum(np.square(rows.get(name, value))) for name, value in gradients.items()]
+    norm = np.sqrt(np.sum(squares))
+    factor = 1 if limit is None else limit / max(norm, limit)
+    return {name: factor * value for name, value in gradients.items()}, norm
+
+
 def continuous(kind, step, peak, total, warmup):
     """Schedules that reach the peak at the end of warm-up and then either decay or stay there."""
     if step < warmup:

@@ -18,8 +18,11 @@ def config(**fields):
     return TrainingConfig(seed=0, global_batch_size=1, **{**plain, **fields})
 
 
-def rate(step, **fields):
-    return float(schedule.learning_rate(tf.constant(step, tf.int64), config(**fields)))
+def rate(step, learning_rate=0.1, num_train_steps=10, num_warmup_steps=0, decay="released"):
+    step = tf.constant(step, tf.int64)
+    return float(
+        schedule.learning_rate(step, learning_rate, num_train_steps, num_warmup_steps, decay)
+    )
 
 
 class Weight:
@@ -43,7 +46,7 @@ def test_released_schedule(total, warmup):
 def test_continuous_schedules(kind, total, warmup):
     for step in range(total + 3):
         found = rate(
-            step, schedule=kind, learning_rate=2e-5, num_train_steps=total, num_warmup_steps=warmup
+            step, decay=kind, learning_rate=2e-5, num_train_steps=total, num_warmup_steps=warmup
         )
         expected = reference.continuous(kind, step, 2e-5, total, warmup)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-11)

@@ -12,7 +12,10 @@ from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step import loss_scale
 from bert_tf.training.step.update_rules import UPDATE_RULES, UpdateRule
 
-NO_DECAY = ("LayerNorm", "layer_norm", "bias")
+# Biases, and the variables of normalization layers. The expressions match the names of
+# google-research/bert as well as the paths of Keras variables. They look at the last part of the
+# name only, because users choose the other parts, such as the name of a model.
+NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
 
 
 class Optimizer:
@@ -49,9 +52,7 @@ class Optimizer:
         self.variables, self._rule, self._ema_decay = dict(variables), rule, ema_decay
         self._rate_scales = dict(rate_scales or {})
         self._weight_decay = {
-            name: 0.0
-            if any(re.search(pattern, name) for pattern in exclude_from_weight_decay)
-            else weight_decay_rate
+            name: weight_decay_rate if decays(name, exclude_from_weight_decay) else 0.0
             for name in self.variables
         }
         self.slots: dict[str, tf.Variable] = {"updates": _slot(0.0)} if rule.uses_count else {}
@@ -73,7 +74,7 @@ class Optimizer:
         """
         count = self.slots.get("updates")
         if count is not None:
-            _update(count, lambda updates: updates.assign_add(1.0))
+            update_on_each_device(count, lambda updates: updates.assign_add(1.0))
         for name, gradient in gradients.items():
             if gradient is None:
                 continue
@@ -81,10 +82,11 @@ class Optimizer:
             rate = learning_rate * self._rate_scales.get(name, 1.0)
             decay = self._weight_decay[name]
             weight = self.variables[name].value
-            _update(weight, self._rule.update, slots, gradient, rate, decay, count)
+            update_on_each_device(weight, self._rule.update, slots, gradient, rate, decay, count)
         if self._ema_decay:
             for name, variable in self.variables.items():
-                _update(self.slots[f"{name}/ema"], self._move_average, variable.value)
+                average = self.slots[f"{name}/ema"]
+                update_on_each_device(average, self._move_average, variable.value)
         self._update_loss_scale(loss_scale.after_finite_step)
 
     def skip(self) -> None:
@@ -93,7 +95,8 @@ class Optimizer:
 
     def _update_loss_scale(self, rule: Any) -> None:
         if "loss_scale" in self.slots:
-            _update(self.slots["loss_scale"], rule, self.slots["steps_at_loss_scale"])
+            steps = self.slots["steps_at_loss_scale"]
+            update_on_each_device(self.slots["loss_scale"], rule, steps)
 
     @property
     def loss_scale(self) -> Any:
@@ -192,6 +195,33 @@ def make_optimizer(
     )
 
 
+def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bool:
+    """Returns whether weight decay applies to a variable.
+
+    Args:
+        name: Name of the variable as in google-research/bert, or its Keras path.
+        exclude_from_weight_decay: Regular expressions. The variable does not decay if its name
+            contains a match of one of the expressions.
+
+    Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
+    """
+    return not any(re.search(pattern, name) for pattern in exclude_from_weight_decay)
+
+
+def update_on_each_device(variable: Any, rule: Any, *arguments: Any) -> None:
+    """Calls the rule on each device, with the copies of variable and arguments on that device.
+
+    Must be called in a cross-replica context.
+
+    Args:
+        variable: A `tf.Variable`.
+        rule: A function of the variable and the arguments.
+        *arguments: Variables and tensors, also in dicts and lists.
+    """
+    strategy = tf.distribute.get_strategy()
+    strategy.extended.update(variable, rule, args=arguments, group=False)
+
+
 def _slot(value: Any) -> tf.Variable:
     return tf.Variable(tf.cast(value, tf.float32), trainable=False)
 
@@ -203,9 +233,3 @@ def _as_array(variable: Any) -> np.ndarray:
     the array, because TensorFlow then copies the buffer first.
     """
     return np.asarray(tf.convert_to_tensor(variable))
-
-
-def _update(variable: Any, rule: Any, *arguments: Any) -> None:
-    """Calls the rule on each device, with the copies of variable and arguments on that device."""
-    strategy = tf.distribute.get_strategy()
-    strategy.extended.update(variable, rule, args=arguments, group=False)

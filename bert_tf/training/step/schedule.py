@@ -5,11 +5,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.training.config import TrainingConfig
 
-
-def learning_rate(step: Any, config: TrainingConfig) -> Any:
-    """Returns the learning rate of a step: a linear warm-up from 0, then `config.schedule`.
+def learning_rate(
+    step: Any, peak: float, num_train_steps: int, num_warmup_steps: int, decay: str
+) -> Any:
+    """Returns the learning rate of a step: a linear warm-up from 0, then a decay.
 
     released: the linear decay of google-research/bert, from the peak at step 0 to 0. The rate is
         discontinuous at the end of the warm-up: it drops from just below the peak to the peak times
@@ -20,21 +20,25 @@ def learning_rate(step: Any, config: TrainingConfig) -> Any:
 
     Args:
         step: Integer scalar tensor: the number of the step.
-        config: Peak learning rate, schedule, number of training and warm-up steps.
+        peak: The peak learning rate.
+        num_train_steps: The step at which the decay ends.
+        num_warmup_steps: The number of warm-up steps.
+        decay: One of `config.SCHEDULES`.
 
     Returns:
         float32 scalar; 0 from `num_train_steps` on, except for "constant".
 
     Source: google-research/bert `optimization.create_optimizer`.
     """
-    total, warmup = config.num_train_steps, config.num_warmup_steps
     step = tf.cast(step, tf.float32)
-    decay_start = 0 if config.schedule == "released" else warmup
-    progress = tf.clip_by_value((step - decay_start) / max(total - decay_start, 1), 0.0, 1.0)
+    decay_start = 0 if decay == "released" else num_warmup_steps
+    decay_steps = max(num_train_steps - decay_start, 1)
+    progress = tf.clip_by_value((step - decay_start) / decay_steps, 0.0, 1.0)
     decayed = {
         "released": 1.0 - progress,
         "linear": 1.0 - progress,
         "cosine": 0.5 * (1.0 + tf.cos(math.pi * progress)),
         "constant": tf.ones_like(progress),
-    }[config.schedule]
-    return config.learning_rate * tf.where(step < warmup, step / max(warmup, 1), decayed)
+    }[decay]
+    warmed_up = step / max(num_warmup_steps, 1)
+    return peak * tf.where(step < num_warmup_steps, warmed_up, decayed)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.step import non_finite, schedule, step_scalars
-from bert_tf.training.step.gradient_clipping import clip_gradients
+from bert_tf.training.step.gradient_clipping import clip_gradients, sum_over_replicas, to_dense
 from bert_tf.training.step.objective import ORIGIN, Objective, Tensors
 from bert_tf.training.step.optimizer import make_optimizer
 from bert_tf.training.strategy import make_strategy
@@ -162,14 +162,10 @@ class StepRunner:
             part, counts, self._seed(step, replica), loss_scale
         )
         sums = _all_reduce(sums, context)
-        names = list(gradients)
-        summed = context.all_reduce("SUM", [gradients[name] for name in names])
-        gradients = dict(zip(names, summed, strict=True))
-        clipped, norm = clip_gradients(
-            gradients, _all_reduce(squares, context), self._config.clip_norm, loss_scale
-        )
+        gradients, squares = sum_over_replicas(gradients, squares)
+        clipped, norm = clip_gradients(gradients, squares, self._config.clip_norm, loss_scale)
         finite = tf.math.is_finite(norm)
-        rate = schedule.learning_rate(step, self._config)
+        rate = self._learning_rate(step)
         is_bad = tf.logical_and(~finite, self.optimizer.loss_scale_is_minimal)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
         # The reported means exclude skipped steps.
@@ -181,6 +177,16 @@ class StepRunner:
             "skipped_steps": tf.cast(~finite, tf.float32),
         }
         return sums, counts, scalars, tf.cast(is_bad, tf.int64)
+
+    def _learning_rate(self, step: Any) -> Any:
+        config = self._config
+        return schedule.learning_rate(
+            step,
+            config.learning_rate,
+            config.num_train_steps,
+            config.num_warmup_steps,
+            config.schedule,
+        )
 
     def _seed(self, step: Any, replica: Any) -> Any:
         fold_in = tf.random.experimental.stateless_fold_in
@@ -206,13 +212,7 @@ class StepRunner:
     def _compute_gradients(
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
     ) -> tuple[dict[str, Any], ...]:
-        """Returns sums, gradients, and the sums of squares of the sparse gradients.
-
-        The gradient of an embedding table is sparse, with one row for each look-up. For clipping,
-        google-research/bert takes the norm of all these rows, and does not first add the rows of
-        the same word. If a table is also used elsewhere, such as for the output weights of the
-        masked-LM head, the gradient is dense and has no entry in the sums of squares.
-        """
+        """Returns sums, dense gradients, and the squared norms of the sparse gradients."""
         variables = self._objective.variables
         with tf.GradientTape() as tape:
             sums = self._objective.sums(batch, training=True, seed=seed)
@@ -221,13 +221,7 @@ class StepRunner:
             loss, {name: variable.value for name, variable in variables.items()}
         )
         gradients = {name: value for name, value in gradients.items() if value is not None}
-        squares = {
-            name: tf.reduce_sum(gradient.values**2)
-            for name, gradient in gradients.items()
-            if isinstance(gradient, tf.IndexedSlices)
-        }
-        dense = {name: tf.convert_to_tensor(gradient) for name, gradient in gradients.items()}
-        return sums, dense, squares
+        return sums, *to_dense(gradients)
 
     def _apply_or_skip(
         self, strategy: tf.distribute.Strategy, gradients: Tensors, rate: Any, finite: Any

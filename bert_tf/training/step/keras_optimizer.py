@@ -1,0 +1,277 @@
+"""`AdamWeightDecay` and `WarmupSchedule`: the released optimizer for `compile` and `fit` of Keras.
+
+Both classes call the functions of the training engine. Imports foundation modules and also
+`training.config`, `schedule`, `gradient_clipping`, `update_rules` and `optimizer`.
+"""
+
+import math
+import numbers
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.errors import InputError, check_at_least, check_between, check_choice
+from bert_tf.training.config import SCHEDULES
+from bert_tf.training.step import schedule
+from bert_tf.training.step.gradient_clipping import clip_gradients, sum_over_replicas, to_dense
+from bert_tf.training.step.optimizer import NO_DECAY, decays, update_on_each_device
+from bert_tf.training.step.update_rules import adam_weight_decay
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A linear warm-up of the learning rate from 0, then a decay.
+
+    Args:
+        learning_rate: The peak learning rate.
+        num_train_steps: The number of optimizer steps; the decay ends after this number.
+        num_warmup_steps: The number of steps in which the learning rate rises from 0 to its peak.
+        decay: "released": linear decay to 0 as in google-research/bert, counted from step 0, so
+            that the rate drops at the end of the warm-up. "linear" or "cosine": decay from the peak
+            at the end of the warm-up to 0. "constant": no decay.
+
+    Call arguments:
+        step: Integer scalar; the first step is 0.
+
+    Returns:
+        float32 scalar; 0 for step 0 if there is a warm-up.
+
+    Raises:
+        InputError: A value is out of range.
+
+    Source: google-research/bert `optimization.create_optimizer`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        num_train_steps: int,
+        num_warmup_steps: int = 0,
+        decay: str = "released",
+    ) -> None:
+        self.learning_rate = _positive_number("learning_rate", learning_rate)
+        self.num_train_steps, self.num_warmup_steps = int(num_train_steps), int(num_warmup_steps)
+        self.decay = decay
+        check_at_least(1, self, "num_train_steps")
+        check_between(0, self.num_train_steps, self, "num_warmup_steps")
+        check_choice(SCHEDULES, "decay", decay)
+
+    def __call__(self, step: Any) -> Any:
+        """Returns the learning rate of a step."""
+        return schedule.learning_rate(
+            tf.convert_to_tensor(step),
+            self.learning_rate,
+            self.num_train_steps,
+            self.num_warmup_steps,
+            self.decay,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            "learning_rate": self.learning_rate,
+            "num_train_steps": self.num_train_steps,
+            "num_warmup_steps": self.num_warmup_steps,
+            "decay": self.decay,
+        }
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class AdamWeightDecay(keras.optimizers.Optimizer):
+    """The optimizer of google-research/bert: Adam without bias correction, with weight decay.
+
+    A step sums the gradients over all replicas, clips them by their global norm, and updates each
+    weight by `weight -= learning_rate * (m / (sqrt(v) + 1e-6) + weight_decay_rate * weight)`, where
+    m and v are the moments. For clipping, the norm of a sparse gradient of an embedding table
+    counts the row of each look-up separately. A variable without a gradient does not change.
+
+    The optimizer works in `compile` and `fit`, on one device or in a `MirroredStrategy`, and in
+    custom loops whose `strategy.run` calls `apply`. On several replicas, `jit_compile` must be
+    False. With `mixed_float16`, Keras wraps every optimizer in a `LossScaleOptimizer`; this
+    optimizer refuses that, because the weights would become NaN.
+
+    Args:
+        learning_rate: A number, a schedule such as `WarmupSchedule`, or a function without
+            arguments.
+        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the learning
+            rate.
+        clip_norm: The largest global norm of the gradients; larger gradients are scaled down.
+            None does not limit the norm.
+        exclude_from_weight_decay: Regular expressions. A variable does not decay if its `path`
+            contains a match of one of the expressions. By default, biases and the variables of
+            normalization layers do not decay.
+        name: Name of the optimizer.
+
+    Raises:
+        InputError: A value is out of range. Later: the optimizer is used with `mixed_float16`, with
+            weights that are not float32, or with several replicas outside of `strategy.run`,
+            without `build`, or with `jit_compile`.
+
+    Example:
+        A pretraining step as in google-research/bert. The masked-LM loss is the mean over the
+        predictions if `fit` gets `masked_lm_weights` as the sample weights of this output::
+
+            cross_entropy = keras.losses.SparseCategoricalCrossentropy
+            masked_lm = cross_entropy(from_logits=True, reduction="mean_with_sample_weight")
+            next_sentence = cross_entropy(from_logits=True)
+            schedule = WarmupSchedule(1e-4, num_train_steps=10000, num_warmup_steps=1000)
+            model.compile(
+                AdamWeightDecay(schedule),
+                loss={"masked_lm_logits": masked_lm, "next_sentence_logits": next_sentence},
+            )
+
+    Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 5e-5,
+        weight_decay_rate: float = 0.01,
+        clip_norm: float | None = 1.0,
+        exclude_from_weight_decay: Sequence[str] = NO_DECAY,
+        name: str = "adam_weight_decay",
+    ) -> None:
+        if not callable(learning_rate):
+            learning_rate = _positive_number("learning_rate", learning_rate)
+        super().__init__(learning_rate, name=name)
+        if not 0 <= weight_decay_rate < math.inf:
+            raise InputError(
+                f"weight_decay_rate must be at least 0. Received: {weight_decay_rate}."
+            )
+        self.weight_decay_rate = float(weight_decay_rate)
+        self.clip_norm = clip_norm
+        if clip_norm is not None:
+            hint = ", or None for no clipping"
+            self.clip_norm = _positive_number("clip_norm", clip_norm, hint)
+        self._no_decay = _regular_expressions(exclude_from_weight_decay)
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Creates the slots (moments) of the variables.
+
+        Raises:
+            InputError: A variable is not float32.
+        """
+        if self.built:
+            return
+        context = tf.distribute.get_replica_context()
+        if context is not None and context.num_replicas_in_sync > 1:
+            raise InputError(
+                "AdamWeightDecay must be built before strategy.run. Call "
+                "optimizer.build(model.trainable_variables) in the scope of the strategy."
+            )
+        for variable in variables:
+            if variable.dtype != "float32":
+                raise InputError(
+                    f"AdamWeightDecay needs float32 weights. Received: {variable.path} of type "
+                    f"{variable.dtype}. Build the model with a dtype such as 'mixed_bfloat16', "
+                    "which keeps the weights in float32."
+                )
+        super().build(variables)
+        self._adam_m, self._adam_v = (
+            [self.add_variable_from_reference(variable, name=slot) for variable in variables]
+            for slot in ("adam_m", "adam_v")
+        )
+        self._weight_decay = [
+            self.weight_decay_rate if decays(variable.path, self._no_decay) else 0.0
+            for variable in variables
+        ]
+
+    def _backend_update_step(
+        self, grads: Sequence[Any], trainable_variables: Sequence[Any], learning_rate: Any
+    ) -> None:
+        """Updates the weights; Keras calls this method with the gradients of one replica.
+
+        Keras clips before it calls this method, and the method of the base class sums over the
+        replicas. The sum has to be first, so this method does both. If a version of Keras does not
+        call this method, it calls `update_step`, which this class does not have, and training
+        fails.
+        """
+        context = tf.distribute.get_replica_context()
+        self._check_context(context)
+        indices = [self._get_variable_index(variable) for variable in trainable_variables]
+        by_index = dict(zip(map(str, indices), grads, strict=True))
+        gradients, squares = sum_over_replicas(*to_dense(by_index))
+        clipped, _ = clip_gradients(gradients, squares, self.clip_norm, loss_scale=1.0)
+
+        def update(_: Any, gradients: Sequence[Any], rate: Any) -> None:
+            for index, variable, gradient in zip(
+                indices, trainable_variables, gradients, strict=True
+            ):
+                slots = {"adam_m": self._adam_m[index].value, "adam_v": self._adam_v[index].value}
+                decay = self._weight_decay[index]
+                update_on_each_device(
+                    variable.value, adam_weight_decay, slots, gradient, rate, decay
+                )
+
+        rate = tf.cast(tf.convert_to_tensor(learning_rate), tf.float32)
+        context.merge_call(update, args=(list(clipped.values()), rate))
+
+    def _check_context(self, context: Any) -> None:
+        if context is None:
+            raise InputError(
+                "AdamWeightDecay was applied outside of a replica. Apply the gradients in the "
+                "function that strategy.run calls."
+            )
+        replicas = context.num_replicas_in_sync
+        if replicas > 1 and tf.__internal__.distribute.strategy_supports_no_merge_call():
+            raise InputError(
+                f"jit_compile=True with {replicas} replicas is not supported, because one XLA "
+                "program cannot update the weights of several replicas. Give jit_compile=False."
+            )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute; raises `InputError` if a `LossScaleOptimizer` wraps this optimizer."""
+        # The constructor of the base class assigns `loss_scale_factor` for the first time.
+        # `LossScaleOptimizer` assigns it to the optimizer that it wraps. Its check for infinite
+        # gradients misses some rows of repeated words, and the gradients of the other replicas.
+        if name == "loss_scale_factor" and hasattr(self, name):
+            raise InputError(
+                "AdamWeightDecay does not work with mixed_float16: Keras's LossScaleOptimizer "
+                "misses infinite gradients of word embeddings, and the weights become NaN. Use "
+                "mixed_bfloat16, or bert_tf's Trainer with precision='float16'."
+            )
+        super().__setattr__(name, value)
+
+    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Any = None) -> None:
+        """Raises `InputError`: the constructor takes the excluded variables."""
+        raise InputError(
+            "AdamWeightDecay takes the excluded variables when it is created. Give "
+            "AdamWeightDecay(exclude_from_weight_decay=[...]), a list of regular expressions."
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, with a schedule as its config."""
+        base = super().get_config()
+        return {
+            "name": base["name"],
+            "learning_rate": base["learning_rate"],
+            "weight_decay_rate": self.weight_decay_rate,
+            "clip_norm": self.clip_norm,
+            "exclude_from_weight_decay": list(self._no_decay),
+        }
+
+
+def _positive_number(name: str, value: Any, hint: str = "") -> float:
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
+        raise InputError(f"{name} must be a number above 0{hint}. Received: {value!r}.")
+    return float(value)
+
+
+def _regular_expressions(patterns: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(patterns, str):
+        raise InputError(
+            "exclude_from_weight_decay must be a list of regular expressions. Received the string "
+            f"{patterns!r}. Give [{patterns!r}]."
+        )
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise InputError(
+                "exclude_from_weight_decay must be a list of regular expressions. Received: "
+                f"{pattern!r}, which is not one: {error}."
+            ) from error
+    return tuple(patterns)

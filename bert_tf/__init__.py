@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
     from bert_tf.training.config import RuntimeConfig, TrainingConfig
     from bert_tf.training.lifecycle.run_folder import RunFolder
+    from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
     from bert_tf.training.trainer import Trainer, TrainingData
 
 __version__ = "0.2.0"
 
 _MODULES = {
+    "AdamWeightDecay": "training.step.keras_optimizer",
     "BertClassifier": "modeling",
     "BertConfig": "config",
     "BertEncoder": "modeling",
@@ -57,6 +59,7 @@ _MODULES = {
     "Trainer": "training.trainer",
     "TrainingConfig": "training.config",
     "TrainingData": "training.trainer",
+    "WarmupSchedule": "training.step.keras_optimizer",
     "export_model": "export",
     "load": "pretrained",
     "save_checkpoint": "pretrained",

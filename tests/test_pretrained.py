@@ -88,7 +88,7 @@ def test_a_new_head_is_reported(classifier, tokenizer, tmp_path, caplog):
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert "left as initialized: cls/squad/output_weights, cls/squad/output_bias" in record.message
-    assert "not in the model: output_weights, output_bias" in record.message
+    assert "not in the model: output_bias, output_weights" in record.message
 
 
 def test_num_labels_is_necessary_without_labels(classifier, tokenizer, tmp_path):

@@ -130,5 +130,5 @@ def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> 
             )
     for name, array in arrays.items():
         variables[name].assign(array)
-    unused = tuple(name for name in contents.arrays if name not in variables)
+    unused = tuple(sorted(contents.arrays.keys() - variables.keys()))
     return AssignmentReport(tuple(arrays), missing, unused, contents.unknown)

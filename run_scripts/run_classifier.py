@@ -16,6 +16,7 @@ Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl and eval
 probabilities of the labels, separated by tabs. The same command resumes an interrupted run.
 """
 
+import dataclasses
 import os
 
 from absl import flags
@@ -73,7 +74,7 @@ def main() -> None:
     """Trains, evaluates and predicts."""
     if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
-    runtime = shared.runtime_config()
+    runtime = dataclasses.replace(shared.runtime_config(), stop_on_signals=True)
     make_strategy(runtime)
     config = shared.bert_config()
     shared.check_length(FLAGS.max_seq_length, config)

@@ -84,7 +84,7 @@ def main() -> None:
     """Trains and evaluates."""
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train=true, --do_eval=true, or both.")
-    runtime = shared.runtime_config()
+    runtime = dataclasses.replace(shared.runtime_config(), stop_on_signals=True)
     make_strategy(runtime)
     config = shared.bert_config()
     if FLAGS.objective == "causal":

@@ -94,7 +94,7 @@ class Trainer:
                 self.variables = {"slope": keras.Variable(keras.random.normal([], seed=seed))}
 
             def counts(self, batch):
-                return {"examples": tf.size(batch["x"], tf.float32)}
+                return {"examples": tf.cast(tf.size(batch["x"]), tf.float32)}
 
             def sums(self, batch, training, seed=None):
                 errors = self.variables["slope"] * batch["x"] - batch["y"]

@@ -148,6 +148,35 @@ def test_flags_are_defined_only_in_mains():
             assert main and not name.startswith("bert_tf"), f"{name} uses flags but is not a main"
 
 
+# What only programs may do, and the modules of the library that do it for them.
+EFFECTS_OF_PROGRAMS = {
+    "print": ("command_line",),
+    "sys.stdout": ("command_line",),
+    "sys.stderr": ("command_line",),
+    "sys.exit": ("command_line",),
+    "os._exit": (),
+    "os.environ": ("training.strategy",),  # reads TF_CONFIG
+    "signal.signal": ("training.lifecycle.stop_signals",),
+    "logging.basicConfig": (),
+    "tf.random.set_seed": (),
+    "keras.utils.set_random_seed": (),
+    "keras.config.set_dtype_policy": (),
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS_OF_PROGRAMS)
+def test_the_library_leaves_global_effects_to_programs(effect):
+    allowed = {f"bert_tf.{module}" for module in EFFECTS_OF_PROGRAMS[effect]}
+    found = {
+        name
+        for name, tree in MODULES.items()
+        if is_inside(name, "bert_tf")
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == effect
+    }
+    assert found == allowed
+
+
 def test_files_and_functions_stay_small():
     for name, tree in MODULES.items():
         assert last_line(tree) <= 400, f"{name} has more than 400 lines: split it"

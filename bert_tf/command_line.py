@@ -1,9 +1,10 @@
 """Runs the main programs: parses flags, prints help, reports an `InputError` in one line.
 
-This module defines no flags. Imports `errors` and absl.
+This module defines no flags. Imports `errors`, `progress` and absl.
 """
 
 import inspect
+import logging
 import os
 import re
 import sys
@@ -11,9 +12,11 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from absl import app, flags, logging
+from absl import app, flags
+from absl import logging as absl_logging
 
-from bert_tf.errors import InputError
+from bert_tf import progress
+from bert_tf.errors import InputError, TrainingInterrupted
 
 EXIT_OK, EXIT_INPUT, EXIT_INTERRUPTED = 0, 2, 130
 # The name of the flag for each library parameter whose flag has another name.
@@ -25,7 +28,10 @@ def run(main: Callable[[], None]) -> None:
     """Parses the flags, calls `main` and exits. Every main program ends with a call of `run`.
 
     Exit codes: 0 success; 2 invalid flag or input (one line on stderr states the remedy); 130
-    interrupted from the keyboard. Any other exception is a bug and is reported with a traceback.
+    interrupted from the keyboard; 128 + N if signal N ended training after a checkpoint. Any other
+    exception is a bug and is reported with a traceback.
+
+    The log records of bert-tf appear on stderr as bare messages.
 
     Args:
         main: A function without arguments that reads its flags from `absl.flags.FLAGS`. `--help`
@@ -33,16 +39,18 @@ def run(main: Callable[[], None]) -> None:
     """
 
     def call(argv: Sequence[str]) -> None:
-        if not flags.FLAGS["verbosity"].present:
-            # TensorFlow logs every saved file at level INFO, through absl and through logging.
-            logging.set_verbosity(logging.WARNING)
-            logging.get_absl_logger().manager.getLogger("tensorflow").setLevel("WARNING")
+        show_log_records()
         if len(argv) > 1:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
         try:
             main()
         except InputError as error:
             fail(str(error))
+        except TrainingInterrupted as stopped:
+            without = " without --overwrite" if stopped.overwrite else ""
+            command = f"the same command{without}"
+            print(f"Stopped at step {stopped.step}. To resume, give {command}.", file=sys.stderr)
+            sys.exit(128 + stopped.signal_number)
         except BrokenPipeError:
             # The program that reads stdout, such as `head`, has ended. Python flushes stdout at
             # exit. Redirecting stdout to /dev/null prevents an error in that flush.
@@ -52,6 +60,36 @@ def run(main: Callable[[], None]) -> None:
             sys.exit(EXIT_INTERRUPTED)
 
     app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))
+
+
+class _BareMessages(logging.Formatter):
+    """Formats the records of bert-tf as bare messages, and all others as absl does."""
+
+    def __init__(self, others: logging.Formatter | None) -> None:
+        super().__init__()
+        self._others = others or logging.Formatter()
+
+    def format(self, record: logging.LogRecord) -> str:
+        is_own = record.name.partition(".")[0] == "bert_tf"
+        return super().format(record) if is_own else self._others.format(record)
+
+
+def show_log_records() -> None:
+    """Shows the log records and the progress of bert-tf on stderr.
+
+    Without --verbosity, shows records of bert-tf from level INFO and of other libraries from level
+    WARNING. On a terminal, progress is shown as a bar.
+    """
+    handler = absl_logging.get_absl_handler().python_handler
+    handler.setFormatter(_BareMessages(handler.formatter))
+    if not flags.FLAGS["verbosity"].present:
+        # TensorFlow logs every saved file at level INFO, through absl and through logging.
+        absl_logging.set_verbosity(absl_logging.WARNING)
+        logging.getLogger("tensorflow").setLevel(logging.WARNING)
+        own = logging.getLogger("bert_tf")
+        own.setLevel(own.level or logging.INFO)  # --logger_levels may have set the level
+    if sys.stderr.isatty():
+        progress.draw_bars()
 
 
 def fail(message: str) -> NoReturn:

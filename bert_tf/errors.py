@@ -1,5 +1,9 @@
-"""The exception for invalid input that a user can correct. Imports nothing from bert-tf."""
+"""The exceptions that callers handle: invalid input, and training that a signal ended.
 
+Imports nothing from bert-tf.
+"""
+
+import signal
 from collections.abc import Collection
 from typing import Any
 
@@ -11,6 +15,37 @@ class InputError(ValueError):
     names parameters; `command_line.run` prints it with flag names instead and exits with code 2.
     Any exception of another class is a bug, and `command_line.run` reports it with a traceback.
     """
+
+
+class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
+    """Training ended early because of a stop signal, after it had saved a checkpoint.
+
+    `Trainer.train` raises this exception only if `RuntimeConfig.stop_on_signals` is True.
+    `command_line.run` exits with the code 128 + `signal_number`.
+
+    Args:
+        signal_number: The number of the signal, such as 2 for SIGINT.
+        step: The number of steps done.
+        overwrite: Whether the run has replaced an earlier run, because its folder was created with
+            overwrite=True. Resuming needs a folder with overwrite=False.
+
+    Attributes:
+        signal_number: The argument `signal_number`.
+        step: The argument `step`.
+        overwrite: The argument `overwrite`.
+    """
+
+    def __init__(self, signal_number: int, step: int, overwrite: bool = False) -> None:
+        super().__init__(signal_number, step, overwrite)
+        self.signal_number, self.step, self.overwrite = signal_number, step, overwrite
+
+    def __str__(self) -> str:
+        name = signal.Signals(self.signal_number).name
+        change = ", but overwrite=False" if self.overwrite else ""
+        return (
+            f"{name} stopped training at step {self.step}. To resume, train again with the same "
+            f"arguments{change}."
+        )
 
 
 def check_at_least(minimum: int, config: Any, *names: str) -> None:

@@ -1,19 +1,31 @@
-"""Progress display: a bar on a terminal, plain lines in a log. Imports nothing from bert-tf."""
+"""Progress of long work: log lines, or in a main program a bar. Imports nothing from bert-tf."""
 
-import sys
+import logging
 import time
 from types import TracebackType
 
 import tqdm
 
+_LOGGER = logging.getLogger(__name__)
 _SECS_BETWEEN_LINES = 10.0
+_draws_bars = False
+
+
+def draw_bars() -> None:
+    """Makes every later `Progress` of this process draw a bar on stderr instead of logging lines.
+
+    Main programs whose stderr is a terminal call this function; libraries do not draw.
+    """
+    global _draws_bars
+    _draws_bars = True
 
 
 class Progress:
-    """Context manager that counts completed units of work and shows the count on stderr.
+    """Context manager that counts completed units of work and reports the count.
 
-    On a terminal the display is a bar with the rate and the remaining time. If stderr is not a
-    terminal, a line is printed every 10 seconds and at the end, so that a log stays readable.
+    A line is logged at level INFO every 10 seconds and at the end, with the rate and the remaining
+    time. After a call of `draw_bars`, a bar shows the same facts instead. Nothing is shown if the
+    logger of this module is not enabled for INFO, which is Python's default.
 
     Args:
         description: Description of the work, such as "writing records".
@@ -30,7 +42,7 @@ class Progress:
             tqdm.tqdm(
                 total=total, desc=description, unit=f" {unit}", initial=done, dynamic_ncols=True
             )
-            if sys.stderr.isatty()
+            if _draws_bars and _LOGGER.isEnabledFor(logging.INFO)
             else None
         )
 
@@ -43,9 +55,9 @@ class Progress:
             self._bar.update(units)
         elif time.monotonic() - self._last_line >= _SECS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            self._print(note)
+            self._log(note)
 
-    def _print(self, note: str) -> None:
+    def _log(self, note: str) -> None:
         secs = max(time.monotonic() - self._start, 1e-9)
         rate = (self._count - self._initial) / secs
         share = f" of {self._total:,}" if self._total is not None else ""
@@ -53,7 +65,7 @@ class Progress:
         if self._total is not None and rate > 0 and self._count < self._total:
             left = f", {(self._total - self._count) / rate:,.0f} s left"
         text = f"{self._description}: {self._count:,}{share} {self._unit}, {rate:,.1f}/s{left}"
-        print(f"{text}, {note}" if note else text, file=sys.stderr, flush=True)
+        _LOGGER.info("%s", f"{text}, {note}" if note else text)
 
     def __enter__(self) -> "Progress":
         return self
@@ -67,4 +79,4 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
         elif kind is None:
-            self._print("done")
+            self._log("done")

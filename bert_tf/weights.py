@@ -180,7 +180,8 @@ def to_safetensors(
         arrays: Tensors by name.
         metadata: Entries of the file's `__metadata__`, or None for no metadata.
     """
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    # `np.ascontiguousarray` would give a scalar the shape (1,).
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     return safetensors.numpy.save(contiguous, metadata)
 
 

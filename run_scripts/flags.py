@@ -172,6 +172,7 @@ def runtime_config() -> RuntimeConfig:
         InputError: A value is out of range.
     """
     values = {**flag_values(RuntimeConfig), "profile_steps": _profile_steps()}
+    values["stop_on_signals"] = True
     if FLAGS.use_tpu:
         values["distribution_strategy"] = "tpu"
     return RuntimeConfig(**values)

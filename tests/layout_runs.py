@@ -85,13 +85,15 @@ def train(spec, worker):
     )  # fmt: skip
     runtime = RuntimeConfig(
         distribution_strategy=spec["kind"], gradient_accumulation_steps=spec["accumulation"],
-        log_steps=1, eval_steps=spec["stop_at"], **spec["runtime"],
+        log_steps=1, eval_steps=spec["stop_at"], stop_on_signals=True, **spec["runtime"],
     )  # fmt: skip
     folder = RunFolder(spec["folder"], CheckpointMetadata(config.to_dict()), training)
-    trainer = Trainer(
-        lambda: PretrainingObjective(BertPretrainer(config, recompute=runtime.recompute)),
-        folder, training, runtime,
-    )  # fmt: skip
+
+    def make_objective(seed, dtype):
+        model = BertPretrainer(config, recompute=runtime.recompute, seed=seed, dtype=dtype)
+        return PretrainingObjective(model)
+
+    trainer = Trainer(make_objective, folder, training, runtime)
 
     def held_out():
         if worker == spec["workers"] - 1:
@@ -114,12 +116,14 @@ def fork(spec, worker, ports):
         cluster = {"worker": [f"localhost:{port}" for port in ports]}
         task = {"type": "worker", "index": worker}
         os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+    from bert_tf.errors import TrainingInterrupted
+
     code = 1
     try:
         train(spec, worker)
         code = 0
-    except SystemExit as stopped:
-        code = stopped.code
+    except TrainingInterrupted as stopped:
+        code = 128 + stopped.signal_number
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
     finally:

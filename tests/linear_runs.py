@@ -22,8 +22,9 @@ class Regression:
 
     best_by = ("loss", -1)
 
-    def __init__(self):
-        self.layer = keras.layers.Dense(1)
+    def __init__(self, seed, dtype):
+        initializer = keras.initializers.GlorotUniform(seed)
+        self.layer = keras.layers.Dense(1, kernel_initializer=initializer, dtype=dtype)
         self.layer.build([None, 3])
         self.variables = {"kernel": self.layer.kernel, "bias": self.layer.bias}
         self.depths = {"kernel": 0, "bias": 1}
@@ -67,7 +68,9 @@ def run_folder(path, training, overwrite=False, config=CONFIG):
 def run(folder, stop_at=None, overwrite=False, **changes):
     """Trains and returns the weights; if `stop_at` is set, SIGTERM ends the run at that step."""
     config = training_config(**changes)
-    runtime = RuntimeConfig(save_checkpoints_steps=7, log_steps=1, eval_steps=stop_at or 0)
+    runtime = RuntimeConfig(
+        save_checkpoints_steps=7, log_steps=1, eval_steps=stop_at or 0, stop_on_signals=True
+    )
     trainer = Trainer(Regression, run_folder(folder, config, overwrite), config, runtime)
 
     def held_out():

@@ -85,6 +85,10 @@ def is_inside(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
+def is_in_program_folder(module: str) -> bool:
+    return any(is_inside(module, f"bert_tf.{folder}") for folder in INSIDE_BERT_TF)
+
+
 def package_of(module: str) -> str | None:
     return next((package for package in IMPORT_RULES if is_inside(module, package)), None)
 
@@ -164,8 +168,36 @@ def test_flags_are_defined_only_in_mains():
             "bert_tf.run_scripts.flags",
             "bert_tf.data_prep.config_flags",
         ):
-            is_program = any(is_inside(name, f"bert_tf.{folder}") for folder in INSIDE_BERT_TF)
-            assert main and is_program, f"{name} uses flags but is not a main"
+            assert main and is_in_program_folder(name), f"{name} uses flags but is not a main"
+
+
+# What only programs may do, and the modules of the library that do it for them.
+EFFECTS_OF_PROGRAMS = {
+    "print": ("command_line", "__main__"),
+    "sys.stdout": ("command_line",),
+    "sys.stderr": ("command_line",),
+    "sys.exit": ("command_line",),
+    "os._exit": (),
+    "os.environ": ("training.strategy",),  # reads TF_CONFIG
+    "signal.signal": ("training.lifecycle.stop_signals",),
+    "logging.basicConfig": (),
+    "tf.random.set_seed": (),
+    "keras.utils.set_random_seed": (),
+    "keras.config.set_dtype_policy": (),
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS_OF_PROGRAMS)
+def test_the_library_leaves_global_effects_to_programs(effect):
+    allowed = {f"bert_tf.{module}" for module in EFFECTS_OF_PROGRAMS[effect]}
+    found = {
+        name
+        for name, tree in MODULES.items()
+        if is_inside(name, "bert_tf") and not is_in_program_folder(name)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == effect
+    }
+    assert found == allowed
 
 
 def test_files_and_functions_stay_small():

@@ -39,6 +39,15 @@ def test_reading_returns_what_was_written(folder):
         np.testing.assert_array_equal(read.arrays[name], array)
 
 
+def test_a_scalar_keeps_its_shape():
+    content = weights.to_safetensors(
+        {"scale": np.float32(3), "column": ARRAYS["bert/pooler/dense/kernel"].T[:, :1]}
+    )
+    for tensors in (safetensors.numpy.load(content), weights.from_safetensors(content, "x")):
+        assert tensors["scale"].shape == () and tensors["scale"] == 3
+        np.testing.assert_array_equal(tensors["column"], [[0], [4], [8], [12]])
+
+
 def test_files_are_readable_without_our_code(folder):
     tensors = safetensors.numpy.load_file(f"{folder}/model.safetensors")
     np.testing.assert_array_equal(

@@ -1,6 +1,7 @@
 """Reads pretraining records as batches for training and for evaluation.
 
-Imports `damage` and `record_checks` of this package, and `training.step.objective`.
+Imports `damage` and `record_checks` of this package, and `shuffling` and `step.objective` of
+`training`.
 """
 
 import itertools
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from bert_tf.pretraining import damage
 from bert_tf.pretraining.record_checks import check_files, checking_parser
+from bert_tf.training.shuffling import shuffle
 from bert_tf.training.step.objective import ORIGIN
 
 _FILES_AT_ONCE = 16
@@ -50,9 +52,9 @@ def training_batches(
     """
     parse = checking_parser(sizes, check_files(paths, sizes))
     indices = tf.data.Dataset.range(len(paths))
-    indices = indices.shuffle(len(paths), seed, reshuffle_each_iteration=True)
+    indices = shuffle(indices, len(paths), seed)
     dataset = indices.interleave(_reader(paths), cycle_length=min(len(paths), _FILES_AT_ONCE))
-    dataset = dataset.shuffle(shuffle_buffer_size, seed, reshuffle_each_iteration=True)
+    dataset = shuffle(dataset, shuffle_buffer_size, seed)
     dataset = dataset.repeat().batch(batch_size, drop_remainder=True)
 
     def parse_with_origin(place: Any, records: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting.step_cost import StepCost, print_step_cost
+from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer, TrainingData
@@ -117,12 +117,12 @@ def pretrain(
         records.train_files, shape_sizes, training.global_batch_size, training.seed,
         records.shuffle_buffer_size,
     )  # fmt: skip
-    make_objective = functools.partial(_make_objective, model, runtime.recompute)
+    make_objective = functools.partial(_make_objective, model, recompute=runtime.recompute)
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
     if phases.train:
         samples = _make_samples(model, held_out, trainer.objective, folder.metadata.vocabulary)
         evaluation = HeldOutData({"eval": lambda: held_out}, samples)
-        per_step = print_step_cost(cost, replicas) if trainer.is_chief else {}
+        per_step = log_step_cost(cost, replicas) if trainer.is_chief else {}
         per_step["examples_per_sec"] = training.global_batch_size
         step = trainer.train(TrainingData(batches, lookup), evaluation, per_step)
     else:
@@ -138,9 +138,16 @@ def pretrain(
     return results
 
 
-def _make_objective(model: PretrainingModel, recompute: bool) -> PretrainingObjective:
-    next_sentence = model.objective == "mlm_nsp"
-    pretrainer = BertPretrainer(model.config, next_sentence=next_sentence, recompute=recompute)
+def _make_objective(
+    model: PretrainingModel, *, recompute: bool, seed: int, dtype: str
+) -> PretrainingObjective:
+    pretrainer = BertPretrainer(
+        model.config,
+        next_sentence=model.objective == "mlm_nsp",
+        recompute=recompute,
+        seed=seed,
+        dtype=dtype,
+    )
     return PretrainingObjective(pretrainer, model.objective)
 
 

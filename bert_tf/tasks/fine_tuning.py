@@ -1,6 +1,7 @@
 """Fine-tunes a model on a task, evaluates the model and writes predictions."""
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -170,7 +171,7 @@ def fine_tune(
     if phases.train:
         folder.check_same_run()
     trainer = Trainer(
-        lambda: data.task.make_objective(config, runtime.recompute),
+        functools.partial(data.task.make_objective, config, recompute=runtime.recompute),
         folder, training, runtime, initialize,
     )  # fmt: skip
     if phases.train:

@@ -55,8 +55,17 @@ class Task(Protocol):
     ) -> dict[str, np.ndarray]:
         """Returns the columns of N examples: for each feature in `table`, an array [N, ...]."""
 
-    def make_objective(self, config: BertConfig, recompute: bool = False) -> TaskObjective:
-        """Builds the model and its loss; `recompute` turns on gradient checkpointing."""
+    def make_objective(
+        self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
+    ) -> TaskObjective:
+        """Builds the model and its loss.
+
+        Args:
+            config: The architecture.
+            seed: Determines the initial weights.
+            dtype: A Keras dtype policy, such as "mixed_bfloat16".
+            recompute: Whether to use gradient checkpointing; see `RuntimeConfig`.
+        """
 
     def metrics(
         self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import features, files
+from bert_tf.training.shuffling import shuffle
 
 _RECORDS_PER_CALL = 4096
 _BATCHES_PER_WINDOW = 16
@@ -54,8 +55,7 @@ def training_batches(
         trim: Whether to group examples of similar length into batches, and to shorten each batch to
             the length of its longest sequence. If False, sequences keep `max_seq_length` tokens.
     """
-    dataset = tf.data.TFRecordDataset(path).shuffle(count, seed, reshuffle_each_iteration=True)
-    dataset = dataset.repeat()
+    dataset = shuffle(tf.data.TFRecordDataset(path), count, seed).repeat()
     if not trim:
         return _parse(dataset.batch(batch_size, drop_remainder=True), table, max_seq_length)
     # A window contains the examples of several batches. Examples of similar length are grouped

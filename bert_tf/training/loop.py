@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from bert_tf.training.callbacks.callback import Callback
 from bert_tf.training.lifecycle.pacing import Pacing
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.lifecycle.stop_signals import record_stop_signals
 from bert_tf.training.step.step_runner import StepResult
 from bert_tf.training.strategy import WorkerSync
 
@@ -22,6 +21,7 @@ def run_loop(
     callbacks: Sequence[Callback],
     pacing: Pacing,
     workers: WorkerSync,
+    signals: Sequence[int],
 ) -> int:
     """Trains until `last_step`, unless a callback or a stop signal ends training earlier.
 
@@ -33,12 +33,13 @@ def run_loop(
         pacing: Chooses the number of steps per call.
         workers: Exchanges numbers between the processes, so that all processes take the same
             number of steps per call and stop at the same step.
+        signals: The numbers of the stop signals that this process has received so far.
 
     Returns:
         The number of the signal that stopped training, or 0.
     """
     number = 0
-    with record_stop_signals() as signals, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         for callback in callbacks:
             stack.enter_context(callback)
         while state.step < last_step and not any(each.should_stop(state) for each in callbacks):

@@ -1,14 +1,13 @@
 """`Trainer`: trains and evaluates an objective in the folder of a run."""
 
 import dataclasses
-import sys
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
 from bert_tf.training.callbacks.callback import Callback
 from bert_tf.training.callbacks.early_stopping import EarlyStopping
@@ -28,14 +27,15 @@ from bert_tf.training.lifecycle.failures import (
 from bert_tf.training.lifecycle.pacing import Pacing
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.lifecycle.stop_signals import exit_after_signal
+from bert_tf.training.lifecycle.stop_signals import record_stop_signals
 from bert_tf.training.loop import run_loop
 from bert_tf.training.reporting.metrics import MetricAccumulator, add_to_totals
 from bert_tf.training.reporting.summaries import Summaries
-from bert_tf.training.step.objective import Objective, loss_and_metrics
+from bert_tf.training.step.objective import MakeObjective, Objective, loss_and_metrics
 from bert_tf.training.step.step_runner import StepResult, StepRunner
 from bert_tf.training.strategy import WorkerSync, make_strategy
 
+_LOGGER = logging.getLogger(__name__)
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
@@ -56,9 +56,14 @@ class TrainingData:
 class Trainer:
     """Trains and evaluates an objective in the folder of a run.
 
+    `Trainer` changes no global state: no random seed, dtype policy, signal handler or logger. Two
+    settings are exceptions, see `RuntimeConfig.deterministic` and `RuntimeConfig.stop_on_signals`.
+    It logs warnings and, at level INFO, reports; the loggers are children of the logger "bert_tf".
+
     Args:
-        make_objective: Builds model and objective. `Trainer` calls it inside the strategy's scope,
-            after setting the random seed and the precision that `training` specifies.
+        make_objective: Builds model and objective from the keyword arguments `seed` and `dtype`.
+            `Trainer` calls it inside the strategy's scope, with the seed and the dtype policy that
+            `training` specifies.
         folder: The folder of the run. Nothing is written before training begins.
         training: The settings that define the result.
         runtime: The settings of the computation.
@@ -74,11 +79,45 @@ class Trainer:
 
     Raises:
         InputError: The devices do not exist, or the batch does not divide evenly among them.
+
+    Example:
+        import keras
+        import tensorflow as tf
+        from bert_tf.training.config import RuntimeConfig, TrainingConfig
+        from bert_tf.training.lifecycle.run_folder import RunFolder
+        from bert_tf.training.trainer import Trainer, TrainingData
+
+        class Line:  # an `Objective`: learns the slope of y = 3x
+            depths, best_by = {"slope": 0}, ("loss", -1)
+
+            def __init__(self, seed, dtype):
+                self.variables = {"slope": keras.Variable(keras.random.normal([], seed=seed))}
+
+            def counts(self, batch):
+                return {"examples": tf.cast(tf.size(batch["x"]), tf.float32)}
+
+            def sums(self, batch, training, seed=None):
+                errors = self.variables["slope"] * batch["x"] - batch["y"]
+                return {"squares": tf.reduce_sum(errors**2)}
+
+            def loss(self, sums, counts):
+                return sums["squares"] / counts["examples"]
+
+            def metrics(self, sums, counts):
+                return {}
+
+        x = tf.linspace(0.0, 1.0, 64)
+        batches = tf.data.Dataset.from_tensor_slices({"x": x, "y": 3 * x}).repeat().batch(32)
+        training = TrainingConfig(num_train_steps=300, num_warmup_steps=10, learning_rate=0.1)
+        folder = RunFolder("line_output", training=training)
+        trainer = Trainer(Line, folder, training, RuntimeConfig())
+        trainer.train(TrainingData(batches))
+        slope = float(trainer.objective.variables["slope"])
     """
 
     def __init__(
         self,
-        make_objective: Callable[[], Objective],
+        make_objective: MakeObjective,
         folder: RunFolder,
         training: TrainingConfig,
         runtime: RuntimeConfig,
@@ -87,10 +126,9 @@ class Trainer:
         strategy = make_strategy(runtime)
         self._workers = WorkerSync(strategy)
         self.is_chief, self.replicas = self._workers.is_chief, strategy.num_replicas_in_sync
-        keras.utils.set_random_seed(training.seed)
-        keras.config.set_dtype_policy(_POLICIES[training.precision])
         with strategy.scope():
-            self.objective = make_objective()
+            dtype = _POLICIES[training.precision]
+            self.objective = make_objective(seed=training.seed, dtype=dtype)
         self._folder = folder
         self._runtime = runtime
         self._runner = StepRunner(self.objective, training, runtime)
@@ -98,6 +136,7 @@ class Trainer:
             training.num_train_steps, runtime.stop_at_step or training.num_train_steps
         )
         self.results: dict[str, dict[str, float]] = {}
+        self._has_started = False
         self._checkpoint = self._known_latest = folder.checkpoint_to_resume()
         if self._checkpoint is None and initialize is not None:
             initialize(self.objective)
@@ -110,9 +149,10 @@ class Trainer:
     ) -> int:
         """Trains to `num_train_steps`, from the newest valid checkpoint if there is one.
 
-        After a stop signal (Ctrl-C or SIGTERM), saves a checkpoint and exits the process with the
-        code 128 + the signal's number. At the end, the objective has the best weights if
-        `early_stopping_evals` is set, else the average of the weights if `ema_decay` is set.
+        At the end, the objective has the best weights if `early_stopping_evals` is set, else the
+        average of the weights if `ema_decay` is set. After any exception, also KeyboardInterrupt,
+        a new `Trainer` with the same arguments (but without `overwrite`) resumes from the newest
+        checkpoint. This method can be called once.
 
         Args:
             data: The training data.
@@ -124,11 +164,35 @@ class Trainer:
             The number of steps after which the objective had its final weights.
 
         Raises:
-            InputError: The folder contains a run with other settings, a record cannot be read, or
-                the gradients of several steps in a row are not finite.
+            InputError: The folder contains a run with other settings, a record cannot be read, the
+                gradients of several steps in a row are not finite, `stop_on_signals` is True
+                outside the main thread, or `train` was called before.
+            TrainingInterrupted: `stop_on_signals` is True, and the process received SIGINT or
+                SIGTERM. A checkpoint was saved.
         """
+        if self._has_started:
+            raise InputError(
+                "Trainer.train was called twice. Create a new Trainer with the same arguments to "
+                "resume the run from its newest checkpoint."
+            )
         self._folder.check_same_run()
-        self._known_latest, iterator = None, iter(data.batches)  # training adds checkpoints
+        with record_stop_signals(self._runtime.stop_on_signals) as signals:
+            self._has_started = True
+            number, state = self._run(data, held_out, per_step or {}, signals)
+        if number:
+            raise TrainingInterrupted(number, state.step, self._folder.overwrite)
+        return self._select_final_weights(state)
+
+    def _run(
+        self,
+        data: TrainingData,
+        held_out: HeldOutData | None,
+        per_step: Mapping[str, float],
+        signals: Sequence[int],
+    ) -> tuple[int, RunState]:
+        """Trains to the last step or to a stop signal; returns the signal (or 0) and the state."""
+        self._known_latest = None  # training writes newer checkpoints
+        iterator = iter(data.batches)
         if self.is_chief:
             self._folder.start_run()
         settings = {**to_json_dict(self._runtime), "replicas": self.replicas}
@@ -143,7 +207,7 @@ class Trainer:
                 summaries, writer if self.is_chief else None, failures, self._runtime.eval_steps,
             )  # fmt: skip
             progress = Progress("training", self._last_step, "steps", state.step)
-            metrics = MetricAccumulator(self.objective, per_step or {})
+            metrics = MetricAccumulator(self.objective, per_step)
             callbacks: list[Callback] = [
                 MetricLogging(metrics, summaries, self._runtime.log_steps, progress),
                 evaluation,
@@ -157,11 +221,11 @@ class Trainer:
                 ]
             run_steps = self._steps_with_messages(iterator, failures)
             pacing = Pacing(self._runtime.iterations_per_loop)
-            number = run_loop(run_steps, state, self._last_step, callbacks, pacing, self._workers)
-        if number:
-            exit_after_signal(number, state.step, self._folder.overwrite)
+            number = run_loop(
+                run_steps, state, self._last_step, callbacks, pacing, self._workers, signals
+            )
         self.results = evaluation.results
-        return self._select_final_weights(state)
+        return number, state
 
     def load_result(self, required: bool = False) -> int:
         """Loads the final weights of the run from the folder.
@@ -257,5 +321,5 @@ class Trainer:
         self._workers.sum([0])  # Wait until the chief has written the best weights.
         step = restoring.restore_weights(self._folder.best, self.objective.variables)
         self.results = {}  # The last evaluation was of the last weights, not of the best weights.
-        print(f"The best weights are those of step {step}.", file=sys.stderr)
+        _LOGGER.info("The best weights are those of step %d.", step)
         return step

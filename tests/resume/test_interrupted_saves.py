@@ -105,15 +105,16 @@ def test_a_kill_at_any_stage_keeps_the_last_complete_checkpoint(killed):
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_any_stage_resumes_to_the_same_weights(killed, capsys):
+def test_a_run_killed_at_any_stage_resumes_to_the_same_weights(killed, caplog):
+    caplog.set_level("INFO", "bert_tf")
     expected, folders = killed
     steps = [latest_valid_step(folder) for folder in folders]
     # Resume from the first 9 copies and from the copies between the saves of steps 2 and 4.
     chosen = [*range(9), *range(steps.index(2), steps.index(4) + 3)]
     for folder, step in [(folders[at], steps[at]) for at in chosen]:
+        caplog.clear()
         found = run(folder)
-        log = capsys.readouterr().err
-        assert (f"Continuing from step {step} " in log) == bool(step)
+        assert (f"Continuing from step {step} " in caplog.text) == bool(step)
         assert_same(found, expected)
         temporary = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".old")]
         assert not temporary

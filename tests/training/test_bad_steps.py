@@ -74,8 +74,8 @@ def test_bad_steps_before_and_after_a_restart_are_added(tmp_path):
 class TwoLayers(runs.Regression):
     """A model whose second layer takes the square root of values that may be negative."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, seed, dtype):
+        super().__init__(seed, dtype)
         self.layer.name = "first"
         self.root = keras.layers.Lambda(tf.sqrt, name="root")
 

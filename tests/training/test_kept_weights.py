@@ -8,14 +8,16 @@ import pytest
 
 from bert_tf import conversion
 from bert_tf.config import BertConfig
+from bert_tf.errors import TrainingInterrupted
 from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.lifecycle.restoring import restore_weights
 
 
-def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, capsys):
+def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, caplog):
     """The loss on the held-out targets falls for some steps and then rises."""
+    caplog.set_level("INFO", "bert_tf")
     runtime = RuntimeConfig(eval_steps=2, early_stopping_evals=3, log_steps=100)
     options = {"config": BertConfig.named("tiny", 9).to_dict(), "num_train_steps": 60}
     run = runs.make_trainer(tmp_path, runtime=runtime, **options)
@@ -28,7 +30,7 @@ def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, capsys):
     best = min(evals, key=evals.get)
     assert step == best and max(evals) == best + 2 * 3 < 60
     assert [e["step"] for e in runs.log_entries(tmp_path) if e["kind"] == "train"] == [max(evals)]
-    assert f"The best weights are those of step {best}." in capsys.readouterr().err
+    assert f"The best weights are those of step {best}." in caplog.messages
     np.testing.assert_allclose(run.evaluate(held_out())["loss"], evals[best], rtol=1e-6)
     kept = runs.make_trainer(tmp_path / "other", num_train_steps=60)
     assert restore_weights(str(tmp_path / "best"), kept.objective.variables) == best
@@ -61,7 +63,7 @@ def test_best_evaluation_ignores_nan(values, sign, expected):
 
 def test_a_resumed_run_with_an_average_gives_the_same_bits(tmp_path):
     expected = runs.run(tmp_path / "whole", ema_decay=0.9, optimizer="adamw", schedule="cosine")
-    with pytest.raises(SystemExit):
+    with pytest.raises(TrainingInterrupted):
         runs.run(tmp_path / "parts", stop_at=9, ema_decay=0.9, optimizer="adamw", schedule="cosine")
     found = runs.run(tmp_path / "parts", ema_decay=0.9, optimizer="adamw", schedule="cosine")
     for name, value in expected.items():

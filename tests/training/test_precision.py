@@ -1,10 +1,8 @@
 """A small BERT in float16 and bfloat16, and a complete training step under XLA."""
 
-import keras
 import layout_runs
 import linear_runs as runs
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
@@ -14,22 +12,15 @@ from bert_tf.training.step.objective import loss_and_metrics
 from bert_tf.training.step.step_runner import StepRunner
 
 
-@pytest.fixture(autouse=True)
-def restore_float32():
-    yield
-    keras.config.set_dtype_policy("float32")
-
-
 def bert(precision="float32", dropout=0.1):
-    keras.config.set_dtype_policy("float32" if precision == "float32" else f"mixed_{precision}")
-    keras.utils.set_random_seed(1)
+    dtype = "float32" if precision == "float32" else f"mixed_{precision}"
     config = BertConfig(
         vocab_size=layout_runs.VOCABULARY, hidden_size=16, num_hidden_layers=2,
         num_attention_heads=2, intermediate_size=32, type_vocab_size=2,
         max_position_embeddings=layout_runs.LENGTH, hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
     )  # fmt: skip
-    objective = PretrainingObjective(BertPretrainer(config))
+    objective = PretrainingObjective(BertPretrainer(config, seed=1, dtype=dtype))
     training = runs.training_config(learning_rate=0.01, num_train_steps=30, precision=precision)
     return objective, StepRunner(objective, training)
 

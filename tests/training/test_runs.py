@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer
@@ -22,9 +22,13 @@ from bert_tf.training.trainer import Trainer
 def test_a_resumed_run_gives_the_same_weights(tmp_path, stop_at, place):
     expected = runs.run(tmp_path / "uninterrupted")
     parts = f"{place}{tmp_path}/parts"
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(TrainingInterrupted) as stopped:
         runs.run(parts, stop_at=stop_at)
-    assert stopped.value.code == 128 + signal.SIGTERM
+    assert (stopped.value.signal_number, stopped.value.step) == (signal.SIGTERM, stop_at)
+    assert str(stopped.value) == (
+        f"SIGTERM stopped training at step {stop_at}. To resume, train again with the same "
+        "arguments."
+    )
     assert RunFolder(parts).latest_checkpoint().endswith(f"step-{stop_at:08d}")
     resumed = runs.run(parts)
     for name, value in expected.items():
@@ -41,24 +45,24 @@ def test_a_run_stops_before_the_end_of_its_schedule_and_resumes(tmp_path):
         np.testing.assert_array_equal(trainer.objective.variables[name].numpy(), value)
 
 
-def test_a_damaged_checkpoint_is_ignored_with_a_warning(tmp_path, capsys):
+def test_a_damaged_checkpoint_is_ignored_with_a_warning(tmp_path, caplog):
     expected = runs.run(tmp_path)
     newest = RunFolder(str(tmp_path)).latest_checkpoint()
     with open(f"{newest}/optimizer.safetensors", "r+b") as file:
         file.truncate(20)
     resumed = runs.run(tmp_path)
-    assert "optimizer.safetensors is damaged" in capsys.readouterr().err
+    assert "optimizer.safetensors is damaged" in caplog.text
     for name, value in expected.items():
         np.testing.assert_array_equal(resumed[name], value)
 
 
-def test_the_checkpoints_are_checked_once_to_load_the_result(tmp_path, capsys):
+def test_the_checkpoints_are_checked_once_to_load_the_result(tmp_path, caplog):
     runs.run(tmp_path)
     newest = RunFolder(str(tmp_path)).latest_checkpoint()
     with open(f"{newest}/optimizer.safetensors", "r+b") as file:
         file.truncate(20)
     assert runs.make_trainer(tmp_path).load_result() == 14
-    assert capsys.readouterr().err.count("optimizer.safetensors is damaged") == 1
+    assert caplog.text.count("optimizer.safetensors is damaged") == 1
 
 
 def test_the_result_that_is_loaded_after_training_is_the_new_one(tmp_path):
@@ -73,7 +77,7 @@ def test_damaged_checkpoints_are_removed_before_valid_ones(tmp_path):
     for folder in RunFolder(str(tmp_path)).checkpoints():
         with open(f"{folder}/model.safetensors", "r+b") as file:
             file.truncate(20)
-    with pytest.raises(SystemExit):
+    with pytest.raises(TrainingInterrupted):
         runs.run(tmp_path, stop_at=10)
     names = [folder[-8:] for folder in RunFolder(str(tmp_path)).checkpoints()]
     assert names == ["00000007", "00000010"]

@@ -72,10 +72,12 @@ class ClassificationTask:
         }
 
     def make_objective(
-        self, config: BertConfig, recompute: bool = False
+        self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
     ) -> ClassificationObjective:
-        """Builds a classifier with `len(labels)` outputs."""
-        model = BertClassifier(config, num_labels=len(self.labels), recompute=recompute)
+        """Builds a classifier with `len(labels)` outputs; see `tasks.task.Task`."""
+        model = BertClassifier(
+            config, num_labels=len(self.labels), recompute=recompute, seed=seed, dtype=dtype
+        )
         return ClassificationObjective(model)
 
     def metrics(

@@ -137,20 +137,23 @@ def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields each row's first line number and fields; a quoted field may span several lines."""
-    csv.field_size_limit(2**31 - 1)  # for the whole process; the default is 131,072 characters
+    """Returns each row's first line number and fields; a quoted field may span several lines."""
     reader = csv.reader((f"{line}\n" for line in _lines(path)), strict=True)
-    first = 1
+    rows, first = [], 1
+    limit = csv.field_size_limit(2**31 - 1)  # a global setting; its default is 131,072 characters
     try:
         for fields in reader:
             if fields:
-                yield first, fields
+                rows.append((first, fields))
             first = reader.line_num + 1
+        return iter(rows)
     except csv.Error as error:
         raise InputError(
             f"{path}, line {first} is not CSV: {str(error).split(' - ')[0]}. Quote a field that "
             "contains a comma, a quote or a line break, and double the quotes in it."
         ) from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _lines(path: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Evaluates on held-out data during training, and saves the best weights."""
 
 import dataclasses
-import sys
+import logging
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
@@ -13,6 +13,7 @@ from bert_tf.training.lifecycle.failures import FailureMessages
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.reporting.summaries import Summaries
 
+_LOGGER = logging.getLogger(__name__)
 Evaluate = Callable[[tf.data.Dataset, str], dict[str, float]]
 
 
@@ -72,7 +73,7 @@ class HeldOutEvaluation(Callback):
             for name, make_dataset in self._data.datasets.items():
                 values = self._evaluate(make_dataset(), f"evaluating {name}")
                 text = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
-                print(f"step {state.step}, {name}: {text}", file=sys.stderr)
+                _LOGGER.info("step %d, %s: %s", state.step, name, text)
                 log(self._summaries, name, state.step, values)
                 self.results[name] = values
         metric, sign = self._best_by

@@ -2,8 +2,9 @@
 
 import concurrent.futures
 import contextlib
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ class CheckpointWriter:
             # The position is written before training continues, because the next step changes the
             # position.
             position = os.path.join(place, restoring.POSITION_FILE)
-            tf.train.Checkpoint(iterator=iterator).write(position)
+            with _root_logger_unchanged():
+                tf.train.Checkpoint(iterator=iterator).write(position)
             unfinished = stack.pop_all()
 
         def write() -> None:
@@ -142,3 +144,20 @@ class CheckpointWriter:
         self._thread.shutdown()
         if kind is None:
             self.wait()
+
+
+@contextlib.contextmanager
+def _root_logger_unchanged() -> Iterator[None]:
+    """Keeps TensorFlow from adding a handler to the root logger when it writes a checkpoint.
+
+    TensorFlow then logs through absl, which calls `logging.basicConfig` if the root logger has no
+    handler. The root logger therefore has Python's handler of last resort in the meantime.
+    """
+    handler = None if logging.root.handlers else logging.lastResort
+    if handler is not None:
+        logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        if handler is not None:
+            logging.root.removeHandler(handler)

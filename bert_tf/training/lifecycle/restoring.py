@@ -1,7 +1,7 @@
 """Restores a checkpoint of a run: weights, optimizer state, data position and progress."""
 
+import logging
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +15,7 @@ from bert_tf.training.lifecycle.run_folder import RUNTIME_FILE, STATE_FILE
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.optimizer import Optimizer
 
+_LOGGER = logging.getLogger(__name__)
 OPTIMIZER_FILE, POSITION_FILE = "optimizer.safetensors", "data_position"
 # Settings that may change when a run is resumed. A change affects only rounding and dropout masks.
 _LAYOUT = ("replicas", "gradient_accumulation_steps")
@@ -25,7 +26,7 @@ def restore_or_start(
 ) -> RunState:
     """Restores weights, optimizer state and data position, or starts a new run.
 
-    Prints the step, and a warning if the number of replicas or accumulation steps has changed.
+    Logs the step, and a warning if the number of replicas or accumulation steps has changed.
 
     Args:
         folder: A valid checkpoint, or None for a new run.
@@ -48,16 +49,15 @@ def restore_or_start(
     position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
     facts = files.read_json(os.path.join(folder, STATE_FILE))
     state = RunState(facts["step"], facts["bad_steps"], BestEvaluation(**facts["best"]))
-    print(f"Continuing from step {state.step} ({folder}).", file=sys.stderr)
+    _LOGGER.info("Continuing from step %d (%s).", state.step, folder)
     before = files.read_json(os.path.join(folder, RUNTIME_FILE))
     for name in _LAYOUT:
         if before.get(name) != runtime_settings[name]:
-            print(
-                f"warning: {name} was {before.get(name)} when the checkpoint was written and is "
-                f"{runtime_settings[name]} now. The result is the same except for rounding and "
-                "dropout masks.",
-                file=sys.stderr,
-            )
+            _LOGGER.warning(
+                "warning: %s was %s when the checkpoint was written and is %s now. The result is "
+                "the same except for rounding and dropout masks.",
+                name, before.get(name), runtime_settings[name],
+            )  # fmt: skip
     return state
 
 

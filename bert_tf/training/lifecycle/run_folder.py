@@ -12,9 +12,9 @@
 """
 
 import dataclasses
+import logging
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +24,7 @@ from bert_tf import files, weights
 from bert_tf.errors import InputError
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 
+_LOGGER = logging.getLogger(__name__)
 TRAINING_FILE, RUNTIME_FILE, STATE_FILE = (
     "training_config.json", "runtime_config.json", "state.json",
 )  # fmt: skip
@@ -105,7 +106,7 @@ class RunFolder:
             damaged = _find_damaged_file(folder)
             if damaged is None:
                 return folder
-            print(f"warning: ignoring {folder}: {damaged} is damaged.", file=sys.stderr)
+            _LOGGER.warning("warning: ignoring %s: %s is damaged.", folder, damaged)
         return None
 
     def checkpoint_to_resume(self) -> str | None:

@@ -1,36 +1,57 @@
-"""Handles Ctrl-C and SIGTERM: after the first signal, the run saves a checkpoint and ends."""
+"""Handles Ctrl-C and SIGTERM: the first signal is recorded, so that the run can save and end."""
 
 import contextlib
+import logging
 import signal
-import sys
+import threading
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
+
+from bert_tf.errors import InputError
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def record_stop_signals() -> Iterator[list[int]]:
+def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
     """Yields a list to which the number of the first stop signal is appended.
 
-    A second signal of the same kind has its normal effect.
+    A second signal of the same kind has its normal effect. Afterwards, the handlers of the caller
+    are in place again.
+
+    Args:
+        enabled: Whether to install the handlers. If False, the list stays empty.
+
+    Raises:
+        InputError: `enabled` is True outside the main thread, where Python cannot handle signals.
     """
     received: list[int] = []
+    if not enabled:
+        yield received
+        return
+    if threading.current_thread() is not threading.main_thread():
+        raise InputError(
+            "stop_on_signals=True needs training in the main thread, because Python handles "
+            f"signals only there. Received: the thread {threading.current_thread().name!r}. Train "
+            "in the main thread or give stop_on_signals=False."
+        )
 
     def record(number: int, _: Any) -> None:
         received.append(number)
-        signal.signal(number, previous[number])
-        print("Stopping after this step. Repeat the signal to stop at once.", file=sys.stderr)
+        restore(number)
+        _LOGGER.info("Stopping after this step. Repeat the signal to stop at once.")
+
+    def restore(number: int) -> None:
+        # `getsignal` returns None for a handler that was not installed by Python.
+        handler = previous[number]
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     numbers = (int(signal.SIGINT), int(signal.SIGTERM))
-    previous = {number: signal.signal(number, record) for number in numbers}
+    previous = {number: signal.getsignal(number) for number in numbers}
     try:
+        for number in previous:
+            signal.signal(number, record)
         yield received
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def exit_after_signal(number: int, step: int, overwrite: bool) -> NoReturn:
-    """Prints how to resume, and exits with the code 128 + `number`, the number of the signal."""
-    command = "the same command without --overwrite" if overwrite else "the same command"
-    print(f"Stopped at step {step}. To resume, give {command}.", file=sys.stderr)
-    sys.exit(128 + number)
+        for number in previous:
+            restore(number)

@@ -1,11 +1,12 @@
 """Describes the cost of a training step, with advice if the step does not fit into memory."""
 
 import dataclasses
-import sys
+import logging
 from collections.abc import Mapping
 
 from bert_tf.training.reporting.devices import device_memory, matmul_flops_per_sec
 
+_LOGGER = logging.getLogger(__name__)
 # The step fits if the estimate is at most this share of the available memory. TensorFlow allocates
 # more memory than the estimate.
 _USABLE_MEMORY = 0.9
@@ -50,8 +51,8 @@ class Hardware:
     peak_flops_per_sec: float | None = None
 
 
-def print_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
-    """Prints the cost of a step and the measured peak speed of the device to stderr.
+def log_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
+    """Logs the cost of a step and the measured peak speed of the device, at level INFO.
 
     Args:
         cost: The cost of a step.
@@ -66,7 +67,7 @@ def print_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
     peak = matmul_flops_per_sec(cost.precision)
     device, available_bytes = device_memory()
     hardware = Hardware(device, replicas, available_bytes, peak)
-    print(describe_step_cost(cost, hardware), file=sys.stderr)
+    _LOGGER.info("%s", describe_step_cost(cost, hardware))
     return {"tokens_per_sec": cost.tokens, "share_of_peak": cost.flops / (replicas * peak)}
 
 

@@ -62,6 +62,23 @@ class Objective(Protocol):
         """Returns the reported metrics except the loss, from totals over any number of batches."""
 
 
+class MakeObjective(Protocol):
+    """Builds the model and the objective of a run.
+
+    The initial weights must depend on `seed` only, so that they are the same in each process of the
+    run and in each run with the same seed.
+    """
+
+    def __call__(self, *, seed: int, dtype: str) -> Objective:
+        """Returns the objective.
+
+        Args:
+            seed: `TrainingConfig.seed`, for example for the initializers of the layers.
+            dtype: A Keras dtype policy for the layers: "float32", "mixed_bfloat16" or
+                "mixed_float16".
+        """
+
+
 def loss_and_metrics(
     objective: Objective, sums: Mapping[str, Any], counts: Mapping[str, Any]
 ) -> dict[str, float]:

@@ -1,0 +1,279 @@
+"""`Trainer` in a program of a user: it restores or leaves alone everything that is global."""
+
+import functools
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import keras
+import linear_runs as runs
+import numpy as np
+import pytest
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.pretraining import pretrain
+from bert_tf.tasks import TASKS
+from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.config import RuntimeConfig
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.trainer import Trainer
+
+EXAMPLE = textwrap.dedent(inspect.getdoc(Trainer).split("Example:\n")[1])
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+PROGRAM = """
+import csv, logging, os, random, signal, sys, threading, warnings
+import keras, numpy as np, tensorflow as tf
+
+def global_state():
+    return {
+        "random": random.getstate(),
+        "numpy": [part.tolist() if hasattr(part, "tolist") else part
+                  for part in np.random.get_state()],
+        "tensorflow": [float(tf.random.uniform([])) for _ in range(3)],
+        "keras": float(keras.random.uniform([])),
+        "policy": keras.config.dtype_policy().name,
+        "floatx": keras.config.floatx(),
+        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()
+                    if number not in (signal.SIGKILL, signal.SIGSTOP)},
+        "environment": dict(os.environ),
+        "filters": list(warnings.filters),
+        "handlers": logging.getLogger().handlers[:],
+        "levels": {name: logging.getLogger(name).level for name in ("", "bert_tf", "absl")},
+        "soft placement": tf.config.get_soft_device_placement(),
+        "jit": tf.config.optimizer.get_jit(),
+        "threads": (tf.config.threading.get_inter_op_parallelism_threads(),
+                    tf.config.threading.get_intra_op_parallelism_threads()),
+        "eager": tf.config.functions_run_eagerly(),
+        "strategy": tf.distribute.has_strategy(),
+        "csv": csv.field_size_limit(),
+    }
+
+def run(name):
+    folder = f"{sys.argv[2]}/{name}"
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
+    found = {}
+    exec(sys.argv[1], found)
+    slopes.append(found["slope"])
+
+keras.config.set_dtype_policy("mixed_bfloat16")
+slopes = []
+keras.utils.set_random_seed(11)
+expected = global_state()
+for name in ("main", "thread", "main"):  # the third run finds that the first one is complete
+    keras.utils.set_random_seed(11)
+    if name == "thread":
+        thread = threading.Thread(target=run, args=(name,))
+        thread.start()
+        thread.join()
+    else:
+        run(name)
+    found = global_state()
+    for key, value in expected.items():
+        assert found[key] == value, (key, value, found[key])
+assert slopes == [slopes[0]] * 3 and abs(slopes[0] - 3) < 0.1, slopes
+assert [thread.name for thread in threading.enumerate()] == ["MainThread"]
+"""
+
+
+def in_new_process(program, *arguments):
+    """Runs a program that configures no logging; returns its output to stdout and stderr."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True, text=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, [line for line in done.stderr.splitlines() if not is_tensorflows(line)]
+
+
+def is_tensorflows(line):
+    """Returns whether TensorFlow wrote the line when it was imported, before it read the level."""
+    return line.startswith("WARNING: All log messages before absl") or line[:6] in (
+        "I0000 ", "W0000 ", "E0000 ",
+    )  # fmt: skip
+
+
+def test_the_example_prints_nothing_and_changes_no_global_state(tmp_path):
+    assert in_new_process(PROGRAM, EXAMPLE, tmp_path) == ("", [])
+
+
+RESUME_DAMAGED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import linear_runs as runs
+runs.run(sys.argv[2])
+"""
+
+
+def test_a_warning_appears_once_without_any_logging_configuration(tmp_path):
+    runs.run(tmp_path)
+    newest = RunFolder(str(tmp_path)).latest_checkpoint()
+    os.truncate(f"{newest}/optimizer.safetensors", 20)
+    tests = os.path.dirname(os.path.dirname(__file__))
+    assert in_new_process(RESUME_DAMAGED, tests, tmp_path) == (
+        "", [f"warning: ignoring {newest}: optimizer.safetensors is damaged."],
+    )  # fmt: skip
+
+
+def handlers():
+    return [signal.getsignal(number) for number in STOP_SIGNALS]
+
+
+@pytest.fixture
+def own_handlers():
+    """Installs handlers as a program of a user may have, and returns the list of their calls."""
+    calls = []
+    before = handlers()
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda number, _: calls.append(number))
+    yield calls
+    for number, handler in zip(STOP_SIGNALS, before, strict=True):
+        signal.signal(number, handler)
+
+
+def train_with(folder, held_out, stop_on_signals, **changes):
+    """Trains 20 steps with a checkpoint every 7, and calls `held_out` after every 10."""
+    runtime = RuntimeConfig(
+        save_checkpoints_steps=7, eval_steps=10, stop_on_signals=stop_on_signals
+    )
+    trainer = runs.make_trainer(folder, runtime=runtime, **changes)
+    runs.train(trainer, held_out=HeldOutData({"eval": held_out}))
+    return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
+
+
+def one_batch():
+    return runs.data().take(1)
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+    return one_batch()
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_signals_reach_the_handlers_of_the_caller(tmp_path, own_handlers, number):
+    before = handlers()
+    train_with(tmp_path, functools.partial(send, number), stop_on_signals=False)
+    assert own_handlers == [number, number]  # one signal for each of the two evaluations
+    assert handlers() == before
+    assert RunFolder(str(tmp_path)).latest_checkpoint().endswith("step-00000020")
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_requested_handlers_are_removed_again(tmp_path, own_handlers, number):
+    before = handlers()
+    with pytest.raises(TrainingInterrupted) as stopped:
+        train_with(tmp_path, functools.partial(send, number), stop_on_signals=True)
+    assert (stopped.value.signal_number, stopped.value.step) == (number, 10)
+    assert handlers() == before and own_handlers == []
+
+    def fail():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train_with(tmp_path, fail, stop_on_signals=True)
+    assert handlers() == before
+
+
+def test_a_second_signal_has_its_normal_effect(tmp_path, own_handlers):
+    def send_twice():
+        send(signal.SIGINT)
+        return send(signal.SIGINT)
+
+    with pytest.raises(TrainingInterrupted):
+        train_with(tmp_path, send_twice, stop_on_signals=True)
+    assert own_handlers == [signal.SIGINT]
+
+
+def test_a_run_that_ctrl_c_ended_resumes_from_its_last_checkpoint(tmp_path):
+    """Without handlers of the engine, Python raises KeyboardInterrupt at once."""
+    expected = train_with(tmp_path / "whole", one_batch, stop_on_signals=False)
+    parts = tmp_path / "parts"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt):
+        train_with(parts, functools.partial(send, signal.SIGINT), stop_on_signals=False)
+    assert not [each for each in threading.enumerate() if "checkpoint_writer" in each.name]
+    assert os.listdir(parts / "checkpoints") == ["step-00000007"]
+    assert RunFolder(str(parts)).latest_checkpoint().endswith("step-00000007")
+    resumed = train_with(parts, one_batch, stop_on_signals=False)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(resumed[name], value)
+
+
+def test_stop_on_signals_is_refused_in_a_thread_before_anything_is_written(tmp_path):
+    errors = []
+
+    def train():
+        try:
+            train_with(tmp_path / "run", one_batch, stop_on_signals=True)
+        except InputError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=train, name="worker")
+    thread.start()
+    thread.join()
+    assert len(errors) == 1 and "Received: the thread 'worker'." in errors[0]
+    assert not (tmp_path / "run").exists()
+
+
+CONFIG = BertConfig(
+    vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=8, max_position_embeddings=8, type_vocab_size=2,
+)  # fmt: skip
+FACTORIES = {
+    "pretraining": functools.partial(
+        pretrain._make_objective, pretrain.PretrainingModel(CONFIG), recompute=False
+    ),
+    "classification": functools.partial(TASKS["cola"].make_objective, CONFIG),
+}
+
+
+@pytest.fixture
+def float32_policy():
+    yield
+    keras.config.set_dtype_policy("float32")
+
+
+@pytest.mark.parametrize("kind", FACTORIES)
+def test_seed_and_precision_come_from_the_training_config_only(tmp_path, kind, float32_policy):
+    def initial(global_seed, policy, **changes):
+        keras.utils.set_random_seed(global_seed)
+        keras.config.set_dtype_policy(policy)
+        trainer = runs.make_trainer(tmp_path, FACTORIES[kind], **changes)
+        assert keras.config.dtype_policy().name == policy
+        return trainer.objective
+
+    first, same, other = (
+        initial(1, "float32", seed=3),
+        initial(2, "mixed_float16", seed=3),
+        initial(1, "float32", seed=4),
+    )
+    for name, variable in first.variables.items():
+        np.testing.assert_array_equal(same.variables[name].numpy(), variable.numpy())
+    kernel = "bert/encoder/layer_1/output/dense/kernel"
+    assert (other.variables[kernel].numpy() != first.variables[kernel].numpy()).any()
+    half = initial(1, "float32", precision="bfloat16")
+    for objective, dtype in ((first, "float32"), (same, "float32"), (half, "bfloat16")):
+        computed = {layer.compute_dtype for layer in objective.model._flatten_layers()}
+        assert computed == {dtype}
+        assert {variable.dtype for variable in objective.variables.values()} == {"float32"}
+
+
+def test_train_can_be_called_once(tmp_path):
+    trainer = runs.make_trainer(tmp_path)
+    runs.train(trainer)
+    with pytest.raises(InputError, match=r"train was called twice\. Create a new Trainer"):
+        runs.train(trainer)
+
+
+def test_the_message_of_an_interrupted_run_that_replaced_another_one():
+    assert str(TrainingInterrupted(2, 5, overwrite=True)) == (
+        "SIGINT stopped training at step 5. To resume, train again with the same arguments, but "
+        "overwrite=False."
+    )

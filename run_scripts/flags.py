@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -12,12 +12,8 @@ from bert_tf import conversion
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents
 from bert_tf.errors import InputError
-from bert_tf.tasks.fine_tuning import FineTuningConfig
-from bert_tf.tokenization import (
-    BertTokenizer,
-    check_size,
-    validate_case_matches_checkpoint,
-)
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tokenization import check_size, validate_case_matches_checkpoint
 from bert_tf.tokenization.vocabulary import check_vocabulary
 from bert_tf.training.config import (
     OPTIMIZERS,
@@ -27,8 +23,11 @@ from bert_tf.training.config import (
     RuntimeConfig,
     TrainingConfig,
 )
-from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
 from bert_tf.weights import vocabulary_sha256
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization import BertTokenizer
+    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
 
 FLAGS = flags.FLAGS
 _RUNTIME = RuntimeConfig()
@@ -261,12 +260,14 @@ def vocab_file() -> str | list[str] | None:
     return FLAGS.vocab_file or (found.vocabulary if found else None)
 
 
-def tokenizer(config: BertConfig) -> BertTokenizer:
+def tokenizer(config: BertConfig) -> "BertTokenizer":
     """Returns the tokenizer; checks that it matches the model and --init_checkpoint.
 
     Raises:
         InputError: There is no vocabulary, or the vocabulary or the casing does not match.
     """
+    from bert_tf.tokenization import BertTokenizer
+
     vocabulary, found = vocab_file(), checkpoint()
     if vocabulary is None:
         raise InputError(
@@ -333,9 +334,11 @@ def check_length(max_seq_length: int, config: BertConfig) -> None:
 
 
 def checkpoint_metadata(
-    config: BertConfig, tokenizer: BertTokenizer | None, **extra: Any
-) -> CheckpointMetadata:
+    config: BertConfig, tokenizer: "BertTokenizer | None", **extra: Any
+) -> "CheckpointMetadata":
     """Returns the metadata that is saved with the weights."""
+    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
+
     return CheckpointMetadata(
         config=config.to_dict(),
         vocabulary=tokenizer.vocabulary if tokenizer else None,

@@ -9,8 +9,8 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 FOUNDATION = (
-    "command_line", "config", "errors", "features", "files", "manifest", "progress", "weights",
-    "wire_format",
+    "command_line", "config", "errors", "features", "files", "manifest", "progress", "startup",
+    "weights", "wire_format",
 )  # fmt: skip
 
 # For each package: the packages of this project that it may import in addition to itself and the

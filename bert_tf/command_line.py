@@ -1,6 +1,7 @@
 """Runs the main programs: parses flags, prints help, reports an `InputError` in one line.
 
-This module defines no flags. Imports `errors`, `progress` and absl.
+This module defines no flags. It does not import TensorFlow, so that `--help` and errors in flags
+take a fraction of a second. Imports `errors`, `progress`, `startup` and absl.
 """
 
 import inspect
@@ -15,12 +16,18 @@ from typing import Any, NoReturn
 from absl import app, flags
 from absl import logging as absl_logging
 
-from bert_tf import progress
+from bert_tf import progress, startup
 from bert_tf.errors import InputError, TrainingInterrupted
 
 EXIT_OK, EXIT_INPUT, EXIT_INTERRUPTED = 0, 2, 130
 # The name of the flag for each library parameter whose flag has another name.
 _FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
+# The end of absl's error message about a required flag that is missing.
+_REQUIRED = "must have a value other than None."
+_REQUIRED_FLAGS, _OWN_FLAGS = "Required flags:", "Flags of this program:"
+_SHARED_FLAGS = "Flags that several programs share:"
+_KINDS = {"bool": "true|false", "string": "text", "multi string": "text"}
+_PYTHON_COMMAND = re.compile(r"python (?:run_scripts|data_prep)/(\w+)\.py")
 _HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--help=true"}
 
 
@@ -35,13 +42,16 @@ def run(main: Callable[[], None]) -> None:
 
     Args:
         main: A function without arguments that reads its flags from `absl.flags.FLAGS`. `--help`
-            prints the docstring and the key flags of the module that defines `main`.
+            prints the docstring and the key flags of the module that defines `main`. `main`
+            imports the modules that import TensorFlow, so that they are imported after the flags
+            are parsed, and without TensorFlow's start-up lines.
     """
 
     def call(argv: Sequence[str]) -> None:
         show_log_records()
         if len(argv) > 1:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
+        startup.quiet_tensorflow_import()
         try:
             main()
         except InputError as error:
@@ -52,14 +62,20 @@ def run(main: Callable[[], None]) -> None:
             print(f"Stopped at step {stopped.step}. To resume, give {command}.", file=sys.stderr)
             sys.exit(128 + stopped.signal_number)
         except BrokenPipeError:
-            # The program that reads stdout, such as `head`, has ended. Python flushes stdout at
-            # exit. Redirecting stdout to /dev/null prevents an error in that flush.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_stdout()
         except KeyboardInterrupt:
             print("Interrupted. To resume, give the same command.", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
 
     app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))
+
+
+def _discard_stdout() -> None:
+    """Redirects stdout to /dev/null, after the program that reads it, such as `head`, has ended.
+
+    Python flushes stdout at exit. The redirection prevents an error in that flush.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _BareMessages(logging.Formatter):
@@ -88,7 +104,7 @@ def show_log_records() -> None:
         logging.getLogger("tensorflow").setLevel(logging.WARNING)
         own = logging.getLogger("bert_tf")
         own.setLevel(own.level or logging.INFO)  # --logger_levels may have set the level
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         progress.draw_bars()
 
 
@@ -115,28 +131,56 @@ def _name_flags(message: str) -> str:
 
 def _parse(argv: Sequence[str], module: Any) -> list[str]:
     if _HELP_FLAGS.intersection(argv[1:]):
-        print(help_text(module))
+        try:
+            print(help_text(module, argv[0]), flush=True)
+        except BrokenPipeError:
+            _discard_stdout()
         sys.exit(EXIT_OK)
     try:
         return flags.FLAGS(list(argv))
     except flags.Error as error:
-        missing = re.search(r"Flag --(\S+) must have a value other than None", str(error))
-        fail(f"--{missing[1]} is required. See --help." if missing else f"{error} See --help.")
+        missing = re.search(rf"Flag --(\S+) {_REQUIRED}", str(error))
+        message = f"--{missing[1]} is required." if missing else str(error)
+        fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} See --help.")
 
 
-def help_text(module: Any) -> str:
-    """Returns the module's docstring, then the meaning and default of each key flag."""
-    parts = [inspect.cleandoc(module.__doc__ or ""), "", "Flags:"]
-    for flag in sorted(flags.FLAGS.get_key_flags_for_module(module), key=lambda flag: flag.name):
-        kind = {"bool": "true|false", "string": "text"}.get(flag.flag_type(), flag.flag_type())
-        choices = getattr(flag.parser, "enum_values", None)
-        if choices:
-            kind = "|".join(choices)
-        parts.append(f"  --{flag.name}={kind}")
-        text = (flag.help or "").strip()
-        if flag.default not in (None, ""):
-            # No line break between the two words: textwrap does not break at this character.
-            text += f" Default:\xa0{flag.default_as_str[1:-1]}."
-        filled = textwrap.fill(text, 96, initial_indent="      ", subsequent_indent="      ")
-        parts.append(filled.replace("\xa0", " "))
-    return "\n".join(parts)
+def help_text(module: Any, program: str) -> str:
+    """Returns the module's docstring, and the meaning and default of each key flag.
+
+    The module's own flags are listed before the flags that it shares with other programs, and
+    required flags before optional flags.
+
+    Args:
+        module: The module of a main program.
+        program: The path of the program as the user typed it, `sys.argv[0]`. If it is a console
+            script, the examples in the docstring call console scripts instead of Python files.
+    """
+    text = inspect.cleandoc(module.__doc__ or "")
+    if not program.endswith(".py"):
+        text = _PYTHON_COMMAND.sub(lambda m: f"bert-tf-{m[1].replace('_', '-')}", text)
+    own = flags.FLAGS.get_flags_for_module(module)
+    sections: dict[str, list[Any]] = {_REQUIRED_FLAGS: [], _OWN_FLAGS: [], _SHARED_FLAGS: []}
+    for flag in flags.FLAGS.get_key_flags_for_module(module):
+        title = _OWN_FLAGS if flag in own else _SHARED_FLAGS
+        sections[_REQUIRED_FLAGS if _is_required(flag) else title].append(flag)
+    lists = (
+        "\n".join([title, *map(_describe, listed)]) for title, listed in sections.items() if listed
+    )
+    return "\n\n".join([text, *lists])
+
+
+def _is_required(flag: Any) -> bool:
+    return any(validator.message.endswith(_REQUIRED) for validator in flag.validators)
+
+
+def _describe(flag: Any) -> str:
+    kind = _KINDS.get(flag.flag_type(), flag.flag_type())
+    if choices := getattr(flag.parser, "enum_values", None):
+        kind = "|".join(choices)
+    # absl puts the choices before the text, and after it that the flag may be repeated.
+    text = (flag.help or "").removeprefix(f"<{kind}>: ").split(";\n")[0].strip()
+    if flag.default not in (None, "", []):
+        # No line break between the two words: textwrap does not break at this character.
+        text += f" Default:\xa0{flag.default_as_str[1:-1]}."
+    filled = textwrap.fill(text, 96, initial_indent="      ", subsequent_indent="      ")
+    return f"  --{flag.name}={kind}\n" + filled.replace("\xa0", " ")

@@ -1,7 +1,8 @@
 """Feature extraction: the hidden states of BERT as features of tokens or words.
 
-Imports foundation modules and also `tokenization` and `modeling`. Shape letters: B batch, S
-sequence length, T tokens or words of a line, K vectors per token, H hidden size.
+Imports foundation modules, and TensorFlow inside functions, so that programs can list the settings
+quickly. Shape letters: B batch, S sequence length, T tokens or words of a line, K vectors per
+token, H hidden size.
 """
 
 import dataclasses
@@ -11,15 +12,16 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.modeling import BertEncoder
-from bert_tf.tokenization import BertTokenizer
+
+if TYPE_CHECKING:
+    from bert_tf.modeling import BertEncoder
+    from bert_tf.tokenization import BertTokenizer
 
 COMBINATIONS = ("none", "concat", "sum")
 UNITS = ("token", "word")
@@ -82,8 +84,10 @@ class FeatureExtractor:
     """
 
     def __init__(
-        self, encoder: BertEncoder, tokenizer: BertTokenizer, config: ExtractionConfig
+        self, encoder: "BertEncoder", tokenizer: "BertTokenizer", config: ExtractionConfig
     ) -> None:
+        import tensorflow as tf
+
         blocks = encoder.config.num_hidden_layers
         for layer in config.layers:
             if not -blocks - 1 <= layer < blocks:
@@ -103,6 +107,8 @@ class FeatureExtractor:
 
     def _hidden_states(self, ids: Any, mask: Any, segments: Any) -> Any:
         """Returns the hidden states of the configured layers, float32 [B, K, S, H]."""
+        import tensorflow as tf
+
         outputs = self._encoder({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
         states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
         selected = [states[i + 1] if i >= 0 else states[i] for i in self._config.layers]
@@ -129,7 +135,7 @@ class FeatureExtractor:
         sides = [list(side) for side in zip(*texts, strict=True)]
         length = self._config.max_seq_length
         packed = self._tokenizer.encode(*sides, seq_length=length, trim_to_longest=True)
-        lengths = tf.reduce_sum(packed["input_mask"], axis=1).numpy()
+        lengths = packed["input_mask"].numpy().sum(axis=1)
         inputs = [packed[name] for name in ("input_ids", "input_mask", "segment_ids")]
         states = self._compute(*inputs).numpy()
         vocabulary = self._tokenizer.vocabulary
@@ -223,6 +229,8 @@ def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
         features: Features of the line.
         dtype: Dtype of `values`, "float16" or "float32", stored little-endian.
     """
+    import tensorflow as tf
+
     values: np.ndarray = features.values.astype(np.dtype(dtype).newbyteorder("<"))
 
     def integers(numbers: Sequence[int]) -> Any:
@@ -279,15 +287,19 @@ def write(
 
 
 def _write_jsonl(path: str, features: Iterable[LineFeatures], config: ExtractionConfig) -> int:
+    from tensorflow.io import gfile
+
     labels = list(config.layers) if config.combine == "none" else [config.combine]
     count = 0
-    with files.atomic_replace(path) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
+    with files.atomic_replace(path) as temporary, gfile.GFile(temporary, "w") as file:
         for count, line in enumerate(features, start=1):
             file.write(to_json(count - 1, line, labels) + "\n")
     return count
 
 
 def _write_shard(path: str, lines: Sequence[LineFeatures], first: int, dtype: str) -> None:
+    import tensorflow as tf
+
     if posixpath.splitext(path)[1] == ".npz":
         files.write_bytes(path, to_npz(lines, dtype))
         return

@@ -7,8 +7,8 @@ exactly --vocab_size lines, in the order of google-research/bert: [PAD], [unused
 the ids of [UNK], [CLS], [SEP] and [MASK] are 100 to 103. The same text and flags give the same
 vocabulary.
 
-    python -m bert_tf.data_prep.train_vocabulary --input_file='corpus/*.txt' \
-        --output_file=vocab.txt --vocab_size=8000
+    python data_prep/train_vocabulary.py --input_file='corpus/*.txt' --output_file=vocab.txt \
+        --vocab_size=8000
 
 The input files are UTF-8 text with lines of any length, JSON lines (.jsonl), TFRecords of
 tf.train.Example (.tfrecord) or Parquet (.parquet). All of these except Parquet may be compressed

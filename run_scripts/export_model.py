@@ -18,8 +18,6 @@ from absl import flags
 
 from bert_tf import command_line
 from bert_tf.errors import InputError
-from bert_tf.export import saved_model
-from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.weights import is_weights_folder
 
 FLAGS = flags.FLAGS
@@ -34,6 +32,9 @@ flags.mark_flags_as_required(["checkpoint", "export_dir"])
 
 def main() -> None:
     """Exports the checkpoint."""
+    from bert_tf.export import saved_model
+    from bert_tf.training.lifecycle.run_folder import RunFolder
+
     folder = FLAGS.checkpoint.rstrip("/")
     if not is_weights_folder(folder):
         checkpoint = RunFolder(folder).best_or_latest_checkpoint()

@@ -28,7 +28,6 @@ from bert_tf.feature_extraction import (
     FeatureExtractor,
     LineFeatures,
 )
-from bert_tf.modeling import BertEncoder
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import flags as shared
 
@@ -90,6 +89,8 @@ def extractor(config: ExtractionConfig) -> FeatureExtractor:
     Raises:
         InputError: There is no checkpoint, no model configuration or no vocabulary.
     """
+    from bert_tf.modeling import BertEncoder
+
     if not FLAGS.init_checkpoint:
         raise InputError("The model is unknown. Give --init_checkpoint.")
     model = shared.pretrained()

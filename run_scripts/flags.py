@@ -3,15 +3,13 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.pretrained import Pretrained, load
-from bert_tf.tasks.fine_tuning import FineTuningConfig
-from bert_tf.tokenization import BertTokenizer
+from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.training.config import (
     OPTIMIZERS,
     PRECISIONS,
@@ -20,7 +18,11 @@ from bert_tf.training.config import (
     RuntimeConfig,
     TrainingConfig,
 )
-from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
+
+if TYPE_CHECKING:
+    from bert_tf.pretrained import Pretrained
+    from bert_tf.tokenization import BertTokenizer
+    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
 
 FLAGS = flags.FLAGS
 _RUNTIME = RuntimeConfig()
@@ -213,7 +215,7 @@ def training_config(
     return TrainingConfig(**{**flag_values(TrainingConfig), **computed})
 
 
-def pretrained() -> Pretrained:
+def pretrained() -> "Pretrained":
     """Returns the model of --init_checkpoint, --bert_config_file, --vocab_file and --do_lower_case.
 
     Raises:
@@ -229,7 +231,9 @@ def _load(
     bert_config_file: str | None,
     vocab_file: str | None,
     do_lower_case: bool | None,
-) -> Pretrained:
+) -> "Pretrained":
+    from bert_tf.pretrained import load
+
     return load(
         init_checkpoint,
         bert_config_file=bert_config_file,
@@ -252,9 +256,11 @@ def check_length(max_seq_length: int, config: BertConfig) -> None:
 
 
 def checkpoint_metadata(
-    config: BertConfig, tokenizer: BertTokenizer | None, **extra: Any
-) -> CheckpointMetadata:
+    config: BertConfig, tokenizer: "BertTokenizer | None", **extra: Any
+) -> "CheckpointMetadata":
     """Returns the metadata that is saved with the weights."""
+    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
+
     return CheckpointMetadata(
         config=config.to_dict(),
         vocabulary=tokenizer.vocabulary if tokenizer else None,

@@ -17,9 +17,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-import tensorflow as tf
-import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 from absl import flags
 
 from bert_tf import command_line, files
@@ -36,6 +33,9 @@ flags.mark_flag_as_required("model")
 
 def main() -> None:
     """Prints a prediction for each text."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
+
     folder = newest_version(FLAGS.model)
     facts = json.loads(files.read_text(os.path.join(folder, "assets.extra", "weights.json")))
     signature = tf.saved_model.load(folder).signatures["serving_default"]
@@ -58,9 +58,11 @@ def newest_version(folder: str) -> str:
     Raises:
         InputError: The folder contains neither a SavedModel nor numbered version folders.
     """
-    if tf.io.gfile.exists(os.path.join(folder, "saved_model.pb")):
+    from tensorflow.io import gfile
+
+    if gfile.exists(os.path.join(folder, "saved_model.pb")):
         return folder
-    names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
+    names = gfile.listdir(folder) if gfile.isdir(folder) else []
     versions = [int(name.rstrip("/")) for name in names if name.rstrip("/").isdigit()]
     if not versions:
         raise InputError(f"--model={folder} is not a SavedModel and contains no version of one.")
@@ -100,11 +102,13 @@ def print_predictions(
     signature: Any, facts: dict[str, Any], batch: list[tuple[str, list[str]]]
 ) -> None:
     """Prints a prediction for each item of `batch`. An item is an input line and its texts."""
+    import tensorflow as tf
+
     names = ["text_a", "text_b"] if facts["pair"] else ["text"]
     columns = zip(*(parts for _, parts in batch), strict=True)
     outputs = signature(**{n: tf.constant(c) for n, c in zip(names, columns, strict=True)})
     for (text, _), row in zip(batch, outputs["probabilities"].numpy(), strict=True):
-        label = facts["labels"][int(np.argmax(row))]
+        label = facts["labels"][int(row.argmax())]
         if FLAGS.format == "jsonl":
             values = {name: float(value) for name, value in zip(facts["labels"], row, strict=True)}
             record = {"text": text, "label": label, "probabilities": values}

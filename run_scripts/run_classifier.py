@@ -25,11 +25,9 @@ from bert_tf.errors import InputError
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification import classification_tasks
-from bert_tf.tasks.fine_tuning import FineTuningConfig, TaskData, fine_tune
+from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.task import Task
 from bert_tf.training.config import RunPhases
-from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.strategy import make_strategy
 from bert_tf.weights import FACTS_FILE
 
 FLAGS = flags.FLAGS
@@ -73,6 +71,10 @@ def main() -> None:
     """Trains, evaluates and predicts."""
     if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
+    from bert_tf.tasks.fine_tuning import TaskData, fine_tune
+    from bert_tf.training.lifecycle.run_folder import RunFolder
+    from bert_tf.training.strategy import make_strategy
+
     runtime = shared.runtime_config()
     make_strategy(runtime)
     model = shared.pretrained()
@@ -130,6 +132,8 @@ def make_task() -> Task:
 
 def _labels_of_trained_model() -> list[str] | None:
     """Returns the labels of the newest checkpoint; None with --do_train or without a checkpoint."""
+    from bert_tf.training.lifecycle.run_folder import RunFolder
+
     checkpoint = None if FLAGS.do_train else RunFolder(FLAGS.output_dir).latest_checkpoint()
     if checkpoint is None:
         return None

@@ -23,13 +23,9 @@ from absl import flags
 from bert_tf import command_line
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
-from bert_tf.pretraining import damage, record_checks
-from bert_tf.pretraining.pretrain import PretrainingModel, PretrainingRecords, pretrain
-from bert_tf.pretraining.pretraining_objective import OBJECTIVES
+from bert_tf.pretraining.config import OBJECTIVES, PretrainingModel, PretrainingRecords
 from bert_tf.run_scripts import flags as shared
 from bert_tf.training.config import RunPhases
-from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.strategy import make_strategy
 
 FLAGS = flags.FLAGS
 _RECORDS = {field.name: field.default for field in dataclasses.fields(RecordsConfig)}
@@ -84,6 +80,11 @@ def main() -> None:
     """Trains and evaluates."""
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train=true, --do_eval=true, or both.")
+    from bert_tf.pretraining import record_checks
+    from bert_tf.pretraining.pretrain import pretrain
+    from bert_tf.training.lifecycle.run_folder import RunFolder
+    from bert_tf.training.strategy import make_strategy
+
     runtime = shared.runtime_config()
     make_strategy(runtime)
     model = shared.pretrained()
@@ -133,6 +134,8 @@ def _without_damage(paths: list[str]) -> list[str]:
     """Returns the paths; with --skip_bad_records, a repaired copy replaces each damaged file."""
     if not FLAGS.skip_bad_records:
         return paths
+    from bert_tf.pretraining import damage
+
     salvaged = damage.salvage(paths, os.path.join(FLAGS.output_dir, "salvaged"))
     print(
         f"--skip_bad_records: removed {salvaged.dropped_records} damaged records, and the end of "

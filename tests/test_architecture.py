@@ -12,8 +12,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
-    "command_line", "config", "errors", "features", "files", "manifest", "progress", "weights",
-    "wire_format",
+    "command_line", "config", "errors", "features", "files", "manifest", "progress", "startup",
+    "weights", "wire_format",
 )  # fmt: skip
 
 # For each package: the packages of this project that it may import in addition to itself and the
@@ -173,12 +173,12 @@ def test_flags_are_defined_only_in_mains():
 
 # What only programs may do, and the modules of the library that do it for them.
 EFFECTS_OF_PROGRAMS = {
-    "print": ("command_line", "__main__"),
+    "print": ("command_line", "startup", "__main__"),
     "sys.stdout": ("command_line",),
-    "sys.stderr": ("command_line",),
+    "sys.stderr": ("command_line", "startup"),
     "sys.exit": ("command_line",),
     "os._exit": (),
-    "os.environ": ("training.strategy",),  # reads TF_CONFIG
+    "os.environ": ("startup", "training.strategy"),  # TF_CPP_MIN_LOG_LEVEL; TF_CONFIG
     "signal.signal": ("training.lifecycle.stop_signals",),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),

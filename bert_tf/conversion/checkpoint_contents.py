@@ -2,18 +2,20 @@
 
 A dialect is a checkpoint format, such as "google" or "hugging_face".
 
-Imports foundation modules and `modeling`.
+Imports foundation modules, and `modeling` inside a function.
 """
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
+
+if TYPE_CHECKING:
+    from bert_tf.modeling import BertEncoder, BertTaskModel
 
 _SHOWN_NAMES = 6
 # A Hugging Face checkpoint has no pooler if the model's head does not use a pooler.
@@ -97,7 +99,9 @@ def _shorten(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_SHOWN_NAMES]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
-def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> AssignmentReport:
+def assign(
+    model: Union["BertEncoder", "BertTaskModel"], contents: CheckpointContents
+) -> AssignmentReport:
     """Sets a model's variables from a checkpoint.
 
     Args:
@@ -112,6 +116,8 @@ def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> 
         InputError: A shape differs, or the checkpoint lacks a part of the encoder. In both cases,
             all variables keep their values.
     """
+    from bert_tf.modeling import variables_by_name
+
     variables = variables_by_name(model)
     missing = tuple(name for name in variables if name not in contents.arrays)
     needed = [n for n in missing if n.startswith("bert/") and not n.startswith(_OPTIONAL)]

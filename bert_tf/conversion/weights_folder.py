@@ -1,6 +1,6 @@
 """The dialect "bert-tf": weights folders, training checkpoints and output folders of runs.
 
-Imports foundation modules and also `training.lifecycle` and `checkpoint_contents`.
+Imports foundation modules and `checkpoint_contents`, and `training.lifecycle` inside functions.
 """
 
 import posixpath
@@ -9,8 +9,6 @@ from typing import Any
 from bert_tf import files, weights
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.training.lifecycle.restoring import OPTIMIZER_FILE
-from bert_tf.training.lifecycle.run_folder import RunFolder
 
 _SLOTS = ("/adam_m", "/adam_v")
 
@@ -32,6 +30,8 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     """
     folder: str | None = path
     if not weights.is_weights_folder(path):
+        from bert_tf.training.lifecycle.run_folder import RunFolder
+
         run = RunFolder(path)
         folder = run.latest_checkpoint() if slots else run.best_or_latest_checkpoint()
     return None if folder is None else _read_folder(folder, slots)
@@ -39,6 +39,8 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 def _read_folder(folder: str, slots: bool) -> CheckpointContents:
     from tensorflow.io import gfile
+
+    from bert_tf.training.lifecycle.restoring import OPTIMIZER_FILE
 
     contents = weights.read_weights_folder(folder)
     optimizer_path = posixpath.join(folder, OPTIMIZER_FILE)

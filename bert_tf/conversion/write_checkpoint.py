@@ -14,7 +14,6 @@ from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointC
 from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
 from bert_tf.conversion.read_checkpoint import read_weights
 from bert_tf.errors import InputError
-from bert_tf.modeling import BertEncoder
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
@@ -67,6 +66,8 @@ def convert(
         InputError: Reading or writing failed, or a tensor of the written checkpoint is missing or
             differs from the source.
     """
+    from bert_tf.modeling import BertEncoder
+
     contents = read_weights(source, slots=slots and dialect == "google")
     given = {key: value for key, value in facts.items() if value is not None}
     contents = dataclasses.replace(contents, config=config or contents.config, **given)
@@ -128,6 +129,8 @@ def output_difference(one: CheckpointContents, two: CheckpointContents) -> float
 
 
 def _encoder_outputs(contents: CheckpointContents) -> dict[str, np.ndarray]:
+    from bert_tf.modeling import BertEncoder
+
     config = contents.require_config()
     model = BertEncoder(config, seed=0)
     assign(model, contents)

@@ -1,6 +1,5 @@
 """A pretraining run: from records to checkpoints and held-out results."""
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -8,10 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.config import BertConfig
-from bert_tf.errors import check_at_least
 from bert_tf.modeling import BertPretrainer, costs
 from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
+from bert_tf.pretraining.config import PretrainingModel, PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.read_errors import explain_read_error
 from bert_tf.pretraining.samples import masked_sentences
@@ -23,59 +21,6 @@ from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer, TrainingData
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainingRecords:
-    """The records for training and evaluation.
-
-    Attributes:
-        train_files: Record files for training.
-        eval_files: Record files for held-out evaluation.
-        max_seq_length: Number of tokens per sequence in all record files.
-        max_predictions_per_seq: Number of masked positions per sequence in all record files.
-        eval_batch_size: Examples per batch in evaluations.
-        max_eval_steps: The maximum number of batches in an evaluation; 0 means all.
-        shuffle_buffer_size: Size of the shuffle buffer for training, in examples.
-    """
-
-    train_files: Sequence[str]
-    eval_files: Sequence[str]
-    max_seq_length: int
-    max_predictions_per_seq: int
-    eval_batch_size: int = 8
-    max_eval_steps: int = 100
-    shuffle_buffer_size: int = 10000
-
-    def __post_init__(self) -> None:
-        check_at_least(1, self, "max_seq_length", "max_predictions_per_seq")
-        check_at_least(1, self, "eval_batch_size", "shuffle_buffer_size")
-        check_at_least(0, self, "max_eval_steps")
-
-    def shape_sizes(self, vocab_size: int) -> dict[str, int]:
-        """Returns the sizes that the records must match: `sizes` of `batches.training_batches`."""
-        return {"S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size}
-
-    def lookup(self, shape_sizes: Mapping[str, int]) -> RecordLookup:
-        """Returns functions to find the cause of an error, and to list the records of a batch."""
-        all_files = list(dict.fromkeys([*self.train_files, *self.eval_files]))
-        return RecordLookup(
-            functools.partial(explain_read_error, all_files, shape_sizes),
-            functools.partial(describe_origins, self.train_files),
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainingModel:
-    """The model to pretrain.
-
-    Attributes:
-        config: The architecture.
-        objective: One of `pretraining_objective.OBJECTIVES`.
-    """
-
-    config: BertConfig
-    objective: str = "mlm_nsp"
 
 
 def pretrain(
@@ -110,7 +55,7 @@ def pretrain(
     replicas = make_strategy(runtime).num_replicas_in_sync
     cost = _step_cost(model, records, training, runtime, replicas)
     shape_sizes = records.shape_sizes(model.config.vocab_size)
-    lookup = records.lookup(shape_sizes)
+    lookup = _record_lookup(records, shape_sizes)
     held_out = evaluation_batches(records.eval_files, shape_sizes, records.eval_batch_size)
     held_out = held_out.take(records.max_eval_steps or -1)
     batches = training_batches(
@@ -136,6 +81,15 @@ def pretrain(
     if trainer.is_chief:
         write_results(os.path.join(folder.path, "eval_results.txt"), results)
     return results
+
+
+def _record_lookup(records: PretrainingRecords, shape_sizes: Mapping[str, int]) -> RecordLookup:
+    """Returns functions to find the cause of an error, and to list the records of a batch."""
+    all_files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
+    return RecordLookup(
+        functools.partial(explain_read_error, all_files, shape_sizes),
+        functools.partial(describe_origins, records.train_files),
+    )
 
 
 def _make_objective(

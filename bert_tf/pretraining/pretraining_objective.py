@@ -9,7 +9,6 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer, depths_by_name, variables_by_name
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
-OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 # google-research/bert adds this value to the number of predictions, to avoid division by zero.
 _EPSILON = 1e-5
 
@@ -27,7 +26,7 @@ class PretrainingObjective:
 
     Args:
         model: The encoder with both heads; "causal" needs causal attention.
-        kind: One of `OBJECTIVES`.
+        kind: One of `pretraining.config.OBJECTIVES`.
 
     Raises:
         InputError: `kind` is "causal", but the model has bidirectional attention.

@@ -64,7 +64,7 @@ def check_manifests(
         vocab_size: Vocabulary size of the model.
         vocabulary_sha256: SHA-256 of the vocabulary of the run; None if the run has no vocabulary.
         do_lower_case: Whether the run lower-cases text; None if the run has no vocabulary.
-        objective: One of `pretraining_objective.OBJECTIVES`; None to accept the records of every
+        objective: One of `pretraining.config.OBJECTIVES`; None to accept the records of every
             objective.
 
     Raises:

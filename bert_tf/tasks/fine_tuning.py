@@ -1,8 +1,6 @@
 """Fine-tunes a model on a task, evaluates the model and writes predictions."""
 
-import dataclasses
 import functools
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,9 +10,10 @@ import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError, check_at_least
+from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks import task_records
+from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.task import Task
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.callbacks.evaluation import HeldOutData
@@ -24,39 +23,6 @@ from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _RECORD_FILES = {"train": "train.tf_record", "dev": "eval.tf_record", "test": "predict.tf_record"}
-
-
-@dataclasses.dataclass(frozen=True)
-class FineTuningConfig:
-    """The settings of fine-tuning that are not in `TrainingConfig` or `RuntimeConfig`.
-
-    Attributes:
-        max_seq_length: Longer sequences are truncated to this number of tokens.
-        num_train_epochs: Passes over the train split.
-        warmup_proportion: Number of warm-up steps, as a fraction of all training steps.
-        eval_batch_size: Examples per batch in evaluations.
-        predict_batch_size: Examples per batch in predictions.
-
-    Raises:
-        InputError: A value is out of range.
-    """
-
-    max_seq_length: int = 128
-    num_train_epochs: float = 3.0
-    warmup_proportion: float = 0.1
-    eval_batch_size: int = 8
-    predict_batch_size: int = 8
-
-    def __post_init__(self) -> None:
-        check_at_least(1, self, "max_seq_length", "eval_batch_size", "predict_batch_size")
-        if not 0 < self.num_train_epochs < math.inf:
-            raise InputError(
-                f"num_train_epochs must be above 0. Received: {self.num_train_epochs}."
-            )
-        if not 0 <= self.warmup_proportion <= 1:
-            raise InputError(
-                f"warmup_proportion must be in [0, 1]. Received: {self.warmup_proportion}."
-            )
 
 
 class TaskData:

@@ -1,14 +1,16 @@
 """The interface of a fine-tuning task."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.step.objective import Objective
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization import BertTokenizer
 
 SPLITS = ("train", "dev", "test")
 
@@ -51,7 +53,7 @@ class Task(Protocol):
         """
 
     def encode(
-        self, examples: Sequence[Any], tokenizer: BertTokenizer, max_seq_length: int
+        self, examples: Sequence[Any], tokenizer: "BertTokenizer", max_seq_length: int
     ) -> dict[str, np.ndarray]:
         """Returns the columns of N examples: for each feature in `table`, an array [N, ...]."""
 

@@ -7,13 +7,22 @@ Read the modules in this order: `vocabulary` (vocab.txt and its checks), `tokeni
 original text), `packing` ([CLS] A [SEP] B [SEP]), `unicode_tables` (the rules for each character,
 frozen at Unicode 14.0), `released_casing` (cased and uncased released models).
 
+`BasicTokenizer` and `BertTokenizer` import TensorFlow and are imported when they are first used.
+
 This package may import `errors`, `files` and `weights`, and TensorFlow and tensorflow_text.
 """
 
-from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from bert_tf.tokenization.released_casing import released_casing, validate_case_matches_checkpoint
-from bert_tf.tokenization.tokenizer import BertTokenizer
 from bert_tf.tokenization.vocabulary import check_size, load_vocabulary
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
+    from bert_tf.tokenization.tokenizer import BertTokenizer
+
+_MODULES = {"BasicTokenizer": "basic_tokenizer", "BertTokenizer": "tokenizer"}
 
 __all__ = [
     "BasicTokenizer",
@@ -23,3 +32,9 @@ __all__ = [
     "released_casing",
     "validate_case_matches_checkpoint",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

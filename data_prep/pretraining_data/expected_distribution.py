@@ -5,8 +5,8 @@ a figure as extreme has a probability of less than one in a million for correct 
 compared with an interval of the binomial distribution. A histogram is compared with the expected
 histogram by a chi-square test.
 
-Imports numpy and scipy. Letters: B batch, S sequence length, P predictions per sequence, V
-vocabulary.
+Imports numpy, and scipy inside functions. Letters: B batch, S sequence length, P predictions per
+sequence, V vocabulary.
 """
 
 import dataclasses
@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import scipy.stats  # type: ignore[import-untyped]
 
 from bert_tf.data_prep.pretraining_data import masking, stats
 from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
@@ -189,6 +188,8 @@ def _compare_share(
         group: Largest number of elements for which one random draw decides together.
         note: The reason why the share may be above the interval; "" if the share must be inside.
     """
+    import scipy.stats  # type: ignore[import-untyped]
+
     draws, share = max(math.ceil(total / group), 1), count / max(total, 1)
     probability = min(max(probability, 0.0), 1.0)
     least, most = scipy.stats.binom.interval(1 - _FALSE_ALARM_RATE, draws, probability)
@@ -203,6 +204,8 @@ def _compare_histograms(name: str, observed: np.ndarray, expected: np.ndarray) -
 
     Adjacent counts are joined into cells with an expected count of `_MIN_EXPECTED_COUNT` or more.
     """
+    import scipy.stats
+
     expected = expected * (observed.sum() / max(expected.sum(), 1e-9))
     starts, cell_count = [0], 0.0
     for index, count in enumerate(expected.tolist()):

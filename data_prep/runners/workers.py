@@ -1,6 +1,6 @@
 """A group of worker processes. With one worker, all functions run in this process.
 
-Imports `errors`, and TensorFlow only in the worker processes.
+Imports `errors` and `startup`, and TensorFlow only in the worker processes.
 """
 
 import concurrent.futures
@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bert_tf import startup
 from bert_tf.errors import InputError
 
 
@@ -104,7 +105,7 @@ def _initialize_worker() -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    startup.quiet_tensorflow_import(report_unused_gpus=False)
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)

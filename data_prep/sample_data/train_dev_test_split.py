@@ -4,7 +4,7 @@ Documentation contains many repetitions: two versions of a function often have t
 and many functions describe the same argument. With a random split of the documents, some evaluation
 text would also be training text. Here, documents that share any eight consecutive words are
 assigned to the same part, and so are documents that are connected by a chain of such documents.
-Imports `sentences`.
+Imports `sentences`, and scipy inside a function.
 """
 
 import dataclasses
@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.sparse import coo_matrix, csgraph  # type: ignore[import-untyped]
 
 from bert_tf.data_prep.sample_data.sentences import Document, Sentence
 
@@ -105,6 +104,8 @@ def group_near_duplicates(documents: Sequence[Document]) -> np.ndarray:
     Returns:
         The group number of each document, int32 [number of documents].
     """
+    from scipy.sparse import coo_matrix, csgraph  # type: ignore[import-untyped]
+
     texts = [" ".join(s.text for s in document.sentences) for document in documents]
     hashes, document_of = _ngram_hashes([_words(text) for text in texts])
     order = np.lexsort((document_of, hashes))

@@ -168,30 +168,3 @@ def test_export_and_predict_refuse_bad_input(folder):
     assert_refused(no_flag, "--checkpoint is required")
     assert_refused(no_model, "is not a SavedModel and contains no version of one")
     assert not os.path.exists(folder / "out")
-
-
-MAINS = [
-    "bert_tf.data_prep.make_sample_data",
-    "bert_tf.data_prep.train_vocabulary",
-    "bert_tf.data_prep.create_pretraining_data",
-    "bert_tf.run_scripts.run_pretraining",
-    "bert_tf.run_scripts.run_classifier",
-    "bert_tf.run_scripts.export_model",
-    "bert_tf.run_scripts.predict",
-]
-
-
-def test_help_has_a_summary_an_example_and_descriptions_of_flags():
-    for module, result in zip(MAINS, run_mains([(m, ["--help"]) for m in MAINS]), strict=True):
-        assert result.code == 0, module
-        first = result.out.splitlines()[0]
-        assert first.endswith(".") and len(first) < 100, module
-        assert "    python " in result.out, f"{module} has no example"
-        assert max(map(len, result.out.splitlines())) <= 100, f"{module} has long lines"
-        flags = result.out.split("Flags:")[1].split("\n  --")[1:]
-        if module in ("bert_tf.run_scripts.run_pretraining", "run_scripts.run_classifier"):
-            shown = {flag.split("=")[0] for flag in flags}
-            assert {"output_dir", "init_checkpoint", "learning_rate", "use_tpu"} <= shown, module
-        assert len(flags) >= 2, module
-        for flag in flags:
-            assert len(flag.split("\n", 1)[1].strip()) > 15, flag

@@ -1,18 +1,19 @@
-"""The classification tasks: three GLUE tasks, and a task for the user's own data files."""
+"""The classification tasks: three GLUE tasks, and a task for the user's own data files.
+
+The programs list the tasks in their help texts, so this module imports TensorFlow and scikit-learn
+inside functions.
+"""
 
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sklearn.metrics
 
 from bert_tf import features, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.modeling import BertClassifier
-from bert_tf.tasks.classification.classification_objective import ClassificationObjective
 from bert_tf.tasks.classification.text_files import (
     Columns,
     TextExample,
@@ -20,7 +21,10 @@ from bert_tf.tasks.classification.text_files import (
     read_custom,
     read_glue,
 )
-from bert_tf.tokenization import BertTokenizer
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.classification.classification_objective import ClassificationObjective
+    from bert_tf.tokenization import BertTokenizer
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
@@ -57,7 +61,7 @@ class ClassificationTask:
         return self.read_split(data_dir, split)
 
     def encode(
-        self, examples: Sequence[TextExample], tokenizer: BertTokenizer, max_seq_length: int
+        self, examples: Sequence[TextExample], tokenizer: "BertTokenizer", max_seq_length: int
     ) -> dict[str, np.ndarray]:
         """Returns an array per feature of `features.CLASSIFICATION`; a missing label becomes 0."""
         texts_a = [example.text_a for example in examples]
@@ -73,8 +77,11 @@ class ClassificationTask:
 
     def make_objective(
         self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
-    ) -> ClassificationObjective:
+    ) -> "ClassificationObjective":
         """Builds a classifier with `len(labels)` outputs; see `tasks.task.Task`."""
+        from bert_tf.modeling import BertClassifier
+        from bert_tf.tasks.classification.classification_objective import ClassificationObjective
+
         model = BertClassifier(
             config, num_labels=len(self.labels), recompute=recompute, seed=seed, dtype=dtype
         )
@@ -163,12 +170,24 @@ def _glue(
     return ClassificationTask(name, labels, pair, read_split, further)
 
 
+def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
+    import sklearn.metrics
+
+    return float(sklearn.metrics.f1_score(labels, predicted))
+
+
+def _matthews_correlation(labels: np.ndarray, predicted: np.ndarray) -> float:
+    import sklearn.metrics
+
+    return float(sklearn.metrics.matthews_corrcoef(labels, predicted))
+
+
 MRPC = _glue(
     "mrpc",
     True,
     Columns(text_a=3, text_b=4, label=0),
     Columns(text_a=3, text_b=4),
-    f1=sklearn.metrics.f1_score,
+    f1=_f1,
 )
 SST2 = _glue("sst-2", False, Columns(text_a=0, label=1), Columns(text_a=1))
 COLA = _glue(
@@ -176,5 +195,5 @@ COLA = _glue(
     False,
     Columns(text_a=3, label=1, header=False),
     Columns(text_a=1),
-    matthews_correlation=sklearn.metrics.matthews_corrcoef,
+    matthews_correlation=_matthews_correlation,
 )

@@ -1,0 +1,57 @@
+"""The records and the model of a pretraining run.
+
+Imports `config` and `errors`, so that programs can show the defaults quickly.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import check_at_least
+
+OBJECTIVES = ("mlm_nsp", "mlm", "causal")
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingRecords:
+    """The records for training and evaluation.
+
+    Attributes:
+        train_files: Record files for training.
+        eval_files: Record files for held-out evaluation.
+        max_seq_length: Number of tokens per sequence in all record files.
+        max_predictions_per_seq: Number of masked positions per sequence in all record files.
+        eval_batch_size: Examples per batch in evaluations.
+        max_eval_steps: The maximum number of batches in an evaluation; 0 means all.
+        shuffle_buffer_size: Size of the shuffle buffer for training, in examples.
+    """
+
+    train_files: Sequence[str]
+    eval_files: Sequence[str]
+    max_seq_length: int
+    max_predictions_per_seq: int
+    eval_batch_size: int = 8
+    max_eval_steps: int = 100
+    shuffle_buffer_size: int = 10000
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "max_seq_length", "max_predictions_per_seq")
+        check_at_least(1, self, "eval_batch_size", "shuffle_buffer_size")
+        check_at_least(0, self, "max_eval_steps")
+
+    def shape_sizes(self, vocab_size: int) -> dict[str, int]:
+        """Returns the sizes that the records must match: `sizes` of `batches.training_batches`."""
+        return {"S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size}
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingModel:
+    """The model to pretrain.
+
+    Attributes:
+        config: The architecture.
+        objective: One of `OBJECTIVES`.
+    """
+
+    config: BertConfig
+    objective: str = "mlm_nsp"

@@ -1,0 +1,117 @@
+"""`--help` of each program, and the time before an error in the flags."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+MAINS = {
+    "data_prep/make_sample_data.py": ["output_dir"],
+    "data_prep/train_vocabulary.py": ["output_file"],
+    "data_prep/create_pretraining_data.py": ["output_file", "vocab_file"],
+    "data_prep/inspect_records.py": ["input_file", "vocab_file"],
+    "run_scripts/run_pretraining.py": ["input_file", "output_dir"],
+    "run_scripts/run_classifier.py": ["task_name", "data_dir", "output_dir"],
+    "run_scripts/extract_features.py": ["input_file", "output_file"],
+    "run_scripts/convert_checkpoint.py": ["from", "to"],
+    "run_scripts/export_model.py": ["checkpoint", "export_dir"],
+    "run_scripts/predict.py": ["model"],
+    "run_scripts/quickstart.py": [],
+}
+# The import of each of these packages takes half a second or more.
+SLOW_PACKAGES = {
+    "tensorflow", "tensorflow_text", "tensorflow_datasets", "keras", "tensorboard", "scipy",
+    "sklearn",
+}  # fmt: skip
+SECTIONS = [
+    "Required flags:", "Flags of this program:", "Flags that several programs share:",
+]  # fmt: skip
+
+
+def run(*words):
+    """Runs Python in the root of the repository; returns the result and the imported packages."""
+    command = [sys.executable, "-X", "importtime", *words]
+    result = subprocess.run(
+        command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
+    )
+    imported = set(re.findall(r"^import time:.*\| +(\w+)", result.stderr, re.M))
+    return result, imported
+
+
+def test_all_programs_are_in_the_list():
+    assert set(MAINS) == {
+        str(path.relative_to(ROOT))
+        for folder in ("data_prep", "run_scripts")
+        for path in (ROOT / folder).glob("*.py")
+        if re.search(r"^def main\(", path.read_text("utf-8"), re.M)
+    }
+
+
+@pytest.mark.parametrize("script", MAINS)
+def test_help_imports_no_slow_package_and_describes_each_flag(script):
+    result, imported = run(ROOT / script, "--help")
+    assert result.returncode == 0, result.stderr
+    assert "absl" in imported and not imported & SLOW_PACKAGES
+
+    lines = result.stdout.splitlines()
+    assert lines[0].endswith(".") and len(lines[0]) < 100
+    assert max(map(len, lines)) <= 100
+    program = "bash run_scripts/quickstart.sh" if "quickstart" in script else f"python {script} "
+    assert f"    {program}" in result.stdout.split(" flags:")[0], "there is no example"
+
+    titles = [line for line in lines if line in SECTIONS]
+    assert titles == sorted(titles, key=SECTIONS.index)
+    sections = dict(re.findall(r"^(\S[\w ]+:)\n((?:  .+\n?)+)", result.stdout, re.M))
+    flags = {title: re.findall(r"^  --(\w+)=", sections.get(title, ""), re.M) for title in SECTIONS}
+    assert flags["Required flags:"] == MAINS[script]
+    assert flags["Flags of this program:"] or script == "run_scripts/export_model.py"
+    shared = flags["Flags that several programs share:"]
+    if script in ("run_scripts/run_pretraining.py", "run_scripts/run_classifier.py"):
+        assert {"init_checkpoint", "learning_rate", "use_tpu"} <= set(shared)
+        assert not {"do_train", "max_seq_length"} & set(shared)
+    for description in re.findall(r"^  --\w+=.*\n((?:      .+\n?)*)", result.stdout, re.M):
+        assert len(description.strip()) > 15, description
+
+
+@pytest.mark.parametrize("script", MAINS)
+def test_error_in_a_flag_imports_no_slow_package(script):
+    result, imported = run(ROOT / script, "--no_such_flag=1")
+    assert result.returncode == 2
+    assert not imported & SLOW_PACKAGES
+    assert result.stderr.splitlines()[-1] == (
+        "error: Unknown command line flag 'no_such_flag'. See --help."
+    )
+
+
+def test_examples_in_the_docstring_give_the_required_flags():
+    for script, required in MAINS.items():
+        text = (ROOT / script).read_text("utf-8").split('"""')[1].replace("\\\\", "\\")
+        examples = re.findall(rf"python {script} ((?:.*\\\n)*.*)", text)
+        for example in examples:
+            if " ..." not in example:
+                assert set(required) <= set(re.findall(r"--(\w+)=", example)), example
+
+
+def test_console_scripts_show_their_own_names(tmp_path):
+    setup = (ROOT / "setup.py").read_text("utf-8")
+    targets = dict(re.findall(r'"(bert-tf-[\w-]+)": "([\w.]+)"', setup))
+    assert len(targets) == len(MAINS) - 1  # the quickstart is not installed
+    for name, module in targets.items():
+        script = tmp_path / name
+        script.write_text(f"from {module} import run\nrun()\n")
+        result, _ = run(script, "--help")
+        assert result.returncode == 0, result.stderr
+        assert re.search(rf"^    (cat texts.txt \| )?{name} ", result.stdout, re.M), name
+        assert "python " not in result.stdout.split(" flags:")[0]
+
+
+def test_help_may_be_read_by_a_program_that_ends_early():
+    program = f"{sys.executable} {ROOT}/run_scripts/run_pretraining.py --help"
+    shown = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{program} | head -1"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert shown.stdout.startswith("Pretrains BERT") and not shown.stderr

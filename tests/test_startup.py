@@ -1,0 +1,176 @@
+"""The start of a main: TensorFlow's start-up lines are hidden, and no other text is lost."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import tiny_corpus
+
+from bert_tf.startup import unused_gpu_note
+
+ROOT = pathlib.Path(__file__).parent.parent
+# Lines that TensorFlow 2.21 writes on a machine without a GPU.
+PREFIX = "0000 00:00:1795298059.260165   14632"
+CUINIT = (
+    f"E{PREFIX} cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA error: "
+    "Failed call to cuInit: UNKNOWN ERROR (303)"
+)
+KNOWN = [
+    "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+    f"I{PREFIX} port.cc:153] oneDNN custom operations are on. You may see slightly different "
+    "numerical results due to floating-point round-off errors.",
+    f"I{PREFIX} cpu_feature_guard.cc:227] This TensorFlow binary is optimized to use available CPU "
+    "instructions in performance-critical operations.",
+    "To enable the following instructions: AVX2 FMA, in other operations, rebuild TensorFlow.",
+    CUINIT,
+]
+DLOPEN = (
+    f"W{PREFIX} gpu_device.cc:2365] Cannot dlopen some GPU libraries. Please make sure the missing "
+    "libraries mentioned above are installed properly if you would like to use GPU."
+)
+UNKNOWN = f"W{PREFIX} plugin.cc:7] The plug-in for my accelerator is too old."
+
+
+def run_with_tensorflow(tmp_path, last_lines, log_level=None):
+    """Runs `predict` with a TensorFlow that writes `KNOWN` and `UNKNOWN`, then runs `last_lines`.
+
+    The lines are written to file descriptor 2, as TensorFlow's C++ code does.
+    """
+    package = tmp_path / "tensorflow"
+    package.mkdir()
+    text = "\n".join([*KNOWN, UNKNOWN]) + "\n"
+    (package / "__init__.py").write_text(f"import os\nos.write(2, {text.encode()!r})\n{last_lines}")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    if log_level:
+        environment["TF_CPP_MIN_LOG_LEVEL"] = log_level
+    command = [sys.executable, ROOT / "run_scripts/predict.py", "--model=m", "--text=a"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+
+LOADED = """
+class config:
+    @staticmethod
+    def list_physical_devices(kind):
+        os.write(2, b"a line from the search for devices\\n")
+        return []
+import io, sys
+sys.modules["tensorflow_text"] = sys.modules["tensorflow.io"] = io
+io.gfile = io.__class__("gfile")
+io.gfile.exists = io.gfile.isdir = lambda path: False
+"""
+
+
+def test_known_lines_are_hidden_and_other_lines_are_kept(tmp_path):
+    result = run_with_tensorflow(tmp_path, LOADED)
+    assert result.returncode == 2
+    assert result.stderr.splitlines() == [
+        UNKNOWN,
+        "a line from the search for devices",
+        "error: --model=m is not a SavedModel and contains no version of one.",
+    ]
+
+
+def test_log_level_0_shows_all_lines(tmp_path):
+    result = run_with_tensorflow(tmp_path, LOADED, log_level="0")
+    assert result.stderr.splitlines()[: len(KNOWN) + 1] == [*KNOWN, UNKNOWN]
+
+
+def test_failed_import_shows_the_text_and_the_traceback(tmp_path):
+    result = run_with_tensorflow(tmp_path, "raise ImportError('libfirst.so: cannot open')")
+    assert result.returncode == 1
+    lines = result.stderr.splitlines()
+    assert lines[0] == UNKNOWN
+    assert "Traceback (most recent call last):" in lines
+    assert lines[-1] == "ImportError: libfirst.so: cannot open"
+
+
+@pytest.mark.parametrize("name", ["SIGABRT", "SIGSEGV", "SIGILL", "SIGKILL"])
+def test_import_that_ends_the_process_loses_no_text(tmp_path, name):
+    number = signal.Signals[name]
+    last = f"os.write(2, b'needs AVX2\\n')\nos.kill(os.getpid(), {int(number)})"
+    result = run_with_tensorflow(tmp_path, last)
+    assert result.returncode == -number
+    # `capture_output` reads stderr until the watcher process has also closed it. After these lines,
+    # Python's fault handler adds the call stack for some signals.
+    expected = [*KNOWN, UNKNOWN, "needs AVX2"]
+    assert result.stderr.splitlines()[: len(expected)] == expected
+
+
+def test_import_leaves_no_temporary_file(tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    for number, last in enumerate((LOADED, "raise ImportError", "os.abort()")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert UNKNOWN in run_with_tensorflow(folder, last).stderr
+        assert list(temporary.iterdir()) == []
+
+
+def test_program_without_stderr_starts(tmp_path):
+    script = ROOT / "run_scripts/predict.py"
+    command = f"exec {sys.executable} {script} --model={tmp_path} --text=a 2>&-"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run(["bash", "-c", command], env=environment, timeout=120).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "devices, lines, gpus, words",
+    [
+        ([], KNOWN, [], None),
+        (["/dev/nvidia0"], KNOWN, ["GPU:0"], None),
+        (["/dev/nvidia0", "/dev/nvidia1"], [*KNOWN, CUINIT], [], ["UNKNOWN ERROR (303)."]),
+        (["/dev/nvidia0"], [DLOPEN], [], ["Cannot dlopen some GPU libraries.", "use GPU."]),
+        (["/dev/nvidia0"], [UNKNOWN], [], ["no reason", "TF_CPP_MIN_LOG_LEVEL=0"]),
+    ],
+)
+def test_unused_gpu_is_reported_in_one_line_with_the_reason(devices, lines, gpus, words):
+    note = unused_gpu_note(devices, lines, gpus)
+    if words is None:
+        assert note is None
+        return
+    assert note.startswith(f"This machine has {', '.join(devices)}, but TensorFlow lists no GPU: ")
+    assert "\n" not in note and PREFIX not in note and "oneDNN" not in note
+    for word in words:
+        assert note.count(word) == 1
+
+
+def test_stderr_of_a_run_has_only_lines_of_the_program(tmp_path):
+    (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(20)))
+    size = {"vocab_size": len(tiny_corpus.VOCABULARY), "hidden_size": 8, "num_hidden_layers": 1}
+    config = {**size, "num_attention_heads": 2, "intermediate_size": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+
+    def run(script, **flags):
+        words = [f"--{name}={value}" for name, value in flags.items()]
+        return subprocess.run(
+            [sys.executable, ROOT / script, *words],
+            env=environment, capture_output=True, text=True, check=True, timeout=300,
+        ).stderr.splitlines()  # fmt: skip
+
+    records, vocabulary = tmp_path / "r.tfrecord", tiny_corpus.vocabulary_file(tmp_path)
+    sizes = {"max_seq_length": 32, "max_predictions_per_seq": 5, "vocab_file": vocabulary}
+    input_file = tmp_path / "corpus.txt"
+    creation = run(
+        "data_prep/create_pretraining_data.py",
+        input_file=input_file, output_file=records, **sizes,
+    )  # fmt: skip
+    assert creation[0].startswith("reading: ")
+    training = run(
+        "run_scripts/run_pretraining.py",
+        input_file=records, bert_config_file=tmp_path / "config.json", output_dir=tmp_path / "run",
+        do_train="true", num_train_steps=2, num_warmup_steps=1, train_batch_size=2,
+        jit_compile="true", **sizes,
+    )  # fmt: skip
+    assert re.match(r"[\d,]+ parameters; ", training[0])
+    assert any(line.startswith("training: 2 of 2 steps") for line in training)
+    of_tensorflow = re.compile(r"[IWEF]\d{4} |WARNING: |To enable the following instructions")
+    assert not list(filter(of_tensorflow.match, [*creation, *training]))

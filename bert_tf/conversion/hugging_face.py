@@ -6,7 +6,7 @@ Imports foundation modules and also `weight_table` and `checkpoint_contents`.
 import dataclasses
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     config = config_from_hugging_face(values, path)
     architecture = (values.get("architectures") or [""])[0]
     arrays, unknown = _rename_tensors(_read_tensors(folder), architecture, folder)
-    labels = _read_labels(arrays, values.get("id2label"))
+    labels = _read_labels(_heads_with_labels(arrays), values)
     vocabulary, do_lower_case = _read_tokenizer(folder)
     return CheckpointContents(
         source=folder,
@@ -85,15 +85,19 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     )
 
 
-def _read_labels(arrays: Mapping[str, np.ndarray], names: Mapping[str, str] | None) -> list[str]:
-    """Returns the labels of a classifier or tagger, or an empty list for other models."""
-    heads = [arrays[name] for name in _HEADS_WITH_LABELS if name in arrays]
-    if not heads:
-        return []
-    if names and len(names) == len(heads[0]):
-        return [names[key] for key in sorted(names, key=int)]
-    # transformers does not write `id2label` for two labels with default names.
-    return [f"LABEL_{i}" for i in range(len(heads[0]))]
+def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    return [arrays[name] for name in _HEADS_WITH_LABELS if name in arrays]
+
+
+def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any]) -> list[str]:
+    """Returns the labels of a classifier or tagger, or an empty list for other models.
+
+    transformers does not write `id2label` for two labels with default names.
+    """
+    names = values.get("id2label")
+    names = names if isinstance(names, dict) else {}
+    number = len(heads[0]) if heads else 0
+    return [str(names.get(str(i), f"LABEL_{i}")) for i in range(number)]
 
 
 def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
@@ -167,14 +171,19 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
 
 def _read_tensors(folder: str) -> dict[str, np.ndarray]:
     """Reads the tensors from one file, or from all shards (files); floats become float32."""
-    names = [WEIGHTS_FILE]
+    shards: dict[str, str] = {}
     if not _exists(posixpath.join(folder, WEIGHTS_FILE)):
-        index = _read_json(posixpath.join(folder, INDEX_FILE))
-        names = sorted(set(index.get("weight_map", {}).values()))
+        shards = _read_json(posixpath.join(folder, INDEX_FILE)).get("weight_map") or {}
     tensors: dict[str, np.ndarray] = {}
-    for name in names:
+    for name in sorted(set(shards.values())) or [WEIGHTS_FILE]:
         path = posixpath.join(folder, name)
         tensors |= from_safetensors(files.read_bytes(path), path)
+    absent = sorted(shards.keys() - tensors.keys())
+    if absent:
+        raise InputError(
+            f"{folder}: {shards[absent[0]]} does not contain {absent[0]}, which {INDEX_FILE} "
+            f"expects there, nor {len(absent) - 1} other tensors. Copy the folder again."
+        )
     return {
         name: array if array.dtype.kind in "iub" else array.astype(np.float32)
         for name, array in tensors.items()
@@ -246,14 +255,14 @@ def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -
 
 
 def config_to_hugging_face(
-    config: BertConfig, architecture: str, extra: Mapping[str, Any]
+    config: BertConfig, architecture: str, labels: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the keys and values of a Hugging Face `config.json`.
 
     Args:
         config: The architecture.
         architecture: Name of the transformers class.
-        extra: Further information from the checkpoint. Only the key `labels` is used.
+        labels: The labels of a classifier or tagger, or an empty list for other models.
 
     Raises:
         InputError: transformers does not have the config's activation.
@@ -275,7 +284,6 @@ def config_to_hugging_face(
         "pad_token_id": 0,
         "tie_word_embeddings": True,
     }
-    labels = extra.get("labels")
     if labels:
         values["id2label"] = {str(i): label for i, label in enumerate(labels)}
         values["label2id"] = {label: i for i, label in enumerate(labels)}
@@ -293,12 +301,14 @@ def write(folder: str, contents: CheckpointContents) -> str:
         The path of the folder.
 
     Raises:
-        InputError: transformers does not have the config's activation.
+        InputError: transformers does not have the config's activation, or the number of labels is
+            not that of the head's outputs.
     """
     config = contents.require_config()
     architecture = hugging_face_class(contents.arrays, config.attention == "causal")
     tensors = hugging_face_tensors(contents.arrays, architecture)
-    values = config_to_hugging_face(config, architecture, contents.extra)
+    labels = _labels_to_write(contents)
+    values = config_to_hugging_face(config, architecture, labels)
     tokenizer = {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": config.max_position_embeddings,
@@ -314,6 +324,23 @@ def write(folder: str, contents: CheckpointContents) -> str:
         content = to_safetensors(tensors, {"format": "pt"})
         files.write_bytes(posixpath.join(temporary, WEIGHTS_FILE), content)
     return folder
+
+
+def _labels_to_write(contents: CheckpointContents) -> list[str]:
+    """Returns the labels of a classifier or tagger, by default the names that transformers uses.
+
+    transformers gives a head as many outputs as `config.json` has labels.
+    """
+    heads = _heads_with_labels(contents.arrays)
+    if not heads:
+        return []
+    labels = contents.extra.get("labels") or [f"LABEL_{i}" for i in range(len(heads[0]))]
+    if len(labels) != len(heads[0]):
+        raise InputError(
+            f"labels must have one name for each of the {len(heads[0])} outputs of the head. "
+            f"Received: {len(labels)} labels, {', '.join(map(str, labels))}."
+        )
+    return labels
 
 
 def hugging_face_tensors(

@@ -186,6 +186,15 @@ def _with(weights, **changes):
     return type(weights)(**{**vars(weights), **changes})
 
 
+def test_labels_that_config_json_lacks_get_default_names(tmp_path):
+    """The labels of `id2label` keep their numbers if there are gaps or too few labels."""
+    head = {"classifier.weight": np.ones((4, 12), np.float32)}
+    tensors = {**encoder_and(), **head, "classifier.bias": np.zeros(4, np.float32)}
+    changes = {"architectures": ["BertForTokenClassification"], "id2label": {"2": "PER", "0": "O"}}
+    weights = read_weights(folder(tmp_path, tensors, **changes))
+    assert weights.extra == {"labels": ["O", "LABEL_1", "PER", "LABEL_3"]}
+
+
 def test_vocabulary_and_casing_are_read_from_tokenizer_json(tmp_path):
     """transformers 5 writes tokenizer.json instead of vocab.txt."""
     source = folder(tmp_path)

@@ -256,9 +256,13 @@ def bert_config() -> BertConfig:
 
 
 def vocab_file() -> str | list[str] | None:
-    """Returns --vocab_file; without this flag, the vocabulary of --init_checkpoint, or None."""
+    """Returns --vocab_file; without this flag, the vocabulary of --init_checkpoint, or None.
+
+    Raises:
+        InputError: The tokenizer of --init_checkpoint has settings that are not supported.
+    """
     found = checkpoint()
-    return FLAGS.vocab_file or (found.vocabulary if found else None)
+    return FLAGS.vocab_file or (found.vocabulary_for_tokenizer() if found else None)
 
 
 def tokenizer(config: BertConfig) -> BertTokenizer:

@@ -36,6 +36,8 @@ class CheckpointContents:
         slots: Adam's two moments of each weight, by `<name>/adam_m` and `<name>/adam_v`, where
             `<name>` is the weight's name. Empty if the slots were not requested.
         global_step: Number of training steps (weight updates), or None if unknown.
+        tokenizer_problem: The settings of the checkpoint's tokenizer that `BertTokenizer` does not
+            support, or "". If there are any, `vocabulary` is None.
     """
 
     source: str
@@ -48,6 +50,22 @@ class CheckpointContents:
     unknown: tuple[str, ...] = ()
     slots: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     global_step: int | None = None
+    tokenizer_problem: str = ""
+
+    def vocabulary_for_tokenizer(self) -> list[str] | None:
+        """Returns the vocabulary, or None if the checkpoint has no vocabulary.
+
+        Raises:
+            InputError: The checkpoint's tokenizer has settings that `BertTokenizer` does not
+                support, so that the ids would differ.
+        """
+        if self.vocabulary is None and self.tokenizer_problem:
+            raise InputError(
+                f"{self.source} has a tokenizer that gives other ids than the tokenizer of "
+                f"google-research/bert: {self.tokenizer_problem}. Give a vocab.txt as vocab_file "
+                "to tokenize by the rules of google-research/bert all the same."
+            )
+        return self.vocabulary
 
     def require_config(self) -> BertConfig:
         """Returns the config.

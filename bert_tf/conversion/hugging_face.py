@@ -1,6 +1,7 @@
 """The dialect "hugging_face": folders with `config.json`, `model.safetensors` and `vocab.txt`.
 
-Imports foundation modules and also `weight_table` and `checkpoint_contents`.
+Imports foundation modules and also `weight_table`, `checkpoint_contents` and
+`hugging_face_tokenizer`.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.hugging_face_tokenizer import FILES, TOKENIZER_CONFIG_FILE, tokenizer_fields
 from bert_tf.errors import InputError
 from bert_tf.weights import (
     VOCABULARY_FILE,
@@ -26,7 +28,6 @@ from bert_tf.weights import (
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
-TOKENIZER_CONFIG_FILE, TOKENIZER_FILE = "tokenizer_config.json", "tokenizer.json"
 # These keys occur in a `config.json` of transformers, but not in Google's `bert_config.json`.
 CONFIG_KEYS = {"model_type", "architectures", "transformers_version"}
 # Maps names of activations in transformers to names in `BertConfig`. "gelu" is the erf form in
@@ -72,16 +73,14 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     architecture = (values.get("architectures") or [""])[0]
     arrays, unknown = _rename_tensors(_read_tensors(folder), architecture, folder)
     labels = _read_labels(_heads_with_labels(arrays), values)
-    vocabulary, do_lower_case = _read_tokenizer(folder)
     return CheckpointContents(
         source=folder,
         dialect="hugging_face",
         arrays=arrays,
         config=config,
-        vocabulary=vocabulary,
-        do_lower_case=do_lower_case,
         extra={"labels": labels} if labels else {},
         unknown=unknown,
+        **_read_tokenizer(folder, values.get("tokenizer_class")),
     )
 
 
@@ -100,22 +99,16 @@ def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any]) -> list
     return [str(names.get(str(i), f"LABEL_{i}")) for i in range(number)]
 
 
-def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
-    """Returns the vocabulary and `do_lower_case`; a value that no file contains is None.
-
-    `vocab.txt` and `tokenizer_config.json` take precedence over `tokenizer.json`.
-    """
-    path = posixpath.join(folder, VOCABULARY_FILE)
-    vocabulary = read_vocabulary(path) if _exists(path) else None
-    paths = [posixpath.join(folder, name) for name in (TOKENIZER_CONFIG_FILE, TOKENIZER_FILE)]
-    config, tokenizer = (_read_json(path) if _exists(path) else {} for path in paths)
-    casing = config.get("do_lower_case")
-    ids = (tokenizer.get("model") or {}).get("vocab")
-    if vocabulary is None and isinstance(ids, dict) and sorted(ids.values()) == [*range(len(ids))]:
-        vocabulary = sorted(ids, key=ids.__getitem__)
-    if casing is None:
-        casing = (tokenizer.get("normalizer") or {}).get("lowercase")
-    return vocabulary, casing
+def _read_tokenizer(folder: str, tokenizer_class: str | None) -> dict[str, Any]:
+    """Returns the fields of `CheckpointContents` that describe the tokenizer."""
+    paths = {name: posixpath.join(folder, name) for name in (VOCABULARY_FILE, *FILES)}
+    paths = {name: path for name, path in paths.items() if _exists(path)}
+    vocabulary = read_vocabulary(paths[VOCABULARY_FILE]) if VOCABULARY_FILE in paths else None
+    contents = {name: _read_json(paths[name]) for name in FILES if name in paths}
+    config = contents.get(TOKENIZER_CONFIG_FILE, {})
+    if tokenizer_class and not config.get("tokenizer_class"):
+        contents[TOKENIZER_CONFIG_FILE] = {**config, "tokenizer_class": tokenizer_class}
+    return tokenizer_fields(contents, vocabulary)
 
 
 def _exists(path: str) -> bool:

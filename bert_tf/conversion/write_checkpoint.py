@@ -84,7 +84,7 @@ def convert(
 
 
 def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: str) -> list[str]:
-    """Returns up to three lines: on missing weights, unsupported settings and unknown tensors."""
+    """Returns lines on missing weights, unsupported settings, the tokenizer and other tensors."""
     lines = []
     if report.missing:
         lines.append(f"Missing in the source: {', '.join(report.missing)}.")
@@ -94,6 +94,11 @@ def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: s
         lines.append(
             "google-research/bert does not support these settings and computes another model: "
             f"{', '.join(unsupported)}."
+        )
+    if contents.vocabulary is None and contents.tokenizer_problem:
+        lines.append(
+            "No vocab.txt was written, because the tokenizer gives other ids than the tokenizer of "
+            f"google-research/bert: {contents.tokenizer_problem}. With vocab_file, it is written."
         )
     if contents.unknown:
         lines.append(f"Left out, not weights of a BERT: {', '.join(contents.unknown)}.")

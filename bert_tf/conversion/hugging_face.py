@@ -70,9 +70,15 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     path = posixpath.join(folder, CONFIG_FILE)
     values = _read_json(path)
     config = config_from_hugging_face(values, path)
-    architecture = (values.get("architectures") or [""])[0]
-    arrays, unknown = _rename_tensors(_read_tensors(folder), architecture, folder)
-    labels = _read_labels(_heads_with_labels(arrays), values)
+    architecture = _classifier_class(values.get("architectures"))
+    tensors = _read_tensors(folder)
+    classifier = {}
+    if architecture is None:
+        names = [row.hugging_face for row in weight_table.classifier_rows("")]
+        classifier = {name: tensors.pop(name) for name in names if name in tensors}
+    arrays, unknown = _rename_tensors(tensors, architecture or "", folder)
+    copies = _decoder_copies(tensors).items()
+    labels = _read_labels([*classifier.values(), *_heads_with_labels(arrays)], values)
     return CheckpointContents(
         source=folder,
         dialect="hugging_face",
@@ -80,8 +86,17 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
         config=config,
         extra={"labels": labels} if labels else {},
         unknown=unknown,
+        classifier=classifier,
+        tied_masked_lm=all(np.array_equal(copy, arrays[name]) for name, copy in copies),
         **_read_tokenizer(folder, values.get("tokenizer_class")),
     )
+
+
+def _classifier_class(architectures: Any) -> str | None:
+    """Returns the class of the head named `classifier`, or None if `architectures` is ambiguous."""
+    names = [architectures] if isinstance(architectures, str) else architectures or []
+    found = weight_table.CLASSIFIER_HEADS.keys() & set(names)
+    return found.pop() if len(found) == 1 else None
 
 
 def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -200,7 +215,8 @@ def _rename_tensors(
             continue
         row, block = found
         arrays[row.google.replace("{i}", block)] = array.T if row.transposed else array
-    _add_tied_weights(tensors, arrays, folder)
+    for name, copy in _decoder_copies(tensors).items():
+        arrays.setdefault(name, copy)
     if _WORD_EMBEDDINGS not in arrays:
         raise InputError(
             f"{folder} has no word embeddings, so it is not a BERT. It holds {len(tensors)} "
@@ -211,24 +227,15 @@ def _rename_tensors(
     return arrays, tuple(unknown)
 
 
-def _add_tied_weights(
-    tensors: Mapping[str, np.ndarray], arrays: dict[str, np.ndarray], folder: str
-) -> None:
-    """Adds to `arrays` each tied weight of which the checkpoint has only the decoder's copy.
+def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the decoder's copies of weights that a tied masked LM shares with other layers.
 
-    A tied weight is one that the masked-LM decoder shares with another layer, so that a checkpoint
-    may contain two copies.
-
-    Raises:
-        InputError: The checkpoint contains both copies of a weight, and the copies differ.
+    The masked-LM decoder shares these weights, so a checkpoint contains one copy or two copies.
     """
-    for end, name in (("weight", _WORD_EMBEDDINGS), ("bias", "cls/predictions/output_bias")):
-        copy = tensors.get(_DECODER + end)
-        if copy is not None and not np.array_equal(copy, arrays.setdefault(name, copy)):
-            raise InputError(
-                f"{folder}: {_DECODER}{end} is not equal to {name}, so the weights of the masked "
-                "LM are not tied to the embeddings. Only models with tied weights can be read."
-            )
+    names = {"weight": _WORD_EMBEDDINGS, "bias": "cls/predictions/output_bias"}
+    return {
+        name: tensors[_DECODER + end] for end, name in names.items() if _DECODER + end in tensors
+    }
 
 
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:

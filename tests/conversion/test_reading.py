@@ -189,16 +189,6 @@ def test_missing_shards_and_tensors_of_shards_are_refused(tmp_path):
         read_weights(str(tmp_path))
 
 
-def test_an_untied_masked_lm_is_refused(tmp_path):
-    source = GOLDEN / "huggingface/masked_lm"
-    tensors = safetensors.numpy.load_file(source / "model.safetensors")
-    tensors["cls.predictions.decoder.weight"] = np.zeros((150, 48), np.float32)
-    safetensors.numpy.save_file(tensors, tmp_path / "model.safetensors")
-    shutil.copy(source / "config.json", tmp_path)
-    with pytest.raises(InputError, match="not tied"):
-        read_weights(str(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

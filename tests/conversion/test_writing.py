@@ -230,6 +230,13 @@ def test_convert_checkpoint_writes_a_google_checkpoint(tmp_path):
     assert "Greatest difference of the outputs on a fixed input: 0.0." in done.stdout
     names = dict(tf.train.list_variables(f"{tmp_path}/g/bert_model.ckpt"))
     assert names["output_weights"] == [3, 48]
+    subprocess.run(
+        [*command, f"--from={source}", f"--to={tmp_path}/g", "--dialect=google", "--encoder_only"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    encoder = [n for n in names if n.startswith("bert/")]
+    written = dict(tf.train.list_variables(f"{tmp_path}/g/bert_model.ckpt"))
+    assert written.keys() == set(encoder) < names.keys()
     failed = subprocess.run(
         [*command, f"--from={tmp_path}/missing", f"--to={tmp_path}/g2"],
         capture_output=True, text=True, check=False,

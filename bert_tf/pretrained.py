@@ -56,7 +56,7 @@ class Pretrained:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What else the checkpoint states.
+        """The other facts that the checkpoint states.
 
         The keys `source` (the path), `dialect` (a key of `conversion.DIALECTS`) and `global_step`
         (int, or None if unknown) always exist unless the weights are random. Further keys are those
@@ -74,19 +74,20 @@ class Pretrained:
 
     @property
     def has_vocabulary(self) -> bool:
-        """Whether the vocabulary is known, so that `tokenizer` exists."""
-        return bool(self.vocab_file or (self.contents and self.contents.vocabulary))
+        """Whether there is a vocabulary. If there is none, `tokenizer` raises an error."""
+        found = self.contents
+        return bool(self.vocab_file or (found and (found.vocabulary or found.tokenizer_problem)))
 
     @functools.cached_property
     def tokenizer(self) -> BertTokenizer:
         """The tokenizer of the model.
 
         Raises:
-            InputError: The vocabulary is unknown or not valid, or the vocabulary or the casing does
-                not match the model.
+            InputError: The vocabulary is unknown or not valid, the vocabulary or the casing does
+                not match the model, or a Hugging Face tokenizer has unsupported settings.
         """
         found = self.contents
-        vocabulary = self.vocab_file or (found.vocabulary if found else None)
+        vocabulary = self.vocab_file or (found.vocabulary_for_tokenizer() if found else None)
         if vocabulary is None:
             raise InputError(
                 "The vocabulary is unknown. Give vocab_file, or an init_checkpoint with a "

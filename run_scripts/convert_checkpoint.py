@@ -32,6 +32,7 @@ flags.DEFINE_bool(
 flags.DEFINE_bool(
     "slots", False, "Convert Adam's moments too, so that the original programs can resume (google)."
 )
+flags.DEFINE_bool("encoder_only", False, "Convert the encoder with its pooler, without heads.")
 flags.mark_flags_as_required(["from", "to"])
 
 
@@ -45,6 +46,7 @@ def main() -> None:
         FLAGS.dialect,
         slots=FLAGS.slots,
         config=config,
+        encoder_only=FLAGS.encoder_only,
         vocabulary=vocabulary,
         do_lower_case=FLAGS.do_lower_case,
     )

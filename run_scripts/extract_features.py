@@ -94,7 +94,8 @@ def extractor(config: ExtractionConfig) -> FeatureExtractor:
     if not FLAGS.init_checkpoint:
         raise InputError("The model is unknown. Give --init_checkpoint.")
     model = shared.pretrained()
-    return FeatureExtractor(model.model(BertEncoder), model.tokenizer, config)
+    tokenizer = model.tokenizer
+    return FeatureExtractor(model.model(BertEncoder), tokenizer, config)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """`load`, `save_checkpoint` and `export_model`: the way of a model through the library."""
 
+import json
 import logging
 import subprocess
 import sys
@@ -183,3 +184,18 @@ def test_only_classifiers_are_exported(classifier, tokenizer, tmp_path):
         with pytest.raises(bert_tf.InputError, match=message):
             bert_tf.export_model(model, tokenizer, str(tmp_path / "out"), **arguments)
         assert not (tmp_path / "out").exists()
+
+
+def test_an_unsupported_tokenizer_is_refused_only_where_it_is_used(classifier, tokenizer, tmp_path):
+    path = bert_tf.save_checkpoint(
+        classifier, tokenizer, str(tmp_path / "model"), "hugging_face", labels=LABELS
+    )
+    settings = {"do_lower_case": True, "strip_accents": False, "tokenizer_class": "BertTokenizer"}
+    (tmp_path / "model/tokenizer_config.json").write_text(json.dumps(settings))
+    loaded = bert_tf.load(path)
+    assert loaded.has_vocabulary
+    assert loaded.model(bert_tf.BertClassifier).num_labels == 3
+    with pytest.raises(bert_tf.InputError, match=r"strip_accents.*Give a vocab\.txt as vocab_file"):
+        _ = loaded.tokenizer
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY))
+    assert bert_tf.load(path, vocab_file=str(tmp_path / "vocab.txt")).tokenizer.do_lower_case

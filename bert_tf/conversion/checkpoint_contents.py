@@ -2,7 +2,7 @@
 
 A dialect is a checkpoint format, such as "google" or "hugging_face".
 
-Imports foundation modules, and `modeling` inside a function.
+Imports foundation modules and `weight_table`, and `modeling` inside a function.
 """
 
 import dataclasses
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from bert_tf.config import BertConfig
+from bert_tf.conversion import weight_table
 from bert_tf.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _SHOWN_NAMES = 6
 # A Hugging Face checkpoint has no pooler if the model's head does not use a pooler.
 _OPTIONAL = "bert/pooler/"
+_MASKED_LM = "cls/predictions/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,14 @@ class CheckpointContents:
         slots: Adam's two moments of each weight, by `<name>/adam_m` and `<name>/adam_v`, where
             `<name>` is the weight's name. Empty if the slots were not requested.
         global_step: Number of training steps (weight updates), or None if unknown.
+        tokenizer_problem: The settings of the checkpoint's tokenizer that `BertTokenizer` does not
+            support, or "". If there are any, `vocabulary` is None.
+        classifier: The head that Hugging Face names `classifier`, by Hugging Face name, if the
+            checkpoint does not tell whether the head classifies texts, tokens or choices.
+            Otherwise, the head is in `arrays`, and this dict is empty.
+        tied_masked_lm: Whether the output layer of the masked LM is the word embeddings. The models
+            of bert-tf do not have another output layer. If false, `arrays` contains the other
+            weights of the masked-LM head.
     """
 
     source: str
@@ -50,6 +60,24 @@ class CheckpointContents:
     unknown: tuple[str, ...] = ()
     slots: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     global_step: int | None = None
+    tokenizer_problem: str = ""
+    classifier: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    tied_masked_lm: bool = True
+
+    def vocabulary_for_tokenizer(self) -> list[str] | None:
+        """Returns the vocabulary, or None if the checkpoint has no vocabulary.
+
+        Raises:
+            InputError: The checkpoint's tokenizer has settings that `BertTokenizer` does not
+                support, so that the ids would differ.
+        """
+        if self.vocabulary is None and self.tokenizer_problem:
+            raise InputError(
+                f"{self.source} has a tokenizer that gives other ids than the tokenizer of "
+                f"google-research/bert: {self.tokenizer_problem}. Give a vocab.txt as vocab_file "
+                "to tokenize by the rules of google-research/bert all the same."
+            )
+        return self.vocabulary
 
     def require_config(self) -> BertConfig:
         """Returns the config.
@@ -113,20 +141,29 @@ def assign(
         contain the model's head, the variables of the head are missing.
 
     Raises:
-        InputError: A shape differs, or the checkpoint lacks a part of the encoder. In both cases,
-            all variables keep their values.
+        InputError: A shape differs, the checkpoint lacks a part of the encoder, or the model has a
+            masked-LM head and the output layer of the checkpoint's masked LM is not the word
+            embeddings. In these cases, all variables keep their values.
     """
     from bert_tf.modeling import variables_by_name
 
     variables = variables_by_name(model)
-    missing = tuple(name for name in variables if name not in contents.arrays)
+    if not contents.tied_masked_lm and any(name.startswith(_MASKED_LM) for name in variables):
+        raise InputError(
+            f"{contents.source} has a masked LM whose output weights are not tied to the word "
+            f"embeddings; those of {type(model).__name__} are. Fill a model without a masked-LM "
+            "head, or convert the checkpoint with encoder_only=True and train a new head."
+        )
+    head = _classifier_of(variables, contents)
+    available = {**contents.arrays, **head}
+    missing = tuple(name for name in variables if name not in available)
     needed = [n for n in missing if n.startswith("bert/") and not n.startswith(_OPTIONAL)]
     if needed:
         raise InputError(
             f"{contents.source} lacks {len(needed)} weights of this encoder, such as {needed[0]}. "
             "The checkpoint must be a BERT with at least as many layers as the config."
         )
-    arrays = {name: contents.arrays[name] for name in variables if name in contents.arrays}
+    arrays = {name: available[name] for name in variables if name in available}
     for name, array in arrays.items():
         shape = tuple(variables[name].shape)
         if array.shape != shape:
@@ -136,5 +173,19 @@ def assign(
             )
     for name, array in arrays.items():
         variables[name].assign(array)
-    unused = tuple(sorted(contents.arrays.keys() - variables.keys()))
-    return AssignmentReport(tuple(arrays), missing, unused, contents.unknown)
+    unused = sorted(contents.arrays.keys() - variables.keys())
+    if not head:
+        unused += contents.classifier
+    return AssignmentReport(tuple(arrays), missing, tuple(unused), contents.unknown)
+
+
+def _classifier_of(
+    variables: Mapping[str, Any], contents: CheckpointContents
+) -> dict[str, np.ndarray]:
+    """Returns `contents.classifier` by the names of the model's head, or {} without such a head."""
+    for architecture in weight_table.CLASSIFIER_HEADS:
+        rows = weight_table.classifier_rows(architecture)
+        if all(row.google in variables for row in rows):
+            names = {row.hugging_face: row.google for row in rows}
+            return {names[name]: array for name, array in contents.classifier.items()}
+    return {}

@@ -1,12 +1,13 @@
 """The dialect "hugging_face": folders with `config.json`, `model.safetensors` and `vocab.txt`.
 
-Imports foundation modules and also `weight_table` and `checkpoint_contents`.
+Imports foundation modules and also `weight_table`, `checkpoint_contents` and
+`hugging_face_tokenizer`.
 """
 
 import dataclasses
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.hugging_face_tokenizer import FILES, TOKENIZER_CONFIG_FILE, tokenizer_fields
 from bert_tf.errors import InputError
 from bert_tf.weights import (
     VOCABULARY_FILE,
@@ -26,7 +28,6 @@ from bert_tf.weights import (
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
-TOKENIZER_CONFIG_FILE, TOKENIZER_FILE = "tokenizer_config.json", "tokenizer.json"
 # These keys occur in a `config.json` of transformers, but not in Google's `bert_config.json`.
 CONFIG_KEYS = {"model_type", "architectures", "transformers_version"}
 # Maps names of activations in transformers to names in `BertConfig`. "gelu" is the erf form in
@@ -69,49 +70,60 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     path = posixpath.join(folder, CONFIG_FILE)
     values = _read_json(path)
     config = config_from_hugging_face(values, path)
-    architecture = (values.get("architectures") or [""])[0]
-    arrays, unknown = _rename_tensors(_read_tensors(folder), architecture, folder)
-    labels = _read_labels(arrays, values.get("id2label"))
-    vocabulary, do_lower_case = _read_tokenizer(folder)
+    architecture = _classifier_class(values.get("architectures"))
+    tensors = _read_tensors(folder)
+    classifier = {}
+    if architecture is None:
+        names = [row.hugging_face for row in weight_table.classifier_rows("")]
+        classifier = {name: tensors.pop(name) for name in names if name in tensors}
+    arrays, unknown = _rename_tensors(tensors, architecture or "", folder)
+    copies = _decoder_copies(tensors).items()
+    labels = _read_labels([*classifier.values(), *_heads_with_labels(arrays)], values)
     return CheckpointContents(
         source=folder,
         dialect="hugging_face",
         arrays=arrays,
         config=config,
-        vocabulary=vocabulary,
-        do_lower_case=do_lower_case,
         extra={"labels": labels} if labels else {},
         unknown=unknown,
+        classifier=classifier,
+        tied_masked_lm=all(np.array_equal(copy, arrays[name]) for name, copy in copies),
+        **_read_tokenizer(folder, values.get("tokenizer_class")),
     )
 
 
-def _read_labels(arrays: Mapping[str, np.ndarray], names: Mapping[str, str] | None) -> list[str]:
-    """Returns the labels of a classifier or tagger, or an empty list for other models."""
-    heads = [arrays[name] for name in _HEADS_WITH_LABELS if name in arrays]
-    if not heads:
-        return []
-    if names and len(names) == len(heads[0]):
-        return [names[key] for key in sorted(names, key=int)]
-    # transformers does not write `id2label` for two labels with default names.
-    return [f"LABEL_{i}" for i in range(len(heads[0]))]
+def _classifier_class(architectures: Any) -> str | None:
+    """Returns the class of the head named `classifier`, or None if `architectures` is ambiguous."""
+    names = [architectures] if isinstance(architectures, str) else architectures or []
+    found = weight_table.CLASSIFIER_HEADS.keys() & set(names)
+    return found.pop() if len(found) == 1 else None
 
 
-def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
-    """Returns the vocabulary and `do_lower_case`; a value that no file contains is None.
+def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    return [arrays[name] for name in _HEADS_WITH_LABELS if name in arrays]
 
-    `vocab.txt` and `tokenizer_config.json` take precedence over `tokenizer.json`.
+
+def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any]) -> list[str]:
+    """Returns the labels of a classifier or tagger, or an empty list for other models.
+
+    transformers does not write `id2label` for two labels with default names.
     """
-    path = posixpath.join(folder, VOCABULARY_FILE)
-    vocabulary = read_vocabulary(path) if _exists(path) else None
-    paths = [posixpath.join(folder, name) for name in (TOKENIZER_CONFIG_FILE, TOKENIZER_FILE)]
-    config, tokenizer = (_read_json(path) if _exists(path) else {} for path in paths)
-    casing = config.get("do_lower_case")
-    ids = (tokenizer.get("model") or {}).get("vocab")
-    if vocabulary is None and isinstance(ids, dict) and sorted(ids.values()) == [*range(len(ids))]:
-        vocabulary = sorted(ids, key=ids.__getitem__)
-    if casing is None:
-        casing = (tokenizer.get("normalizer") or {}).get("lowercase")
-    return vocabulary, casing
+    names = values.get("id2label")
+    names = names if isinstance(names, dict) else {}
+    number = len(heads[0]) if heads else 0
+    return [str(names.get(str(i), f"LABEL_{i}")) for i in range(number)]
+
+
+def _read_tokenizer(folder: str, tokenizer_class: str | None) -> dict[str, Any]:
+    """Returns the fields of `CheckpointContents` that describe the tokenizer."""
+    paths = {name: posixpath.join(folder, name) for name in (VOCABULARY_FILE, *FILES)}
+    paths = {name: path for name, path in paths.items() if _exists(path)}
+    vocabulary = read_vocabulary(paths[VOCABULARY_FILE]) if VOCABULARY_FILE in paths else None
+    contents = {name: _read_json(paths[name]) for name in FILES if name in paths}
+    config = contents.get(TOKENIZER_CONFIG_FILE, {})
+    if tokenizer_class and not config.get("tokenizer_class"):
+        contents[TOKENIZER_CONFIG_FILE] = {**config, "tokenizer_class": tokenizer_class}
+    return tokenizer_fields(contents, vocabulary)
 
 
 def _exists(path: str) -> bool:
@@ -167,14 +179,19 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
 
 def _read_tensors(folder: str) -> dict[str, np.ndarray]:
     """Reads the tensors from one file, or from all shards (files); floats become float32."""
-    names = [WEIGHTS_FILE]
+    shards: dict[str, str] = {}
     if not _exists(posixpath.join(folder, WEIGHTS_FILE)):
-        index = _read_json(posixpath.join(folder, INDEX_FILE))
-        names = sorted(set(index.get("weight_map", {}).values()))
+        shards = _read_json(posixpath.join(folder, INDEX_FILE)).get("weight_map") or {}
     tensors: dict[str, np.ndarray] = {}
-    for name in names:
+    for name in sorted(set(shards.values())) or [WEIGHTS_FILE]:
         path = posixpath.join(folder, name)
         tensors |= from_safetensors(files.read_bytes(path), path)
+    absent = sorted(shards.keys() - tensors.keys())
+    if absent:
+        raise InputError(
+            f"{folder}: {shards[absent[0]]} does not contain {absent[0]}, which {INDEX_FILE} "
+            f"expects there, nor {len(absent) - 1} other tensors. Copy the folder again."
+        )
     return {
         name: array if array.dtype.kind in "iub" else array.astype(np.float32)
         for name, array in tensors.items()
@@ -198,7 +215,8 @@ def _rename_tensors(
             continue
         row, block = found
         arrays[row.google.replace("{i}", block)] = array.T if row.transposed else array
-    _add_tied_weights(tensors, arrays, folder)
+    for name, copy in _decoder_copies(tensors).items():
+        arrays.setdefault(name, copy)
     if _WORD_EMBEDDINGS not in arrays:
         raise InputError(
             f"{folder} has no word embeddings, so it is not a BERT. It holds {len(tensors)} "
@@ -209,24 +227,15 @@ def _rename_tensors(
     return arrays, tuple(unknown)
 
 
-def _add_tied_weights(
-    tensors: Mapping[str, np.ndarray], arrays: dict[str, np.ndarray], folder: str
-) -> None:
-    """Adds to `arrays` each tied weight of which the checkpoint has only the decoder's copy.
+def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the decoder's copies of weights that a tied masked LM shares with other layers.
 
-    A tied weight is one that the masked-LM decoder shares with another layer, so that a checkpoint
-    may contain two copies.
-
-    Raises:
-        InputError: The checkpoint contains both copies of a weight, and the copies differ.
+    The masked-LM decoder shares these weights, so a checkpoint contains one copy or two copies.
     """
-    for end, name in (("weight", _WORD_EMBEDDINGS), ("bias", "cls/predictions/output_bias")):
-        copy = tensors.get(_DECODER + end)
-        if copy is not None and not np.array_equal(copy, arrays.setdefault(name, copy)):
-            raise InputError(
-                f"{folder}: {_DECODER}{end} is not equal to {name}, so the weights of the masked "
-                "LM are not tied to the embeddings. Only models with tied weights can be read."
-            )
+    names = {"weight": _WORD_EMBEDDINGS, "bias": "cls/predictions/output_bias"}
+    return {
+        name: tensors[_DECODER + end] for end, name in names.items() if _DECODER + end in tensors
+    }
 
 
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:
@@ -246,14 +255,14 @@ def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -
 
 
 def config_to_hugging_face(
-    config: BertConfig, architecture: str, extra: Mapping[str, Any]
+    config: BertConfig, architecture: str, labels: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the keys and values of a Hugging Face `config.json`.
 
     Args:
         config: The architecture.
         architecture: Name of the transformers class.
-        extra: Further information from the checkpoint. Only the key `labels` is used.
+        labels: The labels of a classifier or tagger, or an empty list for other models.
 
     Raises:
         InputError: transformers does not have the config's activation.
@@ -275,7 +284,6 @@ def config_to_hugging_face(
         "pad_token_id": 0,
         "tie_word_embeddings": True,
     }
-    labels = extra.get("labels")
     if labels:
         values["id2label"] = {str(i): label for i, label in enumerate(labels)}
         values["label2id"] = {label: i for i, label in enumerate(labels)}
@@ -293,12 +301,14 @@ def write(folder: str, contents: CheckpointContents) -> str:
         The path of the folder.
 
     Raises:
-        InputError: transformers does not have the config's activation.
+        InputError: transformers does not have the config's activation, or the number of labels is
+            not that of the head's outputs.
     """
     config = contents.require_config()
     architecture = hugging_face_class(contents.arrays, config.attention == "causal")
     tensors = hugging_face_tensors(contents.arrays, architecture)
-    values = config_to_hugging_face(config, architecture, contents.extra)
+    labels = _labels_to_write(contents)
+    values = config_to_hugging_face(config, architecture, labels)
     tokenizer = {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": config.max_position_embeddings,
@@ -314,6 +324,23 @@ def write(folder: str, contents: CheckpointContents) -> str:
         content = to_safetensors(tensors, {"format": "pt"})
         files.write_bytes(posixpath.join(temporary, WEIGHTS_FILE), content)
     return folder
+
+
+def _labels_to_write(contents: CheckpointContents) -> list[str]:
+    """Returns the labels of a classifier or tagger, by default the names that transformers uses.
+
+    transformers gives a head as many outputs as `config.json` has labels.
+    """
+    heads = _heads_with_labels(contents.arrays)
+    if not heads:
+        return []
+    labels = contents.extra.get("labels") or [f"LABEL_{i}" for i in range(len(heads[0]))]
+    if len(labels) != len(heads[0]):
+        raise InputError(
+            f"labels must have one name for each of the {len(heads[0])} outputs of the head. "
+            f"Received: {len(labels)} labels, {', '.join(map(str, labels))}."
+        )
+    return labels
 
 
 def hugging_face_tensors(

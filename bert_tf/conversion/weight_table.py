@@ -120,11 +120,22 @@ CLASSIFIER_HEADS = {
 }
 
 
+def classifier_rows(architecture: str) -> list[Row]:
+    """Returns the rows of the head that Hugging Face names `classifier`.
+
+    Args:
+        architecture: The Hugging Face class. For a class that is not in `CLASSIFIER_HEADS`, the
+            rows are those of `BertForSequenceClassification`.
+    """
+    return _head(CLASSIFIER_HEADS.get(architecture, ""), "classifier")
+
+
 def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]:
     """Returns the rows of the table, in google-research/bert's order of creating variables.
 
     Args:
-        architecture: The Hugging Face class, which determines the head that is named `classifier`.
+        architecture: The Hugging Face class, which determines the head that is named `classifier`
+            (see `classifier_rows`).
     """
     embeddings = (
         dataclasses.replace(
@@ -135,7 +146,7 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
         for row in _EMBEDDINGS
     )
     pooler = _dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform")
-    classifier = _head(CLASSIFIER_HEADS.get(architecture, ""), "classifier")
+    classifier = classifier_rows(architecture)
     span = _head("cls/squad/", "qa_outputs")
     return (*embeddings, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span)
 

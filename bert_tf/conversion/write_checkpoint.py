@@ -13,7 +13,10 @@ from bert_tf.conversion import google
 from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointContents, assign
 from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
 from bert_tf.conversion.read_checkpoint import read_weights
+from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.errors import InputError
+
+_ENCODER = "bert/"
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
@@ -29,14 +32,44 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
         The path of the checkpoint, as `read_weights` accepts it.
 
     Raises:
-        InputError: The dialect is unknown or can only be read, or `contents` has no config.
+        InputError: The dialect is unknown or can only be read, `contents` has no config, or it has
+            a head that no dialect can store: an output layer of the masked LM that is not the word
+            embeddings, or a head of unknown kind (`CheckpointContents.classifier`).
     """
     write = DIALECTS[dialect].write if dialect in DIALECTS else None
     if write is None:
         names = ", ".join(WRITABLE_DIALECTS)
         raise InputError(f"dialect must be one of {names}. Received: {dialect!r}.")
     contents.require_config()
+    _check_heads(contents)
     return write(folder, contents)
+
+
+def _check_heads(contents: CheckpointContents) -> None:
+    if contents.classifier:
+        raise InputError(
+            f"{contents.source}/config.json does not tell the kind of the head 'classifier': its "
+            f"architectures must name one of {', '.join(CLASSIFIER_HEADS)}. Add the name of the "
+            "class, or give encoder_only=True to write the encoder without heads."
+        )
+    masked_lm = any(name.startswith("cls/predictions/") for name in contents.arrays)
+    if masked_lm and not contents.tied_masked_lm:
+        raise InputError(
+            f"{contents.source} has a masked LM whose output weights are not tied to the word "
+            "embeddings. No dialect that bert-tf writes can store it. Give encoder_only=True to "
+            "write the encoder without heads."
+        )
+
+
+def _encoder_of(contents: CheckpointContents) -> CheckpointContents:
+    """Returns the contents without heads and their labels."""
+    return dataclasses.replace(
+        contents,
+        arrays={n: a for n, a in contents.arrays.items() if n.startswith(_ENCODER)},
+        slots={n: a for n, a in contents.slots.items() if n.startswith(_ENCODER)},
+        extra={key: value for key, value in contents.extra.items() if key != "labels"},
+        classifier={},
+    )
 
 
 def convert(
@@ -45,6 +78,7 @@ def convert(
     dialect: str,
     slots: bool = False,
     config: BertConfig | None = None,
+    encoder_only: bool = False,
     **facts: Any,
 ) -> str:
     """Converts a checkpoint, and compares the written checkpoint with the source.
@@ -55,6 +89,7 @@ def convert(
         dialect: One of `WRITABLE_DIALECTS`.
         slots: Whether to write Adam's moments (slots) too; only "google" can store them.
         config: The architecture. If not None, this config replaces the config of the source.
+        encoder_only: Whether to write the encoder with its pooler, but no heads.
         **facts: `vocabulary` and `do_lower_case`. A value other than None replaces the value of
             the source.
 
@@ -63,14 +98,17 @@ def convert(
         outputs of the source and of the written checkpoint, and warnings.
 
     Raises:
-        InputError: Reading or writing failed, or a tensor of the written checkpoint is missing or
-            differs from the source.
+        InputError: Reading or writing failed, the source has a head that no dialect can store (see
+            `write_weights`), or a tensor of the written checkpoint is missing or differs from the
+            source.
     """
     from bert_tf.modeling import BertEncoder
 
     contents = read_weights(source, slots=slots and dialect == "google")
     given = {key: value for key, value in facts.items() if value is not None}
     contents = dataclasses.replace(contents, config=config or contents.config, **given)
+    if encoder_only:
+        contents = _encoder_of(contents)
     report = assign(BertEncoder(contents.require_config()), contents)
     written = read_weights(write_weights(contents, target, dialect), slots=bool(contents.slots))
     _check_same(contents, written)
@@ -85,7 +123,7 @@ def convert(
 
 
 def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: str) -> list[str]:
-    """Returns up to three lines: on missing weights, unsupported settings and unknown tensors."""
+    """Returns lines on missing weights, unsupported settings, the tokenizer and other tensors."""
     lines = []
     if report.missing:
         lines.append(f"Missing in the source: {', '.join(report.missing)}.")
@@ -95,6 +133,11 @@ def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: s
         lines.append(
             "google-research/bert does not support these settings and computes another model: "
             f"{', '.join(unsupported)}."
+        )
+    if contents.vocabulary is None and contents.tokenizer_problem:
+        lines.append(
+            "No vocab.txt was written, because the tokenizer gives other ids than the tokenizer of "
+            f"google-research/bert: {contents.tokenizer_problem}. With vocab_file, it is written."
         )
     if contents.unknown:
         lines.append(f"Left out, not weights of a BERT: {', '.join(contents.unknown)}.")

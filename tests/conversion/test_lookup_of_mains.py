@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import zipfile
 
 import numpy as np
@@ -102,15 +103,26 @@ def assert_trained(result, out):
 def test_programs_read_a_released_zip_and_the_hub(one_model, tmp_path, monkeypatch):
     root, paths, expected = one_model
     monkeypatch.setenv("PYTHONPATH", str(root / "hub"), prepend=":")
-    extracted, lowered, wrong_casing, no_checkpoint, trained = run_mains(
+    other_rules = tmp_path / "other_rules"
+    shutil.copytree(root / "hugging_face", other_rules)
+    settings = '{"do_lower_case": false, "tokenize_chinese_chars": false}'
+    (other_rules / "tokenizer_config.json").write_text(settings)
+    vocabulary = f"--vocab_file={other_rules}/vocab.txt"
+    extracted, lowered, wrong_casing, no_checkpoint, trained, refused, released = run_mains(
         [
             extract(root, paths["released.zip"], tmp_path / "zip"),
             extract(root, paths["hub"], tmp_path / "lowered", "--do_lower_case=true"),
             extract(root, paths["released.zip"], tmp_path / "x", "--do_lower_case=true"),
             extract(root, "", tmp_path / "x"),
             classify(root, paths["released.zip"], tmp_path / "trained"),
+            extract(root, other_rules, tmp_path / "x"),
+            extract(root, other_rules, tmp_path / "released_rules", vocabulary),
         ]
     )
+    assert_refused(
+        refused, "other_rules has a tokenizer", "tokenize_chinese_chars is false", "--vocab_file"
+    )
+    assert_extracted(released, tmp_path / "released_rules", False, expected)
     assert_extracted(extracted, tmp_path / "zip", False, expected)
     assert_extracted(lowered, tmp_path / "lowered", True)
     assert_refused(

@@ -161,13 +161,31 @@ def test_old_names_shards_and_half_precision_are_read(tmp_path):
         np.testing.assert_array_equal(array, reference.arrays[name].astype(np.float16))
 
 
-def test_an_untied_masked_lm_is_refused(tmp_path):
-    source = GOLDEN / "huggingface/masked_lm"
+def sharded(path) -> dict[str, str]:
+    """Writes an encoder as two shards without an index; returns the shard of each tensor."""
+    source = GOLDEN / "huggingface/encoder"
+    shutil.copy(source / "config.json", path)
     tensors = safetensors.numpy.load_file(source / "model.safetensors")
-    tensors["cls.predictions.decoder.weight"] = np.zeros((150, 48), np.float32)
-    safetensors.numpy.save_file(tensors, tmp_path / "model.safetensors")
-    shutil.copy(source / "config.json", tmp_path)
-    with pytest.raises(InputError, match="not tied"):
+    names = sorted(tensors)
+    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for shard, shard_names in shards.items():
+        safetensors.numpy.save_file({n: tensors[n] for n in shard_names}, path / shard)
+    return {name: shard for shard, shard_names in shards.items() for name in shard_names}
+
+
+def test_missing_shards_and_tensors_of_shards_are_refused(tmp_path):
+    weight_map = sharded(tmp_path)
+    index = tmp_path / "model.safetensors.index.json"
+    weight_map["qa_outputs.weight"] = weight_map["qa_outputs.bias"] = "b.safetensors"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    message = r"b.safetensors does not contain qa_outputs.bias, .*, nor 1 other tensors"
+    with pytest.raises(InputError, match=message):
+        read_weights(str(tmp_path))
+    (tmp_path / "b.safetensors").unlink()
+    with pytest.raises(InputError, match=r"/b\.safetensors"):
+        read_weights(str(tmp_path))
+    index.write_text("{}")
+    with pytest.raises(InputError, match=r"/model\.safetensors"):
         read_weights(str(tmp_path))
 
 

@@ -186,17 +186,33 @@ def _with(weights, **changes):
     return type(weights)(**{**vars(weights), **changes})
 
 
+def test_labels_that_config_json_lacks_get_default_names(tmp_path):
+    """The labels of `id2label` keep their numbers if there are gaps or too few labels."""
+    head = {"classifier.weight": np.ones((4, 12), np.float32)}
+    tensors = {**encoder_and(), **head, "classifier.bias": np.zeros(4, np.float32)}
+    changes = {"architectures": ["BertForTokenClassification"], "id2label": {"2": "PER", "0": "O"}}
+    weights = read_weights(folder(tmp_path, tensors, **changes))
+    assert weights.extra == {"labels": ["O", "LABEL_1", "PER", "LABEL_3"]}
+
+
 def test_vocabulary_and_casing_are_read_from_tokenizer_json(tmp_path):
     """transformers 5 writes tokenizer.json instead of vocab.txt."""
     source = folder(tmp_path)
     ids = {token: i for i, token in enumerate(VOCABULARY)}
-    tokenizer = {"model": {"type": "WordPiece", "vocab": ids}, "normalizer": {"lowercase": False}}
+    tokenizer = {
+        "model": {"type": "WordPiece", "vocab": ids},
+        "normalizer": {"type": "BertNormalizer", "lowercase": False},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+    }
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     weights = read_weights(source)
     assert weights.vocabulary == VOCABULARY
     assert weights.do_lower_case is False
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    config.write_text('{"do_lower_case": true}')
     assert read_weights(source).do_lower_case is True
+    (tmp_path / "tokenizer.json").unlink()
     (tmp_path / "vocab.txt").write_text("[PAD]\na\u2028b\n##\u2028\n")
     assert read_weights(source).vocabulary == ["[PAD]", "a\u2028b", "##\u2028"]
 

@@ -132,6 +132,39 @@ def test_hugging_face_folders_are_written_as_they_were_read(tmp_path, name):
         assert written.get(key) == original.get(key), key
 
 
+# transformers 4.57 and 5.23 give a head as many outputs as `id2label` has entries, and two outputs
+# without `id2label`. Written like this, folders of classifiers and taggers with 1, 2, 3 and 5
+# outputs were read by transformers 5.23.
+@pytest.mark.parametrize("number", [1, 2, 3, 5])
+@pytest.mark.parametrize("kind", [BertClassifier, BertTagger])
+def test_each_output_of_a_head_has_a_label(tmp_path, kind, number):
+    weights = weights_of(kind(CONFIG, num_labels=number, seed=0))
+    names = [f"LABEL_{i}" for i in range(number)]
+    for extra, labels in (({}, names), ({"labels": list("vwxyz")[:number]}, list("vwxyz"))):
+        write_weights(dataclasses.replace(weights, extra=extra), str(tmp_path), "hugging_face")
+        config = json.loads((tmp_path / "config.json").read_text())
+        assert config["id2label"] == {str(i): labels[i] for i in range(number)}
+        assert config["label2id"] == {labels[i]: i for i in range(number)}
+        assert read_weights(str(tmp_path)).extra == {"labels": labels[:number]}
+
+
+@pytest.mark.parametrize("kind", ["pretrainer", "span", "choice"])
+def test_models_without_labels_are_written_without_labels(tmp_path, kind):
+    """transformers would give the span head as many outputs as there are labels."""
+    weights = dataclasses.replace(weights_of(MODELS[kind]), extra={"labels": ["a", "b", "c"]})
+    write_weights(weights, str(tmp_path), "hugging_face")
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert "id2label" not in config and "label2id" not in config
+
+
+def test_a_wrong_number_of_labels_is_refused(tmp_path):
+    weights = dataclasses.replace(weights_of(MODELS["tagger"]), extra={"labels": ["O", "PER"]})
+    message = r"one name for each of the 4 outputs .* Received: 2 labels, O, PER"
+    with pytest.raises(InputError, match=message):
+        write_weights(weights, str(tmp_path / "out"), "hugging_face")
+    assert not (tmp_path / "out").exists()
+
+
 def test_tanh_gelu_is_written_as_gelu_new(tmp_path):
     write_weights(weights_of(MODELS["pretrainer"]), str(tmp_path), "hugging_face")
     assert json.loads((tmp_path / "config.json").read_text())["hidden_act"] == "gelu_new"
@@ -197,6 +230,13 @@ def test_convert_checkpoint_writes_a_google_checkpoint(tmp_path):
     assert "Greatest difference of the outputs on a fixed input: 0.0." in done.stdout
     names = dict(tf.train.list_variables(f"{tmp_path}/g/bert_model.ckpt"))
     assert names["output_weights"] == [3, 48]
+    subprocess.run(
+        [*command, f"--from={source}", f"--to={tmp_path}/g", "--dialect=google", "--encoder_only"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    encoder = [n for n in names if n.startswith("bert/")]
+    written = dict(tf.train.list_variables(f"{tmp_path}/g/bert_model.ckpt"))
+    assert written.keys() == set(encoder) < names.keys()
     failed = subprocess.run(
         [*command, f"--from={tmp_path}/missing", f"--to={tmp_path}/g2"],
         capture_output=True, text=True, check=False,

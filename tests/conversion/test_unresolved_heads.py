@@ -1,0 +1,163 @@
+"""Heads of Hugging Face folders that bert-tf cannot compute, or whose kind no file tells."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+from bert_tf import modeling
+from bert_tf.conversion import assign, convert, read_weights, write_weights
+from bert_tf.errors import InputError
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden/huggingface"
+HEADS = {
+    "sequence_classification": modeling.BertClassifier,
+    "token_classification": modeling.BertTagger,
+    "multiple_choice": modeling.BertMultipleChoice,
+}
+# Values of `architectures` that do not name exactly one of the three classes.
+AMBIGUOUS = [
+    None, [], ["BertModel"], ["MyClassifier"],
+    ["BertForSequenceClassification", "BertForTokenClassification"],
+]  # fmt: skip
+
+
+def copy(name, path, **changes) -> str:
+    """Copies a folder that transformers wrote, and changes `config.json`; None removes a key."""
+    shutil.copytree(GOLDEN / name, path)
+    config = json.loads((path / "config.json").read_text()) | changes
+    config = {key: value for key, value in config.items() if value is not None}
+    (path / "config.json").write_text(json.dumps(config))
+    return str(path)
+
+
+def new_model(kind, contents):
+    labels = {} if kind is modeling.BertMultipleChoice else {"num_labels": _rows(contents)}
+    return kind(contents.config, **labels, seed=0)
+
+
+def _rows(contents) -> int:
+    return len(contents.classifier["classifier.weight"])
+
+
+def logits(model, name):
+    expected = np.load(GOLDEN / name / "expected.npz")
+    inputs = {n: tf.constant(expected[n]) for n in ("input_ids", "input_mask", "segment_ids")}
+    return model(inputs)["logits"], expected["logits"]
+
+
+@pytest.mark.parametrize("architectures", AMBIGUOUS)
+@pytest.mark.parametrize("name", HEADS)
+def test_the_model_decides_which_head_an_ambiguous_folder_has(tmp_path, name, architectures):
+    contents = read_weights(copy(name, tmp_path / "source", architectures=architectures))
+    assert contents.classifier.keys() == {"classifier.weight", "classifier.bias"}
+    assert not any(head in contents.arrays for head in ("output_weights", "cls/tagger/output_bias"))
+    model = new_model(HEADS[name], contents)
+    report = assign(model, contents)
+    assert not report.unused and not report.unknown
+    np.testing.assert_allclose(*logits(model, name), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [modeling.BertEncoder, modeling.BertSpanPredictor])
+def test_models_without_that_head_report_it_as_unused(tmp_path, kind):
+    contents = read_weights(copy("token_classification", tmp_path / "source", architectures=None))
+    report = assign(kind(contents.config, seed=0), contents)
+    assert report.unused == ("classifier.weight", "classifier.bias")
+
+
+def test_an_ambiguous_head_of_another_size_is_refused(tmp_path):
+    contents = read_weights(copy("token_classification", tmp_path / "source", architectures=None))
+    model = modeling.BertTagger(contents.config, num_labels=2, seed=0)
+    with pytest.raises(InputError, match=r"cls/tagger/output_weights has the shape \[5, 48\]"):
+        assign(model, contents)
+
+
+@pytest.mark.parametrize(
+    "architectures",
+    [
+        "BertForTokenClassification",
+        ["BertForTokenClassification"],
+        ["BertForMaskedLM", "BertForTokenClassification"],
+    ],
+)
+def test_one_of_the_three_classes_among_the_architectures_decides(tmp_path, architectures):
+    source = copy("token_classification", tmp_path / "source", architectures=architectures)
+    contents = read_weights(source)
+    assert contents.classifier == {}
+    assert contents.arrays["cls/tagger/output_weights"].shape == (5, 48)
+
+
+@pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
+def test_an_ambiguous_head_is_not_written(tmp_path, dialect):
+    source = copy("token_classification", tmp_path / "source", architectures=None)
+    message = r"source/config.json does not tell the kind of the head .*encoder_only=True"
+    with pytest.raises(InputError, match=message):
+        convert(source, str(tmp_path / "out"), dialect)
+    assert not (tmp_path / "out").exists()
+    convert(source, str(tmp_path / "out"), dialect, encoder_only=True)
+    written = read_weights(str(tmp_path / "out"))
+    assert {name.split("/")[0] for name in written.arrays} == {"bert"}
+    assert (written.classifier, written.extra) == ({}, {})
+    expected = read_weights(source).arrays
+    assert written.arrays.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(written.arrays[name], array)
+
+
+def with_decoder(path, end="weight", offset=1, name="pretraining") -> str:
+    """Adds the tensor of the decoder that transformers writes for an untied masked LM."""
+    source = copy(name, path, tie_word_embeddings=False)
+    tensors = safetensors.numpy.load_file(path / "model.safetensors")
+    tied = {"weight": "bert.embeddings.word_embeddings.weight", "bias": "cls.predictions.bias"}
+    tensors[f"cls.predictions.decoder.{end}"] = tensors[tied[end]] + offset
+    safetensors.numpy.save_file(tensors, path / "model.safetensors")
+    return source
+
+
+@pytest.mark.parametrize("end", ["weight", "bias"])
+def test_the_encoder_of_an_untied_masked_lm_is_read(tmp_path, end):
+    contents = read_weights(with_decoder(tmp_path / "source", end))
+    assert not contents.unknown
+    encoder = modeling.BertEncoder(contents.config, seed=0)
+    assert not assign(encoder, contents).missing
+    expected = np.load(GOLDEN / "pretraining/expected.npz")
+    inputs = {n: tf.constant(expected[n]) for n in ("input_ids", "input_mask", "segment_ids")}
+    np.testing.assert_allclose(
+        encoder(inputs)["encoder_outputs"][-1], expected["hidden_states"][-1], atol=1e-5
+    )
+    report = assign(modeling.BertClassifier(contents.config, num_labels=2), contents)
+    assert report.missing == ("output_weights", "output_bias")
+
+
+def test_a_masked_lm_is_not_filled_from_an_untied_one(tmp_path):
+    contents = read_weights(with_decoder(tmp_path / "source"))
+    model = modeling.BertPretrainer(contents.config, seed=0)
+    before = {n: np.asarray(v) for n, v in modeling.variables_by_name(model).items()}
+    with pytest.raises(InputError, match=r"source has a masked LM .* not tied .* BertPretrainer"):
+        assign(model, contents)
+    for name, variable in modeling.variables_by_name(model).items():
+        np.testing.assert_array_equal(variable, before[name])
+
+
+def test_an_untied_masked_lm_is_not_written(tmp_path):
+    source = with_decoder(tmp_path / "source", name="masked_lm")
+    with pytest.raises(InputError, match=r"not tied to the word embeddings.*encoder_only=True"):
+        write_weights(read_weights(source), str(tmp_path / "out"), "bert-tf")
+    report = convert(source, str(tmp_path / "out"), "bert-tf", encoder_only=True)
+    assert "Greatest difference of the outputs on a fixed input: 0.0." in report
+    written = read_weights(str(tmp_path / "out"))
+    assert written.tied_masked_lm
+    report = assign(modeling.BertPretrainer(written.config, seed=0), written)
+    assert "cls/predictions/output_bias" in report.missing
+
+
+@pytest.mark.parametrize("end", ["weight", "bias"])
+def test_equal_copies_are_tied_whatever_config_json_contains(tmp_path, end):
+    contents = read_weights(with_decoder(tmp_path / "source", end, offset=0))
+    assert contents.tied_masked_lm
+    report = assign(modeling.BertPretrainer(contents.config), contents)
+    assert not report.missing and not report.unused and not report.unknown

@@ -4,6 +4,7 @@ This module defines no flags. It does not import TensorFlow, so that `--help` an
 take a fraction of a second. Imports `errors`, `progress`, `startup` and absl.
 """
 
+import dataclasses
 import inspect
 import logging
 import os
@@ -106,6 +107,12 @@ def show_log_records() -> None:
         own.setLevel(own.level or logging.INFO)  # --logger_levels may have set the level
     if sys.stderr is not None and sys.stderr.isatty():
         progress.draw_bars()
+
+
+def flag_values(config_class: type) -> dict[str, Any]:
+    """Returns the values of the flags that have the same names as fields of a dataclass."""
+    names = (field.name for field in dataclasses.fields(config_class))
+    return {name: flags.FLAGS[name].value for name in names if name in flags.FLAGS}
 
 
 def fail(message: str) -> NoReturn:

@@ -1,6 +1,6 @@
 """Defines flags from the fields of dataclasses, and builds the dataclasses from the flags.
 
-Imports absl.
+Imports `command_line` and absl.
 """
 
 import dataclasses
@@ -10,6 +10,8 @@ from collections.abc import Collection
 from typing import Any
 
 from absl import flags
+
+from bert_tf import command_line
 
 flags.disclaim_key_flags()  # --help then lists the flags of `define` with the program's
 _DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
@@ -43,5 +45,4 @@ def define(config_class: Any, names: Collection[str] = (), without: Collection[s
 
 def build(config_class: Any) -> Any:
     """Builds a dataclass from the flags that have the same names as its fields."""
-    names = {field.name for field in dataclasses.fields(config_class)} & set(flags.FLAGS)
-    return config_class(**{name: flags.FLAGS[name].value for name in names})
+    return config_class(**command_line.flag_values(config_class))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from bert_tf.command_line import flag_values
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.tasks.config import FineTuningConfig
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 _RUNTIME = RuntimeConfig()
 _TRAINING = TrainingConfig(num_train_steps=1, num_warmup_steps=0)
-
-
-def flag_values(config_class: type) -> dict[str, Any]:
-    """Returns the values of the flags that have the same names as fields of a dataclass."""
-    names = (field.name for field in dataclasses.fields(config_class))
-    return {name: FLAGS[name].value for name in names if name in FLAGS}
 
 
 def define_model_flags(checkpoint_help: str) -> None:

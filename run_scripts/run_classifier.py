@@ -82,7 +82,7 @@ def main() -> None:
     shared.check_length(FLAGS.max_seq_length, config)
     task = make_task()
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
-    fine_tuning = FineTuningConfig(**shared.flag_values(FineTuningConfig))
+    fine_tuning = FineTuningConfig(**command_line.flag_values(FineTuningConfig))
     data = TaskData(task, FLAGS.data_dir, tokenizer, fine_tuning, phases)
     # An evaluation may use another max_seq_length than the training run.
     facts = {**task.facts, **({"max_seq_length": FLAGS.max_seq_length} if FLAGS.do_train else {})}

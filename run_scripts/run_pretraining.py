@@ -98,7 +98,7 @@ def main() -> None:
     records = PretrainingRecords(
         train_files=_without_damage(train_files),
         eval_files=_without_damage(eval_files),
-        **shared.flag_values(PretrainingRecords),
+        **command_line.flag_values(PretrainingRecords),
     )
     metadata = shared.checkpoint_metadata(config, tokenizer)
     fingerprint = {

@@ -1,6 +1,5 @@
 """Flags that several programs share, and functions that build objects from the flag values."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any

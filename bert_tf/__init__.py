@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bert_tf.config import BertConfig
-    from bert_tf.errors import InputError
+    from bert_tf.errors import InputError, TrainingInterrupted
     from bert_tf.export import export_model
     from bert_tf.modeling import (
         BertClassifier,
@@ -59,6 +59,7 @@ _MODULES = {
     "Trainer": "training.trainer",
     "TrainingConfig": "training.config",
     "TrainingData": "training.trainer",
+    "TrainingInterrupted": "errors",
     "WarmupSchedule": "training.step.keras_optimizer",
     "export_model": "export",
     "load": "pretrained",

@@ -83,9 +83,7 @@ class Trainer:
     Example:
         import keras
         import tensorflow as tf
-        from bert_tf.training.config import RuntimeConfig, TrainingConfig
-        from bert_tf.training.lifecycle.run_folder import RunFolder
-        from bert_tf.training.trainer import Trainer, TrainingData
+        from bert_tf import RunFolder, RuntimeConfig, Trainer, TrainingConfig, TrainingData
 
         class Line:  # an `Objective`: learns the slope of y = 3x
             depths, best_by = {"slope": 0}, ("loss", -1)

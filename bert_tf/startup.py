@@ -76,8 +76,7 @@ def quiet_tensorflow_import(report_unused_gpus: bool = True) -> None:
         report_unused_gpus: Whether a line on stderr says that TensorFlow uses no GPU although this
             machine has one.
     """
-    # A process without stderr has no file descriptor 2 to redirect.
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1") != "0" and sys.stderr is not None:
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1") != "0":
         sys.meta_path.insert(0, _QuietFinder(report_unused_gpus))
 
 
@@ -117,6 +116,9 @@ def quiet_stderr() -> Iterator[list[str]]:
         A list, which at the end contains all lines, also the known ones.
     """
     lines: list[str] = []
+    if sys.stderr is None:  # the process has no file descriptor 2
+        yield lines
+        return
     sys.stderr.flush()
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(

@@ -5,10 +5,13 @@
 Collects sample text from the documentation of Python and of the installed libraries, learns a
 vocabulary, writes records, pretrains a small BERT with held-out evaluation, fine-tunes a classifier
 that predicts the library that a passage is from, exports the classifier, and classifies raw text in
-a process that does not import this project. If the same command is run again, completed stages are
-skipped and an interrupted stage resumes.
+a process that does not import this project. The number of pretraining steps, from 600 to 3,600, is
+chosen from the speed of the machine, so that the quickstart takes at most 10 minutes on 2 cores. If
+the same command is run again, completed stages are skipped and an interrupted stage resumes, with
+the same number of steps.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -24,15 +27,19 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf import command_line, startup
 from bert_tf.config import BertConfig
 from bert_tf.files import read_text, write_json, write_text
 from bert_tf.run_scripts import quickstart_report as report
+from bert_tf.run_scripts import quickstart_speed as speed
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output_dir", "quickstart_output", "The folder for all results.")
 flags.DEFINE_bool("smoke", False, "Run a small version that takes less than 2 minutes.")
 
+# Evaluations during pretraining, evenly spaced.
+_EVALUATIONS = 6
+_EVAL_BATCH_SIZE = 64
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -46,7 +53,7 @@ class Size:
     max_predictions_per_seq: int
     dupe_factor: int
     train_batch_size: int
-    num_train_steps: int
+    limits: speed.Limits
     learning_rate: float
     num_train_epochs: float
 
@@ -76,7 +83,7 @@ FULL = Size(
     max_predictions_per_seq=10,
     dupe_factor=5,
     train_batch_size=64,
-    num_train_steps=3600,
+    limits=speed.Limits(secs=600, min_train_steps=600, max_train_steps=3600),
     learning_rate=1e-3,
     num_train_epochs=3.0,
 )
@@ -87,7 +94,7 @@ SMOKE = Size(
     max_predictions_per_seq=10,
     dupe_factor=2,
     train_batch_size=64,
-    num_train_steps=420,
+    limits=speed.Limits(secs=120, min_train_steps=180, max_train_steps=420),
     learning_rate=1e-3,
     num_train_epochs=8.0,
 )
@@ -149,28 +156,55 @@ def data_stages(size: Size, folder: str) -> Iterator[Stage]:
     yield Stage("records", records, "records")
 
 
-def model_stages(size: Size, folder: str) -> Iterator[Stage]:
-    """Yields the stages from records to predictions, as commands that a user could type."""
-    classification = f"{folder}/sample/classification"
-    pretraining = make_command(
+def pretraining_command(
+    size: Size, folder: str, output_dir: str, **flag_values: object
+) -> list[str]:
+    """Returns a command that pretrains the model."""
+    return make_command(
         "run_scripts/run_pretraining.py",
         input_file=f"{folder}/records/train.tfrecord",
         eval_input_file=f"{folder}/records/heldout.tfrecord",
-        output_dir=f"{folder}/pretrained",
+        output_dir=f"{folder}/{output_dir}",
         bert_config_file=f"{folder}/bert_config.json",
         vocab_file=f"{folder}/vocab.txt",
         do_train=True,
-        do_eval=True,
         max_seq_length=size.max_seq_length,
         max_predictions_per_seq=size.max_predictions_per_seq,
         train_batch_size=size.train_batch_size,
-        eval_batch_size=64,
-        max_eval_steps=0,
+        eval_batch_size=_EVAL_BATCH_SIZE,
         learning_rate=size.learning_rate,
-        num_train_steps=size.num_train_steps,
-        num_warmup_steps=size.num_train_steps // 10,
-        eval_steps=size.num_train_steps // 6,
-        save_checkpoints_steps=size.num_train_steps // 6,
+        **flag_values,
+    )
+
+
+def speed_stage(size: Size, folder: str) -> Stage:
+    """Returns the stage that measures the speed of pretraining."""
+    measurement = pretraining_command(
+        size,
+        folder,
+        "speed",
+        overwrite=True,
+        max_eval_steps=1,
+        num_train_steps=speed.MEASURED_STEPS,
+        num_warmup_steps=0,
+        log_steps=speed.LOG_STEPS,
+    )
+    return Stage("speed", [measurement], speed.RESULT)
+
+
+def model_stages(size: Size, folder: str, num_train_steps: int) -> Iterator[Stage]:
+    """Yields the stages from records to predictions, as commands that a user could type."""
+    classification = f"{folder}/sample/classification"
+    pretraining = pretraining_command(
+        size,
+        folder,
+        "pretrained",
+        do_eval=True,
+        max_eval_steps=0,
+        num_train_steps=num_train_steps,
+        num_warmup_steps=num_train_steps // 10,
+        eval_steps=num_train_steps // _EVALUATIONS,
+        save_checkpoints_steps=num_train_steps // _EVALUATIONS,
     )
     yield Stage("pretraining", [pretraining], "pretrained")
     classifier = make_command(
@@ -185,8 +219,8 @@ def model_stages(size: Size, folder: str) -> Iterator[Stage]:
         max_seq_length=size.max_seq_length,
         learning_rate=3e-4,
         num_train_epochs=size.num_train_epochs,
-        eval_batch_size=64,
-        predict_batch_size=64,
+        eval_batch_size=_EVAL_BATCH_SIZE,
+        predict_batch_size=_EVAL_BATCH_SIZE,
     )
     yield Stage("fine-tuning", [classifier], "classifier")
     export = make_command(
@@ -205,15 +239,56 @@ def main() -> None:
     size = SMOKE if FLAGS.smoke else FULL
     folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
     write_text(f"{folder}/bert_config.json", size.config.to_json())
-    key, secs = size.config.to_json(), dict[str, float]()
-    for stage in (*data_stages(size, folder), *model_stages(size, folder)):
-        commands = [list(words) for words in stage.commands]
-        key = hashlib.sha256(json.dumps([key, commands]).encode()).hexdigest()
-        secs[stage.name] = run_stage(stage, key, folder)
-    print(report.format_report(folder, secs))
-    missed = [] if FLAGS.smoke else report.missed_targets(folder)
+    stages = Stages(folder, size.config.to_json())
+    for stage in data_stages(size, folder):
+        stages.run(stage)
+    steps = pretraining_steps(size, stages)
+    for stage in model_stages(size, folder, steps):
+        stages.run(stage)
+    print(report.format_report(folder, stages.secs))
+    # The targets are those of a run of the full length.
+    missed = [] if steps < FULL.limits.max_train_steps else report.missed_targets(folder)
     if missed:
         sys.exit(f"error: this run did not reach: {'; '.join(missed)}.")
+
+
+class Stages:
+    """Runs stages in the order of the calls.
+
+    Args:
+        folder: The output folder.
+        key: Text on which the results of all stages depend.
+
+    Attributes:
+        folder: The argument `folder`.
+        secs: The seconds of each stage that has run, by name.
+    """
+
+    def __init__(self, folder: str, key: str) -> None:
+        self.folder, self._key, self.secs = folder, key, dict[str, float]()
+
+    def run(self, stage: Stage) -> None:
+        """Runs a stage unless it is complete."""
+        commands = [list(words) for words in stage.commands]
+        self._key = hashlib.sha256(json.dumps([self._key, commands]).encode()).hexdigest()
+        self.secs[stage.name] = run_stage(stage, self._key, self.folder)
+
+
+def pretraining_steps(size: Size, stages: Stages) -> int:
+    """Returns the number of pretraining steps; chooses it from the speed of the first steps."""
+    folder, earlier_secs = stages.folder, sum(stages.secs.values())
+    stages.run(speed_stage(size, folder))
+    if not os.path.exists(f"{folder}/{speed.RESULT}"):
+        passages = read_text(f"{folder}/sample/classification/train.tsv").count("\n") - 1
+        work = speed.RemainingWork(
+            evaluation_batches=_EVALUATIONS * report.held_out_examples(folder) / _EVAL_BATCH_SIZE,
+            fine_tuning_batches=size.num_train_epochs * passages / size.train_batch_size,
+        )
+        line = speed.store_steps(
+            folder, size.limits, work, size.train_batch_size, earlier_secs, stages.secs["speed"]
+        )
+        print(line, file=sys.stderr)
+    return speed.stored_steps(folder)[0]
 
 
 def run_stage(stage: Stage, key: str, folder: str) -> float:
@@ -240,9 +315,12 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
     started = time.monotonic()
     try:
         for words in stage.commands:
-            if "-c" not in words:
+            # A program given by "-c" imports TensorFlow, but nothing of this project.
+            is_own = "-c" not in words
+            if is_own:
                 print("$ " + shlex.join(words), file=sys.stderr)
-            code = run_command(words)
+            with contextlib.nullcontext() if is_own else startup.quiet_stderr():
+                code = run_command(words)
             if code:
                 sys.exit(code)  # the command has already printed an error message
         state["done"] = True

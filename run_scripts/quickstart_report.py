@@ -14,13 +14,13 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.files import read_text
+from bert_tf.run_scripts import quickstart_speed
 
 _MASKED_LM, _NEXT_SENTENCE = "masked_lm_accuracy", "next_sentence_accuracy"
 # The quickstart runs this program with `python -I -c`. The program may import only tensorflow,
 # tensorflow_text and the standard library, to show that an exported model needs no other package.
 CLASSIFY_PROGRAM = """
 import json, os, sys, time
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf, tensorflow_text
 model_dir, test_file, output_file = sys.argv[1:]
 model = tf.saved_model.load(model_dir).signatures["serving_default"]
@@ -73,6 +73,7 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
         "sample data": _sample(folder),
         "vocabulary": _vocabulary(folder),
         "records": _records(folder),
+        "speed": _speed(folder),
         "pretraining": _pretraining(folder),
         "fine-tuning": _finetuning(folder),
         "export": Row(0, "", "export/1"),
@@ -125,9 +126,20 @@ def _vocabulary(folder: str) -> Row:
 
 
 def _records(folder: str) -> Row:
-    train, held_out = (_stats(folder, part)["examples"] for part in ("train", "heldout"))
+    train, held_out = _stats(folder, "train")["examples"], held_out_examples(folder)
     figure = f"{held_out:,} of {train + held_out:,} held out"
     return Row(train + held_out, "examples", "records/", figure)
+
+
+def held_out_examples(folder: str) -> int:
+    """Returns the number of held-out records."""
+    return int(_stats(folder, "heldout")["examples"])
+
+
+def _speed(folder: str) -> Row:
+    steps, rate = quickstart_speed.stored_steps(folder)
+    figure = f"{steps:,} pretraining steps chosen, at {rate:.1f} steps/s"
+    return Row(0, "", quickstart_speed.RESULT, figure)
 
 
 def _pretraining(folder: str) -> Row:

@@ -6,12 +6,23 @@
 #   set_up "[ci]" "name==1"    also installs further packages, without their dependencies
 #
 # Sets $PYTHON to the interpreter of the virtual environment. Requires Python 3.10 to 3.13 (set
-# BERT_TF_PYTHON to select the interpreter) and pip. An up-to-date environment is reused.
+# BERT_TF_PYTHON to select the interpreter) and pip. An up-to-date environment is reused. The output
+# of pip goes to .venv/install.log.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 PYTHON="$ROOT/.venv/bin/python"
-export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
+LOG="$ROOT/.venv/install.log"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# Runs a command. Its output goes to the log, whose last lines are shown if the command fails.
+logged() {
+    echo "$ $*" >>"$LOG"
+    if ! "$@" >>"$LOG" 2>&1; then
+        tail -n 5 "$LOG" >&2
+        echo "error: the installation failed. All of its output is in $LOG." >&2
+        return 1
+    fi
+}
 
 find_python() {
     local name
@@ -34,16 +45,18 @@ make_environment() {
         "$base" -m venv "$ROOT/.venv" >/dev/null 2>&1 ||
             "$base" -m venv --without-pip --clear "$ROOT/.venv"
     fi
+    : >"$LOG"
     if ! "$PYTHON" -m pip --version >/dev/null 2>&1; then
         # Debian's python3 lacks ensurepip, so the pip of the base interpreter installs pip here.
         if ! pip_folder="$("$base" -c 'import pip; print(pip.__path__[0])' 2>/dev/null)"; then
             echo "error: $base has neither ensurepip nor pip. Install one of them." >&2
             return 2
         fi
-        PYTHONPATH="$(dirname "$pip_folder")" "$PYTHON" -m pip install --quiet --ignore-installed pip
+        logged env PYTHONPATH="$(dirname "$pip_folder")" \
+            "$PYTHON" -m pip install --ignore-installed pip
     fi
     # Old versions of pip, such as that of Python 3.10, may find no compatible package versions.
-    "$PYTHON" -m pip install --quiet --upgrade pip
+    logged "$PYTHON" -m pip install --upgrade pip
 }
 
 set_up() {
@@ -54,9 +67,9 @@ set_up() {
     if [ -f "$stamp$extra" ] && [ "$(cat "$stamp$extra")" = "$expected" ]; then
         return
     fi
-    echo "Setting up $ROOT/.venv (only once; tensorflow is a large download) ..." >&2
+    echo "Setting up $ROOT/.venv (only once; tensorflow is a large download; log: $LOG) ..." >&2
     make_environment "$base"
-    "$PYTHON" -m pip install --quiet -e "$ROOT$extra"
-    if [ $# -gt 0 ]; then "$PYTHON" -m pip install --quiet --no-deps "$@"; fi
+    logged "$PYTHON" -m pip install -e "$ROOT$extra"
+    if [ $# -gt 0 ]; then logged "$PYTHON" -m pip install --no-deps "$@"; fi
     echo "$expected" >"$stamp$extra"
 }

@@ -12,7 +12,8 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-STAGES = ["sample data", "vocabulary", "records", "pretraining", "fine-tuning", "export", "answers"]
+STAGES = ["sample data", "vocabulary", "records", "speed", "pretraining"]
+STAGES += ["fine-tuning", "export", "answers"]
 
 
 def start(folder, log):
@@ -37,17 +38,24 @@ def finish(folder):
 @pytest.mark.slow
 def test_quickstart_resumes_after_an_interrupt_and_skips_complete_stages(tmp_path):
     saved = tmp_path / "smoke/pretrained/checkpoints"
-    with open(tmp_path / "log", "w") as log:
+    with open(tmp_path / "first_log", "w") as log:
         process = start(tmp_path, log)
         while not (saved.exists() and list(saved.glob("step-*"))):
-            assert process.poll() is None, (tmp_path / "log").read_text()[-3000:]
+            assert process.poll() is None, (tmp_path / "first_log").read_text()[-3000:]
             time.sleep(0.2)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(timeout=60) == 130
     assert not (tmp_path / "smoke/classifier").exists()
 
     text = finish(tmp_path)
-    assert [name for name in STAGES if f"== {name}: already complete" in text] == STAGES[:3]
+    assert [name for name in STAGES if f"== {name}: already complete" in text] == STAGES[:4]
+    # The interrupted run and the resumed run print the same command, with the same number of steps.
+    steps = json.loads((tmp_path / "smoke/pretraining_steps.json").read_text())["steps"]
+    first = (tmp_path / "first_log").read_text()
+    assert f"{steps:,} pretraining steps (at most 420)" in first
+    assert f"--num_train_steps={steps} " in first and f"--num_train_steps={steps} " in text
+    assert f"{steps} pretraining steps chosen" in text
+    assert not re.search(r"^[IWEF]\d{4} |^WARNING: ", first + text, re.M)
     assert re.search(r"Continuing from step \d+", text)
     for name in STAGES:
         assert re.search(rf"^{name} +\d+ s", text, re.M), name

@@ -1,0 +1,68 @@
+"""`setup.sh`: the output of pip goes to a log file, which is named if the installation fails."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+# A Python interpreter that creates virtual environments with a copy of itself. Its pip writes a
+# warning to each stream, and fails if the file "no_network" exists.
+FAKE_PYTHON = """#!/usr/bin/env bash
+case "$*" in
+    "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+    "-m pip install"*)
+        echo "Collecting $*"
+        echo "WARNING: setup.py install is deprecated" >&2
+        if [ -f "$(dirname "$0")/../../no_network" ]; then
+            echo "ERROR: No matching distribution found for tensorflow" >&2
+            exit 1
+        fi ;;
+esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A folder with the files that `setup.sh` reads, and a fake Python interpreter."""
+    (tmp_path / "run_scripts").mkdir()
+    for name in ("run_scripts/setup.sh", "setup.py", "requirements.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    python = tmp_path / "python"
+    python.write_text(FAKE_PYTHON)
+    python.chmod(0o755)
+    return tmp_path
+
+
+def set_up(clone):
+    command = f"set -euo pipefail; source {clone}/run_scripts/setup.sh; set_up ''; echo $PYTHON"
+    environment = {**os.environ, "BERT_TF_PYTHON": str(clone / "python")}
+    return subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)
+
+
+def test_installation_shows_one_line_and_logs_the_rest(clone):
+    result = set_up(clone)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == f"{clone}/.venv/bin/python"
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Setting up ") and f"{clone}/.venv/install.log" in line
+    log = (clone / ".venv/install.log").read_text()
+    assert log.count("WARNING: setup.py install is deprecated") == 2
+    assert f"pip install -e {clone}" in log
+
+    again = set_up(clone)
+    assert (again.returncode, again.stderr) == (0, "")
+
+
+def test_failed_installation_names_the_log_and_is_repeated(clone):
+    (clone / "no_network").touch()
+    result = set_up(clone)
+    assert result.returncode == 1
+    lines = result.stderr.splitlines()
+    assert "ERROR: No matching distribution found for tensorflow" in lines
+    assert lines[-1].startswith("error: ") and f"{clone}/.venv/install.log" in lines[-1]
+
+    (clone / "no_network").unlink()
+    assert set_up(clone).returncode == 0

@@ -100,7 +100,12 @@ class Dense(keras.layers.Layer):
         initializer = (initial or InitialWeights(0.02)).next()
         self.kernel = self.add_weight((inputs, units), initializer, name="kernel")
         self.bias = self.add_weight((units,), "zeros", name="bias")
-        self.built = True
+        self.build((None, inputs))
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of the output, which `summary` prints."""
+        return (None, self.units)
 
     def call(self, x: Any, training: bool = False) -> Any:
         y = fused.dense(x, variable_tensor(self.kernel), variable_tensor(self.bias), training)
@@ -142,7 +147,8 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x: Any, training: bool = False) -> Any:
         rows = ops.reshape(x, (-1, self.units))
-        gamma, beta = variable_tensor(self.gamma), variable_tensor(self.beta)
+        # The variables are not float32 if the dtype policy is "bfloat16" or "float16".
+        gamma, beta = (ops.cast(variable_tensor(v), "float32") for v in (self.gamma, self.beta))
         y = fused.layer_norm(rows, gamma, beta, self.epsilon, training)
         return ops.reshape(ops.cast(y, self.compute_dtype), ops.shape(x))
 

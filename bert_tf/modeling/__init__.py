@@ -22,6 +22,7 @@ from bert_tf.modeling.models import (
     BertSpanPredictor,
     BertTagger,
     BertTaskModel,
+    arrays_by_name,
     depths_by_name,
     variables_by_name,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "OutputHead",
     "SelfAttention",
     "TransformerBlock",
+    "arrays_by_name",
     "attention_bias",
     "depths_by_name",
     "variables_by_name",

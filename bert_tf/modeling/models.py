@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from bert_tf.config import BertConfig
@@ -21,7 +22,13 @@ from bert_tf.modeling.encoder import BertEncoder
 from bert_tf.modeling.heads import MaskedLMHead, OutputHead
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS, complete_inputs, to_int32
-from bert_tf.modeling.layers import Variables, flatten_to_rows, variable_tensor, with_name_prefix
+from bert_tf.modeling.layers import (
+    Dense,
+    Variables,
+    flatten_to_rows,
+    variable_tensor,
+    with_name_prefix,
+)
 
 
 class BertTaskModel(BertBaseModel):
@@ -292,6 +299,24 @@ def variables_by_name(model: BertEncoder | BertTaskModel) -> Variables:
         [in, out]). Training state, such as the state of the dropout seeds, is not included.
     """
     return model.variables_by_name()
+
+
+def arrays_by_name(model: BertEncoder | BertTaskModel) -> dict[str, np.ndarray]:
+    """Returns the values of all weights of a model by name, for writing a checkpoint.
+
+    Args:
+        model: Any model of this package.
+
+    Returns:
+        Dict from name to float32 array, with the names, order and shapes of `variables_by_name`.
+        The updates of LoRA are added to the kernels.
+    """
+    dense = [layer for layer in model._flatten_layers() if isinstance(layer, Dense)]
+    merged = {layer.kernel.path: layer.merged_kernel() for layer in dense if layer.lora_rank}
+    return {
+        name: np.asarray(ops.convert_to_numpy(merged.get(variable.path, variable)), np.float32)
+        for name, variable in variables_by_name(model).items()
+    }
 
 
 def depths_by_name(model: BertEncoder | BertTaskModel) -> dict[str, int]:

@@ -22,7 +22,7 @@ from bert_tf.conversion import (
     write_weights,
 )
 from bert_tf.errors import InputError
-from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
+from bert_tf.modeling import BertEncoder, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
 from bert_tf.tokenization.vocabulary import check_vocabulary
 from bert_tf.weights import vocabulary_sha256
@@ -257,10 +257,7 @@ def save_checkpoint(
     contents = CheckpointContents(
         source="the model",
         dialect="bert-tf",
-        arrays={
-            name: np.asarray(variable.value, np.float32)
-            for name, variable in variables_by_name(model).items()
-        },
+        arrays=arrays_by_name(model),
         config=model.config,
         vocabulary=tokenizer.vocabulary if tokenizer else None,
         do_lower_case=tokenizer.do_lower_case if tokenizer else None,

@@ -1,9 +1,10 @@
 """The BERT models, which map token ids to logits. They are written with Keras operations only.
 
 Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`, `dropout`,
-`layers` (dense, layer normalization, activations), `transformer` (attention, block), `encoder`
-(embeddings, `BertEncoder`), `heads`, `models` (encoder and head for each kind of task), `costs`
-(parameters, FLOPs and memory of a model). Imports foundation modules and keras, never tensorflow.
+`layers` (dense, layer normalization, activations), `transformer` (attention, block), `inputs`
+(checks of the inputs), `base_model` (base class of all models), `encoder` (embeddings,
+`BertEncoder`), `heads`, `models` (encoder and head for each kind of task), `costs` (parameters,
+FLOPs and memory of a model). Imports foundation modules and keras, never tensorflow.
 
 Shape letters: B sequences in a batch, S tokens in a sequence, H hidden size, A attention heads,
 D = H/A size of one head, L layers (blocks), I intermediate size, P predictions in a sequence,
@@ -21,6 +22,7 @@ from bert_tf.modeling.models import (
     BertSpanPredictor,
     BertTagger,
     BertTaskModel,
+    arrays_by_name,
     depths_by_name,
     variables_by_name,
 )
@@ -43,6 +45,7 @@ __all__ = [
     "OutputHead",
     "SelfAttention",
     "TransformerBlock",
+    "arrays_by_name",
     "attention_bias",
     "depths_by_name",
     "variables_by_name",

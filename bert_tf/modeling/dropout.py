@@ -112,5 +112,8 @@ class Dropout(keras.layers.Layer):
         seed = self.dropout_seeds.of_layer(self._index)
         return fused.dropout(inputs, self.rate, seed)
 
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rate": self.rate}

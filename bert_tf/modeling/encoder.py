@@ -1,6 +1,7 @@
 """`Embeddings` maps token ids to embeddings; `BertEncoder` maps token ids to hidden states.
 
-Imports foundation modules and also keras, `initial_weights`, `dropout`, `layers` and `transformer`.
+Imports foundation modules and also keras, `base_model`, `initial_weights`, `inputs`, `dropout`,
+`layers` and `transformer`.
 """
 
 from collections.abc import Mapping
@@ -10,9 +11,10 @@ import keras
 from keras import ops
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
+from bert_tf.modeling.base_model import BertBaseModel
 from bert_tf.modeling.dropout import Dropout, DropoutSeeds
 from bert_tf.modeling.initial_weights import InitialWeights
+from bert_tf.modeling.inputs import complete_inputs
 from bert_tf.modeling.layers import Dense, LayerNorm, Variables, restore_shape, with_name_prefix
 from bert_tf.modeling.transformer import ConfiguredLayer, TransformerBlock, attention_bias
 
@@ -54,28 +56,21 @@ class Embeddings(ConfiguredLayer):
         self.word_embeddings = table(config.vocab_size, "word_embeddings")
         self.token_type_embeddings = table(config.type_vocab_size, "token_type_embeddings")
         self.position_embeddings = table(config.max_position_embeddings, "position_embeddings")
-        self.norm = LayerNorm(
-            config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy, name="norm"
-        )
-        self.dropout = Dropout(
-            config.hidden_dropout_prob, dropout_seeds, dtype=self.dtype_policy, name="dropout"
-        )
-        self.built = True
+        size, rate, dtype = config.hidden_size, config.hidden_dropout_prob, self.dtype_policy
+        with keras.name_scope(self.name, caller=self):
+            self.norm = LayerNorm(size, config.layer_norm_eps, dtype=dtype, name="norm")
+            self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
+        self.build((None, None))
 
     def call(self, input_ids: Any, segment_ids: Any, training: bool = False) -> Any:
-        length = input_ids.shape[1]
-        longest = self.config.max_position_embeddings
-        if length is not None and length > longest:
-            raise InputError(
-                f"The sequences have {length} tokens, but this model accepts at most {longest} "
-                "(max_position_embeddings). Truncate them, or use a model with more positions."
-            )
         words = ops.take(self.word_embeddings, input_ids, axis=0)
         # As in google-research/bert: for a table with few rows, a product is faster than a lookup.
         one_hot = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.config.type_vocab_size)
         segments = restore_shape(ops.matmul(one_hot, self.token_type_embeddings), input_ids)
         positions = self.position_embeddings[: ops.shape(input_ids)[1]]
-        x = ops.add(ops.add(words, segments), ops.expand_dims(positions, 0))
+        # The sum is computed in float32, also if the variables are not float32.
+        words, segments, positions = (ops.cast(x, "float32") for x in (words, segments, positions))
+        x = words + segments + ops.expand_dims(positions, 0)
         return self.dropout(self.norm(x), training=training)
 
     def variables_by_name(self) -> Variables:
@@ -89,13 +84,12 @@ class Embeddings(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertEncoder(keras.Model):
+class BertEncoder(BertBaseModel):
     """BERT without a head: maps token ids to hidden states.
 
-    The constructor creates all variables, in float32 regardless of the dtype policy. The initial
-    values of kernels and embeddings are drawn from a normal distribution with standard deviation
-    `config.initializer_range`, truncated at two standard deviations. Biases and betas start at 0,
-    gammas at 1.
+    The constructor creates all variables. The initial values of kernels and embeddings are drawn
+    from a normal distribution with standard deviation `config.initializer_range`, truncated at two
+    standard deviations. Biases and betas start at 0, gammas at 1.
 
     Args:
         config: The architecture.
@@ -108,11 +102,15 @@ class BertEncoder(keras.Model):
         recompute: Whether training recomputes the activations of each block in the backward pass
             instead of keeping the activations (gradient checkpointing). Recomputation adds
             about a third to the computation and keeps only a fraction of the activations.
-        dtype: "float32", "mixed_bfloat16", "mixed_float16" or another Keras dtype policy.
+        dtype: A Keras dtype policy. "float32", "mixed_bfloat16" and "mixed_float16" keep the
+            variables in float32. "bfloat16" also stores the variables in bfloat16, which
+            halves their memory and is meant for inference: small updates would be rounded away.
 
     Call arguments:
         inputs: Dict of int32 tensors [B, S]: `input_ids`, `input_mask` (1 = token, 0 = padding)
-            and `segment_ids`. Other keys are ignored. B and S may be dynamic.
+            and `segment_ids`. Without `input_mask`, tokens whose id is 0 are padding; without
+            `segment_ids`, all segment ids are 0. Tensors of other integer or float types are cast
+            to int32. Other keys are ignored. B and S may be dynamic, and B may be 0.
         training: Whether dropout is active.
         attention_maps: Whether to return also the attention probabilities of each block.
 
@@ -125,6 +123,13 @@ class BertEncoder(keras.Model):
             encoder_outputs: list of L tensors [B, S, H], the output of each block;
             attention_maps: list of L tensors [B, A, S, S], the attention probabilities;
                 present only if `attention_maps` is true.
+
+    Attributes:
+        blocks: List of the L blocks, which are also the attributes `layer_0`, `layer_1` etc.
+
+    Raises:
+        InputError: The inputs of a call are not as described, or the model is called eagerly and
+            a value is out of range, such as an id that is negative or at least `vocab_size`.
 
     Source: paper section 3; google-research/bert `modeling.BertModel`.
     """
@@ -140,26 +145,35 @@ class BertEncoder(keras.Model):
         recompute: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(name=name, **kwargs)
-        self.config, self.recompute = config, recompute
-        self.dropout_seeds = dropout_seeds or DropoutSeeds(seed)
-        initial = initial or InitialWeights(config.initializer_range, seed)
-        dtype = self.dtype_policy
-        parts = (initial, self.dropout_seeds)
-        self.embeddings = Embeddings(config, *parts, dtype=dtype, name="embeddings")
-        self.blocks = [
-            TransformerBlock(config, *parts, dtype=dtype, name=f"layer_{i}")
-            for i in range(config.num_hidden_layers)
-        ]
-        size = config.hidden_size
-        self.pooler = Dense(size, size, "tanh", initial, dtype=dtype, name="pooler")
+        super().__init__(config, recompute=recompute, name=name, **kwargs)
+        size, dtype = config.hidden_size, self.dtype_policy
+        with keras.name_scope(self.name, caller=self):
+            self.dropout_seeds = dropout_seeds or DropoutSeeds(seed, name="dropout_seeds")
+            initial = initial or InitialWeights(config.initializer_range, seed)
+            parts = (initial, self.dropout_seeds)
+            self.embeddings = Embeddings(config, *parts, dtype=dtype, name="embeddings")
+            # The blocks are attributes, because tf.train.Checkpoint does not save lists of layers.
+            for i in range(config.num_hidden_layers):
+                name = f"layer_{i}"
+                setattr(self, name, TransformerBlock(config, *parts, dtype=dtype, name=name))
+            self.pooler = Dense(size, size, "tanh", initial, dtype=dtype, name="pooler")
         self.built = True
+
+    @property
+    def blocks(self) -> list[TransformerBlock]:
+        """The blocks, in the order of the computation."""
+        return [getattr(self, f"layer_{i}") for i in range(self.config.num_hidden_layers)]
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of `sequence_output`, which `summary` prints."""
+        return (None, None, self.config.hidden_size)
 
     def call(
         self, inputs: Mapping[str, Any], training: bool = False, attention_maps: bool = False
     ) -> dict[str, Any]:
-        ids = inputs["input_ids"]
-        hidden = self.embeddings(ids, inputs["segment_ids"], training=training)
+        inputs = complete_inputs(inputs)
+        hidden = self.embeddings(inputs["input_ids"], inputs["segment_ids"], training=training)
         bias = attention_bias(inputs["input_mask"], self.config.attention, self.compute_dtype)
         outputs: dict[str, Any] = {"embedding_output": hidden}
         states, maps = [], []
@@ -192,6 +206,9 @@ class BertEncoder(keras.Model):
 
         return keras.remat(call)(hidden, bias)
 
+    def _exported_model(self) -> keras.Model:
+        return _EncoderWithoutLists(self)
+
     def variables_by_name(self) -> Variables:
         """Returns all weights by name; names and order are as in google-research/bert."""
         named = with_name_prefix("bert/embeddings", self.embeddings.variables_by_name())
@@ -199,14 +216,18 @@ class BertEncoder(keras.Model):
             named |= with_name_prefix(f"bert/encoder/layer_{i}", block.variables_by_name())
         return named | with_name_prefix("bert/pooler/dense", self.pooler.variables_by_name())
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "config": self.config.to_dict(),
-            "name": self.name,
-            "recompute": self.recompute,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-        }
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "BertEncoder":
-        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
+class _EncoderWithoutLists(keras.Model):
+    """The encoder without the output `encoder_outputs`.
+
+    The outputs of an exported model must be tensors, and `encoder_outputs` is a list.
+    """
+
+    def __init__(self, encoder: BertEncoder) -> None:
+        super().__init__(autocast=False, dtype=encoder.dtype_policy, name=encoder.name)
+        self.encoder = encoder
+        self.built = True
+
+    def call(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        outputs = self.encoder(inputs, training=False)
+        return {name: value for name, value in outputs.items() if not isinstance(value, list)}

@@ -49,12 +49,18 @@ class MaskedLMHead(ConfiguredLayer):
         super().__init__(config, **kwargs)
         size, dtype = config.hidden_size, self.dtype_policy
         initial = initial or InitialWeights(config.initializer_range)
-        self.dense = Dense(size, size, config.hidden_act, initial, dtype=dtype, name="dense")
-        self.norm = LayerNorm(size, config.layer_norm_eps, dtype=dtype, name="norm")
+        with keras.name_scope(self.name, caller=self):
+            self.dense = Dense(size, size, config.hidden_act, initial, dtype=dtype, name="dense")
+            self.norm = LayerNorm(size, config.layer_norm_eps, dtype=dtype, name="norm")
         self.output_bias = self.add_weight(
             (config.vocab_size,), "zeros", name="output_bias", autocast=False
         )
-        self.built = True
+        self.build((None, None, size))
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of the output, which `summary` prints."""
+        return (None, None, self.config.vocab_size)
 
     def call(
         self,
@@ -71,7 +77,8 @@ class MaskedLMHead(ConfiguredLayer):
             tokens = ops.take(tokens, ops.reshape(ops.add(positions, starts), (-1,)), axis=0)
         hidden = self.norm(self.dense(tokens))
         table = ops.cast(word_embeddings, hidden.dtype)
-        logits = fused.tied_logits(hidden, table, variable_tensor(self.output_bias), training)
+        bias = ops.cast(variable_tensor(self.output_bias), "float32")
+        logits = fused.tied_logits(hidden, table, bias, training)
         return ops.reshape(logits, (-1, length, self.config.vocab_size))
 
     def variables_by_name(self) -> Variables:
@@ -114,7 +121,12 @@ class OutputHead(keras.layers.Layer):
             autocast=False,
         )
         self.output_bias = self.add_weight((outputs,), "zeros", name="output_bias", autocast=False)
-        self.built = True
+        self.build((None, inputs))
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of the output, which `summary` prints."""
+        return (None, self.outputs)
 
     def call(self, x: Any) -> Any:
         products = ops.matmul(ops.cast(x, "float32"), ops.transpose(self.output_weights))

@@ -97,17 +97,90 @@ class Dense(keras.layers.Layer):
         super().__init__(**kwargs)
         self.inputs, self.units, self.activation_name = inputs, units, activation_name
         self._activation, self._is_gelu = activation(activation_name), activation_name == "gelu"
+        self.lora_rank = 0
         initializer = (initial or InitialWeights(0.02)).next()
         self.kernel = self.add_weight((inputs, units), initializer, name="kernel")
         self.bias = self.add_weight((units,), "zeros", name="bias")
-        self.built = True
+        self.build((None, inputs))
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of the output, which `summary` prints."""
+        return (None, self.units)
 
     def call(self, x: Any, training: bool = False) -> Any:
         y = fused.dense(x, variable_tensor(self.kernel), variable_tensor(self.bias), training)
+        if self.lora_rank:
+            narrow = ops.matmul(x, ops.cast(self.lora_kernel_a, x.dtype))
+            y = y + self._lora_scale * ops.matmul(narrow, ops.cast(self.lora_kernel_b, x.dtype))
         return fused.gelu(y, training) if self._is_gelu else self._activation(y)
 
+    def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
+        """Freezes the kernel and adds a trainable low-rank update of it, as `keras.layers.Dense`.
+
+        The layer then computes `x @ (kernel + a @ b * lora_alpha / rank) + bias`. At first, `b` is
+        0, so the output is unchanged. Files contain the kernel with the update added, so they
+        can be loaded into a model without LoRA. A compiled model must be compiled again.
+
+        To train nothing else in an encoder, set `trainable` of its weights to False before, not
+        `trainable` of its layers: all weights of a frozen layer are frozen, also those of LoRA.
+
+        Args:
+            rank: Number of columns of `a` and of rows of `b`.
+            lora_alpha: Scale of the update, multiplied by `rank`. If None, the scale is 1.
+
+        Raises:
+            InputError: `rank` is below 1, the layer is frozen, or it has LoRA already.
+
+        Source: Hu et al. 2021 (arXiv 2106.09685), section 4.1.
+        """
+        if self.lora_rank:
+            raise InputError(
+                f"LoRA is already enabled on the layer {self.path}, with rank={self.lora_rank}. "
+                "Call enable_lora once for each layer."
+            )
+        if rank < 1:
+            raise InputError(f"rank must be at least 1. Received: {rank}.")
+        if not self.trainable:
+            raise InputError(
+                f"The layer {self.path} is frozen (trainable is False), so its LoRA would not be "
+                "trained. Freeze the weights instead: weight.trainable = False for each weight in "
+                "model.bert.weights."
+            )
+        self._tracker.unlock()
+        self.lora_kernel_a = self.add_weight(
+            (self.inputs, rank), "he_uniform", name="lora_kernel_a", dtype="float32"
+        )
+        self.lora_kernel_b = self.add_weight(
+            (rank, self.units), "zeros", name="lora_kernel_b", dtype="float32"
+        )
+        self._tracker.lock()
+        self.kernel.trainable = False
+        self.lora_rank = rank
+        self._lora_scale = 1.0 if lora_alpha is None else lora_alpha / rank
+
+    def merged_kernel(self) -> Any:
+        """Returns the kernel, with the update of LoRA added if LoRA is enabled: [inputs, units]."""
+        if not self.lora_rank:
+            return self.kernel
+        update = self._lora_scale * ops.matmul(self.lora_kernel_a, self.lora_kernel_b)
+        return ops.cast(ops.cast(self.kernel, "float32") + update, self.kernel.dtype)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Stores the merged kernel and the bias."""
+        store["0"], store["1"] = self.merged_kernel(), self.bias
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the kernel and the bias; if LoRA is enabled, sets its update to 0."""
+        if not self.lora_rank:
+            super().load_own_variables(store)
+            return
+        self.kernel.assign(store["0"])
+        self.bias.assign(store["1"])
+        self.lora_kernel_b.assign(ops.zeros_like(self.lora_kernel_b))
+
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name; names and order are as in google-research/bert."""
+        """Returns kernel and bias by name, without the variables of LoRA."""
         return {"kernel": self.kernel, "bias": self.bias}
 
     def get_config(self) -> dict[str, Any]:
@@ -142,7 +215,8 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x: Any, training: bool = False) -> Any:
         rows = ops.reshape(x, (-1, self.units))
-        gamma, beta = variable_tensor(self.gamma), variable_tensor(self.beta)
+        # The variables are not float32 if the dtype policy is "bfloat16" or "float16".
+        gamma, beta = (ops.cast(variable_tensor(v), "float32") for v in (self.gamma, self.beta))
         y = fused.layer_norm(rows, gamma, beta, self.epsilon, training)
         return ops.reshape(ops.cast(y, self.compute_dtype), ops.shape(x))
 

@@ -12,17 +12,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from bert_tf.config import BertConfig
+from bert_tf.modeling.base_model import BertBaseModel
 from bert_tf.modeling.dropout import Dropout, DropoutSeeds
 from bert_tf.modeling.encoder import BertEncoder
 from bert_tf.modeling.heads import MaskedLMHead, OutputHead
 from bert_tf.modeling.initial_weights import InitialWeights
-from bert_tf.modeling.layers import Variables, flatten_to_rows, variable_tensor, with_name_prefix
+from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS, complete_inputs, to_int32
+from bert_tf.modeling.layers import (
+    Dense,
+    Variables,
+    flatten_to_rows,
+    variable_tensor,
+    with_name_prefix,
+)
 
 
-class BertTaskModel(keras.Model):
+class BertTaskModel(BertBaseModel):
     """Base class of the models with a head; creates the encoder and the dropout seeds."""
 
     def __init__(
@@ -33,18 +42,28 @@ class BertTaskModel(keras.Model):
         recompute: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.config = config
-        self.dropout_seeds = DropoutSeeds(seed)
-        self._initial = InitialWeights(config.initializer_range, seed)
-        self.bert = BertEncoder(
-            config,
-            initial=self._initial,
-            dropout_seeds=self.dropout_seeds,
-            recompute=recompute,
-            dtype=self.dtype_policy,
-        )
+        super().__init__(config, recompute=recompute, **kwargs)
+        with keras.name_scope(self.name, caller=self):
+            self.dropout_seeds = DropoutSeeds(seed, name="dropout_seeds")
+            self._initial = InitialWeights(config.initializer_range, seed)
+            self.bert = BertEncoder(
+                config,
+                initial=self._initial,
+                dropout_seeds=self.dropout_seeds,
+                recompute=recompute,
+                dtype=self.dtype_policy,
+            )
+            self.bert.build(dict.fromkeys(INPUT_NAMES, (None, None)))
         self.built = True
+
+    def _add_head(self, outputs: int, dropout: float | None = None) -> None:
+        """Creates `head`, and `dropout` before it unless `dropout` (the rate) is None."""
+        size, dtype = self.config.hidden_size, self.dtype_policy
+        with keras.name_scope(self.name, caller=self):
+            if dropout is not None:
+                self.dropout = Dropout(dropout, self.dropout_seeds, dtype=dtype, name="dropout")
+                self.dropout.build((None, size))
+            self.head = OutputHead(size, outputs, self._initial, dtype=dtype, name="head")
 
     def head_variables_by_name(self) -> Variables:
         """Returns the head's variables by name; names and order are as in google-research/bert."""
@@ -53,18 +72,6 @@ class BertTaskModel(keras.Model):
     def variables_by_name(self) -> Variables:
         """Returns all weights by name; names and order are as in google-research/bert."""
         return self.bert.variables_by_name() | self.head_variables_by_name()
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "config": self.config.to_dict(),
-            "name": self.name,
-            "recompute": self.bert.recompute,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "BertTaskModel":
-        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -90,25 +97,30 @@ class BertPretrainer(BertTaskModel):
     Source: google-research/bert `run_pretraining.model_fn_builder`.
     """
 
+    _input_names = (*INPUT_NAMES, POSITIONS)
+
     def __init__(self, config: BertConfig, *, next_sentence: bool = True, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
         self.next_sentence = next_sentence
-        dtype = self.dtype_policy
-        self.masked_lm_head = MaskedLMHead(config, self._initial, dtype=dtype, name="predictions")
-        self.next_sentence_head = (
-            OutputHead(config.hidden_size, 2, self._initial, dtype=dtype, name="seq_relationship")
-            if next_sentence
-            else None
-        )
+        size, dtype = config.hidden_size, self.dtype_policy
+        self.next_sentence_head = None
+        with keras.name_scope(self.name, caller=self):
+            self.masked_lm_head = MaskedLMHead(
+                config, self._initial, dtype=dtype, name="predictions"
+            )
+            if next_sentence:
+                self.next_sentence_head = OutputHead(
+                    size, 2, self._initial, dtype=dtype, name="seq_relationship"
+                )
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         encoded = self.bert(inputs, training=training)
         table = variable_tensor(self.bert.embeddings.word_embeddings)
-        logits = {
-            "masked_lm_logits": self.masked_lm_head(
-                encoded["sequence_output"], table, inputs.get("masked_lm_positions")
-            )
-        }
+        positions = inputs.get(POSITIONS)
+        if positions is not None:
+            positions = to_int32(positions)
+        predicted = self.masked_lm_head(encoded["sequence_output"], table, positions)
+        logits = {"masked_lm_logits": predicted}
         if self.next_sentence_head is not None:
             logits["next_sentence_logits"] = self.next_sentence_head(encoded["pooled_output"])
         return logits
@@ -134,9 +146,7 @@ class _LabelModel(BertTaskModel):
     ) -> None:
         super().__init__(config, **kwargs)
         self.num_labels, self.classifier_dropout = num_labels, classifier_dropout
-        dtype = self.dtype_policy
-        self.dropout = Dropout(classifier_dropout, self.dropout_seeds, dtype=dtype)
-        self.head = OutputHead(config.hidden_size, num_labels, self._initial, dtype=dtype)
+        self._add_head(num_labels, classifier_dropout)
 
     def get_config(self) -> dict[str, Any]:
         own = {"num_labels": self.num_labels, "classifier_dropout": self.classifier_dropout}
@@ -191,7 +201,7 @@ class BertSpanPredictor(BertTaskModel):
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
-        self.head = OutputHead(config.hidden_size, 2, self._initial, dtype=self.dtype_policy)
+        self._add_head(2)
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         sequence = self.bert(inputs, training=training)["sequence_output"]
@@ -256,19 +266,16 @@ class BertMultipleChoice(BertTaskModel):
     Source: paper, section 4.4.
     """
 
+    _input_axes = ("B", "C", "S")
+
     def __init__(self, config: BertConfig, classifier_dropout: float = 0.1, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
         self.classifier_dropout = classifier_dropout
-        dtype = self.dtype_policy
-        self.dropout = Dropout(classifier_dropout, self.dropout_seeds, dtype=dtype)
-        self.head = OutputHead(config.hidden_size, 1, self._initial, dtype=dtype)
+        self._add_head(1, classifier_dropout)
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         _, choices, length = ops.shape(inputs["input_ids"])
-        rows = {
-            name: ops.reshape(inputs[name], (-1, length))
-            for name in ("input_ids", "input_mask", "segment_ids")
-        }
+        rows = {n: ops.reshape(x, (-1, length)) for n, x in complete_inputs(inputs).items()}
         pooled = self.bert(rows, training=training)["pooled_output"]
         logits = self.head(self.dropout(pooled, training=training))
         return {"logits": ops.reshape(logits, (-1, choices))}
@@ -292,6 +299,24 @@ def variables_by_name(model: BertEncoder | BertTaskModel) -> Variables:
         [in, out]). Training state, such as the state of the dropout seeds, is not included.
     """
     return model.variables_by_name()
+
+
+def arrays_by_name(model: BertEncoder | BertTaskModel) -> dict[str, np.ndarray]:
+    """Returns the values of all weights of a model by name, for writing a checkpoint.
+
+    Args:
+        model: Any model of this package.
+
+    Returns:
+        Dict from name to float32 array, with the names, order and shapes of `variables_by_name`.
+        The updates of LoRA are added to the kernels.
+    """
+    dense = [layer for layer in model._flatten_layers() if isinstance(layer, Dense)]
+    merged = {layer.kernel.path: layer.merged_kernel() for layer in dense if layer.lora_rank}
+    return {
+        name: np.asarray(ops.convert_to_numpy(merged.get(variable.path, variable)), np.float32)
+        for name, variable in variables_by_name(model).items()
+    }
 
 
 def depths_by_name(model: BertEncoder | BertTaskModel) -> dict[str, int]:

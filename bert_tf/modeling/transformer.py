@@ -55,6 +55,11 @@ class ConfiguredLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
 
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of the (first) output, which `summary` prints."""
+        return (None, None, self.config.hidden_size)
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "config": self.config.to_dict()}
 
@@ -93,13 +98,14 @@ class SelfAttention(ConfiguredLayer):
         super().__init__(config, **kwargs)
         initial = initial or InitialWeights(config.initializer_range)
         size, dtype = config.hidden_size, self.dtype_policy
-        self.query = Dense(size, size, initial=initial, dtype=dtype, name="query")
-        self.key = Dense(size, size, initial=initial, dtype=dtype, name="key")
-        self.value = Dense(size, size, initial=initial, dtype=dtype, name="value")
-        self.output_dense = Dense(size, size, initial=initial, dtype=dtype, name="output")
         rate = config.attention_probs_dropout_prob
-        self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
-        self.built = True
+        with keras.name_scope(self.name, caller=self):
+            self.query = Dense(size, size, initial=initial, dtype=dtype, name="query")
+            self.key = Dense(size, size, initial=initial, dtype=dtype, name="key")
+            self.value = Dense(size, size, initial=initial, dtype=dtype, name="value")
+            self.output_dense = Dense(size, size, initial=initial, dtype=dtype, name="output")
+            self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
+        self.build((None, None, size))
 
     def call(self, hidden: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
         tokens = flatten_to_rows(hidden)
@@ -107,7 +113,9 @@ class SelfAttention(ConfiguredLayer):
             self._split_heads(dense(tokens), hidden) for dense in (self.query, self.key, self.value)
         )
         products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        scores = ops.add(ops.multiply(products, 1 / math.sqrt(self.config.head_size)), bias)
+        # With `+` instead of `ops.add`, an empty batch is allowed: `ops.add` takes each tensor with
+        # one axis that is longer than 1 for a bias.
+        scores = ops.multiply(products, 1 / math.sqrt(self.config.head_size)) + bias
         probabilities = fused.softmax(scores, training)
         context = ops.matmul(self.dropout(probabilities, training=training), value)
         merged = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, self.config.hidden_size))
@@ -162,24 +170,25 @@ class TransformerBlock(ConfiguredLayer):
         seeds = dropout_seeds or DropoutSeeds()
         size, wide, dtype = config.hidden_size, config.intermediate_size, self.dtype_policy
         rate, epsilon = config.hidden_dropout_prob, config.layer_norm_eps
-        self.attention = SelfAttention(config, initial, seeds, dtype=dtype, name="attention")
-        self.attention_dropout = Dropout(rate, seeds, dtype=dtype, name="attention_dropout")
-        self.attention_norm = LayerNorm(size, epsilon, dtype=dtype, name="attention_norm")
-        self.intermediate = Dense(
-            size, wide, config.hidden_act, initial, dtype=dtype, name="intermediate"
-        )
-        self.output_dense = Dense(wide, size, initial=initial, dtype=dtype, name="output")
-        self.output_dropout = Dropout(rate, seeds, dtype=dtype, name="output_dropout")
-        self.output_norm = LayerNorm(size, epsilon, dtype=dtype, name="output_norm")
-        self.built = True
+        with keras.name_scope(self.name, caller=self):
+            self.attention = SelfAttention(config, initial, seeds, dtype=dtype, name="attention")
+            self.attention_dropout = Dropout(rate, seeds, dtype=dtype, name="attention_dropout")
+            self.attention_norm = LayerNorm(size, epsilon, dtype=dtype, name="attention_norm")
+            self.intermediate = Dense(
+                size, wide, config.hidden_act, initial, dtype=dtype, name="intermediate"
+            )
+            self.output_dense = Dense(wide, size, initial=initial, dtype=dtype, name="output")
+            self.output_dropout = Dropout(rate, seeds, dtype=dtype, name="output_dropout")
+            self.output_norm = LayerNorm(size, epsilon, dtype=dtype, name="output_norm")
+        self.build((None, None, size))
 
     def call(self, hidden: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
         attended, probabilities = self.attention(hidden, bias, training=training)
         attended = self.attention_dropout(attended, training=training)
-        attended = self.attention_norm(ops.add(attended, flatten_to_rows(hidden)))
+        attended = self.attention_norm(attended + flatten_to_rows(hidden))
         output = self.output_dense(self.intermediate(attended))
         output = self.output_dropout(output, training=training)
-        output = self.output_norm(ops.add(output, attended))
+        output = self.output_norm(output + attended)
         return restore_shape(output, hidden), probabilities
 
     def variables_by_name(self) -> Variables:

@@ -1,5 +1,10 @@
 """Tests properties that users rely on, for every model."""
 
+import json
+import pathlib
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
 from bert_tf.modeling import variables_by_name
 
 SMALL = BertConfig(
@@ -36,6 +42,7 @@ KINDS = {
     "tagger": lambda config, **kw: modeling.BertTagger(config, num_labels=4, **kw),
     "choice": modeling.BertMultipleChoice,
 }
+WITHOUT_POOLER = ("mlm only", "span", "tagger")
 B, C, S, P = 3, 2, 8, 4
 
 
@@ -199,7 +206,7 @@ def test_gradients_reach_every_used_weight_and_are_finite(kind):
     variables = variables_by_name(model)
     gradients = tape.gradient(loss, [v.value for v in variables.values()])
     unused = {name for name, g in zip(variables, gradients, strict=True) if g is None}
-    without_pooler = kind in ("mlm only", "span", "tagger")
+    without_pooler = kind in WITHOUT_POOLER
     pooler = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
     assert unused == (pooler if without_pooler else set())
     for name, gradient in zip(variables, gradients, strict=True):
@@ -214,27 +221,267 @@ def test_other_keys_are_ignored(kind):
     assert_same(model(extended), model(inputs), atol=0)
 
 
-FIT = {
-    "classifier": ("logits", (B,), lambda: keras.losses.SparseCategoricalCrossentropy(True)),
-    "regressor": ("logits", (B, 1), lambda: keras.losses.MeanSquaredError()),
-    "tagger": ("logits", (B, S), lambda: keras.losses.SparseCategoricalCrossentropy(True)),
-    "choice": ("logits", (B,), lambda: keras.losses.SparseCategoricalCrossentropy(True)),
-    "mlm only": (
-        "masked_lm_logits", (B, P), lambda: keras.losses.SparseCategoricalCrossentropy(True),
-    ),
-}  # fmt: skip
+@with_all_kinds
+def test_an_empty_batch_gives_empty_outputs(kind):
+    model, inputs = build(kind), inputs_for(kind)
+    empty = {name: value[:0] for name, value in inputs.items()}
+    for call in (model, tf.function(model)):
+        for name, value in arrays(call(empty)).items():
+            axis = 1 if name == "encoder_outputs" else 0
+            assert value.shape[axis] == 0, name
+            full = arrays(model(inputs))[name]
+            assert np.delete(value.shape, axis).tolist() == np.delete(full.shape, axis).tolist()
 
 
-@pytest.mark.parametrize(
-    "kind", ["classifier", *(pytest.param(k, marks=pytest.mark.slow) for k in list(FIT)[1:])]
-)
-def test_keras_fit_reduces_the_loss(kind):
-    name, shape, loss = FIT[kind]
+@with_all_kinds
+def test_missing_inputs_are_completed(kind):
+    """Without a mask, ids that are 0 are padding; without segment ids, all of them are 0."""
+    model, inputs = build(kind), inputs_for(kind)
+    ids = inputs["input_ids"].numpy()
+    ids[inputs["input_mask"].numpy() == 0] = 0
+    positions = {n: v for n, v in inputs.items() if n == "masked_lm_positions"}
+    full = {
+        "input_ids": ids, "input_mask": np.int32(ids > 0), "segment_ids": np.zeros_like(ids),
+    }  # fmt: skip
+    expected = model({**full, **positions})
+    assert_same(model({"input_ids": ids, **positions}), expected, atol=0)
+    assert_same(
+        model({**full, **positions, "input_mask": None, "segment_ids": None}), expected, atol=0
+    )
+
+
+@with_all_kinds
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float32", "float64"])
+def test_other_dtypes_give_the_same_outputs(kind, dtype):
+    """Under a mixed policy, float32 ids above 256 must not become bfloat16."""
+    config = BertConfig.from_dict({**SMALL.to_dict(), "vocab_size": 1100})
+    model, inputs = KINDS[kind](config, seed=7, dtype="mixed_bfloat16"), inputs_for(kind)
+    if dtype != "uint8":
+        inputs["input_ids"] += 1001
+    others = {name: tf.cast(value, dtype) for name, value in inputs.items()}
+    assert_same(model(others), model(inputs), atol=0)
+    assert_same(tf.function(model)(others), tf.function(model)(inputs), atol=0)
+
+
+@with_all_kinds
+def test_weight_paths_are_unique_and_hierarchical(kind):
+    model = build(kind, name="model")
+    paths = [weight.path for weight in model.weights]
+    assert len(set(paths)) == len(paths) == len(variables_by_name(model))
+    encoder = "model" if kind == "encoder" else "model/bert"
+    blocks = [path for path in paths if path.startswith(f"{encoder}/layer_")]
+    assert len(blocks) == 16 * SMALL.num_hidden_layers
+    assert {
+        f"{encoder}/{path}"
+        for path in (
+            "embeddings/word_embeddings", "embeddings/norm/gamma", "pooler/bias",
+            "layer_1/attention/query/kernel", "layer_0/attention_norm/gamma",
+            "layer_0/output/kernel",
+        )
+    } <= set(paths)  # fmt: skip
+    model(inputs_for(kind))
+    assert [weight.path for weight in model.weights] == paths
+
+
+@with_all_kinds
+def test_weights_files_checkpoints_and_h5_files_restore_all_weights(kind, tmp_path):
     model = build(kind)
-    model.compile(optimizer=keras.optimizers.Adam(1e-2), loss={name: loss()})
-    labels = {name: np.ones(shape, np.int32 if kind != "regressor" else np.float32)}
-    history = model.fit(inputs_for(kind), labels, epochs=6, batch_size=B, verbose=0).history
-    assert history["loss"][-1] < 0.7 * history["loss"][0]
+    values = {name: np.array(v) for name, v in variables_by_name(model).items()}
+
+    def perturb(changed):
+        for variable in variables_by_name(changed).values():
+            variable.assign(variable + 1)
+
+    def assert_restored(restored):
+        for name, variable in variables_by_name(restored).items():
+            np.testing.assert_array_equal(variable, values[name], err_msg=name)
+
+    saved = tf.train.Checkpoint(model=model).save(str(tmp_path / "checkpoint"))
+    model.save_weights(tmp_path / "model.weights.h5")
+    model.save(tmp_path / "model.h5")
+    perturb(model)
+    tf.train.Checkpoint(model=model).restore(saved).assert_consumed()
+    assert_restored(model)
+    perturb(model)
+    model.load_weights(tmp_path / "model.weights.h5")
+    assert_restored(model)
+    objects = {type(model).__name__: type(model)}
+    assert_restored(keras.saving.load_model(tmp_path / "model.h5", custom_objects=objects))
+
+
+@with_all_kinds
+def test_export_has_int32_inputs_of_any_size(kind, tmp_path):
+    """Before the first call of the model; the exported model is called with other sizes."""
+    model, inputs = build(kind), inputs_for(kind)
+    inputs.pop("masked_lm_positions", None)
+    model.export(tmp_path / "any", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "any")
+    _, specs = exported.signatures["serving_default"].structured_input_signature
+    assert {name: (spec.dtype, spec.shape.as_list()) for name, spec in specs.items()} == {
+        name: (tf.int32, [None] * value.shape.rank) for name, value in inputs.items()
+    }
+    for size in (B, 1):
+        part = {name: value[:size, ..., : S - size] for name, value in inputs.items()}
+        outputs = exported.signatures["serving_default"](**part)
+        expected = {n: v for n, v in model(part).items() if not isinstance(v, list)}
+        assert_same(outputs, expected)
+
+
+def test_export_after_a_call_and_with_a_given_signature(tmp_path):
+    model, inputs = build("classifier"), inputs_for("classifier")
+    model(inputs)
+    model.compile("sgd", loss="mse")
+    model.fit(inputs, np.zeros((B, 3)), verbose=0)
+    model.export(tmp_path / "any", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "any")
+    assert_same(exported.serve(inputs), model(inputs))
+    for form in (tf.TensorSpec((B, S), tf.int64, "input_ids"), keras.InputSpec("int64", (B, S))):
+        model.export(tmp_path / "given", verbose=False, input_signature=[{"input_ids": form}])
+        exported = tf.saved_model.load(tmp_path / "given")
+        _, specs = exported.signatures["serving_default"].structured_input_signature
+        assert [(s.dtype, s.shape.as_list()) for s in specs.values()] == [(tf.int64, [B, S])]
+
+
+@with_all_kinds
+def test_models_work_inside_functional_models(kind, tmp_path):
+    model, inputs = build(kind), inputs_for(kind)
+    # Without a dtype, a Keras input is float32.
+    symbolic = {n: keras.Input(v.shape[1:], name=n) for n, v in inputs.items()}
+    outputs = model(symbolic)
+    larger = keras.Model(symbolic, {n: v for n, v in outputs.items() if not isinstance(v, list)})
+    expected = {n: v for n, v in model(inputs).items() if not isinstance(v, list)}
+    assert_same(larger(inputs), expected, atol=0)
+    assert {n: v.dtype for n, v in larger.output.items()} == {
+        n: keras.backend.standardize_dtype(v.dtype) for n, v in expected.items()
+    }
+    larger.save(tmp_path / "larger.keras")
+    assert_same(keras.saving.load_model(tmp_path / "larger.keras")(inputs), expected, atol=0)
+
+
+@with_all_kinds
+def test_clones_have_the_same_config_and_other_weights(kind):
+    model = build(kind)
+    clone = keras.models.clone_model(model)
+    assert clone.get_config() == model.get_config()
+    kernels = [variables_by_name(m)["bert/pooler/dense/kernel"] for m in (model, clone)]
+    assert np.abs(kernels[0] - kernels[1]).max() > 0
+    for one, two in zip(model.weights, clone.weights, strict=True):
+        two.assign(one)
+    assert_same(clone(inputs_for(kind)), model(inputs_for(kind)), atol=0)
+
+
+@with_all_kinds
+def test_summary_shows_shapes(kind):
+    lines: list[str] = []
+    build(kind).summary(print_fn=lambda text, **_: lines.append(text), expand_nested=True)
+    rows = [line for line in "\n".join(lines).split("\n") if line.startswith("│")]
+    shown = {row.split("│")[1].strip("└ ").split(" ")[0]: row.split("│")[2].strip() for row in rows}
+    assert shown["embeddings"] == shown["layer_0"] == shown["layer_1"] == "(None, None, 16)"
+    assert shown["pooler"] == "(None, 16)"
+    expected = {
+        "encoder": {},
+        "pretrainer": {"predictions": "(None, None, 40)", "seq_relationship": "(None, 2)"},
+        "mlm only": {"predictions": "(None, None, 40)"},
+        "classifier": {"dropout": "(None, 16)", "head": "(None, 3)"},
+        "regressor": {"dropout": "(None, 16)", "head": "(None, 1)"},
+        "span": {"head": "(None, 2)"},
+        "tagger": {"dropout": "(None, 16)", "head": "(None, 4)"},
+        "choice": {"dropout": "(None, 16)", "head": "(None, 1)"},
+    }[kind]
+    assert expected.items() <= shown.items()
+    assert "?" not in shown.values()
+
+
+@with_all_kinds
+def test_quantize_raises(kind):
+    with pytest.raises(InputError, match=r"does not support quantize .*'int8'.* Use dtype="):
+        build(kind).quantize("int8")
+
+
+@with_all_kinds
+def test_pure_bfloat16_stores_weights_in_bfloat16(kind):
+    exact, rounded = build(kind), build(kind, dtype="bfloat16")
+    for one, two in zip(exact.weights, rounded.weights, strict=True):
+        assert two.dtype == "bfloat16"
+        two.assign(one)
+    exact_outputs, outputs = arrays(exact(inputs_for(kind))), rounded(inputs_for(kind))
+    for name, value in outputs.items():
+        if name.endswith("logits"):
+            assert value.dtype == tf.float32, name
+        # The bound is that of mixed_bfloat16, and half as much for the rounded weights.
+        error = np.abs(arrays(outputs)[name] - exact_outputs[name]).max()
+        assert error < 0.12 * np.abs(exact_outputs[name]).max(), (name, error)
+
+
+FIT = {
+    "encoder": ("pooled_output", (B, 16), keras.losses.MeanSquaredError),
+    "pretrainer": ("masked_lm_logits", (B, P), keras.losses.SparseCategoricalCrossentropy),
+    "mlm only": ("masked_lm_logits", (B, P), keras.losses.SparseCategoricalCrossentropy),
+    "classifier": ("logits", (B,), keras.losses.SparseCategoricalCrossentropy),
+    "regressor": ("logits", (B, 1), keras.losses.MeanSquaredError),
+    "span": ("start_logits", (B,), keras.losses.SparseCategoricalCrossentropy),
+    "tagger": ("logits", (B, S), keras.losses.SparseCategoricalCrossentropy),
+    "choice": ("logits", (B,), keras.losses.SparseCategoricalCrossentropy),
+}  # fmt: skip
+# One kind in each test run, and all kinds with --slow.
+with_fit_kinds = pytest.mark.parametrize(
+    "kind", [k if k == "classifier" else pytest.param(k, marks=pytest.mark.slow) for k in FIT]
+)
+
+
+def fit(kind: str, model: keras.Model, **compile_arguments) -> list[float]:
+    """Fits one batch for six epochs; returns the loss of each epoch."""
+    name, shape, loss = FIT[kind]
+    sparse = loss is keras.losses.SparseCategoricalCrossentropy
+    losses = {name: loss(from_logits=True) if sparse else loss()}
+    model.compile(keras.optimizers.Adam(1e-2), loss=losses, **compile_arguments)
+    labels = {name: np.ones(shape, np.int32 if sparse else np.float32)}
+    inputs = inputs_for(kind)
+    return model.fit(inputs, labels, epochs=6, batch_size=B, verbose=0).history["loss"]
+
+
+@with_fit_kinds
+@pytest.mark.parametrize(("policy", "jit_compile"), [("float32", False), ("mixed_bfloat16", True)])
+def test_keras_fit_reduces_the_loss(kind, policy, jit_compile):
+    losses = fit(kind, build(kind, dtype=policy), jit_compile=jit_compile)
+    assert losses[-1] < 0.7 * losses[0]
+
+
+@with_fit_kinds
+@pytest.mark.parametrize("frozen", ["encoder", "block"])
+def test_fit_does_not_change_frozen_weights(kind, frozen):
+    model = build(kind)
+    encoder = model if kind == "encoder" else model.bert
+    if frozen == "encoder" and kind == "encoder":
+        frozen_layers = [encoder.embeddings, *encoder.blocks]
+    else:
+        frozen_layers = [encoder if frozen == "encoder" else encoder.layer_1]
+    for layer in frozen_layers:
+        layer.trainable = False
+    frozen_paths = {weight.path for layer in frozen_layers for weight in layer.weights}
+    before = {weight.path: np.array(weight) for weight in model.weights}
+    fit(kind, model)
+    changed = {w.path for w in model.weights if np.abs(w - before[w.path]).max() > 0}
+    unused = {p for p in before if "/pooler/" in p and kind in ("pretrainer", *WITHOUT_POOLER)}
+    unused |= {p for p in before if "seq_relationship" in p}
+    # The gradient of a key bias is 0 up to rounding errors.
+    assert (
+        changed | unused | {p for p in before if p.endswith("key/bias")}
+        >= set(before) - frozen_paths
+    )
+    assert not changed & frozen_paths
+
+
+@with_fit_kinds
+def test_fit_under_a_mirrored_strategy_equals_fit_on_one_device(kind, tmp_path):
+    """The program runs in another process, because it splits the CPU into two devices."""
+    program = pathlib.Path(__file__).with_name("mirrored_fit.py")
+    done = subprocess.run(
+        [sys.executable, program, kind], check=True, text=True, stdout=subprocess.PIPE
+    )
+    one, two = json.loads(done.stdout.splitlines()[-1])
+    np.testing.assert_allclose(two, one, rtol=1e-4)
+    assert one[-1] < one[0]
 
 
 def layers() -> dict[str, tuple[keras.layers.Layer, tuple]]:

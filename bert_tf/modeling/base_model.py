@@ -1,0 +1,105 @@
+"""`BertBaseModel`: the common part of `BertEncoder` and of the models with a head.
+
+Imports foundation modules and also keras and `inputs`.
+"""
+
+from typing import Any, TypeVar
+
+import keras
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.modeling.inputs import INPUT_NAMES, check_inputs
+from bert_tf.modeling.layers import Variables
+
+_Model = TypeVar("_Model", bound="BertBaseModel")
+
+
+class BertBaseModel(keras.Model):
+    """Base class of all models: checks the inputs, exports and serializes a model.
+
+    Args:
+        config: The architecture.
+        recompute: Whether training recomputes the activations of each block in the backward pass.
+
+    Raises:
+        InputError: When the model is called, the inputs are not those that the docstring of the
+            model describes. The message has the received and the expected names, dtypes and shapes.
+    """
+
+    _input_axes: tuple[str, ...] = ("B", "S")
+    _input_names: tuple[str, ...] = INPUT_NAMES
+
+    def __init__(self, config: BertConfig, *, recompute: bool = False, **kwargs: Any) -> None:
+        # With autocast, Keras would cast ids that are float32 to the compute dtype of a mixed
+        # policy, and bfloat16 does not represent each id above 256.
+        super().__init__(autocast=False, **kwargs)
+        self.config, self.recompute = config, recompute
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        name = type(self).__name__
+        inputs = check_inputs(inputs, self.config, self._input_axes, self._input_names, name)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def variables_by_name(self) -> Variables:
+        """Returns all weights by name; names and order are as in google-research/bert."""
+        raise NotImplementedError
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Exports the model for inference, as `keras.Model.export` does.
+
+        Of the outputs of `BertEncoder`, the list `encoder_outputs` is not exported.
+
+        Args:
+            filepath: Path of the export.
+            format: Format of the export, as in `keras.Model.export`.
+            verbose: Whether to print the signature.
+            input_signature: Shapes and dtypes of the inputs. If None, the inputs are `input_ids`,
+                `input_mask` and `segment_ids`, int32 of any batch size and any length.
+            **kwargs: Other arguments of `keras.Model.export`.
+        """
+        # Keras would infer float32 inputs of the length of the first call.
+        if input_signature is None:
+            shape = (None,) * len(self._input_axes)
+            spec = {name: keras.InputSpec("int32", shape, name=name) for name in INPUT_NAMES}
+            input_signature = [spec]
+        model = self._exported_model()
+        keras.Model.export(model, filepath, format, verbose, input_signature, **kwargs)
+
+    def _exported_model(self) -> keras.Model:
+        """Returns the model that `export` writes."""
+        return self
+
+    def quantize(self, mode: Any = None, **kwargs: Any) -> None:
+        """Raises an error, because Keras can quantize only layers that Keras defines.
+
+        Raises:
+            InputError: Always.
+        """
+        raise InputError(
+            f"{type(self).__name__} does not support quantize (received mode: {mode!r}), because "
+            "Keras quantizes only its own layers. Use dtype='bfloat16' to halve the memory of the "
+            "weights, or quantize the SavedModel of model.export, such as with "
+            "tf.lite.TFLiteConverter."
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "config": self.config.to_dict(),
+            "name": self.name,
+            "recompute": self.recompute,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+        }
+
+    @classmethod
+    def from_config(
+        cls: type[_Model], config: dict[str, Any], custom_objects: Any = None
+    ) -> _Model:
+        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})

@@ -1,0 +1,177 @@
+"""The errors for inputs that a model cannot use."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertClassifier, BertMultipleChoice, BertPretrainer
+
+CONFIG = BertConfig(
+    vocab_size=300, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+    intermediate_size=8, max_position_embeddings=10, type_vocab_size=2,
+)  # fmt: skip
+IDS = np.ones((2, 6), np.int32)
+EXPECTED = (
+    "Expected: a dict {input_ids: int32 [B, S], input_mask: int32 [B, S] (1 = token, 0 = padding; "
+    "default: 1 where input_ids is not 0), segment_ids: int32 [B, S] (default: 0)} of NumPy arrays "
+    "or tensors, as BertTokenizer.encode returns it."
+)
+HUGGING_FACE = {"input_ids": IDS, "token_type_ids": IDS, "attention_mask": IDS}
+# For each wrong input: the input, the problem, and the description of the input.
+WRONG = {
+    "array": (IDS, "they are not a dict", "int32 [2, 6]"),
+    "list": ([IDS, IDS, IDS], "they are not a dict", "list of 3 items"),
+    "tuple": ((IDS,), "they are not a dict", "tuple of 1 items"),
+    "ragged": (
+        tf.ragged.constant([[1], [1, 2]]), "they are not a dict", "RaggedTensor",
+    ),
+    "ragged ids": (
+        {"input_ids": tf.ragged.constant([[1], [1, 2]])},
+        "input_ids is not a dense array or tensor of numbers", "{input_ids: RaggedTensor}",
+    ),
+    "sparse ids": (
+        {"input_ids": tf.sparse.from_dense(IDS)},
+        "input_ids is not a dense array or tensor of numbers", "{input_ids: SparseTensor}",
+    ),
+    "list of ids": (
+        {"input_ids": IDS.tolist()},
+        "input_ids is not a dense array or tensor of numbers", "{input_ids: list of 2 items}",
+    ),
+    "text": (
+        {"input_ids": tf.constant([["a", "b"]])},
+        "input_ids is not a dense array or tensor of numbers", "{input_ids: string [1, 2]}",
+    ),
+    "NumPy text": (
+        {"input_ids": np.array([["a", "b"]])},
+        "input_ids is not a dense array or tensor of numbers", "{input_ids: <U1 [1, 2]}",
+    ),
+    "no ids": ({"input_mask": IDS}, "input_ids is missing", "{input_mask: int32 [2, 6]}"),
+    "None": ({"input_ids": None}, "input_ids is missing", "{input_ids: NoneType}"),
+    "Hugging Face": (
+        HUGGING_FACE, "the name of attention_mask is input_mask in bert-tf",
+        "{input_ids: int32 [2, 6], token_type_ids: int32 [2, 6], attention_mask: int32 [2, 6]}",
+    ),
+    "segments of Hugging Face": (
+        {"input_ids": IDS, "input_mask": IDS, "token_type_ids": IDS},
+        "the name of token_type_ids is segment_ids in bert-tf",
+        "{input_ids: int32 [2, 6], input_mask: int32 [2, 6], token_type_ids: int32 [2, 6]}",
+    ),
+    "rank 1": (
+        {"input_ids": IDS[0]}, "the rank of input_ids is 1 instead of 2", "{input_ids: int32 [6]}",
+    ),
+    "rank 3": (
+        {"input_ids": IDS[None]}, "the rank of input_ids is 3 instead of 2",
+        "{input_ids: int32 [1, 2, 6]}",
+    ),
+    "lengths": (
+        {"input_ids": IDS, "input_mask": IDS[:, :5]},
+        "the shape of input_mask differs from the shape of input_ids",
+        "{input_ids: int32 [2, 6], input_mask: int32 [2, 5]}",
+    ),
+    "batch sizes": (
+        {"input_ids": IDS, "segment_ids": IDS[:1]},
+        "the shape of segment_ids differs from the shape of input_ids",
+        "{input_ids: int32 [2, 6], segment_ids: int32 [1, 6]}",
+    ),
+    "bfloat16": (
+        {"input_ids": tf.cast(IDS, tf.bfloat16)},
+        "input_ids is bfloat16, which does not represent each value below 300 exactly",
+        "{input_ids: bfloat16 [2, 6]}",
+    ),
+    "symbolic": (
+        keras.Input((6,), dtype="int32"), "they are not a dict", "int32 [None, 6]",
+    ),
+    "symbolic rank": (
+        {"input_ids": keras.Input((6, 2))}, "the rank of input_ids is 3 instead of 2",
+        "{input_ids: float32 [None, 6, 2]}",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model():
+    return BertClassifier(CONFIG, num_labels=2, seed=0)
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_inputs_give_one_line_with_the_expected_inputs(model, case):
+    inputs, problem, received = WRONG[case]
+    with pytest.raises(InputError) as error:
+        model(inputs)
+    assert str(error.value) == (
+        f"The inputs of BertClassifier are invalid: {problem}. Received: {received}. {EXPECTED}"
+    )
+
+
+def test_fit_raises_the_same_error(model):
+    model.compile("sgd", "mse")
+    with pytest.raises(InputError, match="the name of attention_mask is input_mask") as error:
+        model.fit(HUGGING_FACE, np.ones((2, 2)), verbose=0)
+    assert "\n" not in str(error.value)
+
+
+def test_a_tensor_of_unknown_rank_is_refused(model):
+    call = tf.function(
+        model.__call__, input_signature=[{"input_ids": tf.TensorSpec(None, tf.int32)}],
+        autograph=False,
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"rank of input_ids is unknown instead of 2.*int32 \?"):
+        call({"input_ids": IDS})
+
+
+def test_choices_need_a_third_axis():
+    model = BertMultipleChoice(CONFIG, seed=0)
+    with pytest.raises(InputError, match="the rank of input_ids is 2 instead of 3") as error:
+        model({"input_ids": IDS})
+    assert "{input_ids: int32 [B, C, S], input_mask: int32 [B, C, S] (1" in str(error.value)
+
+
+def test_positions_of_predictions_are_checked():
+    model = BertPretrainer(CONFIG, seed=0)
+    with pytest.raises(InputError, match="rank of masked_lm_positions is 1 instead of 2") as error:
+        model({"input_ids": IDS, "masked_lm_positions": IDS[0]})
+    assert "masked_lm_positions: int32 [B, P] (default: all positions)}" in str(error.value)
+    with pytest.raises(InputError, match="shape of masked_lm_positions differs"):
+        model({"input_ids": IDS, "masked_lm_positions": IDS[:1]})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("input_ids", -1, "contains -1, but its values must be from 0 to 299."),
+        ("input_ids", 300, "contains 300, but its values must be from 0 to 299. Use the tokenizer"),
+        ("input_ids", 2**40, "contains 1099511627776, but its values must be from 0 to 299."),
+        ("input_ids", np.nan, "contains nan, but its values must be from 0 to 299."),
+        ("segment_ids", -1, "contains -1, but its values must be from 0 to 1."),
+        ("segment_ids", 2, "contains 2, but its values must be from 0 to 1."),
+        ("input_mask", 2, "contains 2, but its values must be from 0 to 1. Use 1 for tokens"),
+        ("masked_lm_positions", -1, "contains -1, but its values must be from 0 to 5."),
+        ("masked_lm_positions", 6, "contains 6, but its values must be from 0 to 5."),
+    ],
+)
+@pytest.mark.parametrize("convert", [np.asarray, tf.constant])
+def test_values_out_of_range_raise_in_eager_calls(name, value, message, convert):
+    model = BertPretrainer(CONFIG, seed=0)
+    inputs = {"input_ids": IDS, "segment_ids": IDS, "masked_lm_positions": IDS[:, :3]}
+    model(inputs)
+    wrong = inputs.get(name, IDS).astype(np.result_type(np.int64, type(value)))
+    wrong[1, 2] = value
+    with pytest.raises(InputError, match=re.escape(f"{name} {message}")) as error:
+        model({**inputs, name: convert(wrong)})
+    assert "\n" not in str(error.value)
+
+
+def test_largest_values_are_accepted(model):
+    model({"input_ids": IDS * 299, "segment_ids": IDS, "input_mask": IDS})
+
+
+def test_too_long_sequences_are_refused(model):
+    model({"input_ids": np.ones((1, 10), np.int32)})
+    with pytest.raises(InputError, match="have 11 tokens, but this model accepts at most 10") as e:
+        model({"input_ids": np.ones((1, 11), np.int32)})
+    assert "\n" not in str(e.value)

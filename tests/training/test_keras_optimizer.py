@@ -423,7 +423,9 @@ def test_released_defaults():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("learning_rate", [0.25, WarmupSchedule(2e-5, 100, 10, "cosine")], ids=str)
+@pytest.mark.parametrize(
+    "learning_rate", [0.25, WarmupSchedule(2e-5, 100, 10, "cosine")], ids=["number", "schedule"]
+)
 def test_config_is_stored_as_json(learning_rate):
     optimizer = AdamWeightDecay(learning_rate, 0.5, None, ["a", "b$"], name="other")
     text = json.dumps(keras.saving.serialize_keras_object(optimizer))

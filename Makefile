@@ -1,5 +1,5 @@
 # The two commands of the README and the commands for development.
-.PHONY: quickstart smoke test test-slow lint format clean
+.PHONY: quickstart smoke test test-slow lint format docs clean
 
 quickstart:
 	bash run_scripts/quickstart.sh
@@ -13,5 +13,8 @@ lint:
 	.venv/bin/ruff check . && .venv/bin/ruff format --check . && bash tools/check_types.sh && .venv/bin/python tools/check_words.py
 format:
 	.venv/bin/ruff check --fix . && .venv/bin/ruff format .
+docs:
+	bash -c 'source run_scripts/setup.sh && set_up "[docs]"'
+	.venv/bin/python -m sphinx -W --keep-going -n docs build/docs
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,6 +19,7 @@ LITE = ["ai-edge-litert>=2.0"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
 HUB = ["huggingface_hub>=0.30"]
+DOCS = ["sphinx>=8", "myst-nb>=1.4", "furo>=2025.12.19"]
 DEV = [
     "pytest>=8",
     "pytest-xdist>=3.6",
@@ -90,8 +91,9 @@ setuptools.setup(
         "beam": BEAM,
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "hub": HUB,
+        "docs": DOCS,
         "dev": DEV,
-        "ci": [*DEV, *BEAM, *HUB],  # what any test imports: none is skipped
+        "ci": [*DEV, *BEAM, *HUB, *DOCS],  # what any test imports: none is skipped
     },
     entry_points={"console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]},
     classifiers=[

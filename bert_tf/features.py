@@ -66,7 +66,7 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
         table: The features to write.
 
     Returns:
-        B serialized `tf.train.Example`s.
+        B serialized examples, each of which is a `tf.train.Example`.
 
     Raises:
         ValueError: A column is missing, or the columns have different numbers of rows.

@@ -280,7 +280,7 @@ def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str
     """Returns the files that match comma-separated globs, sorted within each glob, without repeats.
 
     Args:
-        patterns: "a.txt,b/*.txt" or an iterable of globs.
+        patterns: Comma-separated globs such as `a.txt,b/*.txt`, or an iterable of globs.
         what: The kind of file, such as "input", for the error message.
 
     Raises:

@@ -51,7 +51,7 @@ class Pretrained:
 
     @property
     def weights(self) -> Mapping[str, np.ndarray]:
-        """The weights: float32 arrays by google-research/bert name."""
+        """The weights as float32 arrays, by google-research/bert name."""
         return self.contents.arrays if self.contents else {}
 
     @property

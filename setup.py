@@ -19,8 +19,9 @@ LITE = ["ai-edge-litert>=2.0"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
 HUB = ["huggingface_hub>=0.30"]
-DOCS = ["sphinx>=8", "myst-nb>=1.4", "furo>=2025.12.19"]
+DOCS = ["sphinx>=8", "myst-nb>=1.4", "furo>=2025.12.19", "nbclient>=0.10", "ipykernel>=6"]
 DEV = [
+    "setuptools>=77",  # builds the wheel that a test installs
     "pytest>=8",
     "pytest-xdist>=3.6",
     "hypothesis>=6.100",

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parent.parent
-SUFFIXES = {".py", ".md", ".sh", ".toml", ".yaml"}
+SUFFIXES = {".py", ".md", ".ipynb", ".sh", ".toml", ".yaml"}
 # Keys: regular expressions of unclear words. Values: the words to use instead.
 WORDS = {
     r"\bbut for\b": "except",

@@ -8,14 +8,14 @@ import bert_tf
 DOCUMENT = pathlib.Path(__file__).parent.parent / "docs/python.md"
 
 
-def program() -> str:
-    """Returns the code in the document; each line has the same number as in the document.
+def program(document: pathlib.Path = DOCUMENT) -> str:
+    """Returns the code in a document; each line has the same number as in the document.
 
     The code consists of the blocks that are marked as Python, and of the last cells in the tables
     that compare bert-tf with another project.
     """
     lines, in_block, compares = [], False, False
-    for line in DOCUMENT.read_text("utf-8").split("\n"):
+    for line in document.read_text("utf-8").split("\n"):
         code = ""
         if line.startswith("```"):
             in_block = line == "```python"

@@ -1,4 +1,4 @@
-"""The code of docs/python.md runs as it is written there, with an installed wheel of bert-tf."""
+"""The Python code of the documents runs as it is written there."""
 
 import os
 import pathlib
@@ -7,9 +7,19 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 from guide_program import program, write_checkpoints
 
 ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_the_example_of_the_readme_trains_and_exports_a_classifier(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_checkpoints(tmp_path)
+    exec(compile(program(ROOT / "README.md"), "README.md", "exec"), {})
+    served = tf.saved_model.load("served/1").signatures["serving_default"]
+    labels = served(text=tf.constant(["A good film.", "Too long."]))["label"]
+    assert labels.numpy().tolist() == [b"positive", b"negative"]
 
 
 @pytest.mark.slow

@@ -74,7 +74,8 @@ class MaskedLMHead(ConfiguredLayer):
         if positions is not None:
             starts = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * length
             length = ops.shape(positions)[1]
-            tokens = ops.take(tokens, ops.reshape(ops.add(positions, starts), (-1,)), axis=0)
+            # Not `ops.add`: if B equals P, it takes `starts`, [B, 1], for a bias [P].
+            tokens = ops.take(tokens, ops.reshape(positions + starts, (-1,)), axis=0)
         hidden = self.norm(self.dense(tokens))
         table = ops.cast(word_embeddings, hidden.dtype)
         bias = ops.cast(variable_tensor(self.output_bias), "float32")

@@ -113,8 +113,8 @@ class SelfAttention(ConfiguredLayer):
             self._split_heads(dense(tokens), hidden) for dense in (self.query, self.key, self.value)
         )
         products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # With `+` instead of `ops.add`, an empty batch is allowed: `ops.add` takes each tensor with
-        # one axis that is longer than 1 for a bias.
+        # Not `ops.add`: it takes a tensor with one axis longer than 1, such as a mask of an empty
+        # batch, for a bias.
         scores = ops.multiply(products, 1 / math.sqrt(self.config.head_size)) + bias
         probabilities = fused.softmax(scores, training)
         context = ops.matmul(self.dropout(probabilities, training=training), value)

@@ -36,7 +36,7 @@ def fit(kind: str) -> list[float]:
     name, shape, loss = models.FIT[kind]
     sparse = loss is keras.losses.SparseCategoricalCrossentropy
     losses = {name: loss(from_logits=True) if sparse else loss()}
-    model.compile(keras.optimizers.SGD(0.1), loss=losses)
+    model.compile(keras.optimizers.SGD(0.02), loss=losses)
     # Four examples, so that each of the two devices gets two.
     rows = [0, 1, 2, 0]
     inputs = {n: v.numpy()[rows] for n, v in models.inputs_for(kind).items()}

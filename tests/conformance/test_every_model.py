@@ -142,6 +142,19 @@ def test_outputs_of_an_example_do_not_depend_on_the_rest_of_the_batch(kind, conf
             )
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_predictions_do_not_depend_on_the_batch_if_both_have_the_same_number(size):
+    """`keras.ops.add` takes a tensor [size, 1] for a bias if the other tensor is [size, size]."""
+    model, inputs = build("mlm only"), inputs_for("mlm only")
+    inputs = {name: value[:size] for name, value in inputs.items()}
+    everywhere = model({**inputs, "masked_lm_positions": None})["masked_lm_logits"].numpy()
+    positions = inputs["masked_lm_positions"][:, :size].numpy()
+    logits = model({**inputs, "masked_lm_positions": positions})["masked_lm_logits"]
+    np.testing.assert_allclose(
+        logits, np.take_along_axis(everywhere, positions[..., None], 1), atol=1e-5
+    )
+
+
 @with_kinds_and_configs
 def test_padding_does_not_change_outputs(kind, config):
     model = build(kind, config)
@@ -225,12 +238,11 @@ def test_other_keys_are_ignored(kind):
 def test_an_empty_batch_gives_empty_outputs(kind):
     model, inputs = build(kind), inputs_for(kind)
     empty = {name: value[:0] for name, value in inputs.items()}
-    for call in (model, tf.function(model)):
-        for name, value in arrays(call(empty)).items():
-            axis = 1 if name == "encoder_outputs" else 0
-            assert value.shape[axis] == 0, name
-            full = arrays(model(inputs))[name]
-            assert np.delete(value.shape, axis).tolist() == np.delete(full.shape, axis).tolist()
+    full = arrays(model(inputs))
+    for name, value in arrays(model(empty)).items():
+        axis = 1 if name == "encoder_outputs" else 0
+        assert value.shape[axis] == 0, name
+        assert np.delete(value.shape, axis).tolist() == np.delete(full[name].shape, axis).tolist()
 
 
 @with_all_kinds
@@ -260,7 +272,6 @@ def test_other_dtypes_give_the_same_outputs(kind, dtype):
         inputs["input_ids"] += 1001
     others = {name: tf.cast(value, dtype) for name, value in inputs.items()}
     assert_same(model(others), model(inputs), atol=0)
-    assert_same(tf.function(model)(others), tf.function(model)(inputs), atol=0)
 
 
 @with_all_kinds
@@ -473,7 +484,7 @@ def test_fit_does_not_change_frozen_weights(kind, frozen):
 
 
 @with_fit_kinds
-def test_fit_under_a_mirrored_strategy_equals_fit_on_one_device(kind, tmp_path):
+def test_fit_under_a_mirrored_strategy_equals_fit_on_one_device(kind):
     """The program runs in another process, because it splits the CPU into two devices."""
     program = pathlib.Path(__file__).with_name("mirrored_fit.py")
     done = subprocess.run(

@@ -6,6 +6,8 @@ import re
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # autodoc imports TensorFlow
 
+from sphinx.util.inspect import signature, stringify_signature
+
 import bert_tf
 
 FOLDER = pathlib.Path(__file__).parent
@@ -53,6 +55,7 @@ def setup(app):
     app.connect("source-read", _prepare_page)
     # napoleon has priority 500. _prepare_docstring runs before napoleon.
     app.connect("autodoc-process-docstring", _prepare_docstring, priority=400)
+    app.connect("autodoc-process-signature", _find_signature)
     app.connect("missing-reference", _resolve_name)
 
 
@@ -81,12 +84,12 @@ def _mark_items(lines):
 
     Items are lines of this form outside of sections, and the lines after `Dict with` and `One of`.
     """
-    indent, previous = None, ""
+    indent, margin, previous = None, "", ""
     for line in lines:
         own = len(line) - len(line.lstrip())
         starts = re.fullmatch(r"[a-z]\w*: .+", line) or re.search(r"(Dict with|One of)$", previous)
         if indent is None and starts:
-            indent = own
+            indent, margin = own, " " * (own - 4 if previous.strip() == "Dict with" else own)
             yield ""
         if indent is not None and (own < indent or not line.strip()):
             indent = None
@@ -94,13 +97,22 @@ def _mark_items(lines):
         if indent is None:
             yield line
         else:
-            yield " " * indent + ("* " if own == indent else "  ") + line.strip()
+            yield margin + ("* " if own == indent else "  ") + line.strip()
         previous = line
 
 
 def _link(match):
     name = match[1]
     return f":py:obj:`~bert_tf.{name}`" if name in bert_tf.__all__ else match[0]
+
+
+def _find_signature(app, what, name, value, _, found, returns):
+    """Returns the signature of the constructor where `__new__` of Keras hides it."""
+    if what != "class" or found != "(*args, **kwargs)":
+        return None
+    constructor = signature(value.__init__, bound_method=True)
+    options = {"show_return_annotation": False, "unqualified_typehints": True}
+    return stringify_signature(constructor, **options), returns
 
 
 def _resolve_name(app, env, node, contnode):

@@ -30,6 +30,7 @@ def test_the_pages_build_without_warnings(tmp_path):
     for section in ("Call arguments", "Returns", "Raises", "Attributes"):
         assert f'<dt class="field-odd">{section}' in reference.replace("field-even", "field-odd")
     assert '<p class="rubric">Source</p>' in reference
+    assert '<em class="sig-param"><span class="n"><span class="pre">num_labels<' in reference
     # A reference from a docstring, and one from an annotation with the defining module.
     assert re.search(r'href="#bert_tf.BertEncoder"[^>]*><code', reference)
     assert 'href="api.html#bert_tf.BertConfig"' in packages

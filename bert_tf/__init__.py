@@ -72,7 +72,11 @@ def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    module = _MODULES[name]
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    if module == "modeling":
+        # A saved model may contain the optimizer. Keras finds only classes that are imported.
+        importlib.import_module(f"{__name__}.{_MODULES['AdamWeightDecay']}")
     globals()[name] = value
     return value
 

@@ -6,7 +6,9 @@ Layer 4: imports foundation modules, `tokenization`, `modeling` and `conversion`
 import dataclasses
 import functools
 import inspect
+import json
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -25,9 +27,15 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
 from bert_tf.tokenization.vocabulary import check_vocabulary
-from bert_tf.weights import vocabulary_sha256
+from bert_tf.weights import RESERVED_FACTS, vocabulary_sha256
 
+# The weight with one row for each label, by the name of the model class.
+_HEADS_WITH_LABELS = {
+    "BertClassifier": "output_weights",
+    "BertTagger": "cls/tagger/output_weights",
+}
 _LOG = logging.getLogger(__name__)
+Path = str | os.PathLike[str]
 Model = TypeVar("Model", bound=BertEncoder | BertTaskModel)
 
 
@@ -45,7 +53,7 @@ class Pretrained:
     """
 
     config: BertConfig
-    contents: CheckpointContents | None = None
+    contents: CheckpointContents | None = dataclasses.field(default=None, repr=False)
     vocab_file: str | None = None
     do_lower_case: bool | None = None
 
@@ -60,16 +68,16 @@ class Pretrained:
 
         The keys `source` (the path), `dialect` (a key of `conversion.DIALECTS`) and `global_step`
         (int, or None if unknown) always exist unless the weights are random. Further keys are those
-        of the checkpoint: `labels` (list of str), `pair` (bool), `max_seq_length` (int), `step`.
+        of the checkpoint, such as `labels` (list of str), `pair` (bool) and `max_seq_length` (int).
         """
         found = self.contents
         if found is None:
             return {}
         return {
+            **found.extra,
             "source": found.source,
             "dialect": found.dialect,
             "global_step": found.global_step,
-            **found.extra,
         }
 
     @property
@@ -155,32 +163,39 @@ class Pretrained:
         Args:
             model_class: `BertEncoder`, or a model with a head such as `BertClassifier`.
             **arguments: Arguments of the model class: `num_labels`, `dtype`, `seed`, `recompute`
-                and so on. Without `num_labels`, the model has one output for each of the
-                checkpoint's labels.
+                and so on. Without `num_labels`, the model has as many outputs as the head of the
+                checkpoint.
 
         Raises:
             InputError: A shape differs from the checkpoint, or `num_labels` is necessary.
         """
         parameters = inspect.signature(model_class).parameters
         if "num_labels" in parameters and "num_labels" not in arguments:
-            labels = self.facts.get("labels")
-            if not labels:
-                raise InputError(
-                    f"{model_class.__name__} needs num_labels, because the checkpoint has no "
-                    "labels. Give the number of labels."
-                )
-            arguments["num_labels"] = len(labels)
+            arguments["num_labels"] = self._num_labels(model_class)
         model = model_class(self.config, **arguments)
         if self.contents is not None:
             self.assign(model)
         return model
 
+    def _num_labels(self, model_class: type) -> int:
+        """Returns the number of outputs of the checkpoint's head for a class of models."""
+        name = _HEADS_WITH_LABELS.get(model_class.__name__, "")
+        head = self.weights.get(name)
+        if head is None and self.contents is not None:
+            head = self.contents.classifier.get("classifier.weight")
+        if head is None:
+            raise InputError(
+                f"{model_class.__name__} needs num_labels, because the checkpoint has no weights "
+                "for its head. Give the number of labels."
+            )
+        return len(head)
+
 
 def load(
-    init_checkpoint: str | None,
+    init_checkpoint: Path | None,
     *,
-    bert_config_file: str | None = None,
-    vocab_file: str | None = None,
+    bert_config_file: Path | None = None,
+    vocab_file: Path | None = None,
     do_lower_case: bool | None = None,
 ) -> Pretrained:
     """Reads a pretrained model of any dialect.
@@ -203,9 +218,10 @@ def load(
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
     """
-    contents = read_weights(init_checkpoint) if init_checkpoint else None
+    contents = read_weights(os.fspath(init_checkpoint)) if init_checkpoint else None
     if bert_config_file:
-        source, config = bert_config_file, read_config(bert_config_file)
+        source = os.fspath(bert_config_file)
+        config = read_config(source)
     elif contents is not None and contents.config is not None:
         source, config = contents.source, contents.config
     else:
@@ -217,13 +233,15 @@ def load(
         # Unknown keys are reported because an unknown key may be a misspelled key. The default of
         # the correctly spelled key is then used.
         _LOG.warning("%s: ignoring unknown keys: %s.", source, ", ".join(config.extra))
-    return Pretrained(config, contents, vocab_file, do_lower_case)
+    return Pretrained(
+        config, contents, os.fspath(vocab_file) if vocab_file else None, do_lower_case
+    )
 
 
 def save_checkpoint(
     model: BertEncoder | BertTaskModel,
     tokenizer: BertTokenizer | None,
-    path: str,
+    path: Path,
     dialect: str = "bert-tf",
     **facts: Any,
 ) -> str:
@@ -232,7 +250,8 @@ def save_checkpoint(
     Args:
         model: Any model of `bert_tf`, such as one that `fit` trained.
         tokenizer: The tokenizer that the model was trained with, or None to write no vocabulary.
-        path: The folder to write; an existing checkpoint folder is replaced.
+        path: The folder to write. If it exists, it must be empty or contain a checkpoint, which is
+            replaced.
         dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
             "hugging_face" or "google".
         **facts: JSON values to store with the weights. `labels` (list of str) is known to all
@@ -244,15 +263,19 @@ def save_checkpoint(
 
     Raises:
         InputError: The model is not a model of `bert_tf`, the vocabulary or the labels do not match
-            the model, the dialect is unknown, or the folder cannot be written.
+            the model, a fact is not a JSON value, the dialect is unknown, or the folder cannot be
+            written or contains other files than a checkpoint.
     """
     if not isinstance(model, (BertEncoder, BertTaskModel)):
         raise InputError(
             f"model must be a model of bert_tf, such as BertClassifier. Received: "
             f"{type(model).__name__}. If the model contains a BERT, give that part."
         )
-    check_labels(model, facts.get("labels"))
+    if facts.get("labels") is not None:
+        facts["labels"] = check_labels(model, facts["labels"])
+    _check_facts(facts)
     if tokenizer is not None:
+        check_tokenizer(tokenizer)
         check_size(tokenizer.vocabulary, model.config.vocab_size, "the tokenizer's vocabulary")
     contents = CheckpointContents(
         source="the model",
@@ -263,28 +286,60 @@ def save_checkpoint(
         do_lower_case=tokenizer.do_lower_case if tokenizer else None,
         extra=facts,
     )
-    return write_weights(contents, path, dialect)
+    return write_weights(contents, os.fspath(path), dialect)
 
 
-def check_labels(model: BertEncoder | BertTaskModel, labels: Any) -> None:
-    """Checks that a model has one output for each label; None is accepted.
+def check_labels(model: BertEncoder | BertTaskModel, labels: Any) -> list[str]:
+    """Returns labels as a list, after a check that the model has one output for each label.
 
     Raises:
-        InputError: The numbers differ, or the model has no outputs for labels.
+        InputError: The numbers differ, `labels` is not a list of different str, or the model has no
+            outputs for labels.
     """
-    if labels is None:
-        return
     outputs = getattr(model, "num_labels", None)
     if outputs is None:
         raise InputError(
             f"labels={labels!r} was given, but {type(model).__name__} has no outputs for labels. "
             "Leave out labels."
         )
-    if isinstance(labels, str) or len(set(labels)) != len(labels) or len(labels) != outputs:
+    is_list = isinstance(labels, (list, tuple, np.ndarray))
+    names = [str(label) for label in labels if isinstance(label, str)] if is_list else []
+    if not is_list or not len(set(names)) == len(labels) == outputs:
         raise InputError(
-            f"labels must be a list of {outputs} different names, one for each output of the "
+            f"labels must be a list of {outputs} different strings, one for each output of the "
             f"{type(model).__name__}. Received: {labels!r}."
         )
+    return names
+
+
+def check_tokenizer(tokenizer: Any) -> None:
+    """Checks the type of a tokenizer.
+
+    Raises:
+        InputError: `tokenizer` is not a `BertTokenizer`.
+    """
+    if not isinstance(tokenizer, BertTokenizer):
+        raise InputError(
+            "tokenizer must be a BertTokenizer, such as load(path).tokenizer. Received: a value of "
+            f"type {type(tokenizer).__name__}."
+        )
+
+
+def _check_facts(facts: Mapping[str, Any]) -> None:
+    """Raises `InputError` if a fact cannot be stored in `weights.json`."""
+    for name, value in facts.items():
+        if name in RESERVED_FACTS:
+            raise InputError(
+                f"{name} cannot be the name of a fact, because save_checkpoint stores a value of "
+                "its own under this name. Choose another name."
+            )
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{name} must be a JSON value, such as a list of strings or a number. Received: "
+                f"{value!r:.80}."
+            ) from error
 
 
 def _check_same_vocabulary(

@@ -25,7 +25,7 @@ WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "bert_config.json"
 VOCABULARY_FILE = "vocab.txt"
 FACTS_FILE = "weights.json"
-_RESERVED_FACTS = ("format", "do_lower_case", "vocabulary_sha256", "weights_sha256")
+RESERVED_FACTS = ("format", "do_lower_case", "vocabulary_sha256", "weights_sha256")
 _FORMAT = 1
 # White space is not stripped from these two entries of the released Chinese vocabulary, since
 # stripping would change them to "" and "##".
@@ -101,7 +101,7 @@ def write_into(
     extra: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes the files of a weights folder, but not atomically; atomicity is up to the caller."""
-    reserved = set(_RESERVED_FACTS).intersection(extra or {})
+    reserved = set(RESERVED_FACTS).intersection(extra or {})
     if reserved:
         raise ValueError(f"extra must not have the reserved keys {sorted(reserved)}.")
     content = to_safetensors(arrays)
@@ -159,7 +159,7 @@ def read_weights_folder(folder: str) -> WeightsFolder:
         config=files.read_json(posixpath.join(folder, CONFIG_FILE)),
         vocabulary=vocabulary,
         do_lower_case=facts.get("do_lower_case"),
-        extra={key: value for key, value in facts.items() if key not in _RESERVED_FACTS},
+        extra={key: value for key, value in facts.items() if key not in RESERVED_FACTS},
     )
 
 

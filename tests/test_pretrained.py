@@ -65,15 +65,15 @@ def test_a_model_from_fit_is_saved_and_loaded_in_each_dialect(
         classifier, tokenizer, str(tmp_path / "model"), dialect, labels=LABELS
     )
     with caplog.at_level(logging.INFO, "bert_tf"):
-        loaded = bert_tf.load(path, do_lower_case=False)
-        # A google-research/bert checkpoint has no labels.
-        number = {"num_labels": 3} if dialect == "google" else {}
-        model = loaded.model(bert_tf.BertClassifier, **number)
+        loaded = bert_tf.load(path)
+        model = loaded.model(bert_tf.BertClassifier)
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert loaded.config.to_dict() == CONFIG.to_dict()
     assert loaded.facts["dialect"] == dialect
     assert loaded.facts.get("labels") == (None if dialect == "google" else LABELS)
     assert loaded.tokenizer.vocabulary == VOCABULARY
+    assert loaded.tokenizer.do_lower_case is False
+    assert len(repr(loaded)) < 2000
     for name, variable in variables_by_name(classifier).items():
         np.testing.assert_array_equal(loaded.weights[name], variable)
     expected = outputs(classifier, tokenizer)
@@ -92,13 +92,56 @@ def test_a_new_head_is_reported(classifier, tokenizer, tmp_path, caplog):
     assert "not in the model: output_bias, output_weights" in record.message
 
 
-def test_num_labels_is_necessary_without_labels(classifier, tokenizer, tmp_path):
-    path = bert_tf.save_checkpoint(classifier, tokenizer, str(tmp_path / "model"))
-    with pytest.raises(bert_tf.InputError, match="BertClassifier needs num_labels"):
-        bert_tf.load(path).model(bert_tf.BertClassifier)
-    assert bert_tf.load(path).model(bert_tf.BertClassifier, num_labels=3).num_labels == 3
-    with pytest.raises(bert_tf.InputError, match=r"output_weights has the shape \[3, 8\]"):
+def test_num_labels_is_that_of_the_head(classifier, tokenizer, tmp_path):
+    path = bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "model")
+    assert bert_tf.load(tmp_path / "model").model(bert_tf.BertClassifier).num_labels == 3
+    with pytest.raises(
+        bert_tf.InputError, match=r"\[3, 8\] .* but \[2, 8\] in the model.*encoder_on"
+    ):
         bert_tf.load(path).model(bert_tf.BertClassifier, num_labels=2)
+    with pytest.raises(bert_tf.InputError, match="BertTagger needs num_labels"):
+        bert_tf.load(path).model(bert_tf.BertTagger)
+
+
+def test_a_trained_model_of_keras_is_loaded_in_a_new_process(classifier, tokenizer, tmp_path):
+    schedule = bert_tf.WarmupSchedule(1e-3, num_train_steps=10, num_warmup_steps=2)
+    classifier.compile(bert_tf.AdamWeightDecay(schedule), loss={"logits": "mse"})
+    inputs = tokenizer.encode(["Ab c", "a ."], seq_length=8)
+    classifier.fit(inputs, {"logits": np.eye(2, 3)}, verbose=0)
+    classifier.save(tmp_path / "model.keras")
+    code = (
+        "import keras\n"
+        "from bert_tf import BertClassifier\n"
+        f"model = keras.saving.load_model({str(tmp_path / 'model.keras')!r})\n"
+        "print(type(model.optimizer).__name__, int(model.optimizer.iterations))\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["AdamWeightDecay", "1"]
+
+
+@pytest.mark.parametrize("dialect", ["bert-tf", "hugging_face", "google"])
+def test_only_a_checkpoint_is_replaced(classifier, tokenizer, tmp_path, dialect):
+    """An existing folder with other files, a file, and a link to a folder."""
+    (tmp_path / "mine/sub").mkdir(parents=True)
+    (tmp_path / "mine/sub/b.txt").write_text("b")
+    with pytest.raises(bert_tf.InputError, match="mine would be replaced, but contains sub"):
+        bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "mine", dialect)
+    with pytest.raises(bert_tf.InputError, match=r"b\.txt is a file"):
+        bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "mine/sub/b.txt", dialect)
+    assert (tmp_path / "mine/sub/b.txt").read_text() == "b"
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    for _ in range(2):
+        bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "link", dialect)
+    assert (tmp_path / "link").is_symlink()
+    assert bert_tf.load(tmp_path / "target").facts["dialect"] == dialect
+
+
+def test_a_model_file_of_keras_is_not_a_checkpoint(classifier, tmp_path):
+    classifier.save(tmp_path / "model.keras")
+    with pytest.raises(bert_tf.InputError, match=r"Load it with keras\.saving\.load_model"):
+        bert_tf.load(tmp_path / "model.keras")
 
 
 def test_random_weights_need_a_config_and_a_vocabulary(tmp_path):
@@ -136,7 +179,13 @@ def test_only_complete_models_are_saved(classifier, tokenizer, tmp_path):
     cases = {
         "must be a model of bert_tf": (tf.keras.Sequential(), tokenizer, {}),
         "labels must be a list of 3": (classifier, tokenizer, {"labels": LABELS[:2]}),
-        "3 different names": (classifier, tokenizer, {"labels": ["a", "b", "a"]}),
+        "3 different strings": (classifier, tokenizer, {"labels": ["a", "b", "a"]}),
+        r"Received: \[0, 1, 2\]": (classifier, tokenizer, {"labels": [0, 1, 2]}),
+        "Received: 'abc'": (classifier, tokenizer, {"labels": "abc"}),
+        "Received: {'a': 0": (classifier, tokenizer, {"labels": {"a": 0, "b": 1, "c": 2}}),
+        "rate must be a JSON value": (classifier, tokenizer, {"rate": np.float32(1)}),
+        "format cannot be the name": (classifier, tokenizer, {"format": 1}),
+        "tokenizer must be a BertTokenizer": (classifier, "vocab.txt", {}),
         "has no outputs for labels": (classifier.bert, tokenizer, {"labels": LABELS}),
         "has 210 entries": (classifier, other, {}),
         "dialect must be one of": (classifier, tokenizer, {"dialect": "torch"}),
@@ -173,17 +222,26 @@ def test_only_classifiers_are_exported(classifier, tokenizer, tmp_path):
         "Received: BertEncoder with no labels": (classifier.bert, {"labels": LABELS}),
         "BertClassifier with 1 labels": (regression, {"labels": ["score"]}),
         "labels must be a list of 3": (classifier, {"labels": LABELS[:2], "max_seq_length": 8}),
-        "max_seq_length must be from 2 to 16": (
+        "max_seq_length must be an integer from 2 to 16": (
             classifier, {"labels": LABELS, "max_seq_length": 17},
         ),
-        "max_seq_length must be from 3 to 16": (
+        "max_seq_length must be an integer from 3 to 16": (
             classifier, {"labels": LABELS, "pair": True, "max_seq_length": 2},
         ),
+        r"Received: 8\.0": (classifier, {"labels": LABELS, "max_seq_length": 8.0}),
+        "Received: '8'": (classifier, {"labels": LABELS, "max_seq_length": "8"}),
+        "Received: 'abc'": (classifier, {"labels": "abc", "max_seq_length": 8}),
     }  # fmt: skip
     for message, (model, arguments) in cases.items():
         with pytest.raises(bert_tf.InputError, match=message):
             bert_tf.export_model(model, tokenizer, str(tmp_path / "out"), **arguments)
         assert not (tmp_path / "out").exists()
+    arguments = {"labels": np.array(LABELS), "max_seq_length": 8}
+    with pytest.raises(bert_tf.InputError, match="tokenizer must be a BertTokenizer"):
+        bert_tf.export_model(classifier, None, tmp_path / "out", **arguments)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(bert_tf.InputError, match="file is a file"):
+        bert_tf.export_model(classifier, tokenizer, tmp_path / "file", **arguments)
 
 
 def test_an_unsupported_tokenizer_is_refused_only_where_it_is_used(classifier, tokenizer, tmp_path):

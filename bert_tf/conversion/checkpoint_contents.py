@@ -52,16 +52,16 @@ class CheckpointContents:
 
     source: str
     dialect: str
-    arrays: dict[str, np.ndarray]
+    arrays: dict[str, np.ndarray] = dataclasses.field(repr=False)
     config: BertConfig | None = None
-    vocabulary: list[str] | None = None
+    vocabulary: list[str] | None = dataclasses.field(default=None, repr=False)
     do_lower_case: bool | None = None
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     unknown: tuple[str, ...] = ()
-    slots: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    slots: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
     global_step: int | None = None
     tokenizer_problem: str = ""
-    classifier: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    classifier: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
     tied_masked_lm: bool = True
 
     def vocabulary_for_tokenizer(self) -> list[str] | None:
@@ -169,7 +169,8 @@ def assign(
         if array.shape != shape:
             raise InputError(
                 f"{name} has the shape {list(array.shape)} in {contents.source}, but {list(shape)} "
-                "in the model. Use the config of the checkpoint, or a checkpoint without that head."
+                "in the model. Use the config and the number of labels of the checkpoint, or "
+                "convert the checkpoint with encoder_only=True."
             )
     for name, array in arrays.items():
         variables[name].assign(array)

@@ -15,6 +15,7 @@ from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import tensorflow_checkpoint, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
 from bert_tf.errors import InputError
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
 
@@ -112,6 +113,10 @@ def write(folder: str, contents: CheckpointContents) -> str:
         if contents.vocabulary is not None:
             path = posixpath.join(temporary, VOCABULARY_FILE)
             files.write_bytes(path, vocabulary_text(contents.vocabulary))
+        if contents.do_lower_case is not None:
+            # google-research/bert ignores this file, and takes the casing from --do_lower_case.
+            settings = {"do_lower_case": contents.do_lower_case}
+            files.write_json(posixpath.join(temporary, TOKENIZER_CONFIG_FILE), settings)
         tf.raw_ops.SaveV2(
             prefix=posixpath.join(temporary, name),
             tensor_names=names,

@@ -147,6 +147,11 @@ def _reason_for_no_checkpoint(path: str) -> str:
             "first: load the model with transformers, call "
             "save_pretrained(folder, safe_serialization=True), and give that folder."
         )
+    if path.endswith((".keras", ".h5")):
+        return (
+            f"{path} is a file of Keras. Load it with keras.saving.load_model, and write a "
+            "checkpoint with bert_tf.save_checkpoint."
+        )
     if not is_folder:
         prefix = path.removesuffix(".index")
         return f"There is no checkpoint {prefix}: no folder and no {prefix}.index exists."

@@ -9,6 +9,7 @@ from typing import Any
 
 from bert_tf import files
 from bert_tf.config import BertConfig
+from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
 from bert_tf.errors import InputError
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
@@ -72,7 +73,7 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
     Returns:
         The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`. A field is
         None if its value is unknown. `do_lower_case` is known if the folder has the name of a
-        released model, such as `uncased_L-12_H-768_A-12`.
+        released model, such as `uncased_L-12_H-768_A-12`, or a `tokenizer_config.json`.
 
     Raises:
         InputError: A file is damaged.
@@ -88,4 +89,7 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
     if gfile.exists(vocabulary_path):
         vocabulary = read_vocabulary(vocabulary_path)
     casing = released_casing(posixpath.basename(folder))
+    settings_path = posixpath.join(folder, TOKENIZER_CONFIG_FILE)
+    if casing is None and gfile.exists(settings_path):
+        casing = files.read_json(settings_path).get("do_lower_case")
     return {"config": config, "vocabulary": vocabulary, "do_lower_case": casing}

@@ -4,6 +4,8 @@ Imports foundation modules and also `modeling`, and the other modules of this pa
 """
 
 import dataclasses
+import os
+import re
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,11 @@ from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.errors import InputError
 
 _ENCODER = "bert/"
+# The files that the writers of all dialects create.
+_CHECKPOINT_FILE = re.compile(
+    r"model\.safetensors|weights\.json|bert_config\.json|config\.json|tokenizer_config\.json"
+    r"|vocab\.txt|checkpoint|(bert_model|model)\.ckpt.*"
+)
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
@@ -24,7 +31,8 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
 
     Args:
         contents: The contents to write.
-        folder: The folder to write; an existing folder is replaced.
+        folder: The folder to write. If the folder exists, it must be empty or contain a
+            checkpoint, which is replaced.
         dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments (slots).
             google-research/bert needs the slots to resume training.
 
@@ -32,7 +40,8 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
         The path of the checkpoint, as `read_weights` accepts it.
 
     Raises:
-        InputError: The dialect is unknown or can only be read, `contents` has no config, or it has
+        InputError: The dialect is unknown or can only be read, `folder` is a file or contains other
+            files than those of a checkpoint, `contents` has no config, or it has
             a head that no dialect can store: an output layer of the masked LM that is not the word
             embeddings, or a head of unknown kind (`CheckpointContents.classifier`).
     """
@@ -42,7 +51,25 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
         raise InputError(f"dialect must be one of {names}. Received: {dialect!r}.")
     contents.require_config()
     _check_heads(contents)
+    if "://" not in folder:
+        folder = os.path.realpath(folder)  # Otherwise, a link would be replaced by a folder.
+    _check_target(folder)
     return write(folder, contents)
+
+
+def _check_target(folder: str) -> None:
+    """Raises `InputError` if replacing the folder would remove other files than a checkpoint."""
+    from tensorflow.io import gfile
+
+    if gfile.exists(folder) and not gfile.isdir(folder):
+        raise InputError(f"{folder} is a file. Give the path of a new folder.")
+    names = gfile.listdir(folder) if gfile.exists(folder) else []
+    others = sorted(name for name in names if not _CHECKPOINT_FILE.fullmatch(name))
+    if others:
+        raise InputError(
+            f"{folder} would be replaced, but contains {others[0]}, which is not a file of a "
+            "checkpoint that bert-tf writes. Give the path of a new folder."
+        )
 
 
 def _check_heads(contents: CheckpointContents) -> None:

@@ -13,7 +13,7 @@ from bert_tf import files, weights
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, variables_by_name
-from bert_tf.pretrained import save_checkpoint
+from bert_tf.pretrained import check_tokenizer, save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
 # Maximum difference between a probability of the saved model and that of the original model. This
@@ -125,8 +125,11 @@ def export(checkpoint: str, export_dir: str) -> str:
         The folder of the new version.
 
     Raises:
-        InputError: The checkpoint does not contain a fine-tuned classifier.
+        InputError: The checkpoint does not contain a fine-tuned classifier, or `export_dir` is a
+            file.
     """
+    if tf.io.gfile.exists(export_dir) and not tf.io.gfile.isdir(export_dir):
+        raise InputError(f"{export_dir} is a file. Give the path of a folder for the versions.")
     served = load_classifier(checkpoint)
     version = os.path.join(export_dir, str(_next_version(export_dir)))
     with files.atomic_folder(version, weights.FACTS_FILE) as place:
@@ -173,17 +176,19 @@ def export_model(
             "export_model exports a BertClassifier with at least 2 labels. Received: "
             f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels."
         )
+    check_tokenizer(tokenizer)
     positions = model.config.max_position_embeddings
     shortest = 3 if pair else 2  # [CLS] and [SEP]
-    if not shortest <= max_seq_length <= positions:
+    is_int = isinstance(max_seq_length, (int, np.integer))
+    if not is_int or not shortest <= max_seq_length <= positions:
         raise InputError(
-            f"max_seq_length must be from {shortest} to {positions}, the model's "
-            f"max_position_embeddings. Received: {max_seq_length}."
+            f"max_seq_length must be an integer from {shortest} to {positions}, the model's "
+            f"max_position_embeddings. Received: {max_seq_length!r}."
         )
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = save_checkpoint(
             model, tokenizer, posixpath.join(folder, "model"),
-            labels=list(labels), pair=pair, max_seq_length=max_seq_length,
+            labels=labels, pair=bool(pair), max_seq_length=int(max_seq_length),
         )  # fmt: skip
         return export(checkpoint, path)
 

@@ -31,6 +31,11 @@ class BertBaseModel(keras.Model):
     _input_names: tuple[str, ...] = INPUT_NAMES
 
     def __init__(self, config: BertConfig, *, recompute: bool = False, **kwargs: Any) -> None:
+        if not isinstance(config, BertConfig):
+            raise InputError(
+                "config must be a BertConfig, such as BertConfig.from_dict returns it. Received: "
+                f"a value of type {type(config).__name__}."
+            )
         # With autocast, Keras would cast ids that are float32 to the compute dtype of a mixed
         # policy, and bfloat16 does not represent each id above 256.
         super().__init__(autocast=False, **kwargs)
@@ -96,10 +101,20 @@ class BertBaseModel(keras.Model):
             "name": self.name,
             "recompute": self.recompute,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            # A layer precedes its sublayers. Their order is that of their creation.
+            "frozen_layers": [
+                index for index, layer in enumerate(self._flatten_layers()) if not layer.trainable
+            ],
         }
 
     @classmethod
     def from_config(
         cls: type[_Model], config: dict[str, Any], custom_objects: Any = None
     ) -> _Model:
-        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
+        config = {**config, "config": BertConfig.from_dict(config["config"])}
+        frozen = config.pop("frozen_layers", [])
+        model = cls(**config)
+        if frozen:
+            for index, layer in enumerate(model._flatten_layers()):
+                layer.trainable = index not in frozen
+        return model

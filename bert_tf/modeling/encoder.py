@@ -137,7 +137,7 @@ class BertEncoder(BertBaseModel):
     def __init__(
         self,
         config: BertConfig,
-        name: str = "bert",
+        name: str | None = None,
         *,
         seed: int | None = None,
         initial: InitialWeights | None = None,

@@ -67,7 +67,7 @@ def check_inputs(
         raise InputError(
             f"The inputs of {model} are invalid: {problem}. "
             f"Received: {_describe(inputs)}. Expected: a dict {_format(shapes)} of NumPy arrays or "
-            "tensors, as BertTokenizer.encode returns it."
+            f"tensors{', as BertTokenizer.encode returns it' if len(axes) == 2 else ''}."
         )
     used = {name: inputs[name] for name in names if inputs.get(name) is not None}
     length = _sizes(used["input_ids"])[-1]
@@ -77,6 +77,8 @@ def check_inputs(
             f"{config.max_position_embeddings} (max_position_embeddings). Truncate them, or use a "
             "model with more positions."
         )
+    if length == 0:
+        raise InputError("The sequences have 0 tokens. Give at least one token.")
     for name, value in used.items():
         _check_values(name, value, config, length)
     return used

@@ -16,6 +16,7 @@ import numpy as np
 from keras import ops
 
 from bert_tf.config import BertConfig
+from bert_tf.errors import check_at_least
 from bert_tf.modeling.base_model import BertBaseModel
 from bert_tf.modeling.dropout import Dropout, DropoutSeeds
 from bert_tf.modeling.encoder import BertEncoder
@@ -52,6 +53,7 @@ class BertTaskModel(BertBaseModel):
                 dropout_seeds=self.dropout_seeds,
                 recompute=recompute,
                 dtype=self.dtype_policy,
+                name="bert",
             )
             self.bert.build(dict.fromkeys(INPUT_NAMES, (None, None)))
         self.built = True
@@ -146,6 +148,7 @@ class _LabelModel(BertTaskModel):
     ) -> None:
         super().__init__(config, **kwargs)
         self.num_labels, self.classifier_dropout = num_labels, classifier_dropout
+        check_at_least(1, self, "num_labels")
         self._add_head(num_labels, classifier_dropout)
 
     def get_config(self) -> dict[str, Any]:

@@ -104,6 +104,46 @@ def test_saving_and_loading_keeps_config_weights_and_outputs(kind, config, tmp_p
 
 
 @with_all_kinds
+def test_frozen_layers_stay_frozen_after_loading(kind, tmp_path):
+    model = build(kind)
+    encoder = getattr(model, "bert", model)
+    encoder.embeddings.trainable = False
+    encoder.layer_0.trainable = False
+    encoder.layer_0.attention.query.trainable = True
+    names = [variable.path for variable in model.trainable_variables]
+    assert any("layer_0/attention/query/kernel" in name for name in names)
+    assert not any("embeddings" in name for name in names)
+    model.save(tmp_path / "model.keras")
+    larger = keras.Model(symbolic := inputs_for_functional(kind), model(symbolic))
+    larger.save(tmp_path / "larger.keras")
+    for loaded in (
+        keras.saving.load_model(tmp_path / "model.keras"),
+        keras.models.clone_model(model),
+        keras.saving.load_model(tmp_path / "larger.keras"),
+    ):
+        trained = [variable.path for variable in loaded.trainable_variables]
+        assert trained == names
+
+
+def inputs_for_functional(kind):
+    """Returns symbolic inputs for the model of this kind."""
+    return {
+        name: keras.Input([None] * (value.shape.rank - 1), dtype="int32", name=name)
+        for name, value in inputs_for(kind).items()
+        if name in ("input_ids", "input_mask", "segment_ids")
+    }
+
+
+def test_two_encoders_may_be_parts_of_one_model():
+    symbolic = inputs_for_functional("encoder")
+    encoders = [modeling.BertEncoder(build("encoder").config) for _ in range(2)]
+    pooled = [encoder(symbolic)["pooled_output"] for encoder in encoders]
+    model = keras.Model(symbolic, keras.layers.Concatenate()(pooled))
+    paths = [weight.path for weight in model.weights]
+    assert len(set(paths)) == len(paths)
+
+
+@with_all_kinds
 def test_from_config_reverses_get_config(kind):
     model = build(kind, dtype="mixed_bfloat16")
     rebuilt = type(model).from_config(model.get_config())

@@ -10,6 +10,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents, assign, convert, read_weights, write_weights
+from bert_tf.conversion.hugging_face_tokenizer import FILES
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, variables_by_name
 from bert_tf.tokenization import BertTokenizer
@@ -29,6 +30,8 @@ CONFIG_FILE = "tokenizer_config.json"
 
 def folder(path, vocabulary=None, **contents) -> str:
     """Writes a folder of a small encoder; `contents` maps names of tokenizer files to contents."""
+    for name in FILES:
+        (path / name).unlink(missing_ok=True)
     weights = CheckpointContents("source", "bert-tf", WEIGHTS, CONFIG, vocabulary)
     write_weights(weights, str(path), "hugging_face")
     (path / CONFIG_FILE).unlink()

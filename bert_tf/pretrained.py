@@ -23,17 +23,13 @@ from bert_tf.conversion import (
     read_weights,
     write_weights,
 )
+from bert_tf.conversion.weight_table import HEADS_WITH_LABELS
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
 from bert_tf.tokenization.vocabulary import check_vocabulary
 from bert_tf.weights import RESERVED_FACTS, vocabulary_sha256
 
-# The weight with one row for each label, by the name of the model class.
-_HEADS_WITH_LABELS = {
-    "BertClassifier": "output_weights",
-    "BertTagger": "cls/tagger/output_weights",
-}
 _LOG = logging.getLogger(__name__)
 Path = str | os.PathLike[str]
 Model = TypeVar("Model", bound=BertEncoder | BertTaskModel)
@@ -179,7 +175,7 @@ class Pretrained:
 
     def _num_labels(self, model_class: type) -> int:
         """Returns the number of outputs of the checkpoint's head for a class of models."""
-        name = _HEADS_WITH_LABELS.get(model_class.__name__, "")
+        name = HEADS_WITH_LABELS.get(model_class.__name__, "")
         head = self.weights.get(name)
         if head is None and self.contents is not None:
             head = self.contents.classifier.get("classifier.weight")

@@ -45,7 +45,6 @@ _HUGGING_FACE_ACTIVATIONS = {
 _DECODER = "cls.predictions.decoder."
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 _NEXT_SENTENCE = "seq_relationship/output_weights"
-_HEADS_WITH_LABELS = ("output_weights", "cls/tagger/output_weights")
 _FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {"extra", "attention"}
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
@@ -100,7 +99,8 @@ def _classifier_class(architectures: Any) -> str | None:
 
 
 def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    return [arrays[name] for name in _HEADS_WITH_LABELS if name in arrays]
+    names = weight_table.HEADS_WITH_LABELS.values()
+    return [arrays[name] for name in names if name in arrays]
 
 
 def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any]) -> list[str]:

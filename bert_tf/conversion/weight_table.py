@@ -118,6 +118,11 @@ CLASSIFIER_HEADS = {
     "BertForTokenClassification": "cls/tagger/",
     "BertForMultipleChoice": "cls/choice/",
 }
+# The weight with one row for each label, by the name of the model class in bert-tf.
+HEADS_WITH_LABELS = {
+    "BertClassifier": "output_weights",
+    "BertTagger": "cls/tagger/output_weights",
+}
 
 
 def classifier_rows(architecture: str) -> list[Row]:

@@ -144,7 +144,7 @@ def export(checkpoint: str, export_dir: str) -> str:
 def export_model(
     model: BertClassifier,
     tokenizer: BertTokenizer,
-    path: str,
+    path: str | os.PathLike[str],
     *,
     labels: Sequence[str],
     pair: bool = False,
@@ -190,7 +190,7 @@ def export_model(
             model, tokenizer, posixpath.join(folder, "model"),
             labels=labels, pair=bool(pair), max_seq_length=int(max_seq_length),
         )  # fmt: skip
-        return export(checkpoint, path)
+        return export(checkpoint, os.fspath(path))
 
 
 def _next_version(export_dir: str) -> int:

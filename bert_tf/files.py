@@ -3,6 +3,7 @@
 Imports `errors`, and TensorFlow inside functions.
 """
 
+import codecs
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from typing import Any
 
 from bert_tf.errors import InputError, plain_message
 
+_CHUNK_BYTES = 1 << 20
 _OTHER_MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
@@ -33,12 +35,16 @@ def read_bytes(path: str) -> bytes:
         InputError: The file is missing or cannot be read.
     """
     gfile = _gfile()
-    if not gfile.exists(path):
-        raise InputError(f"There is no file {path}.")
-    if gfile.isdir(path):
-        raise InputError(f"{path} is a folder; give a file.")
+    _check_is_file(path)
     with explain_read_errors(path), gfile.GFile(path, "rb") as file:
         return file.read()
+
+
+def _check_is_file(path: str) -> None:
+    if not _gfile().exists(path):
+        raise InputError(f"There is no file {path}.")
+    if _gfile().isdir(path):
+        raise InputError(f"{path} is a folder; give a file.")
 
 
 @contextmanager
@@ -77,13 +83,61 @@ def read_text(path: str) -> str:
     """
     raw = read_bytes(path)
     check_byte_order_mark(path, raw)
+    return _decode(path, raw, 1)
+
+
+def _decode(path: str, raw: bytes, first_line: int) -> str:
+    """Decodes lines of a UTF-8 file. `first_line` is the number of the first one, from 1."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
+        line = first_line + raw.count(b"\n", 0, error.start)
         raise InputError(
             f"{path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. Convert it first."
         ) from error
+
+
+def read_lines(path: str) -> Iterator[str]:
+    """Yields the lines of a UTF-8 file without their line ends, \\n or \\r\\n, as a stream.
+
+    A byte-order mark at the start is removed.
+
+    Raises:
+        InputError: As in `read_text`.
+    """
+    rest, number = b"", 1
+    for chunk in _chunks(path):
+        if number == 1 and not rest:
+            check_byte_order_mark(path, chunk)
+            chunk = chunk.removeprefix(codecs.BOM_UTF8)
+        complete, line_end, end = (rest + chunk).rpartition(b"\n")
+        rest = end
+        if line_end:
+            lines = _decode(path, complete, number).split("\n")
+            yield from (line.removesuffix("\r") for line in lines)
+            number += len(lines)
+    if rest:
+        yield _decode(path, rest, number).removesuffix("\r")
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    gfile = _gfile()
+    _check_is_file(path)
+    with explain_read_errors(path), gfile.GFile(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def sha256_of_file(path: str) -> str:
+    """Returns the hexadecimal SHA-256 of a file, which is read in chunks.
+
+    Raises:
+        InputError: The file is missing or cannot be read.
+    """
+    digest = hashlib.sha256()
+    for chunk in _chunks(path):
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def check_byte_order_mark(path: str, start: bytes) -> None:

@@ -1,6 +1,13 @@
-"""The interface of a fine-tuning task."""
+"""The interface between a fine-tuning task and the code that all tasks share.
 
-from collections.abc import Mapping, Sequence
+Imports foundation modules, and `step.objective` of `training`. Shape letters: N examples, R records,
+B batch.
+"""
+
+import contextlib
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -12,7 +19,93 @@ from bert_tf.training.step.objective import Objective
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
-SPLITS = ("train", "dev", "test")
+KINDS = ("train", "dev", "test")
+# The outputs of the model for one record, by name; without the batch dimension.
+Outputs = Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class DataLocation:
+    """The place of a data set. A task finds its splits there.
+
+    Attributes:
+        data_dir: Folder with files of conventional names, or None.
+        train_file, dev_file, test_file: Files that replace the files of these names in `data_dir`.
+        tfds_name: Name of a data set of tensorflow-datasets, such as "glue/mrpc", or None.
+        tfds_data_dir: Folder of prepared data sets, or None for the default folder.
+        max_train_examples, max_eval_examples: Only this number of examples, from the start, is
+            read from the train split and from each other split; 0 reads all.
+    """
+
+    data_dir: str | None = None
+    train_file: str | None = None
+    dev_file: str | None = None
+    test_file: str | None = None
+    tfds_name: str | None = None
+    tfds_data_dir: str | None = None
+    max_train_examples: int = 0
+    max_eval_examples: int = 0
+
+    def explicit_file(self, kind: str) -> str | None:
+        """Returns the file that was given for a kind of split, or None."""
+        return {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}[kind]
+
+
+class Source(Protocol):
+    """The file, or the part of a data set, that contains the examples of a split."""
+
+    @property
+    def name(self) -> str:
+        """The path of the file, or another text that identifies the source in messages."""
+
+    def fingerprint(self) -> str:
+        """Returns text that differs if the content differs.
+
+        Raises:
+            InputError: The source does not exist or cannot be read.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """One split of a data set.
+
+    Attributes:
+        kind: One of `KINDS`.
+        source: The examples.
+        suffix: Distinguishes splits of the same kind, such as "mismatched"; "" for the first one.
+            The suffix is also the end of the names of metrics and of output files.
+    """
+
+    kind: str
+    source: Source
+    suffix: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the split, such as "dev" or "dev_mismatched"."""
+        return self.with_suffix(self.kind)
+
+    def with_suffix(self, text: str) -> str:
+        """Appends the suffix, if there is one: "accuracy" becomes "accuracy_mismatched"."""
+        return f"{text}_{self.suffix}" if self.suffix else text
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """The records of a block of N examples.
+
+    Attributes:
+        columns: For each feature of the task's table, an array [R, ...].
+        records_per_example: int [N], the number of records of each example; the sum is R. None if
+            each example gives one record.
+        counts: The number of examples with a property that is worth a line in the report, such as
+            {"truncated": 12}.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    records_per_example: np.ndarray | None = None
+    counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 class TaskObjective(Objective, Protocol):
@@ -26,6 +119,29 @@ class TaskObjective(Objective, Protocol):
         """Runs the model without dropout; returns its predictions as tensors [B, ...], by name."""
 
 
+class Scorer(Protocol):
+    """Computes the metrics of a labelled split from a stream of examples."""
+
+    def add(self, example: Any, outputs: Sequence[Outputs]) -> None:
+        """Adds an example, with the outputs of the model for each of its records, in order."""
+
+    def results(self) -> dict[str, float]:
+        """Returns the metrics of all examples, such as {"accuracy": 0.9, "loss": 0.3}."""
+
+    def report(self) -> str:
+        """Returns a readable report, such as metrics by class; "" if the task has none."""
+
+
+class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Protocol):
+    """Writes the predictions of a split, from a stream of examples.
+
+    The files appear when the context manager ends without an error.
+    """
+
+    def add(self, example: Any, outputs: Sequence[Outputs]) -> None:
+        """Adds an example, with the outputs of the model for each of its records, in order."""
+
+
 class Task(Protocol):
     """Reads a data set, converts it to records, and evaluates the model's predictions."""
 
@@ -35,32 +151,54 @@ class Task(Protocol):
 
     @property
     def table(self) -> features.Table:
-        """The features of a record."""
+        """The features of a record; at least those of `features.INPUTS`."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Sizes by shape letter for `table`, except S, such as {"C": 4}."""
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts about the task, such as the labels.
+        """Facts about the task as JSON values: `task` (the name), `labels` and so on.
 
         The facts are saved with the weights, and are used by exports.
         """
 
-    def read(self, data_dir: str, split: str) -> Sequence[Any]:
-        """Reads the examples of one of `SPLITS`.
+    @property
+    def best_by(self) -> tuple[str, int]:
+        """The metric that selects the best weights, and 1 if higher values are better, else -1."""
+
+    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
+        """Finds the splits of a kind; the metrics of the first dev split select the best weights.
+
+        Args:
+            kind: One of `KINDS`.
+            location: The place of the data set.
 
         Raises:
-            InputError: A file is missing, or a line is malformed. The message contains the number
-                of the malformed line.
+            InputError: The file of a split does not exist.
+        """
+
+    def read(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
+        """Yields the examples of a split, without holding them in memory.
+
+        Args:
+            split: A split that `splits` returned.
+            counts: Receives the number of skipped or unusual rows, by reason.
+
+        Raises:
+            InputError: A line is malformed. The message contains the file and the line.
         """
 
     def encode(
         self, examples: Sequence[Any], tokenizer: "BertTokenizer", max_seq_length: int
-    ) -> dict[str, np.ndarray]:
-        """Returns the columns of N examples: for each feature in `table`, an array [N, ...]."""
+    ) -> Encoded:
+        """Converts a block of examples to records. Several threads call this method."""
 
     def make_objective(
         self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
     ) -> TaskObjective:
-        """Builds the model and its loss.
+        """Builds the model and its loss. The attribute `best_by` is the one of the task.
 
         Args:
             config: The architecture.
@@ -69,16 +207,8 @@ class Task(Protocol):
             recompute: Whether to use gradient checkpointing; see `RuntimeConfig`.
         """
 
-    def metrics(
-        self, columns: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
-    ) -> dict[str, float]:
-        """Computes metrics from the columns of a labelled split and the outputs of the model."""
+    def make_scorer(self, split: Split) -> Scorer:
+        """Returns an object that computes the metrics of a labelled split."""
 
-    def write_predictions(
-        self, folder: str, examples: Sequence[Any], outputs: Mapping[str, np.ndarray]
-    ) -> str:
-        """Writes the predictions for the test split in the format of the task.
-
-        Returns:
-            The path of the written file.
-        """
+    def make_writer(self, split: Split, folder: str) -> PredictionWriter:
+        """Returns an object that writes the predictions of a split into a folder."""

@@ -16,6 +16,8 @@ from bert_tf.modeling.initial_weights import InitialWeights
 
 Variables = dict[str, keras.Variable]
 
+_GELU = {"gelu": fused.gelu, "gelu_exact": fused.gelu_exact}
+
 
 def with_name_prefix(prefix: str, variables: Variables) -> Variables:
     """Returns the same variables with `prefix/` in front of each name."""
@@ -96,7 +98,7 @@ class Dense(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.inputs, self.units, self.activation_name = inputs, units, activation_name
-        self._activation, self._is_gelu = activation(activation_name), activation_name == "gelu"
+        self._activation = activation(activation_name)
         self.lora_rank = 0
         initializer = (initial or InitialWeights(0.02)).next()
         self.kernel = self.add_weight((inputs, units), initializer, name="kernel")
@@ -113,7 +115,8 @@ class Dense(keras.layers.Layer):
         if self.lora_rank:
             narrow = ops.matmul(x, ops.cast(self.lora_kernel_a, x.dtype))
             y = y + self._lora_scale * ops.matmul(narrow, ops.cast(self.lora_kernel_b, x.dtype))
-        return fused.gelu(y, training) if self._is_gelu else self._activation(y)
+        gelu = _GELU.get(self.activation_name)
+        return gelu(y, training) if gelu else self._activation(y)
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
         """Freezes the kernel and adds a trainable low-rank update of it, as `keras.layers.Dense`.

@@ -1,5 +1,5 @@
 """Classification of sentences and sentence pairs. Imports `tasks.task` and layers 0 to 2.
 
-Read `text_files` (reads examples), then `classification_objective` (loss and metrics), then
-`classification_tasks` (the tasks).
+Read `examples`, then `classification_task` (implements `tasks.task.Task`), then its parts:
+`classification_objective` (losses), `scoring` (metrics) and `prediction_files`.
 """

@@ -97,6 +97,7 @@ class RecordFile:
         copy = tempfile.TemporaryFile()
         with files.explain_read_errors(self.path), tf.io.gfile.GFile(self.path, "rb") as file:
             shutil.copyfileobj(file, copy, 1 << 22)
+        copy.flush()
         return copy
 
 

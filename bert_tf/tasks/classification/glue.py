@@ -40,7 +40,7 @@ _MNLI_FILES = {
 }
 # AX consists of a test file only. The suffix "ax" keeps its predictions apart from those of MNLI,
 # because a run of MNLI writes both into its folder.
-_AX_FILES = {
+_AX_FILES: dict[str, dict[str, tuple[str, ...]]] = {
     "dev": {"": ("diagnostic-full.tsv", "diagnostic/diagnostic-full.tsv")},
     "test": {"ax": ("diagnostic.tsv", "diagnostic/diagnostic.tsv", "AX.tsv")},
 }
@@ -110,8 +110,7 @@ class GlueReader:
             InputError: The file has no examples or lacks a column, or a row is malformed.
         """
         path = split.source.name
-        rows = tab_separated(path)
-        positions, rows = self._columns(path, split.kind, rows)
+        positions, rows = self._columns(path, split.kind, tab_separated(path))
 
         def skip_short_row(path: str, line: int, received: int, required: int) -> None:
             counts["short rows skipped"] += 1

@@ -86,14 +86,13 @@ class XnliReader:
         Raises:
             InputError: The file does not exist.
         """
-        name = f"xnli.{kind}.tsv"
-        folders = _EVALUATION_FOLDERS
         if kind == "train":
-            name = f"{_TRAIN_PREFIX}{self.language}.tsv"
-            folders = _TRAIN_FOLDERS
             if not location.train_file and location.data_dir:
                 self._check_train_language(location.data_dir)
-        names = [os.path.join(folder, name) for folder in folders]
+            name = f"{_TRAIN_PREFIX}{self.language}.tsv"
+            names = [os.path.join(folder, name) for folder in _TRAIN_FOLDERS]
+        else:
+            names = [os.path.join(folder, f"xnli.{kind}.tsv") for folder in _EVALUATION_FOLDERS]
         path = find_file(location, kind, names, "XNLI")
         return [Split(kind, LanguageSource(path, self.language))]
 

@@ -129,6 +129,19 @@ def make_parser(
     return parse_and_trim if trim else parse
 
 
+def traced_once(function: Callable[[Any], Any], parse: Callable[[Any], dict[str, Any]]) -> Any:
+    """Returns a `tf.function` that is traced once, for batches of any size and length.
+
+    Args:
+        function: Takes a batch.
+        parse: Converts serialized records to a batch; see `make_parser`.
+    """
+    records = tf.TensorSpec([None], tf.string)
+    outputs = tf.function(parse).get_concrete_function(records).structured_outputs
+    batch = tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), outputs)
+    return tf.function(function, input_signature=[batch])
+
+
 def _first_along(values: Any, axis: int, size: Any) -> Any:
     """Returns the first `size` entries along an axis; the other axes keep their static sizes."""
     cut = values[(slice(None),) * axis + (slice(None, size),)]
@@ -139,7 +152,7 @@ def _first_along(values: Any, axis: int, size: Any) -> Any:
 def predict(
     records: RecordFile,
     parse: Callable[[Any], dict[str, Any]],
-    forward: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    forward: Callable[[Any], Mapping[str, Any]],
     batch_size: int,
 ) -> Iterator[Outputs]:
     """Yields the outputs of the model for each record, in the order of the file.

@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import tensorflow as tf
-
 from bert_tf.progress import Progress
 from bert_tf.tasks import batches
 from bert_tf.tasks.task import Outputs
@@ -35,9 +33,9 @@ class SplitEvaluator:
         self, data: TaskData, outputs: Callable[[Any], dict[str, Any]], trim: bool
     ) -> None:
         self._data = data
-        self._forward = tf.function(outputs, reduce_retracing=True)
         sizes = {**data.task.sizes, "S": data.config.max_seq_length}
         self._parse = batches.make_parser(data.task.table, sizes, trim)
+        self._forward = batches.traced_once(outputs, self._parse)
 
     def run(self, split: SplitData, receiver: Receiver, description: str) -> None:
         """Passes each example of a split, with its outputs, to a receiver.

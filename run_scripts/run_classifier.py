@@ -101,9 +101,7 @@ def make_task(location: DataLocation) -> Task:
 def next_step() -> str:
     """Returns the command that exports the classifier."""
     folder = FLAGS.output_dir.rstrip("/")
-    return (
-        f"python run_scripts/export_model.py --checkpoint={folder} --export_dir={folder}/export"
-    )
+    return f"python run_scripts/export_model.py --checkpoint={folder} --export_dir={folder}/export"
 
 
 def run() -> None:

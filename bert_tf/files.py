@@ -35,12 +35,17 @@ def read_bytes(path: str) -> bytes:
         InputError: The file is missing or cannot be read.
     """
     gfile = _gfile()
-    _check_is_file(path)
+    check_is_file(path)
     with explain_read_errors(path), gfile.GFile(path, "rb") as file:
         return file.read()
 
 
-def _check_is_file(path: str) -> None:
+def check_is_file(path: str) -> None:
+    """Checks that a file exists.
+
+    Raises:
+        InputError: There is no such file, or the path is a folder.
+    """
     if not _gfile().exists(path):
         raise InputError(f"There is no file {path}.")
     if _gfile().isdir(path):
@@ -122,7 +127,7 @@ def read_lines(path: str) -> Iterator[str]:
 
 def _chunks(path: str) -> Iterator[bytes]:
     gfile = _gfile()
-    _check_is_file(path)
+    check_is_file(path)
     with explain_read_errors(path), gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk

@@ -153,7 +153,7 @@ class ClassificationScorer(_BlockScorer):
         )
         rows = [[name, *map(str, row)] for name, row in zip(self._names, matrix, strict=True)]
         return (
-            f"{by_label}\nConfusion matrix: a row for each label, a column for each predicted label\n"
+            f"{by_label}\nConfusion matrix (rows: labels; columns: predicted labels):\n"
             f"{aligned([['', *self._names], *rows])}\n"
         )
 
@@ -175,7 +175,7 @@ class MultiLabelScorer(_BlockScorer):
         self._index = {label: number for number, label in enumerate(labels)}
         self._threshold = threshold
         # The number of examples, by class, 2 * (class is a label) + (class is predicted).
-        self._outcomes = np.zeros([len(labels), 4], np.int64)
+        self._outcomes: np.ndarray = np.zeros([len(labels), 4], np.int64)
 
     def add(self, example: TextExample, outputs: Sequence[Outputs]) -> None:
         """Adds an example; `outputs` has one element."""
@@ -186,7 +186,8 @@ class MultiLabelScorer(_BlockScorer):
             super().add(example, [{"logits": pair}])
 
     def _score(self, labels: Sequence[Any], logits: np.ndarray) -> float:
-        logits, probabilities = logits[:, 0], logits[:, 1].astype(np.float32)
+        probabilities: np.ndarray = logits[:, 1].astype(np.float32)
+        logits = logits[:, 0]
         true = np.zeros(logits.shape, np.int64)
         for row, names in zip(true, labels, strict=True):
             row[[self._index[name] for name in names]] = 1

@@ -1,0 +1,225 @@
+"""The task for the user's own data, from files or from tensorflow-datasets.
+
+Imports `classification_task`, `row_examples`, `tfds_reader`, `tasks.tables` and `errors`, and
+TensorFlow inside functions.
+"""
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bert_tf.errors import InputError, check_choice
+from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.row_examples import LabelParser, examples_of_rows
+from bert_tf.tasks.classification.tfds_reader import TfdsReader, TfdsSource
+from bert_tf.tasks.tables import ENDINGS, FileSource, column_values
+from bert_tf.tasks.task import DataLocation, Split
+
+# The names of split files without their endings, by kind.
+_FILE_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
+# The metrics in addition to the loss and the accuracy, and the metric that selects the best
+# weights, by task type.
+_METRICS: dict[str, tuple[tuple[str, ...], str]] = {
+    "classification": (("macro_f1",), "accuracy"),
+    "regression": (("pearson", "spearman"), "spearman"),
+    "multi_label": (("micro_f1", "macro_f1"), "micro_f1"),
+}
+# A column with more labels than this contains something else, such as texts or scores.
+_MAX_LABELS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class CustomReader:
+    """Reads files with named columns, or a data set of tensorflow-datasets.
+
+    Attributes:
+        text_a_column: Column of the sentence, or of the first sentence of a pair.
+        text_b_column: Column of the second sentence of a pair; None for single sentences.
+        label_column: Column of the label; test files may lack this column.
+        labels: The labels of the task; None accepts any label.
+        task_type: "classification", "regression" or "multi_label".
+        label_separator: The text between the labels of an example, for "multi_label".
+    """
+
+    text_a_column: str
+    text_b_column: str | None
+    label_column: str
+    labels: tuple[str, ...] | None
+    task_type: str = "classification"
+    label_separator: str = ","
+
+    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
+        """Returns the only split of a kind, or those of a data set of tensorflow-datasets.
+
+        Raises:
+            InputError: There is no file or no data set; see `find_split_file` and `TfdsReader`.
+        """
+        if location.tfds_name:
+            return self._tfds().splits(kind, location)
+        return [Split(kind, FileSource(find_split_file(kind, location)))]
+
+    def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+        """Yields the examples of a split; see `row_examples.examples_of_rows`."""
+        if isinstance(split.source, TfdsSource):
+            return self._tfds().read(split, counts)
+        path = split.source.name
+        columns = (self.text_a_column, self.text_b_column, self.label_column)
+        optional = {self.label_column} if split.kind == "test" else set()
+        rows = column_values(path, columns, optional)
+        parser = LabelParser(self.label_column, self.task_type, self.labels, self.label_separator)
+        return examples_of_rows(rows, path, split.kind, columns, parser, counts)
+
+    def _tfds(self) -> TfdsReader:
+        return TfdsReader(
+            self.text_a_column, self.text_b_column, self.label_column, self.labels,
+            self.task_type, self.label_separator,
+        )  # fmt: skip
+
+
+def find_split_file(kind: str, location: DataLocation) -> str:
+    """Returns the file of a split.
+
+    Without an explicit file, the file in `data_dir` has the name of the split and one of the
+    endings .tsv, .csv, .jsonl and .parquet. The dev split may also have the name "validation".
+
+    Args:
+        kind: One of `tasks.task.KINDS`.
+        location: The place of the data set.
+
+    Raises:
+        InputError: There is no such file, or there are several.
+    """
+    import tensorflow as tf
+
+    explicit = location.explicit_file(kind)
+    if explicit:
+        if not tf.io.gfile.exists(explicit):
+            raise InputError(f"There is no file {explicit}. {kind}_file must be an existing file.")
+        return explicit
+    if not location.data_dir:
+        raise InputError(f"There is no {kind} data. Give data_dir or {kind}_file.")
+    names = [f"{name}{ending}" for name in _FILE_NAMES[kind] for ending in ENDINGS]
+    found = [name for name in names if tf.io.gfile.exists(os.path.join(location.data_dir, name))]
+    if not found:
+        raise InputError(
+            f"{location.data_dir} has none of {', '.join(names)}. Give one of these files, or give "
+            f"the file as {kind}_file."
+        )
+    if len(found) > 1:
+        raise InputError(
+            f"{location.data_dir} has several {kind} files: {', '.join(found)}. Remove all but one "
+            f"of them, or give the file as {kind}_file."
+        )
+    return os.path.join(location.data_dir, found[0])
+
+
+def custom(
+    text_a_column: str,
+    text_b_column: str | None,
+    label_column: str,
+    labels: Sequence[str] = (),
+    task_type: str = "classification",
+    label_separator: str = ",",
+    threshold: float = 0.5,
+) -> ClassificationTask:
+    """Creates a task for the user's own data.
+
+    Args:
+        text_a_column: Column of the sentence, or of the first sentence of a pair.
+        text_b_column: Column of the second sentence of a pair, or None.
+        label_column: Column of the label; test files may lack this column.
+        labels: All labels, in the order of the outputs; () for regression. See `labels_of`.
+        task_type: "classification" (one label), "regression" (a score) or "multi_label" (any number
+            of labels).
+        label_separator: The text between the labels of an example, for "multi_label". JSON lines
+            and Parquet files may contain lists instead.
+        threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
+
+    Raises:
+        InputError: There are too few labels, a label is repeated, or another value is not valid.
+    """
+    check_choice(TABLES, "task_type", task_type)
+    columns = [name for name in (text_a_column, text_b_column, label_column) if name is not None]
+    if len(set(columns)) < len(columns):
+        raise InputError(
+            "text_a_column, text_b_column and label_column must differ. Received: "
+            f"{', '.join(columns)}."
+        )
+    if not 0 < threshold < 1:
+        raise InputError(f"threshold must be above 0 and below 1. Received: {threshold}.")
+    if not label_separator:
+        raise InputError("label_separator must not be empty.")
+    labels = () if task_type == "regression" else tuple(labels)
+    _check_labels(labels, task_type)
+    metric_names, best = _METRICS[task_type]
+    return ClassificationTask(
+        name="custom",
+        labels=labels,
+        pair=text_b_column is not None,
+        reader=CustomReader(
+            text_a_column, text_b_column, label_column, labels, task_type, label_separator
+        ),
+        task_type=task_type,
+        metric_names=metric_names,
+        best_by=(best, 1),
+        threshold=threshold,
+    )
+
+
+def _check_labels(labels: Sequence[str], task_type: str) -> None:
+    """Checks the number of labels, and that they differ."""
+    minimum = {"classification": 2, "regression": 0, "multi_label": 1}[task_type]
+    if len(set(labels)) < max(minimum, len(labels)):
+        needed = "at least two different labels" if minimum == 2 else "different labels"
+        received = ", ".join(labels) or "no labels"
+        raise InputError(f"The task type {task_type} needs {needed}. Received: {received}.")
+
+
+def labels_of(
+    location: DataLocation,
+    label_column: str = "label",
+    task_type: str = "classification",
+    label_separator: str = ",",
+) -> list[str]:
+    """Returns the labels of the train split, sorted; [] for regression.
+
+    A data set of tensorflow-datasets can have names for its labels. These names are returned in
+    their own order.
+
+    Args:
+        location: The place of the data set.
+        label_column: Column of the label.
+        task_type: "classification", "regression" or "multi_label".
+        label_separator: The text between the labels of an example, for "multi_label".
+
+    Raises:
+        InputError: The train split is missing or malformed, or has more than 10,000 labels.
+    """
+    if task_type == "regression":
+        return []
+    rows: Iterator[tuple[int, Sequence[Any]]]
+    if location.tfds_name:
+        reader = TfdsReader(None, None, label_column, None, task_type, label_separator)
+        (split, *_) = reader.splits("train", location)
+        names = reader.label_names(split)
+        if names:
+            return names
+        path, rows = split.source.name, reader.rows(split, Counter())
+    else:
+        path = find_split_file("train", location)
+        rows = column_values(path, (None, None, label_column))
+    parser = LabelParser(label_column, task_type, None, label_separator)
+    found: set[Any] = set()
+    for line, (_, _, value) in rows:
+        label = parser(value, path, line)
+        found.update((label,) if isinstance(label, str) else label)  # type: ignore[arg-type]
+        if len(found) > _MAX_LABELS:
+            raise InputError(
+                f"{path} has more than {_MAX_LABELS} different values in the column "
+                f"{label_column!r}. Give the column of the labels, use the task type regression "
+                "for scores, or give all labels."
+            )
+    return sorted(found)

@@ -67,8 +67,9 @@ def test_every_number_of_records_appears_equally_often(count, batch_size):
 @pytest.mark.parametrize("trim", [True, False])
 def test_a_later_first_step_continues_the_same_batches(records, trim, first_step):
     expected = labels(dataset(records, trim).take(60))
-    assert labels(dataset(records, trim, first_step).take(10)) == (
-        expected[first_step * BATCH : (first_step + 10) * BATCH]
+    assert (
+        labels(dataset(records, trim, first_step).take(10))
+        == (expected[first_step * BATCH : (first_step + 10) * BATCH])
     )
 
 

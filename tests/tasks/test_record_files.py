@@ -30,9 +30,7 @@ def encode(examples):
 
 
 def write(path, count, key=KEY):
-    return record_files.write(
-        path, iter(range(count)), count, encode, features.CLASSIFICATION, key
-    )
+    return record_files.write(path, iter(range(count)), count, encode, features.CLASSIFICATION, key)
 
 
 def example_of(serialized):
@@ -112,6 +110,11 @@ def test_an_error_while_reading_leaves_no_file(tmp_path):
 
     with pytest.raises(InputError, match="line 5001"):
         record_files.write(
-            str(tmp_path / "train.tf_record"), examples(), 6000, encode, features.CLASSIFICATION, KEY
+            str(tmp_path / "train.tf_record"),
+            examples(),
+            6000,
+            encode,
+            features.CLASSIFICATION,
+            KEY,
         )
     assert not list(tmp_path.iterdir())

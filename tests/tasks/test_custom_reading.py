@@ -10,14 +10,15 @@ import pytest
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table
-from bert_tf.tasks.classification.custom import custom, find_split_file, labels_of
+from bert_tf.tasks.classification.custom import TextColumns, custom, find_split_file, labels_of
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.row_examples import UNKNOWN_IN_TEST
 from bert_tf.tasks.task import DataLocation
 
-SINGLE = custom("s", None, "label", ["a", "b"])
-SCORES = custom("s", None, "label", task_type="regression")
-TOPICS = custom("s", None, "label", ["x", "y", "z"], "multi_label")
+SENTENCE = TextColumns("s")
+SINGLE = custom(SENTENCE, DataLocation(), labels=["a", "b"])
+SCORES = custom(SENTENCE, DataLocation(), "regression")
+TOPICS = custom(SENTENCE, DataLocation(), "multi_label", ["x", "y", "z"])
 
 
 def write(folder, name, text):
@@ -54,13 +55,13 @@ def test_all_formats_give_equal_examples(tmp_path, ending):
         {"id": "3", "q": "", "a": "five", "label": "x"},
     ]
     folder = write_rows(tmp_path, f"train.{ending}", rows)
-    task = custom("q", "a", "label", ["x", "y"])
+    task = custom(TextColumns("q", "a"), DataLocation(data_dir=folder))
+    assert task.labels == ("x", "y") and task.pair
     assert read(task, folder, "train") == [
         TextExample("one, two", "naïve", "x"),
         TextExample("three", "四", "y"),
         TextExample("", "five", "x"),
     ]
-    assert labels_of(DataLocation(data_dir=folder)) == ["x", "y"]
 
 
 def test_csv_keeps_line_breaks_in_quotes(tmp_path):
@@ -92,8 +93,9 @@ def test_bools_and_numbers_have_the_text_form_of_json(tmp_path, ending):
         rows = [{"s": value, "label": value} for value in values]
         write_rows(folder, f"train.{ending}", rows)
         expected = [json.dumps(value) for value in values]
-        assert labels_of(DataLocation(data_dir=str(folder))) == sorted(expected)
-        examples = read(custom("s", None, "label", expected), folder, "train")
+        assert labels_of(SENTENCE, DataLocation(data_dir=str(folder))) == sorted(expected)
+        task = custom(SENTENCE, DataLocation(), labels=expected)
+        examples = read(task, folder, "train")
         assert examples == [TextExample(text, None, text) for text in expected]
 
 
@@ -102,7 +104,6 @@ def test_scores_are_floats(tmp_path, ending):
     rows = [{"s": "one", "label": 2.5}, {"s": "two", "label": -1.0}]
     folder = write_rows(tmp_path, f"dev.{ending}", rows)
     assert [example.label for example in read(SCORES, folder, "dev")] == [2.5, -1.0]
-    assert labels_of(DataLocation(data_dir=folder), "label", "regression") == []
 
 
 @pytest.mark.parametrize(
@@ -118,10 +119,10 @@ def test_scores_are_floats(tmp_path, ending):
 )  # fmt: skip
 def test_several_labels(tmp_path, name, text, separator):
     folder = write(tmp_path, name, text)
-    task = custom("s", None, "label", ["x", "y", "z"], "multi_label", separator)
+    location = DataLocation(data_dir=folder)
+    task = custom(TextColumns("s", label_separator=separator), location, "multi_label")
+    assert task.labels == ("x", "y", "z")
     assert [e.label for e in read(task, folder, "train")] == [("z", "x"), (), ("y",)]
-    labels = labels_of(DataLocation(data_dir=folder), "label", "multi_label", separator)
-    assert labels == ["x", "y", "z"]
 
 
 def test_several_labels_in_parquet(tmp_path):
@@ -205,7 +206,7 @@ def test_parquet_errors_name_the_row_and_the_columns(tmp_path):
     with pytest.raises(InputError, match=r"dev.parquet, line 4: the label 'c'"):
         read(SINGLE, folder, "dev")
     with pytest.raises(InputError, match=r"no column 't'. Its columns are: s, label\."):
-        read(custom("t", None, "label", ["a", "b"]), folder, "dev")
+        read(custom(TextColumns("t"), DataLocation(), labels=["a", "b"]), folder, "dev")
 
 
 def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
@@ -234,26 +235,48 @@ def test_split_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("task_type", "labels", "message"),
     [
-        (("s", None, "l", ["a"]), "at least two different labels. Received: a"),
-        (("s", None, "l", ["a", "a"]), "at least two different labels. Received: a, a"),
-        (("s", None, "l", [], "multi_label"), "Received: no labels"),
-        (("s", "s", "l", ["a", "b"]), "must differ. Received: s, s, l"),
-        (("s", None, "l", ["a", "b"], "ranking"), "task_type must be one of"),
-        (("s", None, "l", ["a"], "multi_label", ""), "label_separator must not be empty"),
-        (("s", None, "l", ["a"], "multi_label", ",", 1.0), "threshold must be above 0"),
+        ("classification", ["a"], "at least two different labels. Received: a"),
+        ("classification", ["a", "a"], "at least two different labels. Received: a, a"),
+        ("multi_label", [], "Received: no labels"),
+        ("ranking", ["a", "b"], "task_type must be one of"),
     ],
+    ids=["one", "repeated", "none", "task_type"],
 )
-def test_invalid_tasks_are_refused(arguments, message):
+def test_invalid_labels_are_refused(task_type, labels, message):
     with pytest.raises(InputError, match=message):
-        custom(*arguments)
+        custom(SENTENCE, DataLocation(), task_type, labels)
+
+
+def test_invalid_settings_are_refused():
+    with pytest.raises(InputError, match="threshold must be above 0"):
+        custom(SENTENCE, DataLocation(), "multi_label", ["a"], threshold=1.0)
+    with pytest.raises(InputError, match=r"must differ. Received: s, s, label\."):
+        TextColumns("s", "s")
+    with pytest.raises(InputError, match="label_separator must not be empty"):
+        TextColumns("s", label_separator="")
+
+
+def test_the_fingerprint_depends_on_content_and_columns(tmp_path):
+    write(tmp_path, "one.csv", "s,label\n")
+    write(tmp_path, "two.csv", "s,label\nx,a\n")
+
+    def fingerprint(name, columns):
+        task = custom(columns, DataLocation(), labels=["a", "b"])
+        (split,) = task.splits("dev", DataLocation(dev_file=str(tmp_path / name)))
+        return split.source.fingerprint()
+
+    first = fingerprint("one.csv", SENTENCE)
+    assert first == fingerprint("one.csv", TextColumns("s"))
+    assert first != fingerprint("two.csv", SENTENCE)
+    assert first != fingerprint("one.csv", TextColumns("t"))
 
 
 def test_a_column_with_too_many_labels_is_refused(tmp_path):
     text = "s\tlabel\n" + "".join(f"x\t{number}\n" for number in range(10_001))
     with pytest.raises(InputError, match="more than 10000 different values in the column 'label'"):
-        labels_of(DataLocation(data_dir=write(tmp_path, "train.tsv", text)))
+        labels_of(SENTENCE, DataLocation(data_dir=write(tmp_path, "train.tsv", text)))
 
 
 def test_facts_of_the_three_task_types():

@@ -10,8 +10,9 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from bert_tf.errors import InputError
+from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification.classification_task import ClassificationTask
-from bert_tf.tasks.classification.custom import custom, labels_of
+from bert_tf.tasks.classification.custom import TextColumns, custom, labels_of
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.tfds_reader import (
     WITHOUT_LABEL,
@@ -23,7 +24,7 @@ from bert_tf.tasks.task import DataLocation
 NLI = ("contradiction", "entailment", "neutral")
 TEXT = tfds.features.Text()
 # Data sets that tensorflow-datasets has a builder for. Their version must be that of the builder.
-KNOWN = ("glue/mnli", "glue/mrpc", "glue/rte", "glue/stsb")
+KNOWN = ("glue/ax", "glue/mnli", "glue/mrpc", "glue/rte", "glue/stsb")
 
 
 def build(folder, name, features, examples_by_split):
@@ -79,6 +80,10 @@ def read(task, kind, location, counts=None):
     ]
 
 
+def custom_task(labels, text="text"):
+    return custom(TextColumns(text), DataLocation(), labels=labels)
+
+
 def task_of(name, labels, pair=True, task_type="classification"):
     return ClassificationTask(name, labels, pair, None, task_type)
 
@@ -87,9 +92,8 @@ def test_a_locally_written_builder_is_read(tmp_path):
     Reviews(data_dir=tmp_path).download_and_prepare()
     location = DataLocation(tfds_name="reviews", tfds_data_dir=str(tmp_path))
     assert find_text_features(location) == ("text", None)
-    labels = labels_of(location)
-    assert labels == ["neg", "pos"]
-    task = custom("text", None, "label", labels)
+    task = custom(TextColumns("text"), location)
+    assert task.labels == ("neg", "pos")
     (train,) = read(task, "train", location)
     assert sorted((e.text_a, e.text_b, e.label) for e in train) == [
         (f"review {number} é", None, ("pos", "neg")[number % 2]) for number in range(5)
@@ -105,7 +109,7 @@ def test_another_split_or_a_part_can_be_named(tmp_path):
         tfds_name="reviews", tfds_data_dir=str(tmp_path), train_file="train[:4]",
         dev_file="train[4:]",
     )  # fmt: skip
-    task = custom("text", None, "label", ["neg", "pos"])
+    task = custom_task(["neg", "pos"], "text")
     (train,), (dev,) = read(task, "train", location), read(task, "dev", location)
     assert (len(train), len(dev)) == (4, 1)
     assert len({example.text_a for example in train + dev}) == 5
@@ -172,6 +176,18 @@ def test_names_become_the_labels_of_the_files(tmp_path, names, labels, expected)
     assert [example.label for example in train] == (expected or names)
 
 
+def test_ax_is_read_by_the_task_of_the_official_files(tmp_path):
+    label = tfds.features.ClassLabel(names=["entailment", "neutral", "contradiction"])
+    features = {"premise": TEXT, "hypothesis": TEXT, "label": label, "idx": np.int32}
+    row = {"premise": "p", "hypothesis": "h", "label": -1, "idx": 0}
+    location = build(tmp_path, "glue/ax", features, {"test": [row]})
+    task = read_from_tfds(TASKS["ax"], location)
+    assert task.facts == TASKS["ax"].facts
+    (split,) = task.splits("test", location)
+    assert split.name == "test_ax" and split.suffix in task.submission.file_names
+    assert read(task, "test", location) == [[TextExample("p", "h", None)]]
+
+
 def test_scores_are_read_and_test_scores_of_minus_one_are_none(tmp_path):
     features = {"sentence1": TEXT, "sentence2": TEXT, "label": np.float32, "idx": np.int32}
     row = {"sentence1": "a", "sentence2": "b", "idx": 0}
@@ -192,7 +208,7 @@ def test_training_examples_without_a_label_are_skipped_and_counted(tmp_path):
     rows = [{"text": f"t{n}", "label": label} for n, label in enumerate([0, -1, 1, -1])]
     location = build(tmp_path, "snli_like", features, {"train": rows})
     counts = Counter()
-    (train,) = read(custom("text", None, "label", ["a", "b"]), "train", location, counts)
+    (train,) = read(custom_task(["a", "b"], "text"), "train", location, counts)
     assert [example.text_a for example in train] == ["t0", "t2"]
     assert counts == {WITHOUT_LABEL: 2}
 
@@ -205,17 +221,16 @@ def test_several_labels_and_labels_without_names(tmp_path):
         {"text": "two", "topics": [], "stars": 1, "ok": False},
     ]
     location = build(tmp_path, "topics", features, {"train": rows})
-    labels = labels_of(location, "topics", "multi_label")
-    assert labels == ["x", "y", "z"]
-    task = custom("text", None, "topics", labels, "multi_label")
+    task = custom(TextColumns("text", label="topics"), location, "multi_label")
+    assert task.labels == ("x", "y", "z")
     assert [example.label for example in read(task, "train", location)[0]] == [("z", "x"), ()]
-    assert labels_of(location, "stars") == ["1", "5"]
-    assert labels_of(location, "ok") == ["false", "true"]
+    assert labels_of(TextColumns(label="stars"), location) == ["1", "5"]
+    assert labels_of(TextColumns(label="ok"), location) == ["false", "true"]
 
 
 def test_the_fingerprint_changes_with_the_content(tmp_path):
     features = {"text": TEXT, "label": tfds.features.ClassLabel(names=["a", "b"])}
-    task = custom("text", None, "label", ["a", "b"])
+    task = custom_task(["a", "b"], "text")
     found = set()
     for name in ("one", "two", "one"):
         folder = tmp_path / str(len(found)) / name
@@ -262,7 +277,7 @@ def test_unknown_sets_and_splits_are_refused(tmp_path, change, message):
     location = build(tmp_path, "tiny", features, {"train": [{"text": "a", "label": 0}]})
     with pytest.raises(InputError, match=message):
         read(
-            custom("text", None, "label", ["0", "1"]),
+            custom_task(["0", "1"], "text"),
             "dev",
             dataclasses.replace(location, **change),
         )
@@ -274,11 +289,11 @@ def test_a_damaged_file_is_refused(tmp_path):
     (path,) = tmp_path.rglob("*.tfrecord-*")
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(InputError, match=r"tiny/1\.0\.0:train cannot be read"):
-        read(custom("text", None, "label", ["0", "1"]), "train", location)
+        read(custom_task(["0", "1"], "text"), "train", location)
 
 
 def test_an_unknown_feature_is_refused(tmp_path):
     features = {"text": TEXT, "label": np.int64}
     location = build(tmp_path, "tiny", features, {"train": [{"text": "a", "label": 0}]})
     with pytest.raises(InputError, match=r"no feature 'sentence'\. Its .* are: label, text\."):
-        read(custom("sentence", None, "label", ["0", "1"]), "train", location)
+        read(custom_task(["0", "1"], "sentence"), "train", location)

@@ -32,24 +32,73 @@ _MAX_LABELS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
+class TextColumns:
+    """The columns of the user's data.
+
+    Attributes:
+        text_a: Column of the sentence, or of the first sentence of a pair.
+        text_b: Column of the second sentence of a pair; None for single sentences.
+        label: Column of the label; test files may lack this column.
+        label_separator: The text between the labels of an example, for "multi_label". JSON lines
+            and Parquet files may contain lists instead.
+
+    Raises:
+        InputError: Two columns have the same name, or the separator is empty.
+    """
+
+    text_a: str = "sentence"
+    text_b: str | None = None
+    label: str = "label"
+    label_separator: str = ","
+
+    def __post_init__(self) -> None:
+        names = [name for name in self.names if name is not None]
+        if len(set(names)) < len(names):
+            raise InputError(
+                "text_a_column, text_b_column and label_column must differ. Received: "
+                f"{', '.join(names)}."
+            )
+        if not self.label_separator:
+            raise InputError("label_separator must not be empty.")
+
+    @property
+    def names(self) -> tuple[str, str | None, str]:
+        """The names of the columns."""
+        return self.text_a, self.text_b, self.label
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnsSource(FileSource):
+    """Columns of a file as the `tasks.task.Source` of a split.
+
+    Attributes:
+        columns: The columns that are read.
+    """
+
+    columns: TextColumns
+
+    def fingerprint(self) -> str:
+        """Returns the SHA-256 of the file, and the columns.
+
+        Raises:
+            InputError: The file is missing or cannot be read.
+        """
+        return f"{super().fingerprint()} {dataclasses.astuple(self.columns)}"
+
+
+@dataclasses.dataclass(frozen=True)
 class CustomReader:
     """Reads files with named columns, or a data set of tensorflow-datasets.
 
     Attributes:
-        text_a_column: Column of the sentence, or of the first sentence of a pair.
-        text_b_column: Column of the second sentence of a pair; None for single sentences.
-        label_column: Column of the label; test files may lack this column.
-        labels: The labels of the task; None accepts any label.
+        columns: The columns.
+        labels: The labels of the task.
         task_type: "classification", "regression" or "multi_label".
-        label_separator: The text between the labels of an example, for "multi_label".
     """
 
-    text_a_column: str
-    text_b_column: str | None
-    label_column: str
-    labels: tuple[str, ...] | None
+    columns: TextColumns
+    labels: tuple[str, ...]
     task_type: str = "classification"
-    label_separator: str = ","
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Returns the only split of a kind, or those of a data set of tensorflow-datasets.
@@ -59,24 +108,21 @@ class CustomReader:
         """
         if location.tfds_name:
             return self._tfds().splits(kind, location)
-        return [Split(kind, FileSource(find_split_file(kind, location)))]
+        return [Split(kind, ColumnsSource(find_split_file(kind, location), self.columns))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields the examples of a split; see `row_examples.examples_of_rows`."""
         if isinstance(split.source, TfdsSource):
             return self._tfds().read(split, counts)
-        path = split.source.name
-        columns = (self.text_a_column, self.text_b_column, self.label_column)
-        optional = {self.label_column} if split.kind == "test" else set()
-        rows = column_values(path, columns, optional)
-        parser = LabelParser(self.label_column, self.task_type, self.labels, self.label_separator)
-        return examples_of_rows(rows, path, split.kind, columns, parser, counts)
+        path, columns = split.source.name, self.columns
+        optional = {columns.label} if split.kind == "test" else set()
+        rows = column_values(path, columns.names, optional)
+        parser = LabelParser(columns.label, self.task_type, self.labels, columns.label_separator)
+        return examples_of_rows(rows, path, split.kind, columns.names, parser, counts)
 
     def _tfds(self) -> TfdsReader:
-        return TfdsReader(
-            self.text_a_column, self.text_b_column, self.label_column, self.labels,
-            self.task_type, self.label_separator,
-        )  # fmt: skip
+        separator = self.columns.label_separator
+        return TfdsReader(*self.columns.names, self.labels, self.task_type, separator)
 
 
 def find_split_file(kind: str, location: DataLocation) -> str:
@@ -117,51 +163,41 @@ def find_split_file(kind: str, location: DataLocation) -> str:
 
 
 def custom(
-    text_a_column: str,
-    text_b_column: str | None,
-    label_column: str,
-    labels: Sequence[str] = (),
+    columns: TextColumns,
+    location: DataLocation,
     task_type: str = "classification",
-    label_separator: str = ",",
+    labels: Sequence[str] | None = None,
     threshold: float = 0.5,
 ) -> ClassificationTask:
     """Creates a task for the user's own data.
 
     Args:
-        text_a_column: Column of the sentence, or of the first sentence of a pair.
-        text_b_column: Column of the second sentence of a pair, or None.
-        label_column: Column of the label; test files may lack this column.
-        labels: All labels, in the order of the outputs; () for regression. See `labels_of`.
+        columns: The columns.
+        location: The place of the data set. It is read only if `labels` is None.
         task_type: "classification" (one label), "regression" (a score) or "multi_label" (any number
             of labels).
-        label_separator: The text between the labels of an example, for "multi_label". JSON lines
-            and Parquet files may contain lists instead.
+        labels: All labels, in the order of the outputs, or None for those of the train split; see
+            `labels_of`. Regression has no labels.
         threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
 
     Raises:
-        InputError: There are too few labels, a label is repeated, or another value is not valid.
+        InputError: There are too few labels, a label is repeated, the train split cannot be read,
+            or another value is not valid.
     """
     check_choice(TABLES, "task_type", task_type)
-    columns = [name for name in (text_a_column, text_b_column, label_column) if name is not None]
-    if len(set(columns)) < len(columns):
-        raise InputError(
-            "text_a_column, text_b_column and label_column must differ. Received: "
-            f"{', '.join(columns)}."
-        )
     if not 0 < threshold < 1:
         raise InputError(f"threshold must be above 0 and below 1. Received: {threshold}.")
-    if not label_separator:
-        raise InputError("label_separator must not be empty.")
-    labels = () if task_type == "regression" else tuple(labels)
+    if task_type == "regression":
+        labels = ()
+    elif labels is None:
+        labels = labels_of(columns, location, task_type)
     _check_labels(labels, task_type)
     metric_names, best = _METRICS[task_type]
     return ClassificationTask(
         name="custom",
-        labels=labels,
-        pair=text_b_column is not None,
-        reader=CustomReader(
-            text_a_column, text_b_column, label_column, labels, task_type, label_separator
-        ),
+        labels=tuple(labels),
+        pair=columns.text_b is not None,
+        reader=CustomReader(columns, tuple(labels), task_type),
         task_type=task_type,
         metric_names=metric_names,
         best_by=(best, 1),
@@ -179,30 +215,24 @@ def _check_labels(labels: Sequence[str], task_type: str) -> None:
 
 
 def labels_of(
-    location: DataLocation,
-    label_column: str = "label",
-    task_type: str = "classification",
-    label_separator: str = ",",
+    columns: TextColumns, location: DataLocation, task_type: str = "classification"
 ) -> list[str]:
-    """Returns the labels of the train split, sorted; [] for regression.
+    """Returns the labels of the train split, sorted.
 
     A data set of tensorflow-datasets can have names for its labels. These names are returned in
     their own order.
 
     Args:
+        columns: The columns; only `label` and `label_separator` are used.
         location: The place of the data set.
-        label_column: Column of the label.
-        task_type: "classification", "regression" or "multi_label".
-        label_separator: The text between the labels of an example, for "multi_label".
+        task_type: "classification" or "multi_label".
 
     Raises:
         InputError: The train split is missing or malformed, or has more than 10,000 labels.
     """
-    if task_type == "regression":
-        return []
     rows: Iterator[tuple[int, Sequence[Any]]]
     if location.tfds_name:
-        reader = TfdsReader(None, None, label_column, None, task_type, label_separator)
+        reader = TfdsReader(None, None, columns.label, None, task_type, columns.label_separator)
         (split, *_) = reader.splits("train", location)
         names = reader.label_names(split)
         if names:
@@ -210,8 +240,8 @@ def labels_of(
         path, rows = split.source.name, reader.rows(split, Counter())
     else:
         path = find_split_file("train", location)
-        rows = column_values(path, (None, None, label_column))
-    parser = LabelParser(label_column, task_type, None, label_separator)
+        rows = column_values(path, (None, None, columns.label))
+    parser = LabelParser(columns.label, task_type, None, columns.label_separator)
     found: set[Any] = set()
     for line, (_, _, value) in rows:
         label = parser(value, path, line)
@@ -219,7 +249,7 @@ def labels_of(
         if len(found) > _MAX_LABELS:
             raise InputError(
                 f"{path} has more than {_MAX_LABELS} different values in the column "
-                f"{label_column!r}. Give the column of the labels, use the task type regression "
+                f"{columns.label!r}. Give the column of the labels, use the task type regression "
                 "for scores, or give all labels."
             )
     return sorted(found)

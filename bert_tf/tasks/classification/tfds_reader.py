@@ -50,19 +50,22 @@ class TfdsSource:
         name: The name of the data set with its version, a colon, and the name of the split.
         builder: The `tfds.core.DatasetBuilder`.
         split: The name of the split, or a part of it such as "train[:90%]".
+        columns: The names of the features that are read; None for those that are not.
     """
 
     name: str
     builder: Any
     split: str
+    columns: tuple[str | None, ...]
 
     def fingerprint(self) -> str:
-        """Returns the name of the split, and the SHA-256 of its files."""
+        """Returns the name of the split, the SHA-256 of its files, and the columns."""
         import tensorflow as tf
 
         paths = map(str, self.builder.info.splits[self.split].filepaths)
         hashes = [files.sha256_of_file(path) for path in paths if tf.io.gfile.exists(path)]
-        return f"{self.name} SHA-256 {files.sha256(''.join(hashes).encode())}"
+        digest = files.sha256("".join(hashes).encode())
+        return f"{self.name} SHA-256 {digest} {self.columns}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,8 +121,9 @@ class TfdsReader:
             names["mismatched"] = mismatched
         for name in names.values():
             _check_split(name, builder, location, kind)
+        data_set, columns = builder.info.full_name, (self.text_a, self.text_b, self.label)
         return [
-            Split(kind, TfdsSource(f"{builder.info.full_name}:{name}", builder, name), suffix)
+            Split(kind, TfdsSource(f"{data_set}:{name}", builder, name, columns), suffix)
             for suffix, name in names.items()
         ]
 

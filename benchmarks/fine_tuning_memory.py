@@ -1,9 +1,9 @@
-r"""Measures fine-tuning on a generated set of sentence pairs: memory, time, checkpoint, exact resume.
+r"""Measures fine-tuning on a generated set of pairs: memory, time, checkpoint, exact resume.
 
-The set has the lengths of MNLI: premises of 20 words and hypotheses of 10 words on average, cut from
-a text file. A tiny model is trained, so that nearly all memory belongs to the data. The memory of
-the same run on 1,000 pairs is subtracted: this is the memory of TensorFlow, the model and its steps.
-The run is then repeated, killed in the middle (kill -9) and resumed; the weights are compared.
+The set has the lengths of MNLI: premises of 20 words and hypotheses of 10 words on average, which
+are cut from a text file. A tiny model is trained, so nearly all memory belongs to the data. The
+memory of the same run on 1,000 pairs is the memory of TensorFlow, the model and its steps. The run
+is then repeated, killed in the middle (kill -9) and resumed, and the weights are compared.
 
     python benchmarks/fine_tuning_memory.py --text_file=books.txt --vocab_file=vocab.txt \
         --output_dir=/tmp/ten_million --num_pairs=10000000

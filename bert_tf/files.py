@@ -103,7 +103,7 @@ def _decode(path: str, raw: bytes, first_line: int) -> str:
 
 
 def read_lines(path: str) -> Iterator[str]:
-    """Yields the lines of a UTF-8 file without their line ends, \\n or \\r\\n, as a stream.
+    r"""Yields the lines of a UTF-8 file without their line ends, \n or \r\n, as a stream.
 
     A byte-order mark at the start is removed.
 

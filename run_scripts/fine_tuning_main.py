@@ -1,7 +1,6 @@
 """The main function of all fine-tuning programs, and the flags that they share."""
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +16,6 @@ from bert_tf.weights import FACTS_FILE
 
 FLAGS = flags.FLAGS
 _CONFIG = FineTuningConfig()
-# With the released optimizer, the first updates are several times as large as those of AdamW.
-_HIGH_RATE, _FEW_STEPS = 5e-5, 2000
 
 
 def define_flags() -> None:
@@ -96,13 +93,10 @@ def main(make_task: Callable[[DataLocation], Task], next_step: Callable[[], str]
     task = make_task(location)
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     fine_tuning = FineTuningConfig(**command_line.flag_values(FineTuningConfig))
-    # With --overwrite, the record files of an earlier run are not used again.
     data = TaskData(task, location, model.tokenizer, fine_tuning, phases, FLAGS.output_dir)
     training = shared.training_config(
         *data.num_steps(FLAGS.train_batch_size), _fingerprint(data, model.tokenizer)
     )
-    if phases.train:
-        _advise_on_learning_rate(training)
     metadata = shared.checkpoint_metadata(model.config, model.tokenizer, **_facts(task))
     results = fine_tune(
         phases,
@@ -169,25 +163,13 @@ def _initializer(task: Task) -> Callable[[Any], None] | None:
             raise InputError("--init_head=true needs --init_checkpoint.")
         return None
 
+    # Without training, a head with random weights is of no use.
+    init_head = True if FLAGS.init_head is None and not FLAGS.do_train else FLAGS.init_head
+
     def initialize(objective: Any) -> None:
-        shared.pretrained().initialize_task(objective.model, task.facts, FLAGS.init_head)
+        shared.pretrained().initialize_task(objective.model, task.facts, init_head)
 
     return initialize
-
-
-def _advise_on_learning_rate(training: Any) -> None:
-    if (
-        training.optimizer == "adam_weight_decay"
-        and training.learning_rate > _HIGH_RATE
-        and training.num_train_steps < _FEW_STEPS
-    ):
-        print(
-            f"note: --learning_rate={training.learning_rate:g} is high for the released optimizer "
-            f"in a run of {training.num_train_steps:,} steps: without bias correction, its first "
-            "updates are two to five times as large as those of AdamW. For a rate from another "
-            "program, give --optimizer=adamw --schedule=linear.",
-            file=sys.stderr,
-        )
 
 
 def _last_line(task: Task, results: dict[str, float], next_step: str) -> str:

@@ -94,22 +94,11 @@ def _make_custom_task(location: DataLocation) -> Task:
     labels = FLAGS.labels
     if labels is None and not FLAGS.do_train:
         labels = fine_tuning_main.labels_of_trained_model()
-    if labels is None:
-        labels = custom.labels_of(
-            location, FLAGS.label_column, FLAGS.task_type, FLAGS.label_separator
-        )
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:
         text_a, text_b = tfds_reader.find_text_features(location)
-    return custom.custom(
-        text_a,
-        text_b,
-        FLAGS.label_column,
-        labels,
-        FLAGS.task_type,
-        FLAGS.label_separator,
-        FLAGS.threshold,
-    )
+    columns = custom.TextColumns(text_a, text_b, FLAGS.label_column, FLAGS.label_separator)
+    return custom.custom(columns, location, FLAGS.task_type, labels, FLAGS.threshold)
 
 
 def next_step() -> str:

@@ -1,6 +1,7 @@
 """Fine-tunes a model on a task, evaluates the model and writes predictions."""
 
 import functools
+import logging
 import math
 import os
 from collections.abc import Callable
@@ -25,8 +26,11 @@ from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
+_LOGGER = logging.getLogger(__name__)
 _MAX_LISTED_RECORDS = 5
 _BATCHES_FOR_MEAN_LENGTH = 160
+# In shorter runs with higher rates, the updates without bias correction can spoil the result.
+_HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
 
 
 def fine_tune(
@@ -95,6 +99,8 @@ class _Run:
     def train(self) -> int:
         """Trains, and returns the step of the final weights."""
         data, training = self._data, self._training
+        data.warn_about_equal_sources()
+        _advise_on_learning_rate(training)
         (split,) = data.splits["train"]
         records = data.records(split)
         order = batches.TrainingOrder(
@@ -166,6 +172,21 @@ class _Run:
             precision=training.precision,
             recompute=runtime.recompute,
         )
+
+
+def _advise_on_learning_rate(training: TrainingConfig) -> None:
+    """Logs a line if the learning rate is probably too high for the released optimizer."""
+    if (
+        training.optimizer == "adam_weight_decay"
+        and training.learning_rate > _HIGH_LEARNING_RATE
+        and training.num_train_steps < _FEW_STEPS
+    ):
+        _LOGGER.info(
+            "learning_rate=%g is high for the released optimizer in a run of %s steps: without "
+            "bias correction, its first updates are two to five times as large as those of AdamW. "
+            "For a rate from another program, use optimizer=adamw and schedule=linear.",
+            training.learning_rate, f"{training.num_train_steps:,}",
+        )  # fmt: skip
 
 
 def _mean_length(

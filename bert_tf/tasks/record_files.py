@@ -94,7 +94,7 @@ class RecordFile:
         if "://" not in self.path:
             return open(self.path, "rb")
         _check_disk_space(tempfile.gettempdir(), int(self.index.starts[-1]), "a local copy")
-        copy = tempfile.TemporaryFile()
+        copy = tempfile.TemporaryFile()  # noqa: SIM115 it stays open as long as this object
         with files.explain_read_errors(self.path), tf.io.gfile.GFile(self.path, "rb") as file:
             shutil.copyfileobj(file, copy, 1 << 22)
         copy.flush()
@@ -245,7 +245,7 @@ def _check_disk_space(folder: str, num_bytes: int, name: str) -> None:
     Raises:
         InputError: The file system of `folder` has less free space.
     """
-    text = f"{name} will have about {num_bytes / 1e6:,.0f} MB"
+    text = f"{name} will have about {num_bytes / 1e6:,.1f} MB"
     if "://" in folder:
         _LOGGER.info("%s.", text)
         return
@@ -255,10 +255,10 @@ def _check_disk_space(folder: str, num_bytes: int, name: str) -> None:
     free = shutil.disk_usage(existing).free
     if num_bytes > free:
         raise InputError(
-            f"{text}, but {existing} has only {free / 1e6:,.0f} MB of free space. Free space, or "
+            f"{text}, but {existing} has only {free / 1e6:,.1f} MB of free space. Free space, or "
             "choose another output_dir."
         )
-    _LOGGER.info("%s (%s MB are free).", text, f"{free / 1e6:,.0f}")
+    _LOGGER.info("%s (%s GB are free).", text, f"{free / 1e9:,.1f}")
 
 
 def _split_into_blocks(examples: Iterable[Any]) -> Iterator[list[Any]]:

@@ -9,7 +9,7 @@ import itertools
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bert_tf.errors import InputError
@@ -81,12 +81,23 @@ class TaskData:
         found = {kind: task.splits(kind, location) if needed[kind] else () for kind in KINDS}
         all_splits = [split for splits in found.values() for split in splits]
         self._fingerprints = {each.name: each.source.fingerprint() for each in all_splits}
-        self._warn_about_equal_sources(all_splits)
         self.splits = {kind: [self._check(split) for split in found[kind]] for kind in KINDS}
 
     def fingerprint(self) -> Any:
         """Returns JSON values that identify the training examples; None without a train split."""
         return self.splits["train"][0].key["source"] if self.splits["train"] else None
+
+    def warn_about_equal_sources(self) -> None:
+        """Logs a warning for each split with the content of the train split."""
+        train = {self._fingerprints[each.split.name]: each.split for each in self.splits["train"]}
+        for split in (each.split for kind in ("dev", "test") for each in self.splits[kind]):
+            same = train.get(self._fingerprints[split.name])
+            if same is not None:
+                _LOGGER.warning(
+                    "warning: %s and %s have the same content, so the results on the %s split do "
+                    "not show how good the model is on new examples.",
+                    same.source.name, split.source.name, split.name,
+                )  # fmt: skip
 
     def num_steps(self, global_batch_size: int) -> tuple[int, int]:
         """Returns the number of training steps and the number of warm-up steps.
@@ -150,7 +161,7 @@ class TaskData:
             return SplitData(split, index.num_examples, key)
         counts: Counter[str] = Counter()
         number = 0
-        with Progress(f"checking {split.name}", None, "examples") as progress:
+        with Progress(f"checking {split.name}", None, "examples", log_end=False) as progress:
             for number, _ in enumerate(self.examples(split, counts), start=1):
                 if number % _EXAMPLES_PER_UPDATE == 0:
                     progress.update(_EXAMPLES_PER_UPDATE)
@@ -173,18 +184,6 @@ class TaskData:
             "vocabulary_sha256": self._tokenizer.vocabulary_sha256,
             "do_lower_case": self._tokenizer.do_lower_case,
         }
-
-    def _warn_about_equal_sources(self, splits: Sequence[Split]) -> None:
-        """Warns if a split has the content of the train split."""
-        train = {self._fingerprints[each.name]: each for each in splits if each.kind == "train"}
-        for split in splits:
-            same = train.get(self._fingerprints[split.name])
-            if same is not None and same is not split:
-                _LOGGER.warning(
-                    "warning: %s and %s have the same content, so the results on the %s split do "
-                    "not show how good the model is on new examples.",
-                    same.source.name, split.source.name, split.name,
-                )  # fmt: skip
 
     def _path(self, split: Split) -> str:
         name = split.with_suffix(_RECORD_FILES[split.kind])

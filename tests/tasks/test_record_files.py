@@ -98,7 +98,9 @@ def test_a_damaged_file_is_not_used(tmp_path, suffix, damage):
 def test_a_full_disk_is_reported_before_anything_is_written(tmp_path, monkeypatch):
     usage = collections.namedtuple("usage", "total used free")(10, 9, 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(InputError, match=r"train.tf_record will have about 0 MB, but .* only 0 MB"):
+    with pytest.raises(
+        InputError, match=r"train.tf_record will have about 0.0 MB, but .* only 0.0 MB"
+    ):
         write(str(tmp_path / "out" / "train.tf_record"), 10)
     assert not list(tmp_path.iterdir())
 

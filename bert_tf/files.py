@@ -191,6 +191,21 @@ def read_json(path: str) -> dict[str, Any]:
         raise InputError(f"{path} is damaged: {error}.") from error
 
 
+def read_json_object(path: str) -> dict[str, Any]:
+    """Reads a JSON object that another program wrote.
+
+    Raises:
+        InputError: The file is missing, is not JSON, or contains another JSON value.
+    """
+    try:
+        values = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must contain one JSON object. Received: {values!r:.40}.")
+    return values
+
+
 @contextmanager
 def atomic_replace(path: str) -> Iterator[str]:
     """Yields a temporary path next to `path`, and on success renames the temporary path to `path`.

@@ -27,7 +27,7 @@ from bert_tf import command_line
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.tasks import ALIASES, TASKS
-from bert_tf.tasks.classification import custom, xnli
+from bert_tf.tasks.classification import custom, tfds_reader, xnli
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.task import DataLocation, Task
 
@@ -44,8 +44,10 @@ flags.DEFINE_enum(
     "regression a number.",
 )  # fmt: skip
 flags.DEFINE_string(
-    "text_a_column", "sentence", "Task custom: column of the sentence, or of the first of a pair."
-)
+    "text_a_column", "sentence",
+    "Task custom: column of the sentence, or of the first of a pair. With --tfds_name, the default "
+    "is the text feature of the data set.",
+)  # fmt: skip
 flags.DEFINE_string("text_b_column", None, "Task custom: column of the second sentence of a pair.")
 flags.DEFINE_string("label_column", "label", "Task custom: column of the label.")
 flags.DEFINE_list(
@@ -77,33 +79,43 @@ def make_task(location: DataLocation) -> Task:
     name = FLAGS.task_name.lower()
     name = ALIASES.get(name, name)
     if name in TASKS:
-        return TASKS[name]
+        task = TASKS[name]
+        return tfds_reader.read_from_tfds(task, location) if location.tfds_name else task
     if name == "xnli":
         return xnli.xnli(FLAGS.xnli_language)
     if name != "custom":
         raise InputError(
             f"--task_name={FLAGS.task_name} is unknown. Give one of {', '.join(_NAMES)}."
         )
+    return _make_custom_task(location)
+
+
+def _make_custom_task(location: DataLocation) -> Task:
     labels = FLAGS.labels
     if labels is None and not FLAGS.do_train:
         labels = fine_tuning_main.labels_of_trained_model()
+    if labels is None:
+        labels = custom.labels_of(
+            location, FLAGS.label_column, FLAGS.task_type, FLAGS.label_separator
+        )
+    text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
+    if location.tfds_name and not FLAGS["text_a_column"].present:
+        text_a, text_b = tfds_reader.find_text_features(location)
     return custom.custom(
-        custom.TextColumns(
-            FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column, FLAGS.label_separator
-        ),
-        location,
-        task_type=FLAGS.task_type,
-        labels=labels,
-        threshold=FLAGS.threshold,
+        text_a,
+        text_b,
+        FLAGS.label_column,
+        labels,
+        FLAGS.task_type,
+        FLAGS.label_separator,
+        FLAGS.threshold,
     )
 
 
 def next_step() -> str:
     """Returns the command that exports the classifier."""
     folder = FLAGS.output_dir.rstrip("/")
-    return (
-        f"python run_scripts/export_model.py --checkpoint={folder} --export_dir={folder}/export"
-    )
+    return f"python run_scripts/export_model.py --checkpoint={folder} --export_dir={folder}/export"
 
 
 def run() -> None:

@@ -283,6 +283,15 @@ def test_unknown_sets_and_splits_are_refused(tmp_path, change, message):
         )
 
 
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
+    def builder(*arguments, **options):
+        raise ModuleNotFoundError("No module named 'mwparser'", name="mwparser.extra")
+
+    monkeypatch.setattr(tfds, "builder", builder)
+    with pytest.raises(InputError, match=r"cannot load wiki: .*: pip install mwparser$"):
+        find_text_features(DataLocation(tfds_name="wiki"))
+
+
 def test_a_damaged_file_is_refused(tmp_path):
     features = {"text": TEXT, "label": np.int64}
     location = build(tmp_path, "tiny", features, {"train": [{"text": "a", "label": 0}]})

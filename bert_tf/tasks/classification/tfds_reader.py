@@ -312,6 +312,9 @@ def _check_features(source: TfdsSource, names: Sequence[str]) -> None:
 def _not_loaded(location: DataLocation, error: Exception) -> InputError:
     # Only the first line of the message, because the other lines list all data sets.
     reason = str(error).strip().split("\n")[0][:_MAX_REASON]
+    if isinstance(error, ImportError) and error.name:
+        # tensorflow-datasets does not install all packages that its data sets need.
+        reason = f"{reason}. Install it with: pip install {error.name.split('.')[0]}"
     return InputError(f"tensorflow-datasets cannot load {location.tfds_name}: {reason}")
 
 

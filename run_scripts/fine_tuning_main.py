@@ -19,7 +19,7 @@ _CONFIG = FineTuningConfig()
 
 
 def define_flags() -> None:
-    """Defines the flags; the caller must then call `flags.adopt_module_key_flags`."""
+    """Defines the flags; the caller must then adopt those of this module and of `flags`."""
     flags.DEFINE_string("output_dir", None, "Folder of this run.")
     _define_data_flags()
     flags.DEFINE_bool("do_train", False, "Whether to train on the train split.")
@@ -68,7 +68,7 @@ def _define_data_flags() -> None:
     )  # fmt: skip
 
 
-def main(make_task: Callable[[DataLocation], Task], next_step: Callable[[], str]) -> None:
+def run_task(make_task: Callable[[DataLocation], Task], next_step: Callable[[], str]) -> None:
     """Trains, evaluates and predicts.
 
     Args:

@@ -26,9 +26,10 @@ from absl import flags
 from bert_tf import command_line
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import fine_tuning_main
+from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks import ALIASES, TASKS
-from bert_tf.tasks.classification import custom, tfds_reader, xnli
 from bert_tf.tasks.classification.classification_task import TABLES
+from bert_tf.tasks.classification.sources import custom, tfds_reader, xnli
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
@@ -62,12 +63,13 @@ flags.DEFINE_float(
 )
 fine_tuning_main.define_flags()
 flags.adopt_module_key_flags(fine_tuning_main)
+flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["task_name", "output_dir"])
 
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.main(make_task, next_step)
+    fine_tuning_main.run_task(make_task, next_step)
 
 
 def make_task(location: DataLocation) -> Task:

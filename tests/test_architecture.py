@@ -166,6 +166,7 @@ def test_flags_are_defined_only_in_mains():
         main = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
         if uses and name not in (
             "bert_tf.command_line",
+            "bert_tf.run_scripts.fine_tuning_main",
             "bert_tf.run_scripts.flags",
             "bert_tf.data_prep.config_flags",
         ):

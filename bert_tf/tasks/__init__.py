@@ -6,7 +6,7 @@ and `fine_tuning`. The package `classification` contains the tasks that classify
 sentence pairs. An import of this package does not import TensorFlow.
 """
 
-from bert_tf.tasks.classification.glue import ALIASES, GLUE_TASKS
+from bert_tf.tasks.classification.sources.glue import ALIASES, GLUE_TASKS
 
 TASKS = GLUE_TASKS
 

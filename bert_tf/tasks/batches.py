@@ -67,7 +67,7 @@ class TrainingOrder:
     def _permutation(self, epoch: int) -> np.ndarray:
         if self._epoch[0] != epoch:
             self._epoch = (-1, self._epoch[1][:0])  # Only one permutation is in memory.
-            records = np.arange(len(self._num_tokens), dtype=np.uint32)
+            records: np.ndarray = np.arange(len(self._num_tokens), dtype=np.uint32)
             np.random.default_rng([self._seed, 0, epoch]).shuffle(records)
             self._epoch = epoch, records
         return self._epoch[1]

@@ -7,7 +7,7 @@ import scipy.stats
 import sklearn.metrics
 
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.scoring import (
+from bert_tf.tasks.classification.results.scoring import (
     ClassificationScorer,
     MultiLabelScorer,
     RegressionScorer,

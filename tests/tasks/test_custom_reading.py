@@ -10,9 +10,14 @@ import pytest
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table
-from bert_tf.tasks.classification.custom import TextColumns, custom, find_split_file, labels_of
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.row_examples import UNKNOWN_IN_TEST
+from bert_tf.tasks.classification.sources.custom import (
+    TextColumns,
+    custom,
+    find_split_file,
+    labels_of,
+)
+from bert_tf.tasks.classification.sources.row_examples import UNKNOWN_IN_TEST
 from bert_tf.tasks.task import DataLocation
 
 SENTENCE = TextColumns("s")

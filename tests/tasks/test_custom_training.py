@@ -10,7 +10,7 @@ import scipy.stats
 import sklearn.metrics
 
 from bert_tf.config import BertConfig
-from bert_tf.tasks.classification.custom import TextColumns, custom
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.fine_tuning import fine_tune
 from bert_tf.tasks.task import DataLocation

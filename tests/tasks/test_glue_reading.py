@@ -6,8 +6,8 @@ import pytest
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.glue import GLUE_TASKS, glue
-from bert_tf.tasks.classification.labels import check_label
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue
+from bert_tf.tasks.classification.sources.labels import check_label
 from bert_tf.tasks.task import DataLocation
 
 MNLI_START = (

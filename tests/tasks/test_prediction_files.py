@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.prediction_files import ClassificationWriter
-from bert_tf.tasks.classification.submission import Submission
+from bert_tf.tasks.classification.results.prediction_files import ClassificationWriter
+from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.task import Split
 
 

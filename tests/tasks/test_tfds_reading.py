@@ -12,9 +12,9 @@ import tensorflow_datasets as tfds
 from bert_tf.errors import InputError
 from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification.classification_task import ClassificationTask
-from bert_tf.tasks.classification.custom import TextColumns, custom, labels_of
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.tfds_reader import (
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom, labels_of
+from bert_tf.tasks.classification.sources.tfds_reader import (
     WITHOUT_LABEL,
     find_text_features,
     read_from_tfds,

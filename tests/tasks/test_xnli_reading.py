@@ -6,7 +6,7 @@ import pytest
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.xnli import xnli
+from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.task import DataLocation
 
 HEADER = (

@@ -1,7 +1,7 @@
-"""Classification of sentences and sentence pairs. Imports `tasks.task` and layers 0 to 2.
+"""Classification of sentences and sentence pairs. Imports the parts of `tasks` that tasks share.
 
-Read `examples`, then `classification_task` (implements `tasks.task.Task`), then its parts:
-`classification_objective` (losses), `scoring` (metrics) and `prediction_files`. The tasks of public
-data sets are in `glue` and `xnli`, the task for the user's own data is in `custom`, and
-`tfds_reader` reads tensorflow-datasets. `submission_zip` collects predictions for the GLUE server.
+Read `examples`, then `classification_task` (implements `tasks.task.Task`) and
+`classification_objective` (losses). The package `results` computes metrics and writes predictions.
+The package `sources` has the tasks: it finds and reads their data. `submission_zip` collects the
+files for the GLUE server in an archive.
 """

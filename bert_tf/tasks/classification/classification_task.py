@@ -13,13 +13,13 @@ import numpy as np
 from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import check_choice
-from bert_tf.tasks.classification import prediction_files, scoring
 from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.results import prediction_files, scoring
 from bert_tf.tasks.task import DataLocation, Encoded, PredictionWriter, Scorer, Split
 
 if TYPE_CHECKING:
     from bert_tf.tasks.classification.classification_objective import HeadObjective
-    from bert_tf.tasks.classification.submission import Submission
+    from bert_tf.tasks.classification.results.submission import Submission
     from bert_tf.tokenization import BertTokenizer
 
 # For each task type, the features of a record.

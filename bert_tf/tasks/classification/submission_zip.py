@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
-from bert_tf.tasks.classification.glue import GLUE_TASKS, read_score
-from bert_tf.tasks.classification.labels import check_label
-from bert_tf.tasks.classification.submission import HEADER
+from bert_tf.tasks.classification.results.submission import HEADER
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, read_score
+from bert_tf.tasks.classification.sources.labels import check_label
 from bert_tf.tasks.tables import tab_separated
 
 # The number of examples in each official test file.

@@ -15,11 +15,11 @@ import numpy as np
 
 from bert_tf import files
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.scoring import is_predicted
+from bert_tf.tasks.classification.results.scoring import is_predicted
 from bert_tf.tasks.task import Outputs, Split
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.classification.submission import Submission
+    from bert_tf.tasks.classification.results.submission import Submission
 
 _LINES_PER_WRITE = 1000
 

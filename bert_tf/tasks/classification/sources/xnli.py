@@ -12,8 +12,8 @@ from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.labels import check_label
-from bert_tf.tasks.classification.named_columns import (
+from bert_tf.tasks.classification.sources.labels import check_label
+from bert_tf.tasks.classification.sources.named_columns import (
     Columns,
     find_columns,
     find_file,

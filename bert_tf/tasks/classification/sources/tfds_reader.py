@@ -13,7 +13,7 @@ from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.row_examples import LabelParser, examples_of_rows
+from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.task import DataLocation, Split
 
 _MAX_REASON = 200

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.text_tables import aligned
+from bert_tf.tasks.classification.results.text_tables import aligned
 from bert_tf.tasks.task import Outputs
 
 # The number of examples that are scored in one NumPy call.

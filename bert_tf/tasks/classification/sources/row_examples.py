@@ -7,7 +7,7 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import Label, TextExample
-from bert_tf.tasks.classification.labels import check_label
+from bert_tf.tasks.classification.sources.labels import check_label
 
 UNKNOWN_IN_TEST = "test rows with an unknown label"
 

@@ -13,8 +13,8 @@ from typing import Any
 from bert_tf.errors import InputError, check_choice
 from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.row_examples import LabelParser, examples_of_rows
-from bert_tf.tasks.classification.tfds_reader import TfdsReader, TfdsSource
+from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
+from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
 from bert_tf.tasks.tables import ENDINGS, FileSource, column_values
 from bert_tf.tasks.task import DataLocation, Split
 

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.labels import check_label, nearest
-from bert_tf.tasks.classification.named_columns import (
+from bert_tf.tasks.classification.results.submission import Submission
+from bert_tf.tasks.classification.sources.labels import check_label, nearest
+from bert_tf.tasks.classification.sources.named_columns import (
     Columns,
     Positions,
     find_columns,
@@ -22,7 +23,6 @@ from bert_tf.tasks.classification.named_columns import (
     read_examples,
     refuse_short_row,
 )
-from bert_tf.tasks.classification.submission import Submission
 from bert_tf.tasks.tables import FileSource, tab_separated
 from bert_tf.tasks.task import DataLocation, Split
 

@@ -80,7 +80,7 @@ def resident_mb(pid):
 def run(arguments, folder, kill_at=None):
     """Runs a command; returns its peak memory, the seconds to its first step and its seconds."""
     log = pathlib.Path(folder, "metrics.jsonl")
-    old = len(log.read_text()) if log.exists() else 0
+    old = log.read_text() if log.exists() else ""
     start, peak, first_step = time.monotonic(), 0.0, None
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     os.set_blocking(process.stderr.fileno(), False)
@@ -93,7 +93,7 @@ def run(arguments, folder, kill_at=None):
             break
         text = log.read_text() if log.exists() else ""
         lines = text.splitlines()
-        if first_step is None and lines and (len(text) != old or "--overwrite" not in arguments):
+        if first_step is None and text and text != old:
             first_step = time.monotonic() - start
         if kill_at and lines and json.loads(lines[-1])["step"] >= kill_at and first_step:
             process.send_signal(signal.SIGKILL)

@@ -1,7 +1,7 @@
 """The table of record features, and the encoder and parser of TFRecord examples.
 
 Imports `errors` and `wire_format`, and TensorFlow inside functions. Shape letters: B batch, S
-sequence length, P predictions per sequence.
+sequence length, P predictions per sequence, C classes.
 """
 
 import dataclasses
@@ -51,6 +51,16 @@ PRETRAINING = (
 CLASSIFICATION = (
     *INPUTS,
     Feature("label_ids", "int64", (), "index of the label"),
+    Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
+)
+REGRESSION = (
+    *INPUTS,
+    Feature("label_ids", "float32", (), "score"),
+    Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
+)
+MULTI_LABEL = (
+    *INPUTS,
+    Feature("label_ids", "float32", ("C",), "1.0 for each label of the example, else 0.0"),
     Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
 )
 

@@ -35,12 +35,17 @@ def read_bytes(path: str) -> bytes:
         InputError: The file is missing or cannot be read.
     """
     gfile = _gfile()
-    _check_is_file(path)
+    check_is_file(path)
     with explain_read_errors(path), gfile.GFile(path, "rb") as file:
         return file.read()
 
 
-def _check_is_file(path: str) -> None:
+def check_is_file(path: str) -> None:
+    """Checks that a file exists.
+
+    Raises:
+        InputError: There is no such file, or the path is a folder.
+    """
     if not _gfile().exists(path):
         raise InputError(f"There is no file {path}.")
     if _gfile().isdir(path):
@@ -98,7 +103,7 @@ def _decode(path: str, raw: bytes, first_line: int) -> str:
 
 
 def read_lines(path: str) -> Iterator[str]:
-    """Yields the lines of a UTF-8 file without their line ends, \\n or \\r\\n, as a stream.
+    r"""Yields the lines of a UTF-8 file without their line ends, \n or \r\n, as a stream.
 
     A byte-order mark at the start is removed.
 
@@ -122,7 +127,7 @@ def read_lines(path: str) -> Iterator[str]:
 
 def _chunks(path: str) -> Iterator[bytes]:
     gfile = _gfile()
-    _check_is_file(path)
+    check_is_file(path)
     with explain_read_errors(path), gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
@@ -184,6 +189,21 @@ def read_json(path: str) -> dict[str, Any]:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise InputError(f"{path} is damaged: {error}.") from error
+
+
+def read_json_object(path: str) -> dict[str, Any]:
+    """Reads a JSON object that another program wrote.
+
+    Raises:
+        InputError: The file is missing, is not JSON, or contains another JSON value.
+    """
+    try:
+        values = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must contain one JSON object. Received: {values!r:.40}.")
+    return values
 
 
 @contextmanager

@@ -6,7 +6,6 @@ Layer 4: imports foundation modules, `tokenization`, `modeling` and `conversion`
 import dataclasses
 import functools
 import inspect
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -19,16 +18,18 @@ from bert_tf.conversion import (
     AssignmentReport,
     CheckpointContents,
     assign,
+    choose_head,
     read_config,
     read_weights,
     write_weights,
 )
+from bert_tf.conversion.saved_facts import check_facts, check_labels
 from bert_tf.conversion.weight_table import HEADS_WITH_LABELS
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
 from bert_tf.tokenization.vocabulary import check_vocabulary
-from bert_tf.weights import RESERVED_FACTS, vocabulary_sha256
+from bert_tf.weights import vocabulary_sha256
 
 _LOG = logging.getLogger(__name__)
 Path = str | os.PathLike[str]
@@ -143,12 +144,48 @@ class Pretrained:
             InputError: There is no checkpoint, a shape differs, or the checkpoint lacks a part of
                 the encoder.
         """
+        contents = self._require_contents()
+        report = assign(model, contents)
+        _log_report(contents.source, report)
+        return report
+
+    def initialize_task(
+        self, model: BertTaskModel, facts: Mapping[str, Any], init_head: bool | None = None
+    ) -> AssignmentReport:
+        """Sets the weights of a model for fine-tuning, and logs the origin of its head.
+
+        The head consists of all weights whose names do not start with "bert/". By default, it is
+        that of the checkpoint only if the checkpoint is of the same task with the same labels in
+        the same order. Otherwise, it keeps its random initial weights, even if the shapes agree.
+
+        Args:
+            model: A model with a head, with the architecture `config`.
+            facts: The facts of the task: `task` (the name) and, if the task has them, `labels`
+                (list of str, in the order of the model's outputs) and `task_type` (by default
+                "classification").
+            init_head: True for the head of the checkpoint, False for a random head, None for the
+                default.
+
+        Returns:
+            The names of the assigned, missing, unused and unknown tensors. The weights of a random
+            head are missing.
+
+        Raises:
+            InputError: There is no checkpoint, a shape of the encoder differs, the checkpoint lacks
+                a part of the encoder, or `init_head` is True and the checkpoint has no head of this
+                kind, or one with other labels or shapes.
+        """
+        contents = self._require_contents()
+        choice = choose_head(model, contents, facts, init_head)
+        report = assign(model, contents if choice.from_checkpoint else contents.encoder_only())
+        _log_report(contents.source, report.without_heads())
+        _LOG.log(logging.INFO if choice.is_checked else logging.WARNING, "%s", choice.message)
+        return report
+
+    def _require_contents(self) -> CheckpointContents:
         if self.contents is None:
             raise InputError("There are no weights to assign. Give init_checkpoint.")
-        report = assign(model, self.contents)
-        level = logging.WARNING if report.missing else logging.INFO
-        _LOG.log(level, "%s: %s", self.contents.source, report)
-        return report
+        return self.contents
 
     def model(self, model_class: type[Model], **arguments: Any) -> Model:
         """Builds a model with the weights of the checkpoint.
@@ -185,6 +222,11 @@ class Pretrained:
                 "for its head. Give the number of labels."
             )
         return len(head)
+
+
+def _log_report(source: str, report: AssignmentReport) -> None:
+    level = logging.WARNING if report.missing else logging.INFO
+    _LOG.log(level, "%s: %s", source, report)
 
 
 def load(
@@ -252,7 +294,9 @@ def save_checkpoint(
             "hugging_face" or "google".
         **facts: JSON values to store with the weights. `labels` (list of str) is known to all
             readers. A classifier that `export_model.py` exports needs `labels`, `pair` (bool) and
-            `max_seq_length` (int). Only "bert-tf" stores all facts; "hugging_face" stores `labels`.
+            `max_seq_length` (int), and unless it selects one of the labels, `task_type`:
+            "regression" (`labels` is then empty) or "multi_label". Only "bert-tf" stores all facts;
+            "hugging_face" stores `labels`.
 
     Returns:
         The path of the checkpoint, as `load` accepts it.
@@ -268,8 +312,9 @@ def save_checkpoint(
             f"{type(model).__name__}. If the model contains a BERT, give that part."
         )
     if facts.get("labels") is not None:
-        facts["labels"] = check_labels(model, facts["labels"])
-    _check_facts(facts)
+        regression = facts.get("task_type") == "regression"
+        facts["labels"] = check_labels(model, facts["labels"], regression)
+    check_facts(facts)
     if tokenizer is not None:
         check_tokenizer(tokenizer)
         check_size(tokenizer.vocabulary, model.config.vocab_size, "the tokenizer's vocabulary")
@@ -285,29 +330,6 @@ def save_checkpoint(
     return write_weights(contents, os.fspath(path), dialect)
 
 
-def check_labels(model: BertEncoder | BertTaskModel, labels: Any) -> list[str]:
-    """Returns labels as a list, after a check that the model has one output for each label.
-
-    Raises:
-        InputError: The numbers differ, `labels` is not a list of different str, or the model has no
-            outputs for labels.
-    """
-    outputs = getattr(model, "num_labels", None)
-    if outputs is None:
-        raise InputError(
-            f"labels={labels!r} was given, but {type(model).__name__} has no outputs for labels. "
-            "Leave out labels."
-        )
-    is_list = isinstance(labels, (list, tuple, np.ndarray))
-    names = [str(label) for label in labels if isinstance(label, str)] if is_list else []
-    if not is_list or not len(set(names)) == len(labels) == outputs:
-        raise InputError(
-            f"labels must be a list of {outputs} different strings, one for each output of the "
-            f"{type(model).__name__}. Received: {labels!r}."
-        )
-    return names
-
-
 def check_tokenizer(tokenizer: Any) -> None:
     """Checks the type of a tokenizer.
 
@@ -319,23 +341,6 @@ def check_tokenizer(tokenizer: Any) -> None:
             "tokenizer must be a BertTokenizer, such as load(path).tokenizer. Received: a value of "
             f"type {type(tokenizer).__name__}."
         )
-
-
-def _check_facts(facts: Mapping[str, Any]) -> None:
-    """Raises `InputError` if a fact cannot be stored in `weights.json`."""
-    for name, value in facts.items():
-        if name in RESERVED_FACTS:
-            raise InputError(
-                f"{name} cannot be the name of a fact, because save_checkpoint stores a value of "
-                "its own under this name. Choose another name."
-            )
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{name} must be a JSON value, such as a list of strings or a number. Received: "
-                f"{value!r:.80}."
-            ) from error
 
 
 def _check_same_vocabulary(

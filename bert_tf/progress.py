@@ -32,11 +32,20 @@ class Progress:
         total: The total number of units, or None if unknown.
         unit: Name of a unit, such as "sentences".
         done: The number of units that an earlier run completed.
+        log_end: Whether the line at the end is logged too, also for work that takes no time.
     """
 
-    def __init__(self, description: str, total: int | None, unit: str, done: int = 0) -> None:
+    def __init__(
+        self,
+        description: str,
+        total: int | None,
+        unit: str,
+        done: int = 0,
+        log_end: bool = True,
+    ) -> None:
         self._description, self._total, self._unit = description, total, unit
         self._count = self._initial = done
+        self._log_end = log_end
         self._start = self._last_line = time.monotonic()
         self._bar = (
             tqdm.tqdm(
@@ -78,5 +87,5 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif kind is None:
+        elif kind is None and self._log_end:
             self._log("done")

@@ -6,8 +6,9 @@
 
 Each line is a text, which may be empty. If the model takes pairs, a line contains two texts,
 separated by " ||| " or a tab. For each line the program prints the most probable label, the
-probability of this label, and the line. With --format=jsonl, the program prints for each line a
-JSON object with the probabilities of all labels.
+probability of this label, and the line. A multi-label model gives the labels that reach its
+threshold, separated by commas, and a regression model a score. With --format=jsonl, the program
+prints for each line a JSON object with the probabilities of all labels, or with the score.
 """
 
 import io
@@ -105,16 +106,39 @@ def print_predictions(
     import tensorflow as tf
 
     names = ["text_a", "text_b"] if facts["pair"] else ["text"]
-    columns = zip(*(parts for _, parts in batch), strict=True)
-    outputs = signature(**{n: tf.constant(c) for n, c in zip(names, columns, strict=True)})
-    for (text, _), row in zip(batch, outputs["probabilities"].numpy(), strict=True):
-        label = facts["labels"][int(row.argmax())]
+    texts_by_name = zip(names, zip(*(parts for _, parts in batch), strict=True), strict=True)
+    outputs = signature(**{name: tf.constant(column) for name, column in texts_by_name})
+    arrays = {name: value.numpy() for name, value in outputs.items()}
+    for (text, _), (columns, fields) in zip(batch, predictions(facts, arrays), strict=True):
         if FLAGS.format == "jsonl":
-            values = {name: float(value) for name, value in zip(facts["labels"], row, strict=True)}
-            record = {"text": text, "label": label, "probabilities": values}
-            print(json.dumps(record, ensure_ascii=False))
+            print(json.dumps({"text": text, **fields}, ensure_ascii=False))
         else:
-            print(f"{label}\t{row.max():.4f}\t{text}")
+            print(f"{columns}\t{text}")
+
+
+def predictions(
+    facts: dict[str, Any], outputs: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the columns of a line and the fields of a JSON object for each item of a batch.
+
+    Args:
+        facts: The facts in the folder of the model.
+        outputs: `score`, float32 [B], for regression, else `probabilities`, float32 [B, labels].
+    """
+    task_type = facts.get("task_type", "classification")
+    if task_type == "regression":
+        for score in outputs["score"]:
+            yield f"{score:.4f}", {"score": float(score)}
+        return
+    for row in outputs["probabilities"]:
+        values = {name: float(value) for name, value in zip(facts["labels"], row, strict=True)}
+        if task_type == "multi_label":
+            reached = row >= facts.get("threshold", 0.5)
+            labels = [name for name, is_in in zip(facts["labels"], reached, strict=True) if is_in]
+            yield ",".join(labels), {"labels": labels, "probabilities": values}
+        else:
+            label = facts["labels"][int(row.argmax())]
+            yield f"{label}\t{row.max():.4f}", {"label": label, "probabilities": values}
 
 
 def split_pair(text: str, number: int) -> list[str]:

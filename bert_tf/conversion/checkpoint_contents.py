@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bert_tf.modeling import BertEncoder, BertTaskModel
 
 _SHOWN_NAMES = 6
+_ENCODER = "bert/"
 # A Hugging Face checkpoint has no pooler if the model's head does not use a pooler.
 _OPTIONAL = "bert/pooler/"
 _MASKED_LM = "cls/predictions/"
@@ -92,6 +93,16 @@ class CheckpointContents:
             )
         return self.config
 
+    def encoder_only(self) -> "CheckpointContents":
+        """Returns the contents without heads and their labels."""
+        return dataclasses.replace(
+            self,
+            arrays={n: a for n, a in self.arrays.items() if n.startswith(_ENCODER)},
+            slots={n: a for n, a in self.slots.items() if n.startswith(_ENCODER)},
+            extra={key: value for key, value in self.extra.items() if key != "labels"},
+            classifier={},
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class AssignmentReport:
@@ -120,6 +131,14 @@ class AssignmentReport:
         if self.unknown:
             sentences.append(f"Not weights of a BERT: {_shorten(self.unknown)}.")
         return " ".join(sentences)
+
+    def without_heads(self) -> "AssignmentReport":
+        """Returns the report without the missing and unused weights of heads."""
+        missing, unused = (
+            tuple(name for name in names if name.startswith(_ENCODER))
+            for names in (self.missing, self.unused)
+        )
+        return dataclasses.replace(self, missing=missing, unused=unused)
 
 
 def _shorten(names: tuple[str, ...]) -> str:
@@ -154,10 +173,10 @@ def assign(
             f"embeddings; those of {type(model).__name__} are. Fill a model without a masked-LM "
             "head, or convert the checkpoint with encoder_only=True and train a new head."
         )
-    head = _classifier_of(variables, contents)
+    head = classifier_of(variables, contents)
     available = {**contents.arrays, **head}
     missing = tuple(name for name in variables if name not in available)
-    needed = [n for n in missing if n.startswith("bert/") and not n.startswith(_OPTIONAL)]
+    needed = [n for n in missing if n.startswith(_ENCODER) and not n.startswith(_OPTIONAL)]
     if needed:
         raise InputError(
             f"{contents.source} lacks {len(needed)} weights of this encoder, such as {needed[0]}. "
@@ -180,10 +199,19 @@ def assign(
     return AssignmentReport(tuple(arrays), missing, tuple(unused), contents.unknown)
 
 
-def _classifier_of(
+def classifier_of(
     variables: Mapping[str, Any], contents: CheckpointContents
 ) -> dict[str, np.ndarray]:
-    """Returns `contents.classifier` by the names of the model's head, or {} without such a head."""
+    """Returns `contents.classifier` by the names of the model's head.
+
+    Args:
+        variables: The weights of the model by google-research/bert name.
+        contents: The checkpoint.
+
+    Returns:
+        Dict from google-research/bert name to array; empty if the model has no head that Hugging
+        Face names `classifier`, or if `contents.classifier` is empty.
+    """
     for architecture in weight_table.CLASSIFIER_HEADS:
         rows = weight_table.classifier_rows(architecture)
         if all(row.google in variables for row in rows):

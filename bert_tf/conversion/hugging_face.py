@@ -5,7 +5,6 @@ Imports foundation modules and also `weight_table`, `checkpoint_contents` and
 """
 
 import dataclasses
-import json
 import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -67,7 +66,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     if not any(_exists(posixpath.join(folder, name)) for name in (WEIGHTS_FILE, INDEX_FILE)):
         return None
     path = posixpath.join(folder, CONFIG_FILE)
-    values = _read_json(path)
+    values = files.read_json_object(path)
     config = config_from_hugging_face(values, path)
     architecture = _classifier_class(values.get("architectures"))
     tensors = _read_tensors(folder)
@@ -119,7 +118,7 @@ def _read_tokenizer(folder: str, tokenizer_class: str | None) -> dict[str, Any]:
     paths = {name: posixpath.join(folder, name) for name in (VOCABULARY_FILE, *FILES)}
     paths = {name: path for name, path in paths.items() if _exists(path)}
     vocabulary = read_vocabulary(paths[VOCABULARY_FILE]) if VOCABULARY_FILE in paths else None
-    contents = {name: _read_json(paths[name]) for name in FILES if name in paths}
+    contents = {name: files.read_json_object(paths[name]) for name in FILES if name in paths}
     config = contents.get(TOKENIZER_CONFIG_FILE, {})
     if tokenizer_class and not config.get("tokenizer_class"):
         contents[TOKENIZER_CONFIG_FILE] = {**config, "tokenizer_class": tokenizer_class}
@@ -130,16 +129,6 @@ def _exists(path: str) -> bool:
     from tensorflow.io import gfile
 
     return bool(gfile.exists(path))
-
-
-def _read_json(path: str) -> dict[str, Any]:
-    try:
-        values = json.loads(files.read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must contain one JSON object. Received: {values!r:.40}.")
-    return values
 
 
 def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig:
@@ -181,7 +170,7 @@ def _read_tensors(folder: str) -> dict[str, np.ndarray]:
     """Reads the tensors from one file, or from all shards (files); floats become float32."""
     shards: dict[str, str] = {}
     if not _exists(posixpath.join(folder, WEIGHTS_FILE)):
-        shards = _read_json(posixpath.join(folder, INDEX_FILE)).get("weight_map") or {}
+        shards = files.read_json_object(posixpath.join(folder, INDEX_FILE)).get("weight_map") or {}
     tensors: dict[str, np.ndarray] = {}
     for name in sorted(set(shards.values())) or [WEIGHTS_FILE]:
         path = posixpath.join(folder, name)

@@ -76,7 +76,7 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
         released model, such as `uncased_L-12_H-768_A-12`, or a `tokenizer_config.json`.
 
     Raises:
-        InputError: A file is damaged.
+        InputError: A file is damaged, or the casing is not a truth value.
     """
     from tensorflow.io import gfile
 
@@ -91,5 +91,17 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
     casing = released_casing(posixpath.basename(folder))
     settings_path = posixpath.join(folder, TOKENIZER_CONFIG_FILE)
     if casing is None and gfile.exists(settings_path):
-        casing = files.read_json(settings_path).get("do_lower_case")
+        casing = _read_casing(settings_path)
     return {"config": config, "vocabulary": vocabulary, "do_lower_case": casing}
+
+
+def _read_casing(path: str) -> bool | None:
+    """Returns `do_lower_case` of a `tokenizer_config.json`, or None if the file does not state it.
+
+    Raises:
+        InputError: The file is not a JSON object, or the value is not a truth value.
+    """
+    casing = files.read_json_object(path).get("do_lower_case")
+    if casing is not None and not isinstance(casing, bool):
+        raise InputError(f"{path}: do_lower_case must be true or false. Received: {casing!r:.40}.")
+    return casing

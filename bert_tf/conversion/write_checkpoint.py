@@ -18,7 +18,6 @@ from bert_tf.conversion.read_checkpoint import read_weights
 from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.errors import InputError
 
-_ENCODER = "bert/"
 # The files that the writers of all dialects create.
 _CHECKPOINT_FILE = re.compile(
     r"model\.safetensors|weights\.json|bert_config\.json|config\.json|tokenizer_config\.json"
@@ -88,17 +87,6 @@ def _check_heads(contents: CheckpointContents) -> None:
         )
 
 
-def _encoder_of(contents: CheckpointContents) -> CheckpointContents:
-    """Returns the contents without heads and their labels."""
-    return dataclasses.replace(
-        contents,
-        arrays={n: a for n, a in contents.arrays.items() if n.startswith(_ENCODER)},
-        slots={n: a for n, a in contents.slots.items() if n.startswith(_ENCODER)},
-        extra={key: value for key, value in contents.extra.items() if key != "labels"},
-        classifier={},
-    )
-
-
 def convert(
     source: str,
     target: str,
@@ -135,7 +123,7 @@ def convert(
     given = {key: value for key, value in facts.items() if value is not None}
     contents = dataclasses.replace(contents, config=config or contents.config, **given)
     if encoder_only:
-        contents = _encoder_of(contents)
+        contents = contents.encoder_only()
     report = assign(BertEncoder(contents.require_config()), contents)
     written = read_weights(write_weights(contents, target, dialect), slots=bool(contents.slots))
     _check_same(contents, written)

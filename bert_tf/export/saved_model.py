@@ -16,15 +16,24 @@ from bert_tf.modeling import BertClassifier, variables_by_name
 from bert_tf.pretrained import check_tokenizer, save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
-# Maximum difference between a probability of the saved model and that of the original model. This
-# maximum allows for float32 rounding.
+# Maximum difference between an output of the saved model and that of the original model; relative
+# to the output for scores above 1. This maximum allows for float32 rounding.
 _TOLERANCE = 1e-5
+TASK_TYPES = ("classification", "regression", "multi_label")
+_THRESHOLD = 0.5
+_HEAD = ("output_weights", "output_bias")
 
 
 class ServedClassifier(tf.Module):
     """A tokenizer and a classifier in one graph.
 
-    Both signatures return `probabilities`, float32 [B, labels], and `label`, string [B].
+    Both signatures have the same outputs, which depend on the type of the task:
+
+    * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
+    * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`, string [B]:
+      the labels whose probability reaches the threshold, joined by commas; "" if there are none.
+    * regression: `score`, float32 [B].
+
     The inputs of the two signatures are:
 
     * `serving_default`: `text`, string [B]; for pairs `text_a` and `text_b`, string [B] each.
@@ -33,9 +42,11 @@ class ServedClassifier(tf.Module):
     Args:
         model: The classifier with trained weights.
         tokenizer: The tokenizer that the classifier was trained with.
-        labels: The labels, in the order of the classifier's outputs.
+        labels: The labels, in the order of the classifier's outputs; empty for regression.
         pair: Whether the classifier takes pairs of texts.
         max_seq_length: Longer texts or pairs are truncated to this number of tokens.
+        task_type: One of `TASK_TYPES`.
+        threshold: The lowest probability of the labels that a multi-label classifier returns.
     """
 
     def __init__(
@@ -45,20 +56,35 @@ class ServedClassifier(tf.Module):
         labels: list[str],
         pair: bool,
         max_seq_length: int,
+        task_type: str = "classification",
+        threshold: float = _THRESHOLD,
     ) -> None:
         super().__init__()
         self.model, self.tokenizer = model, tokenizer
-        self._labels, self.pair = tf.constant(labels), pair
+        self._labels, self.pair = tf.constant(labels, tf.string), pair
         self._max_seq_length = max_seq_length
+        self.task_type, self._threshold = task_type, threshold
 
     def classify_ids(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Returns the label probabilities and the most probable label for token ids."""
-        probabilities = tf.nn.softmax(self.model(inputs, training=False)["logits"])
+        """Returns the outputs for token ids."""
+        logits = self.model(inputs, training=False)["logits"]
+        if self.task_type == "regression":
+            return {"score": logits[:, 0]}
+        if self.task_type == "multi_label":
+            probabilities = tf.sigmoid(logits)
+            return {"probabilities": probabilities, "labels": self._selected(probabilities)}
+        probabilities = tf.nn.softmax(logits)
         label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
         return {"probabilities": probabilities, "label": label}
 
+    def _selected(self, probabilities: Any) -> Any:
+        """Returns the labels that reach the threshold, joined by commas, string [B]."""
+        names = tf.broadcast_to(self._labels, tf.shape(probabilities))
+        selected = tf.ragged.boolean_mask(names, probabilities >= self._threshold)
+        return tf.strings.reduce_join(selected, axis=-1, separator=",")
+
     def classify(self, text_a: Any, text_b: Any = None) -> dict[str, Any]:
-        """Returns the label probabilities and the most probable label for raw text."""
+        """Returns the outputs for raw text."""
         # Padding takes as much computation as text, so sequences are padded only to the length of
         # the longest sequence in the batch.
         inputs = self.tokenizer.encode(
@@ -97,20 +123,25 @@ def load_classifier(folder: str) -> ServedClassifier:
         InputError: The folder contains a model that is not a fine-tuned classifier.
     """
     saved = weights.read_weights_folder(folder)
-    missing = [key for key in ("labels", "pair", "max_seq_length") if key not in saved.extra]
+    facts = saved.extra
+    missing = [key for key in ("labels", "pair", "max_seq_length") if key not in facts]
+    missing += [name for name in _HEAD if name not in saved.arrays]
     if missing or saved.vocabulary is None:
         raise InputError(
             f"{folder} is not a fine-tuned classifier: it lacks "
             f"{', '.join(missing) or 'a vocabulary'}. Give a checkpoint of run_classifier."
         )
-    config = BertConfig.from_dict(saved.config)
-    model = BertClassifier(config, num_labels=len(saved.extra["labels"]))
+    task_type = facts.get("task_type", TASK_TYPES[0])
+    _check_task_type(task_type)
+    num_labels = 1 if task_type == "regression" else len(facts["labels"])
+    model = BertClassifier(BertConfig.from_dict(saved.config), num_labels=num_labels)
     for name, variable in variables_by_name(model).items():
         variable.assign(saved.arrays[name])
     tokenizer = BertTokenizer(saved.vocabulary, do_lower_case=bool(saved.do_lower_case))
     return ServedClassifier(
-        model, tokenizer, saved.extra["labels"], saved.extra["pair"], saved.extra["max_seq_length"]
-    )
+        model, tokenizer, facts["labels"], facts["pair"], facts["max_seq_length"],
+        task_type, facts.get("threshold", _THRESHOLD),
+    )  # fmt: skip
 
 
 def export(checkpoint: str, export_dir: str) -> str:
@@ -146,9 +177,11 @@ def export_model(
     tokenizer: BertTokenizer,
     path: str | os.PathLike[str],
     *,
-    labels: Sequence[str],
+    labels: Sequence[str] | None = None,
     pair: bool = False,
     max_seq_length: int = 128,
+    task_type: str = "classification",
+    threshold: float = _THRESHOLD,
 ) -> str:
     """Writes a classifier and its tokenizer as a SavedModel, and checks the SavedModel's outputs.
 
@@ -160,23 +193,61 @@ def export_model(
         tokenizer: The tokenizer that the classifier was trained with.
         path: Folder that contains a numbered folder for each version of the model, as TensorFlow
             Serving expects. The new version gets the next number.
-        labels: The labels, in the order of the classifier's outputs.
+        labels: The labels, in the order of the classifier's outputs; none for regression.
         pair: Whether the classifier takes pairs of texts.
         max_seq_length: Longer texts or pairs are truncated to this number of tokens.
+        task_type: "classification" (one label for each text), "multi_label" (any number of labels;
+            the model was trained with a sigmoid cross entropy) or "regression" (a score; the model
+            has num_labels=1).
+        threshold: The lowest probability, between 0 and 1, of the labels that a multi-label
+            classifier returns. Ignored for other types.
 
     Returns:
         The folder of the new version.
 
     Raises:
-        InputError: The model is not a classifier with at least two labels, the labels or the
-            vocabulary do not match the model, or `max_seq_length` is out of range.
+        InputError: The model is not a classifier with a number of outputs that suits `task_type`,
+            the labels or the vocabulary do not match the model, or `max_seq_length` or `threshold`
+            is out of range.
     """
-    if not isinstance(model, BertClassifier) or model.num_labels < 2:
+    _check_task_type(task_type)
+    _check_outputs(model, task_type)
+    check_tokenizer(tokenizer)
+    _check_length(model, pair, max_seq_length)
+    facts: dict[str, Any] = {"labels": [] if labels is None else labels}
+    if task_type != TASK_TYPES[0]:
+        facts["task_type"] = task_type
+    if task_type == "multi_label":
+        facts["threshold"] = _check_threshold(threshold)
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = save_checkpoint(
+            model, tokenizer, posixpath.join(folder, "model"),
+            **facts, pair=bool(pair), max_seq_length=int(max_seq_length),
+        )  # fmt: skip
+        return export(checkpoint, os.fspath(path))
+
+
+def _check_task_type(task_type: Any) -> None:
+    if task_type not in TASK_TYPES:
         raise InputError(
-            "export_model exports a BertClassifier with at least 2 labels. Received: "
+            f"task_type must be one of {', '.join(TASK_TYPES)}. Received: {task_type!r}."
+        )
+
+
+def _check_outputs(model: Any, task_type: str) -> None:
+    """Raises `InputError` if `model` is not a classifier with the outputs of the task type."""
+    outputs = model.num_labels if isinstance(model, BertClassifier) else 0
+    least = {"classification": 2, "multi_label": 1, "regression": 1}[task_type]
+    if outputs < least or (task_type == "regression" and outputs != 1):
+        number = "1 output" if task_type == "regression" else f"at least {least} labels"
+        raise InputError(
+            f"export_model exports a BertClassifier with {number} for {task_type}. Received: "
             f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels."
         )
-    check_tokenizer(tokenizer)
+
+
+def _check_length(model: BertClassifier, pair: bool, max_seq_length: Any) -> None:
+    """Raises `InputError` if the model cannot compute sequences of `max_seq_length` tokens."""
     positions = model.config.max_position_embeddings
     shortest = 3 if pair else 2  # [CLS] and [SEP]
     is_int = isinstance(max_seq_length, (int, np.integer))
@@ -185,12 +256,15 @@ def export_model(
             f"max_seq_length must be an integer from {shortest} to {positions}, the model's "
             f"max_position_embeddings. Received: {max_seq_length!r}."
         )
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = save_checkpoint(
-            model, tokenizer, posixpath.join(folder, "model"),
-            labels=labels, pair=bool(pair), max_seq_length=int(max_seq_length),
-        )  # fmt: skip
-        return export(checkpoint, os.fspath(path))
+
+
+def _check_threshold(threshold: Any) -> float:
+    is_number = isinstance(threshold, (int, float, np.number))
+    if not is_number or not 0 < threshold < 1:
+        raise InputError(
+            f"threshold must be a number between 0 and 1, such as 0.5. Received: {threshold!r}."
+        )
+    return float(threshold)
 
 
 def _next_version(export_dir: str) -> int:
@@ -202,12 +276,14 @@ def _next_version(export_dir: str) -> int:
 
 def _check(served: ServedClassifier, folder: str) -> None:
     """Raises `RuntimeError` if the SavedModel and the original model give different outputs."""
+    name = "score" if served.task_type == "regression" else "probabilities"
     texts = tf.constant(["", "The answer.", "A longer text, with words that are not known: żółw."])
     loaded = tf.saved_model.load(folder).signatures["serving_default"]
     if served.pair:
         expected, found = served.classify(texts, texts), loaded(text_a=texts, text_b=texts)
     else:
         expected, found = served.classify(texts), loaded(text=texts)
-    difference = np.abs(expected["probabilities"] - found["probabilities"]).max()
-    if not difference <= _TOLERANCE:
+    difference = np.abs(expected[name] - found[name]).max()
+    # A score may have any size, and float32 rounding grows with it.
+    if not difference <= _TOLERANCE * max(1, np.abs(expected[name]).max()):
         raise RuntimeError(f"The saved model differs from the original model by {difference}.")

@@ -1,10 +1,13 @@
 """Fine-tuning tasks. Layer 3: imports layers 0 to 2.
 
-Read `task` (the interface of a task), then `config`, `task_records` and `fine_tuning` (shared by
-all tasks), then the package `classification` (tasks that classify sentences and sentence pairs).
-An import of this package does not import TensorFlow.
+Read `task` (the interface of a task), then the code that all tasks share: `config`, `tables` (rows
+of files), `record_files` and `batches` (records), `task_data` (the splits of a run), `evaluation`
+and `fine_tuning`. The package `classification` contains the tasks that classify sentences and
+sentence pairs. An import of this package does not import TensorFlow.
 """
 
-from bert_tf.tasks.classification.classification_tasks import COLA, MRPC, SST2
+from bert_tf.tasks.classification.sources.glue import ALIASES, GLUE_TASKS
 
-TASKS = {"mrpc": MRPC, "sst-2": SST2, "cola": COLA}
+TASKS = GLUE_TASKS
+
+__all__ = ["ALIASES", "TASKS"]

@@ -1,107 +1,36 @@
 """Fine-tunes a model on a task, evaluates the model and writes predictions."""
 
 import functools
+import logging
+import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.progress import Progress
-from bert_tf.tasks import task_records
-from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.tasks.task import Task
-from bert_tf.tokenization import BertTokenizer
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.modeling import costs
+from bert_tf.tasks import batches
+from bert_tf.tasks.evaluation import SplitEvaluator
+from bert_tf.tasks.record_files import RecordFile
+from bert_tf.tasks.task import Scorer
+from bert_tf.tasks.task_data import SplitData, TaskData
+from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
-_RECORD_FILES = {"train": "train.tf_record", "dev": "eval.tf_record", "test": "predict.tf_record"}
-
-
-class TaskData:
-    """The examples of a task and their record files.
-
-    The constructor reads the examples; `write_records` writes the record files.
-
-    Args:
-        task: The task.
-        data_dir: The folder with the data set of the task.
-        tokenizer: Converts text to ids.
-        config: The settings of fine-tuning.
-        phases: The phases to run. Only the splits that these phases need are read.
-
-    Raises:
-        InputError: A data file is missing or malformed, or a split is empty.
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        data_dir: str,
-        tokenizer: BertTokenizer,
-        config: FineTuningConfig,
-        phases: RunPhases,
-    ) -> None:
-        self.task, self.config, self._tokenizer = task, config, tokenizer
-        needed = {"train": phases.train, "dev": phases.evaluate, "test": phases.predict}
-        # All splits are read before any output is written, so that a malformed file causes an error
-        # without incomplete output.
-        self.examples = {
-            split: _check_not_empty(task.read(data_dir, split), split, data_dir)
-            for split in needed
-            if needed[split]
-        }
-        self._columns: dict[str, dict[str, np.ndarray]] = {}
-
-    def fingerprint(self) -> str:
-        """Returns a hash of the training examples."""
-        text = "\n".join(map(repr, self.examples.get("train", ())))
-        return f"SHA-256 {files.sha256(text.encode())[:16]}"
-
-    def num_steps(self, global_batch_size: int) -> tuple[int, int]:
-        """Returns the number of training steps and the number of warm-up steps.
-
-        Both numbers are rounded as in google-research/bert.
-
-        Raises:
-            InputError: The examples of all epochs do not fill one batch.
-        """
-        if "train" not in self.examples:
-            return 1, 0
-        if global_batch_size < 1:
-            raise InputError(
-                f"global_batch_size must be at least 1. Received: {global_batch_size}."
-            )
-        count, epochs = len(self.examples["train"]), self.config.num_train_epochs
-        steps = int(count / global_batch_size * epochs)
-        if steps < 1:
-            raise InputError(
-                f"{count} training examples in {epochs} epochs do not fill one batch of "
-                f"{global_batch_size}. Give a smaller global_batch_size."
-            )
-        return steps, int(steps * self.config.warmup_proportion)
-
-    def write_records(self, split: str, folder: str) -> tuple[str, dict[str, np.ndarray]]:
-        """Writes the records of a split once; returns the file path, and the values by feature."""
-        path = os.path.join(folder, _RECORD_FILES[split])
-        if split not in self._columns:
-            length = self.config.max_seq_length
-            columns = self.task.encode(self.examples[split], self._tokenizer, length)
-            task_records.write(path, columns, self.task.table)
-            self._columns[split] = columns
-        return path, self._columns[split]
-
-    def evaluation_batches(self, path: str, batch_size: int) -> tf.data.Dataset:
-        """Returns a dataset of batches that contain each example of a record file once."""
-        length = self.config.max_seq_length
-        return task_records.evaluation_batches(path, self.task.table, length, batch_size)
+_LOGGER = logging.getLogger(__name__)
+_MAX_LISTED_RECORDS = 5
+_BATCHES_FOR_MEAN_LENGTH = 160
+# In shorter runs with higher rates, the updates without bias correction can spoil the result.
+_HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
 
 
 def fine_tune(
@@ -126,7 +55,7 @@ def fine_tune(
             function is called only if the run does not resume. None keeps the random weights.
 
     Returns:
-        The results on the dev split; empty if `phases.evaluate` is False.
+        The results on the dev splits; empty if `phases.evaluate` is False.
 
     Raises:
         InputError: An earlier run in the output folder has different settings, or there are no
@@ -136,71 +65,146 @@ def fine_tune(
         raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
     if phases.train:
         folder.check_same_run()
-    trainer = Trainer(
-        functools.partial(data.task.make_objective, config, recompute=runtime.recompute),
-        folder, training, runtime, initialize,
-    )  # fmt: skip
-    if phases.train:
-        step = _train(trainer, data, folder.path, training, runtime)
-    else:
-        step = trainer.load_result(required=initialize is None)
-    results = _evaluate(trainer, data, folder.path, step) if phases.evaluate else {}
-    if phases.predict:
-        outputs, _ = _predict(trainer, data, folder.path, "test")
-        if trainer.is_chief:
-            data.task.write_predictions(folder.path, data.examples["test"], outputs)
+    run = _Run(data, config, folder, training, runtime, initialize)
+    step = run.train() if phases.train else run.trainer.load_result(required=initialize is None)
+    results = run.evaluate(step) if phases.evaluate else {}
+    if phases.predict and run.trainer.is_chief:
+        run.predict()
     return results
 
 
-def _train(
-    trainer: Trainer, data: TaskData, folder: str, training: TrainingConfig, runtime: RuntimeConfig
-) -> int:
-    path, columns = data.write_records("train", folder)
-    datasets = {}
-    if runtime.eval_steps:
-        dev_path, _ = data.write_records("dev", folder)
-        size = data.config.eval_batch_size
-        datasets["eval"] = lambda: data.evaluation_batches(dev_path, size)
-    batches = task_records.training_batches(
-        path,
-        len(columns["input_ids"]),
-        data.task.table,
-        data.config.max_seq_length,
-        training.global_batch_size,
-        training.seed,
-        trim=not runtime.jit_compile and runtime.distribution_strategy != "tpu",
-    )
-    per_step = {"examples_per_sec": training.global_batch_size}
-    return trainer.train(TrainingData(batches), HeldOutData(datasets), per_step)
+class _Run:
+    """The phases of a run, with the objects that they share; see `fine_tune`."""
+
+    def __init__(
+        self,
+        data: TaskData,
+        config: BertConfig,
+        folder: RunFolder,
+        training: TrainingConfig,
+        runtime: RuntimeConfig,
+        initialize: Callable[[Any], None] | None,
+    ) -> None:
+        self._data, self._config, self._folder = data, config, folder.path
+        self._training, self._runtime = training, runtime
+        make_objective = functools.partial(
+            data.task.make_objective, config, recompute=runtime.recompute
+        )
+        self.trainer = Trainer(make_objective, folder, training, runtime, initialize)
+        objective: Any = self.trainer.objective
+        # XLA and TPUs compile the step again for each sequence length.
+        self._trim = not runtime.jit_compile and runtime.distribution_strategy != "tpu"
+        self._evaluator = SplitEvaluator(data, objective.outputs, self._trim)
+
+    def train(self) -> int:
+        """Trains, and returns the step of the final weights."""
+        data, training = self._data, self._training
+        data.warn_about_equal_sources()
+        _advise_on_learning_rate(training)
+        (split,) = data.splits["train"]
+        records = data.records(split)
+        order = batches.TrainingOrder(
+            records.index.num_tokens, training.global_batch_size, training.seed, self._trim
+        )
+        sizes = {**data.task.sizes, "S": data.config.max_seq_length}
+        parse = batches.make_parser(data.task.table, sizes, self._trim)
+        evaluations: dict[str, Evaluate] = {}
+        if self._runtime.eval_steps:
+            dev = data.splits["dev"][0]
+            evaluations["eval"] = lambda: self._score(dev).results()
+        per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
+        if self.trainer.is_chief:
+            length = _mean_length(order, records, training) if self._trim else float(sizes["S"])
+            per_step |= log_step_cost(self._step_cost(length), self.trainer.replicas)
+        from_step = functools.partial(batches.training_batches, records, order, parse)
+        lookup = RecordLookup(
+            describe=functools.partial(_describe_records, split.split.source.name, records)
+        )
+        held_out = HeldOutData(evaluations=evaluations)
+        return self.trainer.train(TrainingData(from_step, lookup), held_out, per_step)
+
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Evaluates on all dev splits, and writes eval_results.txt and the reports."""
+        results: dict[str, float] = {"global_step": step}
+        for number, split in enumerate(self._data.splits["dev"]):
+            scorer = self._score(split)
+            values = scorer.results()
+            if number == 0 and "loss" in values:
+                results["loss"] = values["loss"]  # google-research/bert writes the loss twice
+            with_suffix = split.split.with_suffix
+            results |= {with_suffix(f"eval_{name}"): value for name, value in values.items()}
+            report = scorer.report()
+            if report and self.trainer.is_chief:
+                path = os.path.join(self._folder, f"{with_suffix('eval_report')}.txt")
+                files.write_text(path, report)
+        if self.trainer.is_chief:
+            write_results(os.path.join(self._folder, "eval_results.txt"), results)
+        return results
+
+    def predict(self) -> None:
+        """Writes the predictions for all test splits."""
+        for split in self._data.splits["test"]:
+            with self._data.task.make_writer(split.split, self._folder) as writer:
+                self._evaluator.run(split, writer, "predicting")
+
+    def _score(self, split: SplitData) -> Scorer:
+        scorer = self._data.task.make_scorer(split.split)
+        self._evaluator.run(split, scorer, "evaluating")
+        return scorer
+
+    def _step_cost(self, length: float) -> StepCost:
+        """Returns the cost of a step whose sequences have a mean length."""
+        data, training, runtime = self._data, self._training, self._runtime
+        (shape,) = (each.shape for each in data.task.table if each.name == "input_ids")
+        per_record = math.prod(data.task.sizes[axis] for axis in shape[:-1])  # 1, or choices
+        sequences = training.global_batch_size * per_record
+        at_a_time = sequences // (self.trainer.replicas * runtime.gradient_accumulation_steps)
+        memory = costs.training_step_memory(
+            self._config, at_a_time, data.config.max_seq_length, 0, training.precision,
+            runtime.recompute, averaged=training.ema_decay > 0,
+        )  # fmt: skip
+        variables = self.trainer.objective.variables.values()
+        return StepCost(
+            parameters=sum(math.prod(variable.shape) for variable in variables),
+            tokens=round(sequences * length),
+            flops=costs.training_step_flops(self._config, sequences, round(length), 0, False),
+            memory=memory,
+            precision=training.precision,
+            recompute=runtime.recompute,
+        )
 
 
-def _evaluate(trainer: Trainer, data: TaskData, folder: str, step: int) -> dict[str, float]:
-    outputs, columns = _predict(trainer, data, folder, "dev")
-    results = {**data.task.metrics(columns, outputs), "global_step": step}
-    if trainer.is_chief:
-        write_results(os.path.join(folder, "eval_results.txt"), results)
-    return results
+def _advise_on_learning_rate(training: TrainingConfig) -> None:
+    """Logs a line if the learning rate is probably too high for the released optimizer."""
+    if (
+        training.optimizer == "adam_weight_decay"
+        and training.learning_rate > _HIGH_LEARNING_RATE
+        and training.num_train_steps < _FEW_STEPS
+    ):
+        _LOGGER.info(
+            "learning_rate=%g is high for the released optimizer in a run of %s steps: without "
+            "bias correction, its first updates are two to five times as large as those of AdamW. "
+            "For a rate from another program, use optimizer=adamw and schedule=linear.",
+            training.learning_rate, f"{training.num_train_steps:,}",
+        )  # fmt: skip
 
 
-def _predict(
-    trainer: Trainer, data: TaskData, folder: str, split: str
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns the outputs of the model for a split, and the features of the split's examples."""
-    path, columns = data.write_records(split, folder)
-    config = data.config
-    batch_size = config.eval_batch_size if split == "dev" else config.predict_batch_size
-    objective: Any = trainer.objective
-    forward = tf.function(objective.outputs, reduce_retracing=True)
-    parts: list[Mapping[str, Any]] = []
-    with Progress(f"predicting {split}", len(columns["input_ids"]), "examples") as progress:
-        for batch in data.evaluation_batches(path, batch_size):
-            parts.append({name: value.numpy() for name, value in forward(batch).items()})
-            progress.update(len(batch["input_ids"]))
-    outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return outputs, columns
+def _mean_length(
+    order: batches.TrainingOrder, records: RecordFile, training: TrainingConfig
+) -> float:
+    """Returns the mean length to which the sequences of the first batches are padded."""
+    steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
+    return float(np.mean([records.index.num_tokens[order.batch(step)].max() for step in steps]))
 
 
-def _check_not_empty(examples: Sequence[Any], split: str, data_dir: str) -> Sequence[Any]:
-    if not examples:
-        raise InputError(f"The {split} split in {data_dir} has no examples.")
-    return examples
+def _describe_records(source: str, records: RecordFile, origin: np.ndarray) -> str:
+    """Names the examples of a batch, from the feature `objective.ORIGIN`."""
+    numbers = np.unique(np.asarray(origin)[:, 1])
+    per_example = records.index.records_per_example
+    if per_example is not None:
+        ends = np.cumsum(per_example)
+        numbers = np.unique(np.searchsorted(ends, numbers, side="right"))
+    listed = ", ".join(str(number + 1) for number in numbers[:_MAX_LISTED_RECORDS].tolist())
+    more = len(numbers) - _MAX_LISTED_RECORDS
+    rest = f", and {more} more" if more > 0 else ""
+    return f"{source}: examples {listed}{rest}, counted from 1"

@@ -1,16 +1,21 @@
-"""Reads the rows of tables as a stream: .tsv, .csv and .jsonl files.
+"""Reads the rows of tables as a stream: .tsv, .csv, .jsonl and .parquet files.
 
-Imports `errors` and `files`.
+Imports `errors`, `files`, `column_names` and `parquet_table`.
 """
 
 import csv
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.tasks import parquet_table
+from bert_tf.tasks.column_names import find_columns, no_column
+
+ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,24 +37,66 @@ class FileSource:
         return f"SHA-256 {files.sha256_of_file(self.name)}"
 
 
-def named_rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yields the line number and the values by column name of each row.
+def column_values(
+    path: str, columns: Sequence[str | None], optional: Collection[str] = ()
+) -> Iterator[tuple[int, list[Any]]]:
+    """Yields the number of each row, and the row's values in the given columns.
+
+    The number of a row is the number of its first line, from 1; in a Parquet file, the number of
+    the row. The values of a `.tsv` or `.csv` file are texts.
 
     Args:
-        path: A `.tsv` or `.csv` file with a header line, or a `.jsonl` file.
+        path: A `.tsv` or `.csv` file with a header line, or a `.jsonl` or `.parquet` file.
+        columns: The names of the columns; the value of None is None.
+        optional: The columns that may be missing; a missing value is None.
 
     Raises:
-        InputError: The file is missing, is not UTF-8, or a row is malformed.
+        InputError: The file is missing or is not in the format of its name, a column is missing, or
+            a row is malformed.
     """
-    if path.endswith(".jsonl"):
-        for number, line in enumerate(files.read_lines(path), start=1):
-            if line.strip():
-                yield number, _json_object(line, path, number)
-        return
-    lists = comma_separated(path) if path.endswith(".csv") else tab_separated(path)
-    _, header = next(lists, (1, []))
-    for number, fields in lists:
-        yield number, dict(zip(header, fields, strict=False))
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in ENDINGS:
+        raise InputError(f"The name of {path} must end in one of {', '.join(ENDINGS)}.")
+    if ending == ".parquet":
+        return parquet_table.column_values(path, columns, optional)
+    if ending == ".jsonl":
+        return _json_values(path, columns, optional)
+    lists = comma_separated(path) if ending == ".csv" else tab_separated(path)
+    return _values_below_header(path, lists, columns, optional)
+
+
+def _json_values(
+    path: str, columns: Sequence[str | None], optional: Collection[str]
+) -> Iterator[tuple[int, list[Any]]]:
+    required = {name for name in columns if name is not None and name not in optional}
+    for number, line in enumerate(files.read_lines(path), start=1):
+        if line.strip():
+            row = _json_object(line, path, number)
+            if not required <= row.keys():
+                missing = next(name for name in columns if name in required - row.keys())
+                raise no_column(f"{path}, line {number}", missing, row)
+            yield number, [row.get(name) for name in columns]  # type: ignore[arg-type]
+
+
+def _values_below_header(
+    path: str,
+    rows: Iterator[tuple[int, list[str]]],
+    columns: Sequence[str | None],
+    optional: Collection[str],
+) -> Iterator[tuple[int, list[Any]]]:
+    _, header = next(rows, (0, None))
+    if header is None:
+        raise InputError(f"{path} is empty. A header line with the names of columns is required.")
+    positions = find_columns(path, header, columns, optional)
+    # An optional column that this file has is required in each row.
+    last = max((position for position in positions if position is not None), default=-1)
+    for number, fields in rows:
+        if not last < len(fields) <= len(header):
+            raise InputError(
+                f"{path}, line {number}: {len(fields)} fields, but the header line has "
+                f"{len(header)}. Write one field for each column."
+            )
+        yield number, [None if position is None else fields[position] for position in positions]
 
 
 def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -1,6 +1,7 @@
 """`Trainer`: trains and evaluates an objective in the folder of a run."""
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
 from bert_tf.training.callbacks.callback import Callback
 from bert_tf.training.callbacks.early_stopping import EarlyStopping
-from bert_tf.training.callbacks.evaluation import HeldOutData, HeldOutEvaluation
+from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData, HeldOutEvaluation
 from bert_tf.training.callbacks.metric_logging import MetricLogging
 from bert_tf.training.callbacks.profiling import Profiling
 from bert_tf.training.callbacks.saving import CheckpointSaving
@@ -45,11 +46,13 @@ class TrainingData:
 
     Attributes:
         batches: Infinite dataset of global batches, in an order that depends on the seed. Each
-            process reads the complete global batches.
+            process reads the complete global batches. Checkpoints contain the position of the
+            dataset's iterator. Alternatively, a function from the number of steps done to the
+            dataset of the remaining batches; checkpoints then contain no position.
         records: Finds the record that caused an error, or the records in a batch.
     """
 
-    batches: tf.data.Dataset
+    batches: tf.data.Dataset | Callable[[int], tf.data.Dataset]
     records: RecordLookup = NO_LOOKUP
 
 
@@ -190,7 +193,8 @@ class Trainer:
     ) -> tuple[int, RunState]:
         """Trains to the last step or to a stop signal; returns the signal (or 0) and the state."""
         self._known_latest = None  # training writes newer checkpoints
-        iterator = iter(data.batches)
+        from_step = data.batches if callable(data.batches) else None
+        iterator = None if callable(data.batches) else iter(data.batches)
         if self.is_chief:
             self._folder.start_run()
         settings = {**to_json_dict(self._runtime), "replicas": self.replicas}
@@ -200,8 +204,9 @@ class Trainer:
             self._workers.check_equal(state.step, self._folder.path)
             failures = FailureMessages(data.records, self._folder, writer)
             summaries = self._start_summaries(state.step) if self.is_chief else None
+            held_out = held_out or HeldOutData()
             evaluation = HeldOutEvaluation(
-                held_out or HeldOutData({}), self._evaluate_average, self.objective.best_by,
+                self._evaluations(held_out), held_out.samples, self.objective.best_by,
                 summaries, writer if self.is_chief else None, failures, self._runtime.eval_steps,
             )  # fmt: skip
             progress = Progress("training", self._last_step, "steps", state.step)
@@ -217,7 +222,8 @@ class Trainer:
                     CheckpointSaving(writer, iterator, every_steps, state.step),
                     Profiling(self._folder.path, self._runtime.profile_steps),
                 ]
-            run_steps = self._steps_with_messages(iterator, failures)
+            batches = iter(from_step(state.step)) if from_step else iterator
+            run_steps = self._steps_with_messages(batches, failures)
             pacing = Pacing(self._runtime.iterations_per_loop)
             number = run_loop(
                 run_steps, state, self._last_step, callbacks, pacing, self._workers, signals
@@ -285,10 +291,21 @@ class Trainer:
             raise InputError(reason) from error
         return loss_and_metrics(self.objective, sums, counts)
 
-    def _evaluate_average(self, batches: tf.data.Dataset, description: str) -> dict[str, float]:
-        """Evaluates the average of the weights if there is one, else the present weights."""
-        with self._runner.optimizer.averaged():
-            return self.evaluate(batches, description)
+    def _evaluations(self, held_out: HeldOutData) -> dict[str, Evaluate]:
+        """Returns functions that evaluate the average of the weights, or else the weights."""
+
+        def on_dataset(name: str, make_dataset: Callable[[], tf.data.Dataset]) -> Evaluate:
+            return lambda: self.evaluate(make_dataset(), f"evaluating {name}")
+
+        def on_average(evaluate: Evaluate) -> dict[str, float]:
+            with self._runner.optimizer.averaged():
+                return evaluate()
+
+        datasets = {name: on_dataset(name, make) for name, make in held_out.datasets.items()}
+        return {
+            name: functools.partial(on_average, evaluate)
+            for name, evaluate in {**datasets, **held_out.evaluations}.items()
+        }
 
     def _start_summaries(self, step: int) -> Summaries:
         summaries = Summaries(self._folder.path, step)

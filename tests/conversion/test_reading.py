@@ -18,6 +18,7 @@ from bert_tf import weights as our_folder
 from bert_tf.config import BertConfig
 from bert_tf.conversion import assign, read_weights
 from bert_tf.errors import InputError
+from bert_tf.pretrained import save_checkpoint
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 HUGGING_FACE = {
@@ -304,3 +305,27 @@ def test_slots_of_our_training_checkpoints_are_read(tmp_path):
     contents = read_weights(folder, slots=True)
     assert contents.global_step == 10
     assert contents.slots.keys() == google.slots.keys()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", r"tokenizer_config\.json must contain one JSON object\. Received: \[\]"),
+        ("{", r"tokenizer_config\.json is not JSON"),
+        (
+            '{"do_lower_case": "false"}',
+            r"tokenizer_config\.json: do_lower_case must be true or false\. Received: 'false'",
+        ),
+    ],
+)
+def test_an_invalid_casing_next_to_a_google_checkpoint_is_refused(tmp_path, content, message):
+    config = BertConfig.from_json((GOLDEN / "google_pretraining/bert_config.json").read_text())
+    path = save_checkpoint(modeling.BertEncoder(config), None, tmp_path / "model", "google")
+    file = tmp_path / "model/tokenizer_config.json"
+    file.write_text('{"do_lower_case": null}')
+    assert read_weights(path).do_lower_case is None
+    file.write_text('{"do_lower_case": false}')
+    assert read_weights(path).do_lower_case is False
+    file.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_weights(path)

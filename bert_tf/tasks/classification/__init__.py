@@ -1,5 +1,7 @@
-"""Classification of sentences and sentence pairs. Imports `tasks.task` and layers 0 to 2.
+"""Classification of sentences and sentence pairs. Imports the parts of `tasks` that tasks share.
 
-Read `text_files` (reads examples), then `classification_objective` (loss and metrics), then
-`classification_tasks` (the tasks).
+Read `examples`, then `classification_task` (implements `tasks.task.Task`) and
+`classification_objective` (losses). The package `results` computes metrics and writes predictions.
+The package `sources` has the tasks: it finds and reads their data. `submission_zip` collects the
+files for the GLUE server in an archive.
 """

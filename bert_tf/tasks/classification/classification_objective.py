@@ -1,4 +1,7 @@
-"""Loss and metrics of a classifier."""
+"""Losses and metrics of classification, regression and multi-label classification.
+
+Shape letters: B batch, C classes.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,19 +12,23 @@ from bert_tf.modeling import BertClassifier, depths_by_name, variables_by_name
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 
-class ClassificationObjective:
-    """Mean cross entropy over the labels.
+class HeadObjective:
+    """The parts that all objectives of this module share.
 
     Args:
-        model: The encoder with a classification head.
-
-    Source: google-research/bert `run_classifier.create_model`.
+        model: The encoder with a head on the pooled output.
+        best_by: The metric that selects the best weights, and 1 if higher values are better, else
+            -1.
+        threshold: Probability in (0, 1) from which a multi-label task predicts a label.
     """
 
-    best_by = ("accuracy", 1)
-
-    def __init__(self, model: BertClassifier) -> None:
-        self.model = model
+    def __init__(
+        self,
+        model: BertClassifier,
+        best_by: tuple[str, int] = ("accuracy", 1),
+        threshold: float = 0.5,
+    ) -> None:
+        self.model, self.best_by, self.threshold = model, best_by, threshold
         self.variables: Mapping[str, Any] = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
 
@@ -30,27 +37,98 @@ class ClassificationObjective:
         return {"examples": tf.cast(tf.shape(batch["label_ids"])[0], tf.float32)}
 
     def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
-        """Returns the sum of the losses and the number of correct predictions."""
+        """Returns the sum of the losses, and the numerators of the metrics."""
         if training:
             with self.model.dropout_seeds.use(seed):
                 logits = self.model(batch, training=True)["logits"]
         else:
             logits = self.model(batch, training=False)["logits"]
-        labels = batch["label_ids"]
-        return {
-            "loss": tf.reduce_sum(cross_entropy(logits, labels)),
-            "correct": tf.reduce_sum(correct_predictions(logits, labels)),
-        }
+        return self._sums(logits, batch["label_ids"])
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
         """Returns the mean loss per example."""
         return sums["loss"] / counts["examples"]
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+        """Returns the metrics that are computed from `sums`."""
+        raise NotImplementedError
+
+    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the predictions of the model for a batch, by name."""
+        raise NotImplementedError
+
+    def _sums(self, logits: Any, labels: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class ClassificationObjective(HeadObjective):
+    """Mean cross entropy over the labels.
+
+    Source: google-research/bert `run_classifier.create_model`.
+    """
+
+    def _sums(self, logits: Any, labels: Any) -> dict[str, Any]:
+        return {
+            "loss": tf.reduce_sum(cross_entropy(logits, labels)),
+            "correct": tf.reduce_sum(correct_predictions(logits, labels)),
+        }
+
+    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
         """Returns the accuracy."""
         return {"accuracy": sums["correct"] / counts["examples"]}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `logits` and `probabilities`, float32 [B, labels]."""
+        """Returns `logits` and `probabilities`, float32 [B, C]."""
         logits = self.model(batch, training=False)["logits"]
         return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
+
+
+class RegressionObjective(HeadObjective):
+    """Mean squared error of one output.
+
+    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", appendix B.1 (STS-B).
+    google-research/bert has no regression.
+    """
+
+    def _sums(self, logits: Any, labels: Any) -> dict[str, Any]:
+        return {"loss": tf.reduce_sum(tf.square(logits[:, 0] - labels))}
+
+    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+        """Returns no metrics: the loss is the mean squared error."""
+        return {}
+
+    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns `logits`, float32 [B, 1], and the same numbers as `score`, float32 [B]."""
+        logits = self.model(batch, training=False)["logits"]
+        return {"logits": logits, "score": logits[:, 0]}
+
+
+class MultiLabelObjective(HeadObjective):
+    """Mean sigmoid cross entropy over the labels and the examples."""
+
+    def _sums(self, logits: Any, labels: Any) -> dict[str, Any]:
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+        predicted = tf.cast(tf.sigmoid(logits) >= self.threshold, tf.float32)
+        return {
+            "loss": tf.reduce_sum(tf.reduce_mean(losses, axis=-1)),
+            "true_positives": tf.reduce_sum(predicted * labels),
+            "positives": tf.reduce_sum(predicted) + tf.reduce_sum(labels),
+        }
+
+    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+        """Returns the micro-averaged F1; 0 if no label occurs or is predicted."""
+        positives = sums["positives"]
+        micro_f1 = 2 * sums["true_positives"] / positives if positives else 0.0
+        return {"micro_f1": micro_f1}
+
+    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns `logits` and `probabilities`, float32 [B, C]; each probability is a sigmoid."""
+        logits = self.model(batch, training=False)["logits"]
+        return {"logits": logits, "probabilities": tf.sigmoid(logits)}
+
+
+OBJECTIVES: Mapping[str, type[HeadObjective]] = {
+    "classification": ClassificationObjective,
+    "regression": RegressionObjective,
+    "multi_label": MultiLabelObjective,
+}

@@ -14,7 +14,7 @@ from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.reporting.summaries import Summaries
 
 _LOGGER = logging.getLogger(__name__)
-Evaluate = Callable[[tf.data.Dataset, str], dict[str, float]]
+Evaluate = Callable[[], dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,20 +24,25 @@ class HeldOutData:
     Attributes:
         datasets: Maps the name of each data set to a function that builds the batches of
             the data set. The metrics on the first data set select the best weights.
+        evaluations: Maps the name of each further data set to a function that computes metrics with
+            the present weights. If there are no `datasets`, the first of these functions provides
+            the metric that selects the best weights.
         samples: A function that predicts a few examples and returns the predictions as Markdown
             text. If None, no predictions are logged.
     """
 
-    datasets: Mapping[str, Callable[[], tf.data.Dataset]]
+    datasets: Mapping[str, Callable[[], tf.data.Dataset]] = dataclasses.field(default_factory=dict)
     samples: Callable[[], str] | None = None
+    evaluations: Mapping[str, Evaluate] = dataclasses.field(default_factory=dict)
 
 
 class HeldOutEvaluation(Callback):
     """Evaluates every N steps and at the end of training.
 
     Args:
-        data: The held-out data.
-        evaluate: Takes batches and a text for the progress display, and returns metrics.
+        evaluations: Maps the name of each data set to a function that returns the metrics of the
+            present weights. The metrics on the first data set select the best weights.
+        samples: As in `HeldOutData`.
         best_by: The name of the metric that selects the best weights, and a sign: 1 if higher
             values of this metric are better, -1 if lower values are better.
         summaries: Receives metrics and samples; None in a process that writes no files.
@@ -51,37 +56,37 @@ class HeldOutEvaluation(Callback):
 
     def __init__(
         self,
-        data: HeldOutData,
-        evaluate: Evaluate,
+        evaluations: Mapping[str, Evaluate],
+        samples: Callable[[], str] | None,
         best_by: tuple[str, int],
         summaries: Summaries | None,
         writer: CheckpointWriter | None,
         failures: FailureMessages,
         every_steps: int,
     ) -> None:
-        self._data, self._evaluate, self._best_by = data, evaluate, best_by
+        self._evaluations, self._samples, self._best_by = evaluations, samples, best_by
         self._summaries, self._writer, self._failures = summaries, writer, failures
         self.every_steps = every_steps
         self.results: dict[str, dict[str, float]] = {}
 
     def act(self, state: RunState) -> None:
         """Evaluates on all data sets, and saves the weights if they are the best so far."""
-        if not self._data.datasets:
+        if not self._evaluations:
             return
         with self._failures.explain(state.step):
             self._write_samples(state.step)
-            for name, make_dataset in self._data.datasets.items():
-                values = self._evaluate(make_dataset(), f"evaluating {name}")
+            for name, evaluate in self._evaluations.items():
+                values = evaluate()
                 text = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
                 _LOGGER.info("step %d, %s: %s", state.step, name, text)
                 log(self._summaries, name, state.step, values)
                 self.results[name] = values
         metric, sign = self._best_by
-        values = self.results[next(iter(self._data.datasets))]
+        values = self.results[next(iter(self._evaluations))]
         if state.best.update(state.step, values[metric], sign) and self._writer is not None:
             self._writer.save_best(state.step, values)
 
     def _write_samples(self, step: int) -> None:
-        if self._data.samples is not None and self._summaries is not None:
-            name = next(iter(self._data.datasets))
-            self._summaries.write_text(name, step, "samples", self._data.samples())
+        if self._samples is not None and self._summaries is not None:
+            name = next(iter(self._evaluations))
+            self._summaries.write_text(name, step, "samples", self._samples())

@@ -12,7 +12,8 @@ class CheckpointSaving(Callback):
 
     Args:
         writer: Writes the checkpoints.
-        iterator: The iterator of the input pipeline; the position of the iterator is saved.
+        iterator: The iterator of the input pipeline; the position of the iterator is saved. None
+            if the step determines the position.
         every_steps: Steps between checkpoints.
         saved_step: The step of the checkpoint from which the run was resumed; 0 for a new run.
     """

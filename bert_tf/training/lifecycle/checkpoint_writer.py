@@ -54,6 +54,7 @@ class CheckpointWriter:
         Args:
             state: The progress of the run.
             iterator: The iterator of the input pipeline; the position of the iterator is saved.
+                None if the step determines the position.
 
         Raises:
             InputError: The previous write failed, or this write cannot start.
@@ -66,9 +67,10 @@ class CheckpointWriter:
             place = stack.enter_context(files.atomic_folder(folder, run_folder.STATE_FILE))
             # The position is written before training continues, because the next step changes the
             # position.
-            position = os.path.join(place, restoring.POSITION_FILE)
-            with _root_logger_unchanged():
-                tf.train.Checkpoint(iterator=iterator).write(position)
+            if iterator is not None:
+                position = os.path.join(place, restoring.POSITION_FILE)
+                with _root_logger_unchanged():
+                    tf.train.Checkpoint(iterator=iterator).write(position)
             unfinished = stack.pop_all()
 
         def write() -> None:

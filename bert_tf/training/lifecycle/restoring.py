@@ -32,7 +32,7 @@ def restore_or_start(
         folder: A valid checkpoint, or None for a new run.
         optimizer: Receives the saved weights and slots (the variables of the optimizer's state).
         iterator: The iterator of the input pipeline. The function moves the iterator to the saved
-            position.
+            position. None if the position is not saved, because the step determines the position.
         runtime_settings: The settings of the computation for the resumed run.
 
     Returns:
@@ -45,8 +45,9 @@ def restore_or_start(
     optimizer.load_or_start(saved)
     if folder is None:
         return RunState()
-    position = tf.train.Checkpoint(iterator=iterator)
-    position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
+    if iterator is not None:
+        position = tf.train.Checkpoint(iterator=iterator)
+        position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
     facts = files.read_json(os.path.join(folder, STATE_FILE))
     state = RunState(facts["step"], facts["bad_steps"], BestEvaluation(**facts["best"]))
     _LOGGER.info("Continuing from step %d (%s).", state.step, folder)

@@ -12,6 +12,7 @@
 """
 
 import dataclasses
+import fnmatch
 import logging
 import os
 import re
@@ -28,11 +29,11 @@ _LOGGER = logging.getLogger(__name__)
 TRAINING_FILE, RUNTIME_FILE, STATE_FILE = (
     "training_config.json", "runtime_config.json", "state.json",
 )  # fmt: skip
-# The files are removed in this order. `TRAINING_FILE` is the last: if the removal is interrupted,
-# the folder still shows that it contains a run.
+# Patterns of file names. The files are removed in this order. `TRAINING_FILE` is the last: if the
+# removal is interrupted, the folder still shows that it contains a run.
 _FILES_OF_A_RUN = (
-    *("eval_results.txt", "test_results.tsv", "metrics.jsonl"),
-    *("train", "eval", "checkpoints", "best", TRAINING_FILE),
+    *("eval_results.txt", "eval_report*.txt", "test_results*.tsv", "predictions*.jsonl"),
+    *("metrics.jsonl", "train", "eval", "checkpoints", "best", TRAINING_FILE),
 )
 _CHECKPOINT_NAME = re.compile(r"step-(\d{8,})/?$")
 
@@ -181,9 +182,11 @@ class RunFolder:
 
     def start_run(self) -> None:
         """Writes the settings of this run; with `overwrite`, removes an earlier run first."""
-        if self.overwrite:
-            for name in _FILES_OF_A_RUN:
-                files.remove(os.path.join(self.path, name))
+        if self.overwrite and tf.io.gfile.exists(self.path):
+            names = [name.rstrip("/") for name in tf.io.gfile.listdir(self.path)]
+            for pattern in _FILES_OF_A_RUN:
+                for name in fnmatch.filter(names, pattern):
+                    files.remove(os.path.join(self.path, name))
         for folder in (self.path, os.path.join(self.path, "checkpoints")):
             # If a run is killed during a write, temporary files remain.
             for leftover in tf.io.gfile.glob(os.path.join(folder, ".*.????????.tmp*")):

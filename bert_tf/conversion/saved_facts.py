@@ -1,0 +1,74 @@
+"""Checks the facts, such as labels, that are saved with the weights of a model.
+
+Imports foundation modules.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from bert_tf.errors import InputError
+from bert_tf.weights import RESERVED_FACTS
+
+if TYPE_CHECKING:
+    from bert_tf.modeling import BertEncoder, BertTaskModel
+
+
+def check_labels(
+    model: Union["BertEncoder", "BertTaskModel"], labels: Any, regression: bool = False
+) -> list[str]:
+    """Returns labels as a list, after a check that the model has one output for each label.
+
+    Args:
+        model: The model.
+        labels: A list of str; empty for regression.
+        regression: Whether the model computes a score, and thus has one output but no labels.
+
+    Raises:
+        InputError: The numbers differ, `labels` is not a list of different str, a regression model
+            has labels or several outputs, or the model has no outputs for labels.
+    """
+    outputs = getattr(model, "num_labels", None)
+    if outputs is None:
+        raise InputError(
+            f"labels={labels!r} was given, but {type(model).__name__} has no outputs for labels. "
+            "Leave out labels."
+        )
+    is_list = isinstance(labels, (list, tuple, np.ndarray))
+    names = [str(label) for label in labels if isinstance(label, str)] if is_list else []
+    if regression:
+        if outputs != 1 or not is_list or len(labels):
+            raise InputError(
+                "A regression model has one output and no labels: labels must be []. Received: "
+                f"{labels!r} for a {type(model).__name__} with num_labels={outputs}."
+            )
+        return []
+    if not is_list or not len(set(names)) == len(labels) == outputs:
+        raise InputError(
+            f"labels must be a list of {outputs} different strings, one for each output of the "
+            f"{type(model).__name__}. Received: {labels!r}."
+        )
+    return names
+
+
+def check_facts(facts: Mapping[str, Any]) -> None:
+    """Checks that facts can be stored in `weights.json`.
+
+    Raises:
+        InputError: A fact is not a JSON value, or its name is reserved.
+    """
+    for name, value in facts.items():
+        if name in RESERVED_FACTS:
+            raise InputError(
+                f"{name} cannot be the name of a fact, because save_checkpoint stores a value of "
+                "its own under this name. Choose another name."
+            )
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{name} must be a JSON value, such as a list of strings or a number. Received: "
+                f"{value!r:.80}."
+            ) from error

@@ -1,0 +1,178 @@
+"""`ClassificationTask`: classification, regression and multi-label classification of texts.
+
+The programs list the tasks in their help texts, so this module imports TensorFlow inside functions.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from bert_tf import features
+from bert_tf.config import BertConfig
+from bert_tf.errors import check_choice
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.results import prediction_files, scoring
+from bert_tf.tasks.task import DataLocation, Encoded, PredictionWriter, Scorer, Split
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.classification.classification_objective import HeadObjective
+    from bert_tf.tasks.classification.results.submission import Submission
+    from bert_tf.tokenization import BertTokenizer
+
+# For each task type, the features of a record.
+TABLES = {
+    "classification": features.CLASSIFICATION,
+    "regression": features.REGRESSION,
+    "multi_label": features.MULTI_LABEL,
+}
+
+
+class SplitReader(Protocol):
+    """Finds and reads the splits of a data set."""
+
+    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
+        """Finds the splits of a kind; see `tasks.task.Task`."""
+
+    def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+        """Yields the examples of a split; see `tasks.task.Task`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationTask:
+    """A `tasks.task.Task` that predicts labels or a score for each sentence or sentence pair.
+
+    Attributes:
+        name: The value of --task_name, in lower case.
+        labels: The labels in the order of the model outputs; () for regression, which has one
+            output.
+        pair: Whether an example is a pair of texts.
+        reader: Finds and reads the splits.
+        task_type: "classification", "regression" or "multi_label".
+        metric_names: The metrics in addition to the loss, and to the accuracy of a classification
+            task; see `scoring`.
+        best_by: The metric that selects the best weights, and 1 if higher values are better, else
+            -1.
+        threshold: Probability in (0, 1) from which a multi-label task predicts a label.
+        submission: The file format of a benchmark's server, or None.
+        trained_as: The name in `facts`, if it differs from `name`. AX has no train split; its
+            examples are predicted by a model that was trained as "mnli".
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    pair: bool
+    reader: SplitReader
+    task_type: str = "classification"
+    metric_names: tuple[str, ...] = ()
+    best_by: tuple[str, int] = ("accuracy", 1)
+    threshold: float = 0.5
+    submission: "Submission | None" = None
+    trained_as: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(TABLES, "task_type", self.task_type)
+
+    @property
+    def table(self) -> features.Table:
+        """The features of a record."""
+        return TABLES[self.task_type]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of classes, C."""
+        return {"C": len(self.labels)}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts about the task as JSON values; see `tasks.task.Task`."""
+        facts = {
+            "task": self.trained_as or self.name,
+            "task_type": self.task_type,
+            "labels": list(self.labels),
+            "pair": self.pair,
+        }
+        return {**facts, "threshold": self.threshold} if self.task_type == "multi_label" else facts
+
+    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
+        """Finds the splits of a kind; see `tasks.task.Task`."""
+        return self.reader.splits(kind, location)
+
+    def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+        """Yields the examples of a split; see `tasks.task.Task`."""
+        return self.reader.read(split, counts)
+
+    def encode(
+        self, examples: Sequence[TextExample], tokenizer: "BertTokenizer", max_seq_length: int
+    ) -> Encoded:
+        """Converts a block of N examples to N records; a missing label becomes 0.
+
+        Returns:
+            The columns of `table`, and two counts: "truncated" is the number of examples with more
+            tokens than `max_seq_length` permits, and "with an empty text" is the number of examples
+            in which a text has no token.
+        """
+        ids_a = tokenizer.tokenize([example.text_a for example in examples])
+        lengths = ids_a.row_lengths().numpy()
+        empty, ids_b = lengths == 0, None
+        if self.pair:
+            ids_b = tokenizer.tokenize([example.text_b or "" for example in examples])
+            lengths_b = ids_b.row_lengths().numpy()
+            lengths, empty = lengths + lengths_b, empty | (lengths_b == 0)
+        packed = tokenizer.pack(ids_a, ids_b, max_seq_length)
+        columns = {
+            "input_ids": packed["input_ids"].numpy(),
+            "input_mask": packed["input_mask"].numpy().astype(np.uint8),
+            "segment_ids": packed["segment_ids"].numpy().astype(np.uint8),
+            "label_ids": self._label_ids(examples),
+            "is_real_example": np.ones(len(examples), np.uint8),
+        }
+        room = max_seq_length - (3 if self.pair else 2)
+        counts = {
+            "truncated": int(np.count_nonzero(lengths > room)),
+            "with an empty text": int(np.count_nonzero(empty)),
+        }
+        return Encoded(columns, counts=counts)
+
+    def _label_ids(self, examples: Sequence[TextExample]) -> np.ndarray:
+        """Returns the labels as the feature `label_ids`; a missing label becomes 0."""
+        if self.task_type == "regression":
+            return np.array([example.label or 0 for example in examples], np.float32)
+        index: dict[Any, int] = {label: number for number, label in enumerate(self.labels)}
+        if self.task_type == "classification":
+            index[None] = 0
+            dtype = np.min_scalar_type(len(self.labels))
+            return np.array([index[example.label] for example in examples], dtype)
+        rows: np.ndarray = np.zeros([len(examples), len(self.labels)], np.float32)
+        for row, example in zip(rows, examples, strict=True):
+            row[[index[label] for label in example.label or ()]] = 1  # type: ignore[union-attr]
+        return rows
+
+    def make_objective(
+        self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
+    ) -> "HeadObjective":
+        """Builds the model and its loss; see `tasks.task.Task`."""
+        from bert_tf.modeling import BertClassifier
+        from bert_tf.tasks.classification.classification_objective import OBJECTIVES
+
+        outputs = 1 if self.task_type == "regression" else len(self.labels)
+        model = BertClassifier(
+            config, num_labels=outputs, recompute=recompute, seed=seed, dtype=dtype
+        )
+        return OBJECTIVES[self.task_type](model, self.best_by, self.threshold)
+
+    def make_scorer(self, split: Split) -> Scorer:
+        """Returns an object that computes the metrics of a split; see `tasks.task.Task`."""
+        if self.task_type == "regression":
+            return scoring.RegressionScorer(self.metric_names)
+        if self.task_type == "multi_label":
+            return scoring.MultiLabelScorer(self.labels, self.metric_names, self.threshold)
+        return scoring.ClassificationScorer(self.labels, self.metric_names)
+
+    def make_writer(self, split: Split, folder: str) -> PredictionWriter:
+        """Returns an object that writes the predictions of a split; see `tasks.task.Task`."""
+        return prediction_files.ClassificationWriter(
+            split, folder, self.labels, self.task_type, self.threshold, self.submission
+        )

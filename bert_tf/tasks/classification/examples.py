@@ -1,0 +1,21 @@
+"""The example of classification and regression tasks. Imports nothing from bert-tf."""
+
+import dataclasses
+
+Label = str | float | tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextExample:
+    """A sentence or a sentence pair, with its label.
+
+    Attributes:
+        text_a: The sentence, or the first sentence of a pair.
+        text_b: The second sentence of a pair; None for a single sentence.
+        label: The label for "classification", the score for "regression", the labels for
+            "multi_label"; None if the data has no label.
+    """
+
+    text_a: str
+    text_b: str | None = None
+    label: Label | None = None

@@ -1,0 +1,141 @@
+"""Writes the predictions of a split as a stream.
+
+The files are `test_results.tsv`, `predictions.jsonl`, and the file that a benchmark's server
+accepts. Imports `files` and `tasks.task`, and TensorFlow inside functions.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.results.scoring import is_predicted
+from bert_tf.tasks.task import Outputs, Split
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.classification.results.submission import Submission
+
+_LINES_PER_WRITE = 1000
+
+
+class _LineFile:
+    """A text file that is written in blocks of lines; `close` writes the last block."""
+
+    def __init__(self, path: str) -> None:
+        import tensorflow as tf
+
+        self._file = tf.io.gfile.GFile(path, "wb")
+        self._lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        self._lines.append(line)
+        if len(self._lines) >= _LINES_PER_WRITE:
+            self._flush()
+
+    def _flush(self) -> None:
+        # "replace" is needed for lone surrogates, which JSON can contain and UTF-8 cannot.
+        text = "".join(f"{line}\n" for line in self._lines)
+        self._file.write(text.encode("utf-8", "replace"))
+        self._lines.clear()
+
+    def close(self) -> None:
+        self._flush()
+        self._file.close()
+
+
+class ClassificationWriter:
+    """A `tasks.task.PredictionWriter` of classification, regression and multi-label tasks.
+
+    Args:
+        split: The split; its suffix is the end of the file names.
+        folder: The output folder.
+        labels: The labels in the order of the model outputs; () for regression.
+        task_type: "classification", "regression" or "multi_label".
+        threshold: Probability in (0, 1) from which a multi-label task predicts a label.
+        submission: The format of the file for a benchmark's server, or None. The file is written
+            if the format has a file name for the split.
+
+    Source: google-research/bert `run_classifier.main` (test_results.tsv).
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        folder: str,
+        labels: Sequence[str],
+        task_type: str = "classification",
+        threshold: float = 0.5,
+        submission: "Submission | None" = None,
+    ) -> None:
+        self._split, self._folder, self._labels = split, folder, tuple(labels)
+        self._task_type, self._threshold, self._submission = task_type, threshold, submission
+        self._stack = contextlib.ExitStack()
+        self._count = 0
+
+    def __enter__(self) -> "ClassificationWriter":
+        with contextlib.ExitStack() as stack:
+            self._results = self._open(stack, f"{self._split.with_suffix('test_results')}.tsv")
+            self._readable = self._open(stack, f"{self._split.with_suffix('predictions')}.jsonl")
+            name = self._submission and self._submission.file_names.get(self._split.suffix)
+            self._submitted = self._open(stack, name) if name else None
+            if self._submitted:
+                self._submitted.add("index\tprediction")
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+
+    def _open(self, stack: contextlib.ExitStack, name: str) -> _LineFile:
+        path = stack.enter_context(files.atomic_replace(os.path.join(self._folder, name)))
+        return stack.enter_context(contextlib.closing(_LineFile(path)))
+
+    def add(self, example: TextExample, outputs: Sequence[Outputs]) -> None:
+        """Writes the prediction for an example; `outputs` has one element."""
+        (output,) = outputs
+        values = output["score" if self._task_type == "regression" else "probabilities"]
+        values = np.atleast_1d(values)
+        self._results.add("\t".join(map(str, values)))
+        prediction = self._prediction(values)
+        self._readable.add(json.dumps(_texts_and_label(example) | prediction, ensure_ascii=False))
+        if self._submission and self._submitted:
+            value = prediction["score" if self._task_type == "regression" else "predicted"]
+            self._submitted.add(f"{self._count}\t{self._submission.text(value)}")
+        self._count += 1
+
+    def _prediction(self, values: np.ndarray) -> dict[str, Any]:
+        if self._task_type == "regression":
+            return {"score": _number(values[0])}
+        if self._task_type == "classification":
+            best = int(values.argmax())
+            return {"predicted": self._labels[best], "probability": _number(values[best])}
+        chosen = np.flatnonzero(is_predicted(values, self._threshold))
+        return {
+            "predicted": [self._labels[index] for index in chosen],
+            "probabilities": dict(zip(self._labels, map(_number, values), strict=True)),
+        }
+
+
+def _texts_and_label(example: TextExample) -> dict[str, Any]:
+    row: dict[str, Any] = {"text_a": example.text_a}
+    if example.text_b is not None:
+        row["text_b"] = example.text_b
+    if example.label is not None:
+        row["label"] = example.label
+    return row
+
+
+def _number(value: Any) -> float:
+    """Converts a float32 to the float with the fewest digits that rounds to the same float32."""
+    return float(str(value))

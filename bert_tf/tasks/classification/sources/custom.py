@@ -1,0 +1,255 @@
+"""The task for the user's own data, from files or from tensorflow-datasets.
+
+Imports `classification_task`, `row_examples`, `tfds_reader`, `tasks.tables` and `errors`, and
+TensorFlow inside functions.
+"""
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bert_tf.errors import InputError, check_choice
+from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
+from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
+from bert_tf.tasks.tables import ENDINGS, FileSource, column_values
+from bert_tf.tasks.task import DataLocation, Split
+
+# The names of split files without their endings, by kind.
+_FILE_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
+# The metrics in addition to the loss and the accuracy, and the metric that selects the best
+# weights, by task type.
+_METRICS: dict[str, tuple[tuple[str, ...], str]] = {
+    "classification": (("macro_f1",), "accuracy"),
+    "regression": (("pearson", "spearman"), "spearman"),
+    "multi_label": (("micro_f1", "macro_f1"), "micro_f1"),
+}
+# A column with more labels than this contains something else, such as texts or scores.
+_MAX_LABELS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class TextColumns:
+    """The columns of the user's data.
+
+    Attributes:
+        text_a: Column of the sentence, or of the first sentence of a pair.
+        text_b: Column of the second sentence of a pair; None for single sentences.
+        label: Column of the label; test files may lack this column.
+        label_separator: The text between the labels of an example, for "multi_label". JSON lines
+            and Parquet files may contain lists instead.
+
+    Raises:
+        InputError: Two columns have the same name, or the separator is empty.
+    """
+
+    text_a: str = "sentence"
+    text_b: str | None = None
+    label: str = "label"
+    label_separator: str = ","
+
+    def __post_init__(self) -> None:
+        names = [name for name in self.names if name is not None]
+        if len(set(names)) < len(names):
+            raise InputError(
+                "text_a_column, text_b_column and label_column must differ. Received: "
+                f"{', '.join(names)}."
+            )
+        if not self.label_separator:
+            raise InputError("label_separator must not be empty.")
+
+    @property
+    def names(self) -> tuple[str, str | None, str]:
+        """The names of the columns."""
+        return self.text_a, self.text_b, self.label
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnsSource(FileSource):
+    """Columns of a file as the `tasks.task.Source` of a split.
+
+    Attributes:
+        columns: The columns that are read.
+    """
+
+    columns: TextColumns
+
+    def fingerprint(self) -> str:
+        """Returns the SHA-256 of the file, and the columns.
+
+        Raises:
+            InputError: The file is missing or cannot be read.
+        """
+        return f"{super().fingerprint()} {dataclasses.astuple(self.columns)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class CustomReader:
+    """Reads files with named columns, or a data set of tensorflow-datasets.
+
+    Attributes:
+        columns: The columns.
+        labels: The labels of the task.
+        task_type: "classification", "regression" or "multi_label".
+    """
+
+    columns: TextColumns
+    labels: tuple[str, ...]
+    task_type: str = "classification"
+
+    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
+        """Returns the only split of a kind, or those of a data set of tensorflow-datasets.
+
+        Raises:
+            InputError: There is no file or no data set; see `find_split_file` and `TfdsReader`.
+        """
+        if location.tfds_name:
+            return self._tfds().splits(kind, location)
+        return [Split(kind, ColumnsSource(find_split_file(kind, location), self.columns))]
+
+    def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+        """Yields the examples of a split; see `row_examples.examples_of_rows`."""
+        if isinstance(split.source, TfdsSource):
+            return self._tfds().read(split, counts)
+        path, columns = split.source.name, self.columns
+        optional = {columns.label} if split.kind == "test" else set()
+        rows = column_values(path, columns.names, optional)
+        parser = LabelParser(columns.label, self.task_type, self.labels, columns.label_separator)
+        return examples_of_rows(rows, path, split.kind, columns.names, parser, counts)
+
+    def _tfds(self) -> TfdsReader:
+        separator = self.columns.label_separator
+        return TfdsReader(*self.columns.names, self.labels, self.task_type, separator)
+
+
+def find_split_file(kind: str, location: DataLocation) -> str:
+    """Returns the file of a split.
+
+    Without an explicit file, the file in `data_dir` has the name of the split and one of the
+    endings .tsv, .csv, .jsonl and .parquet. The dev split may also have the name "validation".
+
+    Args:
+        kind: One of `tasks.task.KINDS`.
+        location: The place of the data set.
+
+    Raises:
+        InputError: There is no such file, or there are several.
+    """
+    import tensorflow as tf
+
+    explicit = location.explicit_file(kind)
+    if explicit:
+        if not tf.io.gfile.exists(explicit):
+            raise InputError(f"There is no file {explicit}. {kind}_file must be an existing file.")
+        return explicit
+    if not location.data_dir:
+        raise InputError(f"There is no {kind} data. Give data_dir or {kind}_file.")
+    names = [f"{name}{ending}" for name in _FILE_NAMES[kind] for ending in ENDINGS]
+    found = [name for name in names if tf.io.gfile.exists(os.path.join(location.data_dir, name))]
+    if not found:
+        raise InputError(
+            f"{location.data_dir} has none of {', '.join(names)}. Give one of these files, or give "
+            f"the file as {kind}_file."
+        )
+    if len(found) > 1:
+        raise InputError(
+            f"{location.data_dir} has several {kind} files: {', '.join(found)}. Remove all but one "
+            f"of them, or give the file as {kind}_file."
+        )
+    return os.path.join(location.data_dir, found[0])
+
+
+def custom(
+    columns: TextColumns,
+    location: DataLocation,
+    task_type: str = "classification",
+    labels: Sequence[str] | None = None,
+    threshold: float = 0.5,
+) -> ClassificationTask:
+    """Creates a task for the user's own data.
+
+    Args:
+        columns: The columns.
+        location: The place of the data set. It is read only if `labels` is None.
+        task_type: "classification" (one label), "regression" (a score) or "multi_label" (any number
+            of labels).
+        labels: All labels, in the order of the outputs, or None for those of the train split; see
+            `labels_of`. Regression has no labels.
+        threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
+
+    Raises:
+        InputError: There are too few labels, a label is repeated, the train split cannot be read,
+            or another value is not valid.
+    """
+    check_choice(TABLES, "task_type", task_type)
+    if not 0 < threshold < 1:
+        raise InputError(f"threshold must be above 0 and below 1. Received: {threshold}.")
+    if task_type == "regression":
+        labels = ()
+    elif labels is None:
+        labels = labels_of(columns, location, task_type)
+    _check_labels(labels, task_type)
+    metric_names, best = _METRICS[task_type]
+    return ClassificationTask(
+        name="custom",
+        labels=tuple(labels),
+        pair=columns.text_b is not None,
+        reader=CustomReader(columns, tuple(labels), task_type),
+        task_type=task_type,
+        metric_names=metric_names,
+        best_by=(best, 1),
+        threshold=threshold,
+    )
+
+
+def _check_labels(labels: Sequence[str], task_type: str) -> None:
+    """Checks the number of labels, and that they differ."""
+    minimum = {"classification": 2, "regression": 0, "multi_label": 1}[task_type]
+    if len(set(labels)) < max(minimum, len(labels)):
+        needed = "at least two different labels" if minimum == 2 else "different labels"
+        received = ", ".join(labels) or "no labels"
+        raise InputError(f"The task type {task_type} needs {needed}. Received: {received}.")
+
+
+def labels_of(
+    columns: TextColumns, location: DataLocation, task_type: str = "classification"
+) -> list[str]:
+    """Returns the labels of the train split, sorted.
+
+    A data set of tensorflow-datasets can have names for its labels. These names are returned in
+    their own order.
+
+    Args:
+        columns: The columns; only `label` and `label_separator` are used.
+        location: The place of the data set.
+        task_type: "classification" or "multi_label".
+
+    Raises:
+        InputError: The train split is missing or malformed, or has more than 10,000 labels.
+    """
+    rows: Iterator[tuple[int, Sequence[Any]]]
+    if location.tfds_name:
+        reader = TfdsReader(None, None, columns.label, None, task_type, columns.label_separator)
+        (split, *_) = reader.splits("train", location)
+        names = reader.label_names(split)
+        if names:
+            return names
+        path, rows = split.source.name, reader.rows(split, Counter())
+    else:
+        path = find_split_file("train", location)
+        rows = column_values(path, (None, None, columns.label))
+    parser = LabelParser(columns.label, task_type, None, columns.label_separator)
+    found: set[Any] = set()
+    for line, (_, _, value) in rows:
+        label = parser(value, path, line)
+        found.update((label,) if isinstance(label, str) else label)  # type: ignore[arg-type]
+        if len(found) > _MAX_LABELS:
+            raise InputError(
+                f"{path} has more than {_MAX_LABELS} different values in the column "
+                f"{columns.label!r}. Give the column of the labels, use the task type regression "
+                "for scores, or give all labels."
+            )
+    return sorted(found)

@@ -1,0 +1,45 @@
+"""Checks labels that a data file contains. Imports `errors`."""
+
+import difflib
+from collections.abc import Sequence
+
+from bert_tf.errors import InputError
+
+_SHOWN_LABELS = 10
+
+
+def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None:
+    """Checks that a label is one of the labels of the task.
+
+    Args:
+        label: The label in the file.
+        labels: The labels of the task.
+        path: The file, for the error message.
+        line: The number of the line, from 1, for the error message.
+
+    Raises:
+        InputError: The label is unknown. The message suggests the most similar known label.
+    """
+    if label in labels:
+        return
+    similar = nearest(label, labels)
+    suggestion = f" Did you mean {similar!r}?" if similar is not None else ""
+    raise InputError(
+        f"{path}, line {line}: the label {label[:60]!r} is not one of {_list(labels)}.{suggestion}"
+    )
+
+
+def nearest(text: str, known: Sequence[str]) -> str | None:
+    """Returns the known text that is most similar, or None if no known text is similar.
+
+    Upper case and surrounding spaces are ignored.
+    """
+    by_key = {value.strip().casefold(): value for value in reversed(known)}
+    matches = difflib.get_close_matches(text.strip().casefold(), by_key, n=1)
+    return by_key[matches[0]] if matches else None
+
+
+def _list(labels: Sequence[str]) -> str:
+    shown = ", ".join(labels[:_SHOWN_LABELS])
+    rest = len(labels) - _SHOWN_LABELS
+    return f"{shown} and {rest} more" if rest > 0 else shown

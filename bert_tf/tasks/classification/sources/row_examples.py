@@ -1,0 +1,165 @@
+"""Converts the rows of tables to examples. Imports `examples`, `labels` and `errors`."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.classification.examples import Label, TextExample
+from bert_tf.tasks.classification.sources.labels import check_label
+
+UNKNOWN_IN_TEST = "test rows with an unknown label"
+
+
+def text_of(value: Any, place: str) -> str:
+    """Returns the text form of a value.
+
+    The text form of a JSON or Parquet value is its form in JSON: true and false for bools, 1 for an
+    integer and 1.0 for a float.
+
+    Args:
+        value: A text, a bool or a number.
+        place: The file, the line and the column, for the error message.
+
+    Raises:
+        InputError: The value is missing or has another type.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if value is None:
+        raise InputError(f"{place} has no value.")
+    raise InputError(
+        f"{place} has a value of type {type(value).__name__}. Write a text, a number or a bool."
+    )
+
+
+class LabelParser:
+    """Converts the values of a label column to the labels of examples.
+
+    Args:
+        column: The name of the column, for error messages.
+        task_type: "classification", "regression" or "multi_label".
+        labels: The labels of the task, or None to accept any label.
+        separator: The text between the labels of an example, for "multi_label".
+    """
+
+    def __init__(
+        self, column: str, task_type: str, labels: Sequence[str] | None, separator: str = ","
+    ) -> None:
+        self._column, self._separator = column, separator
+        self._labels = labels
+        self._known = frozenset(labels or ())
+        parsers: dict[str, Callable[[Any, str, int], Any]] = {
+            "classification": self._one_label,
+            "regression": self._score,
+            "multi_label": self._several_labels,
+        }
+        self._parse = parsers[task_type]
+
+    def __call__(self, value: Any, path: str, line: int) -> Label:
+        """Returns the label.
+
+        Args:
+            value: The value in the label column.
+            path: The file, for error messages.
+            line: The number of the line, from 1, for error messages.
+
+        Raises:
+            InputError: The value is missing, not a known label, or not a finite number.
+        """
+        return self._parse(value, path, line)
+
+    def _one_label(self, value: Any, path: str, line: int) -> str:
+        if value.__class__ is str and value in self._known:
+            return value
+        place = f"{path}, line {line}: column {self._column!r}"
+        label = text_of(value, place)
+        if not label:
+            raise InputError(f"{place} is empty. Write a label.")
+        if self._labels is not None and label not in self._known:
+            check_label(label, self._labels, path, line)
+        return label
+
+    def _several_labels(self, value: Any, path: str, line: int) -> tuple[str, ...]:
+        if not isinstance(value, (list, tuple)):
+            text = text_of(value, f"{path}, line {line}: column {self._column!r}")
+            value = [part for part in map(str.strip, text.split(self._separator)) if part]
+        return tuple(dict.fromkeys(self._one_label(part, path, line) for part in value))
+
+    def _score(self, value: Any, path: str, line: int) -> float:
+        place = f"{path}, line {line}: column {self._column!r}"
+        try:
+            score = math.nan if isinstance(value, bool) else float(text_of(value, place))
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            score = math.nan
+        if not math.isfinite(score):
+            raise InputError(f"{place} has {str(value)[:60]!r}. Write a finite number.")
+        return score
+
+
+def examples_of_rows(
+    rows: Iterable[tuple[int, Sequence[Any]]],
+    path: str,
+    kind: str,
+    columns: Sequence[str | None],
+    parse_label: LabelParser,
+    counts: Counter[str],
+) -> Iterator[TextExample]:
+    """Yields an example for each row.
+
+    In a test split, a label that is missing, empty, unknown or malformed becomes None. Labels of
+    the last two kinds are counted.
+
+    Args:
+        rows: The number of each row, and its first text, second text and label.
+        path: The file, for error messages.
+        kind: "train", "dev" or "test".
+        columns: The names of the three columns, for error messages.
+        parse_label: Converts the values of the label column.
+        counts: Receives the number of test rows with an unknown label.
+
+    Raises:
+        InputError: There are no rows, a value is malformed, or all training examples have the same
+            label.
+    """
+    column_a, column_b, _ = columns
+    seen: set[Label] = set()
+    number, label = 0, None
+    for number, (text_a, text_b, value) in rows:
+        if text_a.__class__ is not str:
+            text_a = text_of(text_a, f"{path}, line {number}: column {column_a!r}")
+        if column_b is not None and text_b.__class__ is not str:
+            text_b = text_of(text_b, f"{path}, line {number}: column {column_b!r}")
+        if kind == "test":
+            label = _label_of_test(value, path, number, parse_label, counts)
+        else:
+            label = parse_label(value, path, number)
+        if len(seen) < 2 and label is not None:
+            seen.add(label)
+        yield TextExample(text_a, text_b, label)
+    if not number:
+        raise InputError(f"{path} has no examples. Give a file with at least one.")
+    if kind == "train" and len(seen) < 2 and isinstance(label, str):
+        raise InputError(
+            f"{path}: all examples have the label {label!r}. Training a classifier needs examples "
+            "of at least two labels."
+        )
+
+
+def _label_of_test(
+    value: Any, path: str, line: int, parse_label: LabelParser, counts: Counter[str]
+) -> Label | None:
+    if value is None or value == "":
+        return None
+    try:
+        return parse_label(value, path, line)
+    except InputError:
+        counts[UNKNOWN_IN_TEST] += 1
+        return None

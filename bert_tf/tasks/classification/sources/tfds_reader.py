@@ -1,0 +1,326 @@
+"""Reads the splits of tensorflow-datasets.
+
+Imports `classification_task`, `row_examples` and `errors`, and TensorFlow and tensorflow-datasets
+inside functions.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_tf import files
+from bert_tf.errors import InputError
+from bert_tf.tasks.classification.classification_task import ClassificationTask
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
+from bert_tf.tasks.task import DataLocation, Split
+
+_MAX_REASON = 200
+_EXAMPLES_PER_BATCH = 1024
+_PAIRS = (
+    ("sentence1", "sentence2"), ("question1", "question2"), ("premise", "hypothesis"),
+    ("question", "sentence"),
+)  # fmt: skip
+# The names of the splits in tensorflow-datasets, by kind; the first one that exists is read,
+# together with the other split of a matched and a mismatched one. Sets without a dev split, such as
+# imdb_reviews, are evaluated on their test split.
+_SPLITS = {
+    "train": ("train",),
+    "dev": ("validation", "validation_matched", "dev", "test"),
+    "test": ("test", "test_matched"),
+}
+# The labels of the official GLUE files, by the label names of tensorflow-datasets. A name that is
+# itself a label of the task is not replaced.
+_GLUE_LABELS = {
+    "unacceptable": "0", "acceptable": "1",  # CoLA
+    "negative": "0", "positive": "1",  # SST-2
+    "not_equivalent": "0", "equivalent": "1",  # MRPC
+    "not_duplicate": "0", "duplicate": "1",  # QQP
+    "not_entailment": "0", "entailment": "1",  # WNLI
+}  # fmt: skip
+WITHOUT_LABEL = "examples without a label skipped"
+
+
+@dataclasses.dataclass(frozen=True)
+class TfdsSource:
+    """A split of a data set as the `tasks.task.Source` of a split.
+
+    Attributes:
+        name: The name of the data set with its version, a colon, and the name of the split.
+        builder: The `tfds.core.DatasetBuilder`.
+        split: The name of the split, or a part of it such as "train[:90%]".
+        columns: The names of the features that are read; None for those that are not.
+    """
+
+    name: str
+    builder: Any
+    split: str
+    columns: tuple[str | None, ...]
+
+    def fingerprint(self) -> str:
+        """Returns the name of the split, the SHA-256 of its files, and the columns."""
+        import tensorflow as tf
+
+        paths = map(str, self.builder.info.splits[self.split].filepaths)
+        hashes = [files.sha256_of_file(path) for path in paths if tf.io.gfile.exists(path)]
+        digest = files.sha256("".join(hashes).encode())
+        return f"{self.name} SHA-256 {digest} {self.columns}"
+
+
+@dataclasses.dataclass(frozen=True)
+class TfdsReader:
+    """Reads a data set of tensorflow-datasets.
+
+    Attributes:
+        text_a: Name of the feature with the sentence, or with the first sentence of a pair; None
+            reads no texts.
+        text_b: Name of the feature with the second sentence of a pair, or None.
+        label: Name of the feature with the label.
+        labels: The labels of the task; None accepts any label.
+        task_type: "classification", "regression" or "multi_label".
+        label_separator: The text between the labels of an example, for "multi_label".
+        label_by_name: The label of the task for each label name of the data set that differs.
+        test_suffix: The suffix of the first test split.
+    """
+
+    text_a: str | None
+    text_b: str | None
+    label: str
+    labels: tuple[str, ...] | None
+    task_type: str = "classification"
+    label_separator: str = ","
+    label_by_name: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    test_suffix: str = ""
+
+    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
+        """Downloads and prepares the data set if needed, and finds the splits of a kind.
+
+        The explicit file of a kind is the name of a split, such as "train[90%:]". Without it, the
+        splits are train, validation and test; a data set without a validation split is evaluated on
+        its test split.
+
+        Args:
+            kind: One of `tasks.task.KINDS`.
+            location: The place of the data set.
+
+        Raises:
+            InputError: The data set or the split does not exist.
+        """
+        builder = make_builder(location)
+        try:
+            builder.download_and_prepare()
+        except (AssertionError, ImportError, OSError, ValueError) as error:
+            raise _not_loaded(location, error) from error
+        existing = builder.info.splits
+        conventional = next((name for name in _SPLITS[kind] if name in existing), _SPLITS[kind][0])
+        name = location.explicit_file(kind) or conventional
+        names = {self.test_suffix if kind == "test" else "": name}
+        mismatched = name.removesuffix("_matched") + "_mismatched"
+        if name == conventional and name.endswith("_matched") and mismatched in existing:
+            names["mismatched"] = mismatched
+        for name in names.values():
+            _check_split(name, builder, location, kind)
+        data_set, columns = builder.info.full_name, (self.text_a, self.text_b, self.label)
+        return [
+            Split(kind, TfdsSource(f"{data_set}:{name}", builder, name, columns), suffix)
+            for suffix, name in names.items()
+        ]
+
+    def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+        """Yields the examples of a split; see `row_examples.examples_of_rows`.
+
+        Examples without a label in a train or dev split are skipped and counted.
+        """
+        parser = LabelParser(self.label, self.task_type, self.labels, self.label_separator)
+        columns = (self.text_a, self.text_b, self.label)
+        rows = self.rows(split, counts)
+        return examples_of_rows(rows, split.source.name, split.kind, columns, parser, counts)
+
+    def rows(
+        self, split: Split, counts: Counter[str]
+    ) -> Iterator[tuple[int, tuple[str | None, str | None, Any]]]:
+        """Yields the number of each example, from 1, its texts, and its label or None.
+
+        Args:
+            split: A split that `splits` returned.
+            counts: Receives the number of skipped examples.
+
+        Raises:
+            InputError: The data set has no feature of these names.
+        """
+        source: Any = split.source
+        names = [name for name in (self.text_a, self.text_b, self.label) if name is not None]
+        _check_features(source, names)
+        convert = self._label_converter(source.builder.info.features[self.label], split.kind)
+        number = 0
+        for batch in _batches(source, names):
+            labels = _as_list(batch[self.label])
+            texts_a, texts_b = (
+                _texts(batch[name]) if name else [None] * len(labels)
+                for name in (self.text_a, self.text_b)
+            )
+            for text_a, text_b, value in zip(texts_a, texts_b, labels, strict=True):
+                number += 1
+                label = convert(value)
+                if label is None and split.kind != "test":
+                    counts[WITHOUT_LABEL] += 1
+                    continue
+                yield number, (text_a, text_b, label)
+
+    def label_names(self, split: Split) -> list[str]:
+        """Returns the names that the data set gives to its labels, in order; [] without names.
+
+        Raises:
+            InputError: The data set has no feature of the name `label`.
+        """
+        source: Any = split.source
+        _check_features(source, [self.label])
+        feature = source.builder.info.features[self.label]
+        names = getattr(getattr(feature, "feature", feature), "names", None)
+        return [self._own_label(name) for name in names or ()]
+
+    def _own_label(self, name: str) -> str:
+        known = self.labels is not None and name in self.labels
+        return name if known else self.label_by_name.get(name, name)
+
+    def _label_converter(self, feature: Any, kind: str) -> Callable[[Any], Any]:
+        """Returns a function from a value of the label feature to a label value, or None."""
+        names = getattr(getattr(feature, "feature", feature), "names", None)
+        own_labels = [self._own_label(name) for name in names or ()]
+
+        def convert(value: Any) -> Any:
+            if isinstance(value, list):
+                return [convert(element) for element in value]
+            if isinstance(value, bytes):
+                return value.decode("utf-8", "ignore")
+            if names:
+                return own_labels[value] if value >= 0 else None
+            # Test splits without public labels contain -1.
+            return None if kind == "test" and value == -1 else value
+
+        return convert
+
+
+def make_builder(location: DataLocation) -> Any:
+    """Returns the `tfds.core.DatasetBuilder` of a location; downloads nothing.
+
+    Raises:
+        InputError: There is no such data set.
+    """
+    import tensorflow_datasets as tfds
+
+    try:
+        return tfds.builder(location.tfds_name or "", data_dir=location.tfds_data_dir or None)
+    except (tfds.core.DatasetNotFoundError, ImportError, OSError, ValueError) as error:
+        raise _not_loaded(location, error) from error
+
+
+def find_text_features(location: DataLocation) -> tuple[str, str | None]:
+    """Returns the names of the text features of a data set: one, or two for pairs.
+
+    The names are those of the GLUE sets, or "text", or the only text feature.
+
+    Raises:
+        InputError: There is no such data set, or its text features have other names.
+    """
+    texts = _text_features(make_builder(location))
+    for pair in _PAIRS:
+        if texts.issuperset(pair):
+            return pair
+    for name in ("sentence", "text", *texts):
+        if name in texts and (name in ("sentence", "text") or len(texts) == 1):
+            return name, None
+    raise InputError(
+        f"The text features of {location.tfds_name} are: {', '.join(sorted(texts)) or 'none'}. "
+        "Give the one to read as text_a_column, and for pairs a second one as text_b_column."
+    )
+
+
+def read_from_tfds(task: ClassificationTask, location: DataLocation) -> ClassificationTask:
+    """Returns a GLUE task that reads a data set such as "glue/mrpc" instead of the official files.
+
+    Labels are mapped by their names, because their order can differ from the order of the task.
+
+    Args:
+        task: The task.
+        location: The place of the data set.
+
+    Raises:
+        InputError: There is no such data set, or it does not have the text features and labels of
+            the task.
+    """
+    text_a, text_b = find_text_features(location)
+    suffix = next(iter(task.submission.file_names), "") if task.submission else ""
+    reader = TfdsReader(
+        text_a, text_b, "label", task.labels or None, task.task_type, label_by_name=_GLUE_LABELS,
+        test_suffix=suffix,
+    )  # fmt: skip
+    feature = dict(make_builder(location).info.features.items()).get("label")
+    names = {reader._own_label(name) for name in getattr(feature, "names", None) or ()}
+    if (text_b is not None) != task.pair or names != set(task.labels):
+        raise InputError(
+            f"{location.tfds_name} is not a data set of the task {task.name}: it has "
+            f"{'pairs' if text_b else 'single texts'} with the labels "
+            f"{', '.join(sorted(names)) or '(scores)'}. Give the data set of this task."
+        )
+    return dataclasses.replace(task, reader=reader)
+
+
+def _check_split(name: str, builder: Any, location: DataLocation, kind: str) -> None:
+    try:
+        builder.info.splits[name]
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            f"{location.tfds_name} has no split {name!r}. Its splits are: "
+            f"{', '.join(builder.info.splits)}. Give the name of one of them, or a part such as "
+            f"'train[90%:]', as {kind}_file."
+        ) from error
+
+
+def _batches(source: TfdsSource, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Yields batches of the given features, always in the same order."""
+    import tensorflow_datasets as tfds
+
+    # A cache would hold the data set in memory.
+    config = tfds.ReadConfig(try_autocache=False)
+    with files.explain_read_errors(source.name):
+        dataset = source.builder.as_dataset(
+            split=source.split, shuffle_files=False, read_config=config
+        )
+        dataset = dataset.map(lambda example: {name: example[name] for name in names})
+        yield from dataset.ragged_batch(_EXAMPLES_PER_BATCH)
+
+
+def _text_features(builder: Any) -> set[str]:
+    import tensorflow as tf
+
+    features = builder.info.features.items()
+    return {name for name, value in features if value.dtype == tf.string and value.shape == ()}
+
+
+def _check_features(source: TfdsSource, names: Sequence[str]) -> None:
+    features = source.builder.info.features
+    missing = next((name for name in names if name not in features), None)
+    if missing is not None:
+        raise InputError(
+            f"{source.name} has no feature {missing!r}. Its features are: "
+            f"{', '.join(sorted(features))}. Give the name of one of them."
+        )
+
+
+def _not_loaded(location: DataLocation, error: Exception) -> InputError:
+    # Only the first line of the message, because the other lines list all data sets.
+    reason = str(error).strip().split("\n")[0][:_MAX_REASON]
+    if isinstance(error, ImportError) and error.name:
+        # tensorflow-datasets does not install all packages that its data sets need.
+        reason = f"{reason}. Install it with: pip install {error.name.split('.')[0]}"
+    return InputError(f"tensorflow-datasets cannot load {location.tfds_name}: {reason}")
+
+
+def _as_list(values: Any) -> list[Any]:
+    return values.to_list() if hasattr(values, "to_list") else values.numpy().tolist()
+
+
+def _texts(values: Any) -> list[str]:
+    return [text.decode("utf-8", "ignore") for text in values.numpy().tolist()]

@@ -1,0 +1,172 @@
+"""The XNLI task: natural language inference in 15 languages, read from the released files.
+
+Imports `named_columns`, `classification_task`, `labels` and `tasks.tables`.
+"""
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from bert_tf import files
+from bert_tf.errors import InputError
+from bert_tf.tasks.classification.classification_task import ClassificationTask
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.sources.labels import check_label
+from bert_tf.tasks.classification.sources.named_columns import (
+    Columns,
+    find_columns,
+    find_file,
+    read_examples,
+    refuse_short_row,
+)
+from bert_tf.tasks.tables import tab_separated
+from bert_tf.tasks.task import DataLocation, Split
+
+LABELS = ("contradiction", "entailment", "neutral")
+_EVALUATION_COLUMNS = Columns("sentence1", "sentence2", "gold_label")
+_TRAIN_COLUMNS = Columns("premise", "hypo", "label")
+_TRAIN_PREFIX = "multinli.train."
+_LANGUAGE_COLUMN = "language"
+# The folders of the files, relative to data_dir: data_dir contains the files, is the folder above
+# the unzipped archives, or is the folder of the other archive.
+_EVALUATION_FOLDERS = ("", "XNLI-1.0", "../XNLI-1.0")
+_TRAIN_FOLDERS = ("multinli", "", "XNLI-MT-1.0/multinli", "../XNLI-MT-1.0/multinli")
+
+
+def xnli(language: str = "zh") -> ClassificationTask:
+    """Returns the XNLI task of a language.
+
+    The train file is the machine translation of MNLI into the language. It is a part of the archive
+    XNLI-MT-1.0; the dev and test files are a part of XNLI-1.0. `data_dir` contains the files of
+    both archives, or is the folder of one of the unzipped archives, or the folder above them.
+
+    Args:
+        language: The code of the language in the files, such as "zh" or "de".
+
+    Source: google-research/bert `run_classifier.XnliProcessor`.
+    """
+    return ClassificationTask(name="xnli", labels=LABELS, pair=True, reader=XnliReader(language))
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageSource:
+    """The rows of a language in a file, as the `tasks.task.Source` of a split.
+
+    Attributes:
+        name: The path of the file.
+        language: The code of the language.
+    """
+
+    name: str
+    language: str
+
+    def fingerprint(self) -> str:
+        """Returns the language and the SHA-256 of the file.
+
+        Raises:
+            InputError: The file is missing or cannot be read.
+        """
+        return f"{self.language}, SHA-256 {files.sha256_of_file(self.name)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class XnliReader:
+    """Reads the released files of XNLI.
+
+    Attributes:
+        language: The code of the language.
+    """
+
+    language: str
+
+    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
+        """Finds the file of a kind of split.
+
+        Raises:
+            InputError: The file does not exist.
+        """
+        if kind == "train":
+            if not location.train_file and location.data_dir:
+                self._check_train_language(location.data_dir)
+            name = f"{_TRAIN_PREFIX}{self.language}.tsv"
+            names = [os.path.join(folder, name) for folder in _TRAIN_FOLDERS]
+        else:
+            names = [os.path.join(folder, f"xnli.{kind}.tsv") for folder in _EVALUATION_FOLDERS]
+        path = find_file(location, kind, names, "XNLI")
+        return [Split(kind, LanguageSource(path, self.language))]
+
+    def _check_train_language(self, data_dir: str) -> None:
+        """Checks that there is a train file of the language, if there are any train files."""
+        import tensorflow as tf
+
+        pattern = f"{_TRAIN_PREFIX}*.tsv"
+        languages = {
+            os.path.basename(path)[len(_TRAIN_PREFIX) : -len(".tsv")]
+            for folder in _TRAIN_FOLDERS
+            for path in tf.io.gfile.glob(os.path.join(data_dir, folder, pattern))
+        }
+        if languages and self.language not in languages:
+            raise self._unknown_language(f"{data_dir} has no train file", languages)
+
+    def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+        """Yields the examples of the language in a file.
+
+        Args:
+            split: A split that `splits` returned.
+            counts: Not changed.
+
+        Raises:
+            InputError: The file is empty, has no row of the language or lacks a column, or a row is
+                malformed.
+        """
+        path = split.source.name
+        rows = tab_separated(path)
+        _, header = next(rows, (1, []))
+        if not header:
+            raise InputError(f"{path} is empty. Give the released {split.kind} file of XNLI.")
+        layouts = (_EVALUATION_COLUMNS, _TRAIN_COLUMNS)
+        positions = find_columns(path, header, layouts, needs_label=split.kind != "test")
+        if _LANGUAGE_COLUMN in header:
+            rows = self._rows_of_language(path, header.index(_LANGUAGE_COLUMN), rows)
+        elif _EVALUATION_COLUMNS.text_a in header:
+            raise InputError(
+                f"{path} has no column {_LANGUAGE_COLUMN!r}. Its columns are: "
+                f"{', '.join(header)[:200]}. Give the released file of XNLI."
+            )
+        return read_examples(path, rows, positions, read_xnli_label, refuse_short_row)
+
+    def _rows_of_language(
+        self, path: str, position: int, rows: Iterator[tuple[int, list[str]]]
+    ) -> Iterator[tuple[int, list[str]]]:
+        languages = set()
+        for number, fields in rows:
+            if len(fields) <= position:
+                refuse_short_row(path, number, len(fields), position + 1)
+            if fields[position] == self.language:
+                yield number, fields
+            languages.add(fields[position])
+        if self.language not in languages:
+            raise self._unknown_language(f"{path} has no row", languages)
+
+    def _unknown_language(self, subject: str, languages: Collection[str]) -> InputError:
+        return InputError(
+            f"{subject} of xnli_language {self.language!r}. Its languages are: "
+            f"{', '.join(sorted(languages))[:200]}."
+        )
+
+
+def read_xnli_label(text: str, path: str, line: int) -> str:
+    """Converts the text of a label; the train files call "contradiction" "contradictory".
+
+    Args:
+        text: The text in the label column.
+        path: The file, for the error message.
+        line: The number of the line, from 1, for the error message.
+
+    Raises:
+        InputError: The label is unknown.
+    """
+    label = "contradiction" if text == "contradictory" else text
+    check_label(label, LABELS, path, line)
+    return label

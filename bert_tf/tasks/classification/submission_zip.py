@@ -1,0 +1,161 @@
+"""Collects the submission files of GLUE tasks in one zip file, and checks them first.
+
+Imports `glue`, `labels`, `submission`, `tasks.tables`, `errors` and `files`.
+"""
+
+import dataclasses
+import io
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+
+from bert_tf import files
+from bert_tf.errors import InputError
+from bert_tf.tasks.classification.classification_task import ClassificationTask
+from bert_tf.tasks.classification.results.submission import HEADER
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, read_score
+from bert_tf.tasks.classification.sources.labels import check_label
+from bert_tf.tasks.tables import tab_separated
+
+# The number of examples in each official test file.
+TEST_EXAMPLES = {
+    "CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "QQP.tsv": 390965, "STS-B.tsv": 1379,
+    "MNLI-m.tsv": 9796, "MNLI-mm.tsv": 9847, "QNLI.tsv": 5463, "RTE.tsv": 3000, "WNLI.tsv": 146,
+    "AX.tsv": 1104,
+}  # fmt: skip
+# The time stamp in the zip file is constant, so that equal predictions give equal zip files.
+_TIME_STAMP = (1980, 1, 1, 0, 0, 0)
+_TASK_OF_FILE = {
+    name: task
+    for task in GLUE_TASKS.values()
+    if task.submission
+    for name in task.submission.file_names.values()
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ZipReport:
+    """The content of a zip file that was written.
+
+    Attributes:
+        output_file: The path of the zip file.
+        included: The names of the submission files in the zip file.
+        missing: The names of the other submission files.
+    """
+
+    output_file: str
+    included: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        total = len(TEST_EXAMPLES)
+        line = f"{self.output_file} contains {len(self.included)} of {total} submission files."
+        if not self.missing:
+            return line
+        return f"{line} Missing: {', '.join(self.missing)}. The GLUE server requires all {total}."
+
+
+def write_submission_zip(folders: Sequence[str], output_file: str) -> ZipReport:
+    """Writes the submission files that the folders contain into a zip file, atomically.
+
+    Args:
+        folders: Output folders of runs with predictions of GLUE test files, or other folders with
+            files of the official names, such as `MRPC.tsv`.
+        output_file: The zip file to write.
+
+    Raises:
+        InputError: A folder contains no submission file, two folders contain the same one, a file
+            is not a complete submission file, or `output_file` is one of the input files or is a
+            folder.
+    """
+    paths = _find_files(folders)
+    _check_output(output_file, paths)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in paths.items():
+            entry = zipfile.ZipInfo(name, _TIME_STAMP)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, checked_text(path, name))
+    files.write_bytes(output_file, content.getvalue())
+    missing = tuple(name for name in TEST_EXAMPLES if name not in paths)
+    return ZipReport(output_file, tuple(paths), missing)
+
+
+def checked_text(path: str, name: str) -> str:
+    r"""Returns the content of a submission file with the line end \n.
+
+    Args:
+        path: The file.
+        name: The official name of the file, such as "MRPC.tsv".
+
+    Raises:
+        InputError: The header, an index or a prediction is invalid, or the number of predictions is
+            not the official one.
+    """
+    rows = tab_separated(path)
+    _, header = next(rows, (1, []))
+    if tuple(header) != HEADER:
+        raise InputError(
+            f"{path}, line 1: the columns {' and '.join(HEADER)} are required. Received: "
+            f"{', '.join(header)[:200] or 'an empty file'}."
+        )
+    lines = ["\t".join(HEADER), *_predictions(path, rows, _TASK_OF_FILE[name])]
+    if len(lines) - 1 != TEST_EXAMPLES[name]:
+        raise InputError(
+            f"{path} has {len(lines) - 1} predictions, but the official test file has "
+            f"{TEST_EXAMPLES[name]} examples. Predict the complete test file."
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _predictions(
+    path: str, rows: Iterator[tuple[int, list[str]]], task: ClassificationTask
+) -> Iterator[str]:
+    for index, (line, fields) in enumerate(rows):
+        if len(fields) != len(HEADER) or fields[0] != str(index):
+            raise InputError(
+                f"{path}, line {line}: the index {index} and a prediction are required, separated "
+                f"by a tab. Received: {' '.join(fields)[:60]}."
+            )
+        if task.labels:
+            check_label(fields[1], task.labels, path, line)
+        else:
+            read_score(fields[1], path, line)
+        yield "\t".join(fields)
+
+
+def _find_files(folders: Sequence[str]) -> dict[str, str]:
+    """Returns the path of each submission file, by name, in the order of `TEST_EXAMPLES`."""
+    import tensorflow as tf
+
+    if not folders:
+        raise InputError("input_dirs is empty. Give the output folders of the runs.")
+    found: dict[str, str] = {}
+    for folder in folders:
+        names = [n for n in TEST_EXAMPLES if tf.io.gfile.exists(os.path.join(folder, n))]
+        if not names:
+            raise InputError(
+                f"{folder} contains no submission file such as {next(iter(TEST_EXAMPLES))}. Give "
+                "folders in which the predictions of a GLUE test file were written."
+            )
+        for name in names:
+            if name in found:
+                raise InputError(
+                    f"{found[name]} and {os.path.join(folder, name)} are submission files of the "
+                    "same task. Give one of the two folders."
+                )
+            found[name] = os.path.join(folder, name)
+    return {name: found[name] for name in TEST_EXAMPLES if name in found}
+
+
+def _check_output(output_file: str, paths: Mapping[str, str]) -> None:
+    import tensorflow as tf
+
+    if tf.io.gfile.isdir(output_file):
+        raise InputError(f"{output_file} is a folder. Give the path of a .zip file.")
+    inputs = {os.path.realpath(path) for path in paths.values()}
+    if os.path.realpath(output_file) in inputs:
+        raise InputError(
+            f"output_file {output_file} is one of the submission files. Give the path of a .zip "
+            "file."
+        )

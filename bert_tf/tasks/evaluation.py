@@ -1,0 +1,64 @@
+"""Runs the model over a split, and passes each example with its outputs to receivers.
+
+Imports foundation modules, and `batches`, `task` and `task_data` of this package.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from bert_tf.progress import Progress
+from bert_tf.tasks import batches
+from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.task_data import SplitData, TaskData, check_same_number
+
+
+class Receiver(Protocol):
+    """A `Scorer` or a `PredictionWriter`."""
+
+    def add(self, example: Any, outputs: Sequence[Outputs]) -> None:
+        """Adds an example, with the outputs of the model for each of its records, in order."""
+
+
+class SplitEvaluator:
+    """Runs a model over the splits of a task. Neither examples nor outputs are held in memory.
+
+    Args:
+        data: The splits and their records.
+        outputs: Converts a batch to the outputs of the model; see `TaskObjective.outputs`.
+        trim: Whether to shorten the sequences of a batch to the longest one.
+    """
+
+    def __init__(
+        self, data: TaskData, outputs: Callable[[Any], dict[str, Any]], trim: bool
+    ) -> None:
+        self._data = data
+        sizes = {**data.task.sizes, "S": data.config.max_seq_length}
+        self._parse = batches.make_parser(data.task.table, sizes, trim)
+        self._forward = batches.traced_once(outputs, self._parse)
+
+    def run(self, split: SplitData, receiver: Receiver, description: str) -> None:
+        """Passes each example of a split, with its outputs, to a receiver.
+
+        Args:
+            split: The split.
+            receiver: Receives the examples in their order.
+            description: Text for the progress display.
+
+        Raises:
+            InputError: The file of the split changed after the start of the run.
+        """
+        config = self._data.config
+        size = config.eval_batch_size if split.split.kind == "dev" else config.predict_batch_size
+        records = self._data.records(split)
+        per_example = records.index.records_per_example
+        outputs = batches.predict(records, self._parse, self._forward, size)
+        number = 0
+        with Progress(f"{description} {split.split.name}", split.num_examples, "examples") as shown:
+            for number, example in enumerate(self._data.examples(split.split), start=1):
+                if number > split.num_examples:
+                    break
+                count = 1 if per_example is None else int(per_example[number - 1])
+                receiver.add(example, list(itertools.islice(outputs, count)))
+                shown.update(1)
+        check_same_number(split, number)

@@ -1,0 +1,281 @@
+"""Writes the records of a split with all cores, and reads records at any position.
+
+A record file is a TFRecord file, as google-research/bert writes it. Its index, a file next to it,
+contains the position of each record. Random access needs the index: a TFRecord file can only be
+read from the start.
+
+Imports foundation modules and `task`. Shape letters: N examples, R records.
+"""
+
+import collections
+import concurrent.futures
+import dataclasses
+import functools
+import itertools
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import features, files
+from bert_tf.errors import InputError
+from bert_tf.progress import Progress
+from bert_tf.tasks.task import Encoded
+
+_LOGGER = logging.getLogger(__name__)
+_EXAMPLES_PER_BLOCK = 2048
+_HEADER_BYTES, _FOOTER_BYTES = 12, 4  # length and checksum; checksum: the TFRecord format
+_INDEX_SUFFIX = ".index"
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordIndex:
+    """The contents of an index.
+
+    Attributes:
+        key: Values that identify the content of the record file; see `write`.
+        num_examples: N.
+        counts: The number of unusual examples, by property; see `Encoded.counts`.
+        starts: int64 [R + 1], the position of each record, and the size of the file.
+        num_tokens: uint16 [R], the length of the longest sequence of each record.
+        records_per_example: uint16 [N]; None if each example has one record.
+    """
+
+    key: Mapping[str, Any]
+    num_examples: int
+    counts: Mapping[str, int]
+    starts: np.ndarray
+    num_tokens: np.ndarray
+    records_per_example: np.ndarray | None
+
+
+class RecordFile:
+    """A record file with its index.
+
+    A file in a remote store, such as gs://, is copied to a local temporary folder, because random
+    access to a remote file is slow.
+
+    Args:
+        path: The record file.
+        index: Its index.
+
+    Attributes:
+        path: The argument `path`.
+        index: The argument `index`.
+    """
+
+    def __init__(self, path: str, index: RecordIndex) -> None:
+        self.path, self.index = path, index
+
+    def __len__(self) -> int:
+        return len(self.index.num_tokens)
+
+    def read(self, records: np.ndarray) -> list[bytes]:
+        """Returns the serialized records with the given indices."""
+        starts, descriptor = self.index.starts, self._file.fileno()
+        begins = (starts[records] + _HEADER_BYTES).tolist()
+        ends = (starts[records + 1] - _FOOTER_BYTES).tolist()
+        return [
+            os.pread(descriptor, end - begin, begin)
+            for begin, end in zip(begins, ends, strict=True)
+        ]
+
+    @functools.cached_property
+    def _file(self) -> Any:
+        if "://" not in self.path:
+            return open(self.path, "rb")
+        _check_disk_space(tempfile.gettempdir(), int(self.index.starts[-1]), "a local copy")
+        copy = tempfile.TemporaryFile()  # noqa: SIM115 it stays open as long as this object
+        with files.explain_read_errors(self.path), tf.io.gfile.GFile(self.path, "rb") as file:
+            shutil.copyfileobj(file, copy, 1 << 22)
+        copy.flush()
+        return copy
+
+
+def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
+    """Reads the index of a record file.
+
+    Args:
+        path: The record file.
+        key: As in `write`.
+
+    Returns:
+        The index; None if there is no complete record file with this key.
+    """
+    if not tf.io.gfile.exists(path) or not tf.io.gfile.exists(path + _INDEX_SUFFIX):
+        return None
+    try:
+        with tf.io.gfile.GFile(path + _INDEX_SUFFIX, "rb") as file:
+            facts = json.loads(file.readline())
+            if facts.pop("key") != json.loads(json.dumps(key)):
+                return None
+            sha256, has_counts = facts.pop("sha256"), facts.pop("records_per_example")
+            arrays = [np.lib.format.read_array(file) for _ in range(2 + has_counts)]
+    except (ValueError, KeyError, OSError, tf.errors.OpError):
+        return None
+    # Records are read without their checksums, so the file is checked as a whole.
+    if files.sha256_of_file(path) != sha256:
+        return None
+    return RecordIndex(key, **facts, starts=arrays[0], num_tokens=arrays[1],
+                       records_per_example=arrays[2] if has_counts else None)  # fmt: skip
+
+
+def write(
+    path: str,
+    examples: Iterable[Any],
+    num_examples: int,
+    encode: Callable[[Sequence[Any]], Encoded],
+    table: features.Table,
+    key: Mapping[str, Any],
+) -> RecordFile:
+    """Writes the records of a split, and their index. Both files appear when they are complete.
+
+    Args:
+        path: The record file.
+        examples: N examples; they are not held in memory.
+        num_examples: N.
+        encode: Converts a block of examples to records; called by several threads.
+        table: The features to write.
+        key: JSON values that identify the content: two files with equal keys have equal content.
+
+    Raises:
+        InputError: The disk has not enough space, or the file cannot be written.
+    """
+    files.remove(path + _INDEX_SUFFIX)
+    to_block = functools.partial(_encode_block, encode, table)
+    blocks = _map_in_order(to_block, _split_into_blocks(examples))
+    first = next(blocks)
+    bytes_per_example = sum(map(len, first.records)) / max(first.num_examples, 1)
+    name = os.path.basename(path)
+    _check_disk_space(os.path.dirname(path), int(bytes_per_example * num_examples), name)
+    writer = _RecordWriter()
+    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as file:
+        with Progress(f"writing {name}", num_examples, "examples") as progress:
+            for block in itertools.chain([first], blocks):
+                writer.write(file, block)
+                progress.update(block.num_examples)
+        file.close()
+        sha256 = files.sha256_of_file(temporary)
+    index = writer.index(key)
+    _write_index(path + _INDEX_SUFFIX, index, sha256)
+    return RecordFile(path, index)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Block:
+    """The serialized records of a block of examples."""
+
+    records: list[bytes]
+    num_tokens: np.ndarray
+    num_examples: int
+    records_per_example: np.ndarray | None
+    counts: Mapping[str, int]
+
+
+def _encode_block(
+    encode: Callable[[Sequence[Any]], Encoded], table: features.Table, examples: Sequence[Any]
+) -> _Block:
+    encoded = encode(examples)
+    lengths = encoded.columns["input_mask"].sum(axis=-1)
+    longest = lengths.reshape(len(lengths), -1).max(axis=1, initial=0)
+    records = features.encode(encoded.columns, table)
+    return _Block(
+        records, longest.astype(np.uint16), len(examples), encoded.records_per_example,
+        encoded.counts,
+    )  # fmt: skip
+
+
+class _RecordWriter:
+    """Writes blocks to a file, and collects the values of the index."""
+
+    def __init__(self) -> None:
+        self._end, self._num_examples = 0, 0
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._ends: list[np.ndarray] = [np.zeros(1, np.int64)]
+        self._num_tokens: list[np.ndarray] = []
+        self._records_per_example: list[np.ndarray] = []
+
+    def write(self, file: tf.io.TFRecordWriter, block: _Block) -> None:
+        for record in block.records:
+            file.write(record)
+        sizes = np.array([len(record) for record in block.records], np.int64)
+        ends = self._end + np.cumsum(sizes + _HEADER_BYTES + _FOOTER_BYTES)
+        self._end = int(ends[-1]) if len(ends) else self._end
+        self._ends.append(ends)
+        self._num_tokens.append(block.num_tokens)
+        if block.records_per_example is not None:
+            self._records_per_example.append(block.records_per_example.astype(np.uint16))
+        self._num_examples += block.num_examples
+        self._counts.update(block.counts)
+
+    def index(self, key: Mapping[str, Any]) -> RecordIndex:
+        per_example = self._records_per_example
+        return RecordIndex(
+            key, self._num_examples, dict(self._counts),
+            np.concatenate(self._ends), np.concatenate(self._num_tokens),
+            np.concatenate(per_example) if per_example else None,
+        )  # fmt: skip
+
+
+def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
+    per_example = index.records_per_example
+    facts = {
+        "key": index.key, "num_examples": index.num_examples, "counts": index.counts,
+        "sha256": sha256, "records_per_example": per_example is not None,
+    }  # fmt: skip
+    with files.atomic_replace(path) as temporary, tf.io.gfile.GFile(temporary, "wb") as file:
+        file.write(json.dumps(facts).encode() + b"\n")
+        for array in (index.starts, index.num_tokens, per_example):
+            if array is not None:
+                np.lib.format.write_array(file, array)
+
+
+def _check_disk_space(folder: str, num_bytes: int, name: str) -> None:
+    """Logs the size of a file that is about to be written.
+
+    Raises:
+        InputError: The file system of `folder` has less free space.
+    """
+    text = f"{name} will have about {num_bytes / 1e6:,.1f} MB"
+    if "://" in folder:
+        _LOGGER.info("%s.", text)
+        return
+    existing = os.path.abspath(folder or ".")
+    while not os.path.exists(existing):
+        existing = os.path.dirname(existing)
+    free = shutil.disk_usage(existing).free
+    if num_bytes > free:
+        raise InputError(
+            f"{text}, but {existing} has only {free / 1e6:,.1f} MB of free space. Free space, or "
+            "choose another output_dir."
+        )
+    _LOGGER.info("%s (%s GB are free).", text, f"{free / 1e9:,.1f}")
+
+
+def _split_into_blocks(examples: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(examples)
+    yield list(itertools.islice(iterator, _EXAMPLES_PER_BLOCK))
+    while block := list(itertools.islice(iterator, _EXAMPLES_PER_BLOCK)):
+        yield block
+
+
+def _map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Applies a function in one thread per core; at most two results per thread wait."""
+    threads = os.cpu_count() or 1
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        waiting: collections.deque[concurrent.futures.Future[Result]] = collections.deque()
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

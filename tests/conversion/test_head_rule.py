@@ -1,0 +1,261 @@
+"""`Pretrained.initialize_task`: the head of a fine-tuned model, and the reason in the log."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf.modeling import variables_by_name
+
+CONFIG = bert_tf.BertConfig(
+    vocab_size=7, hidden_size=4, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8,
+    max_position_embeddings=6, type_vocab_size=2, initializer_range=0.5,
+)  # fmt: skip
+MNLI = {"task": "mnli", "labels": ["contradiction", "entailment", "neutral"], "pair": True}
+# The encoder has 39 weights: 5 of the embeddings, 16 in each of 2 layers, 2 of the pooler.
+# Facts of another task than MNLI with three labels, so that the shapes agree, and the reason.
+OTHER = {
+    "task": ({**MNLI, "task": "snli"}, "is of task 'mnli', not of 'snli'"),
+    "order": (
+        {**MNLI, "labels": ["entailment", "neutral", "contradiction"]},
+        "has the labels contradiction, entailment, neutral, but the task has entailment, neutral, "
+        "contradiction",
+    ),
+    "type": (
+        {**MNLI, "task_type": "multi_label"},
+        "is a model for classification, not for multi_label",
+    ),
+}
+
+
+def classifier(num_labels=3, seed=1):
+    """A classifier whose bias is not 0, unlike that of a new one."""
+    model = bert_tf.BertClassifier(CONFIG, num_labels=num_labels, seed=seed)
+    model.head.output_bias.assign(np.arange(1, num_labels + 1))
+    return model
+
+
+def arrays(model):
+    return {name: np.array(variable) for name, variable in variables_by_name(model).items()}
+
+
+def initialized(checkpoint, facts, caplog, init_head=None, model=None):
+    """Returns the state of a new model after `initialize_task`, before it, and the log records."""
+    model = model or bert_tf.BertClassifier(CONFIG, num_labels=3, seed=2)
+    before = arrays(model)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "bert_tf"):
+        checkpoint.initialize_task(model, facts, init_head)
+    return arrays(model), before, [(r.levelname, r.getMessage()) for r in caplog.records]
+
+
+def assert_initialized(found, source, before, is_kept):
+    """The encoder is that of `source`, and the head that of `source` or the one `before`."""
+    for name, array in found.items():
+        expected = source if is_kept or name.startswith("bert/") else before
+        np.testing.assert_array_equal(array, expected[name], err_msg=name)
+    assert not np.array_equal(source["output_weights"], before["output_weights"])
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Returns a function that saves a classifier, and returns the checkpoint and the weights."""
+
+    def save(facts, dialect="bert-tf", model=None):
+        model = model or classifier()
+        path = bert_tf.save_checkpoint(model, None, tmp_path / "model", dialect, **facts)
+        return bert_tf.load(path), arrays(model)
+
+    return save
+
+
+def test_the_head_of_the_same_task_is_kept(saved, caplog):
+    checkpoint, source = saved({**MNLI, "max_seq_length": 6})
+    facts = {**MNLI, "labels": tuple(MNLI["labels"]), "task_type": "classification"}
+    found, before, log = initialized(checkpoint, facts, caplog)
+    assert_initialized(found, source, before, True)
+    path = checkpoint.facts["source"]
+    assert log == [
+        ("INFO", f"{path}: 41 weights read."), ("INFO", f"The head is that of {path}."),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_the_head_of_another_task_is_random_although_the_shapes_agree(saved, caplog, name):
+    facts, reason = OTHER[name]
+    checkpoint, source = saved(MNLI)
+    found, before, log = initialized(checkpoint, facts, caplog)
+    assert_initialized(found, source, before, False)
+    path = checkpoint.facts["source"]
+    assert log == [
+        ("INFO", f"{path}: 39 weights read."),
+        ("INFO", f"The head starts with random weights: {path} {reason}."),
+    ]
+
+
+def test_another_number_of_labels_of_the_same_task_name_is_no_error(saved, caplog):
+    facts = {"task": "custom", "labels": ["a", "b", "c"]}
+    checkpoint, source = saved({"task": "custom", "labels": ["x", "y"]}, model=classifier(2))
+    found, before, log = initialized(checkpoint, facts, caplog)
+    assert_initialized(found, source | {"output_weights": 0}, before, False)
+    assert "has the labels x, y, but the task has a, b, c." in log[1][1]
+
+
+@pytest.mark.parametrize("dialect", ["google", "hugging_face"])
+def test_the_head_of_a_checkpoint_that_names_no_task_is_random(saved, caplog, dialect):
+    checkpoint, source = saved(MNLI, dialect)
+    found, before, log = initialized(checkpoint, MNLI, caplog)
+    assert_initialized(found, source, before, False)
+    assert log[1][0] == "INFO"
+    assert log[1][1].endswith("does not state its task (init_head=True uses its head).")
+
+
+@pytest.mark.parametrize("dialect", ["bert-tf", "google", "hugging_face"])
+def test_pretraining_heads_are_left_out_without_a_warning(saved, caplog, dialect):
+    checkpoint, source = saved({}, dialect, bert_tf.BertPretrainer(CONFIG, seed=1))
+    model = bert_tf.BertClassifier(CONFIG, num_labels=3, seed=2)
+    found, before, log = initialized(checkpoint, MNLI, caplog, model=model)
+    assert_initialized(found, source | {"output_weights": 0}, before, False)
+    path = checkpoint.facts["source"]
+    assert log == [
+        ("INFO", f"{path}: 39 weights read."),
+        ("INFO", f"The head starts with random weights: {path} has no weights for it."),
+    ]
+
+
+def test_span_heads_are_kept_for_the_same_task_without_labels(saved, caplog):
+    """As from TriviaQA to SQuAD: there are no labels, and the task has the same name."""
+    checkpoint, source = saved({"task": "squad"}, model=bert_tf.BertSpanPredictor(CONFIG, seed=1))
+    model = bert_tf.BertSpanPredictor(CONFIG, seed=2)
+    found, _, log = initialized(checkpoint, {"task": "squad"}, caplog, model=model)
+    np.testing.assert_array_equal(found["cls/squad/output_weights"], source[
+        "cls/squad/output_weights"
+    ])  # fmt: skip
+    assert log[1][1].startswith("The head is that of ")
+    other = bert_tf.BertSpanPredictor(CONFIG, seed=2)
+    found, before, log = initialized(checkpoint, {"task": "quoref"}, caplog, model=other)
+    name = "cls/squad/output_weights"
+    np.testing.assert_array_equal(found[name], before[name])
+    assert "is of task 'squad', not of 'quoref'." in log[1][1]
+
+
+def test_init_head_keeps_the_head_of_another_task_with_the_same_labels(saved, caplog):
+    checkpoint, source = saved(MNLI)
+    found, before, log = initialized(checkpoint, {**MNLI, "task": "snli"}, caplog, init_head=True)
+    assert_initialized(found, source, before, True)
+    assert log[1] == ("INFO", f"The head is that of {checkpoint.facts['source']}.")
+
+
+def test_init_head_false_gives_a_random_head(saved, caplog):
+    checkpoint, source = saved(MNLI)
+    found, before, log = initialized(checkpoint, MNLI, caplog, init_head=False)
+    assert_initialized(found, source, before, False)
+    assert log[1] == ("INFO", "The head starts with random weights: init_head=False was given.")
+
+
+def test_init_head_with_unknown_labels_warns(saved, caplog):
+    """google-research/bert stores no labels, and LABEL_0 is a default name of transformers."""
+    default = {"labels": ["LABEL_0", "LABEL_1", "LABEL_2"]}
+    for facts, dialect in ((MNLI, "google"), (default, "hugging_face")):
+        checkpoint, source = saved(facts, dialect)
+        found, before, log = initialized(checkpoint, MNLI, caplog, init_head=True)
+        assert_initialized(found, source, before, True)
+        assert [level for level, _ in log] == ["INFO", "WARNING"]
+        assert log[1][1].endswith(
+            "which does not state its labels. Check that their order is contradiction, entailment, "
+            "neutral."
+        )
+
+
+@pytest.mark.parametrize("dialect", ["google", "hugging_face"])
+def test_a_regression_head_has_no_labels_to_check(saved, caplog, dialect):
+    labels = {"labels": ["score"]} if dialect == "hugging_face" else {}
+    checkpoint, source = saved(labels, dialect, classifier(1))
+    facts = {"task": "sts-b", "task_type": "regression", "labels": []}
+    model = bert_tf.BertClassifier(CONFIG, num_labels=1, seed=2)
+    found, before, log = initialized(checkpoint, facts, caplog, init_head=True, model=model)
+    assert_initialized(found, source, before, True)
+    assert [level for level, _ in log] == ["INFO", "INFO"]
+
+
+@pytest.mark.parametrize("dialect", ["bert-tf", "hugging_face"])
+def test_init_head_refuses_other_labels(saved, dialect):
+    checkpoint, _ = saved(MNLI, dialect)
+    model = bert_tf.BertClassifier(CONFIG, num_labels=3, seed=2)
+    before = arrays(model)
+    message = (
+        "init_head=True was given, but .* has the labels contradiction, entailment, neutral, and "
+        "the task has neutral, entailment, contradiction. They must be equal and have the same "
+    )
+    with pytest.raises(bert_tf.InputError, match=message):
+        checkpoint.initialize_task(model, {**MNLI, "labels": MNLI["labels"][::-1]}, True)
+    for name, array in arrays(model).items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_init_head_refuses_other_shapes_and_missing_heads(saved):
+    facts = {"task": "rte", "labels": ["entailment", "not_entailment"]}
+    model = bert_tf.BertClassifier(CONFIG, num_labels=2, seed=2)
+    checkpoint, _ = saved({}, "google")
+    message = r"has output_weights of the shape \[3, 4\], and the model needs \[2, 4\]\. Leave out"
+    with pytest.raises(bert_tf.InputError, match=message):
+        checkpoint.initialize_task(model, facts, init_head=True)
+    checkpoint, _ = saved({}, model=bert_tf.BertPretrainer(CONFIG))
+    message = "init_head=True was given, but .* has no weights for the head of BertClassifier"
+    with pytest.raises(bert_tf.InputError, match=message):
+        checkpoint.initialize_task(model, facts, init_head=True)
+    # A head of another kind is not used, although its shapes agree.
+    checkpoint, _ = saved({}, model=bert_tf.BertSpanPredictor(CONFIG))
+    with pytest.raises(bert_tf.InputError, match="has no weights for the head of BertClassifier"):
+        checkpoint.initialize_task(model, facts, init_head=True)
+
+
+@pytest.mark.parametrize("kind", [bert_tf.BertClassifier, bert_tf.BertTagger])
+def test_a_head_of_ambiguous_kind_is_that_of_the_model(saved, caplog, tmp_path, kind):
+    """`architectures` does not tell whether the head classifies texts or tokens."""
+    source = kind(CONFIG, num_labels=3, seed=1)
+    facts = {"task": "any", "labels": ["a", "b", "c"]}
+    saved(facts, "hugging_face", source)
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    config["architectures"] = ["BertModel"]
+    (tmp_path / "model/config.json").write_text(json.dumps(config))
+    checkpoint = bert_tf.load(tmp_path / "model")
+    model = kind(CONFIG, num_labels=3, seed=2)
+    found, before, _ = initialized(checkpoint, facts, caplog, model=model)
+    name = next(iter(model.head_variables_by_name()))
+    np.testing.assert_array_equal(found[name], before[name])
+    found, _, log = initialized(checkpoint, facts, caplog, init_head=True, model=model)
+    np.testing.assert_array_equal(found[name], arrays(source)[name])
+    assert [level for level, _ in log] == ["INFO", "INFO"]
+
+
+def test_missing_and_unused_weights_of_the_encoder_are_reported(saved, caplog, tmp_path):
+    """A Hugging Face folder without a pooler, and a config with fewer layers."""
+    import safetensors.numpy
+
+    saved(MNLI, "hugging_face")
+    file = tmp_path / "model/model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    kept = {name: array for name, array in tensors.items() if "pooler" not in name}
+    safetensors.numpy.save_file(kept, file)
+    _, _, log = initialized(bert_tf.load(tmp_path / "model"), MNLI, caplog)
+    assert log[0][0] == "WARNING"
+    assert log[0][1].endswith(
+        "left as initialized: bert/pooler/dense/kernel, bert/pooler/dense/bias."
+    )
+    small = bert_tf.BertConfig.from_dict({**CONFIG.to_dict(), "num_hidden_layers": 1})
+    (tmp_path / "small.json").write_text(small.to_json())
+    shallow = bert_tf.load(tmp_path / "model", bert_config_file=tmp_path / "small.json")
+    model = bert_tf.BertClassifier(small, num_labels=3)
+    _, _, log = initialized(shallow, MNLI, caplog, model=model)
+    assert "In the checkpoint, but not in the model: bert/encoder/layer_1/" in log[0][1]
+    assert "output_weights" not in log[0][1]
+
+
+def test_random_weights_have_no_head_to_choose(tmp_path):
+    (tmp_path / "bert_config.json").write_text(CONFIG.to_json())
+    new = bert_tf.load(None, bert_config_file=tmp_path / "bert_config.json")
+    with pytest.raises(bert_tf.InputError, match="There are no weights to assign"):
+        new.initialize_task(classifier(), MNLI)

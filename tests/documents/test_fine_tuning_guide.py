@@ -1,0 +1,73 @@
+"""The commands of docs/fine_tuning.md run as they are written there, up to an exported model."""
+
+import csv
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from guide_program import write_checkpoints
+
+ROOT = pathlib.Path(__file__).parents[2]
+GOOD, BAD = ["good", "with", "all"], ["not", "without", "long"]
+
+
+def write_reviews(folder):
+    """Writes reviews whose labels follow from their words, with commas and quotes in the texts."""
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    for split, count in (("train", 240), ("dev", 40), ("test", 10)):
+        with open(folder / f"{split}.csv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["sentence"] if split == "test" else ["sentence", "label"])
+            for number in range(count):
+                words = rng.choice(BAD if number % 2 else GOOD, 4)
+                text = f'A {words[0]} text, "{words[1]} {words[2]}" {words[3]}.'
+                label = ["negative" if number % 2 else "positive"]
+                writer.writerow([text] if split == "test" else [text, *label])
+
+
+@pytest.mark.slow
+def test_the_commands_lead_from_csv_files_to_a_served_classifier(tmp_path):
+    write_reviews(tmp_path / "reviews")
+    write_checkpoints(tmp_path)
+    (tmp_path / "run_scripts").symlink_to(ROOT / "run_scripts")
+    text = (ROOT / "docs/fine_tuning.md").read_text("utf-8")
+    commands = "\n".join(re.findall(r"^```bash\n(.*?)^```", text, re.M | re.S))
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", commands], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PATH": path, "BERT": "uncased_L-2_H-128_A-2"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    # The last line of run_classifier.py is the result and the next command of the document.
+    (result,) = (line for line in lines if "Next: " in line)
+    assert re.match(r"custom: accuracy \d\.\d{4} on the dev split\. Next: python ", result)
+    assert "run_scripts/export_model.py --checkpoint=classifier" in result
+
+    # predict.py prints the label, its probability and the text.
+    served = [line.split("\t") for line in lines[-2:]]
+    assert [row[2] for row in served] == ["A good film.", "Too long."]
+    assert {row[0] for row in served} <= {"positive", "negative"}
+
+    out = tmp_path / "classifier"
+    predictions = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+    assert [each["text_a"] for each in predictions] == [
+        row["sentence"] for row in csv.DictReader((tmp_path / "reviews/test.csv").open())
+    ]
+    probabilities = [
+        line.split("\t") for line in (out / "test_results.tsv").read_text().split("\n")
+    ]
+    for each, row in zip(predictions, probabilities[:-1], strict=True):
+        label = ["negative", "positive"].index(each["predicted"])  # the sorted labels
+        assert each["probability"] == pytest.approx(max(map(float, row)))
+        assert np.argmax(np.array(row, float)) == label
+    report = (out / "eval_report.txt").read_text()
+    assert re.search(r"^negative .* 20$", report, re.M)
+    results = dict(line.split(" = ") for line in (out / "eval_results.txt").open())
+    assert {"eval_accuracy", "eval_loss", "eval_macro_f1"} <= results.keys()

@@ -1,0 +1,186 @@
+"""Exports of multi-label and regression models, and their predictions by predict.py."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from run_programs import run_main
+
+import bert_tf
+from bert_tf.export import saved_model
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+CONFIG = bert_tf.BertConfig(
+    vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=16, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
+)  # fmt: skip
+LABELS = ["toxic", "ž", "insult"]
+TEXTS = ["a b", "", "c d e f g h", "h " * 30, "e"]
+
+
+@pytest.fixture
+def tokenizer():
+    return bert_tf.BertTokenizer(VOCABULARY)
+
+
+def classifier(biases):
+    model = bert_tf.BertClassifier(CONFIG, num_labels=len(biases), seed=3)
+    model.head.output_weights.assign(2 * np.array(model.head.output_weights))
+    model.head.output_bias.assign(biases)
+    return model
+
+
+def logits_of(model, tokenizer, texts, second=None):
+    return np.asarray(model(tokenizer.encode(texts, second, seq_length=12))["logits"], np.float64)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def selected(probabilities, threshold):
+    return [
+        [n for n, p in zip(LABELS, row, strict=True) if p >= threshold] for row in probabilities
+    ]
+
+
+@pytest.mark.parametrize("pair", [False, True], ids=["text", "pair"])
+def test_a_multi_label_model_gives_sigmoids_and_the_labels_above_its_threshold(
+    tokenizer, tmp_path, pair
+):
+    model = classifier([0.3, -0.2, -0.5])
+    folder = bert_tf.export_model(
+        model, tokenizer, tmp_path / "served", labels=LABELS, pair=pair, max_seq_length=12,
+        task_type="multi_label", threshold=0.4,
+    )  # fmt: skip
+    signatures = tf.saved_model.load(folder).signatures
+    inputs = {"text_a": TEXTS, "text_b": TEXTS[::-1]} if pair else {"text": TEXTS}
+    found = signatures["serving_default"](**{n: tf.constant(t) for n, t in inputs.items()})
+    assert found.keys() == {"probabilities", "labels"}
+    expected = sigmoid(logits_of(model, tokenizer, TEXTS, TEXTS[::-1] if pair else None))
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    names = selected(expected, 0.4)
+    assert [text.decode() for text in found["labels"].numpy()] == [",".join(n) for n in names]
+    assert len(set(map(len, names))) > 1
+    assert names != selected(expected, 0.5)
+    assert np.abs(expected.sum(axis=1) - 1).max() > 0.1  # they are not the values of a softmax
+    by_ids = signatures["ids"](**tokenizer.encode(TEXTS, seq_length=12))
+    assert by_ids.keys() == {"probabilities", "labels"}
+    nothing = signatures["ids"](**{n: tf.zeros([0, 12], tf.int32) for n in (
+        "input_ids", "input_mask", "segment_ids")})  # fmt: skip
+    assert nothing["labels"].shape == (0,)
+
+
+def test_a_threshold_includes_its_own_value(tokenizer, tmp_path):
+    """Zero logits have the probability 0.5."""
+    model = classifier([0.0, 0.0, 0.0])
+    model.head.output_weights.assign(np.zeros((3, 8)))
+    served = saved_model.ServedClassifier(model, tokenizer, LABELS, False, 12, "multi_label", 0.5)
+    assert served.classify(["a"])["labels"].numpy()[0].decode() == "toxic,ž,insult"
+    higher = saved_model.ServedClassifier(model, tokenizer, LABELS, False, 12, "multi_label", 0.51)
+    assert higher.classify(["a"])["labels"].numpy().tolist() == [b""]
+
+
+@pytest.mark.parametrize("labels", [None, []])
+def test_a_regression_model_gives_its_logit_as_score(tokenizer, tmp_path, labels):
+    model = classifier([250.0])  # a score above 1, whose float32 rounding exceeds 1e-5
+    folder = bert_tf.export_model(
+        model, tokenizer, tmp_path / "served", labels=labels, max_seq_length=12,
+        task_type="regression",
+    )  # fmt: skip
+    found = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(TEXTS))
+    assert found.keys() == {"score"}
+    assert found["score"].shape == (len(TEXTS),)
+    expected = logits_of(model, tokenizer, TEXTS)[:, 0]
+    np.testing.assert_allclose(found["score"], expected, rtol=1e-6)
+    assert len(set(expected)) > 2
+
+
+def test_the_facts_in_the_folder_tell_the_type(tokenizer, tmp_path):
+    cases = {
+        "multi_label": (classifier([0.0, 0.0, 0.0]), {"labels": LABELS, "threshold": 0.25}),
+        "regression": (classifier([0.0]), {"labels": []}),
+        "classification": (classifier([0.0, 0.0, 0.0]), {"labels": LABELS}),
+    }
+    for task_type, (model, arguments) in cases.items():
+        folder = bert_tf.export_model(
+            model, tokenizer, tmp_path / task_type, max_seq_length=12, task_type=task_type,
+            **arguments,
+        )  # fmt: skip
+        with open(f"{folder}/assets.extra/weights.json", encoding="utf-8") as file:
+            facts = json.load(file)
+        shown = {
+            name: facts[name] for name in ("labels", "task_type", "threshold") if name in facts
+        }
+        stated = {} if task_type == "classification" else {"task_type": task_type}
+        assert shown == {**arguments, **stated}
+
+
+def test_models_that_do_not_suit_the_type_are_refused(tokenizer, tmp_path):
+    one, three = classifier([0.0]), classifier([0.0, 0.0, 0.0])
+    cases = {
+        "task_type must be one of .* Received: 'ranking'": (three, {"task_type": "ranking"}),
+        "with 1 output for regression. Received: BertClassifier with 3": (
+            three, {"task_type": "regression"},
+        ),
+        "labels must be .* Received: .'score'": (
+            one, {"task_type": "regression", "labels": ["score"]},
+        ),
+        "with at least 2 labels for classification": (one, {"labels": ["a"]}),
+        r"labels must be a list of 3 different strings.* Received: \[\]": (three, {}),
+        "threshold must be a number between 0 and 1, such as 0.5. Received: 1": (
+            three, {"task_type": "multi_label", "labels": LABELS, "threshold": 1},
+        ),
+        "Received: '0.5'": (
+            three, {"task_type": "multi_label", "labels": LABELS, "threshold": "0.5"},
+        ),
+    }  # fmt: skip
+    for message, (model, arguments) in cases.items():
+        with pytest.raises(bert_tf.InputError, match=message):
+            bert_tf.export_model(model, tokenizer, tmp_path / "out", max_seq_length=12, **arguments)
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_checkpoint_of_another_head_is_not_a_classifier(tokenizer, tmp_path):
+    facts = {"labels": LABELS, "pair": False, "max_seq_length": 12}
+    tagger = bert_tf.BertTagger(CONFIG, num_labels=3)
+    path = bert_tf.save_checkpoint(tagger, tokenizer, tmp_path / "tagger", **facts)
+    with pytest.raises(bert_tf.InputError, match=r"it lacks output_weights, output_bias\. Give"):
+        saved_model.export(path, str(tmp_path / "out"))
+
+
+def test_predict_prints_labels_and_scores(tokenizer, tmp_path):
+    model = classifier([0.3, -0.2, -0.5])
+    bert_tf.export_model(
+        model, tokenizer, tmp_path / "labels", labels=LABELS, max_seq_length=12,
+        task_type="multi_label", threshold=0.4,
+    )  # fmt: skip
+    regression = classifier([2.5])
+    bert_tf.export_model(
+        regression, tokenizer, tmp_path / "score", max_seq_length=12, task_type="regression"
+    )
+    texts = [f"--text={text}" for text in TEXTS]
+    plain, labels, score, scores = run_main(
+        "bert_tf.run_scripts.predict",
+        [f"--model={tmp_path}/labels", *texts],
+        [f"--model={tmp_path}/labels", *texts, "--format=jsonl"],
+        [f"--model={tmp_path}/score", *texts, "--batch_size=2"],
+        [f"--model={tmp_path}/score", *texts, "--format=jsonl"],
+    )
+    probabilities = sigmoid(logits_of(model, tokenizer, TEXTS))
+    names = selected(probabilities, 0.4)
+    expected = [f"{','.join(n)}\t{text}" for n, text in zip(names, TEXTS, strict=True)]
+    assert plain.out.splitlines() == expected
+    records = [json.loads(line) for line in labels.out.splitlines()]
+    assert [list(record) for record in records] == [["text", "labels", "probabilities"]] * 5
+    assert [record["labels"] for record in records] == names
+    found = [[record["probabilities"][name] for name in LABELS] for record in records]
+    np.testing.assert_allclose(found, probabilities, atol=1e-5)
+    expected = logits_of(regression, tokenizer, TEXTS)[:, 0]
+    rows = [line.split("\t") for line in score.out.splitlines()]
+    assert [text for _, text in rows] == TEXTS
+    np.testing.assert_allclose([float(number) for number, _ in rows], expected, atol=1e-4)
+    records = [json.loads(line) for line in scores.out.splitlines()]
+    assert [record.keys() for record in records] == [{"text", "score"}] * 5
+    np.testing.assert_allclose([record["score"] for record in records], expected, atol=1e-5)

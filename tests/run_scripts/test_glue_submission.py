@@ -1,0 +1,174 @@
+"""The files for the GLUE server: bytes of the submission files, and content of the zip file."""
+
+import zipfile
+
+import numpy as np
+import pytest
+from run_programs import assert_refused, run_main
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.submission_zip import checked_text, write_submission_zip
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue
+from bert_tf.tasks.tables import FileSource
+from bert_tf.tasks.task import Split
+
+# The official file names, the number of test examples, and a valid prediction.
+OFFICIAL = {
+    "CoLA.tsv": (1063, "1"),
+    "SST-2.tsv": (1821, "0"),
+    "MRPC.tsv": (1725, "1"),
+    "QQP.tsv": (390965, "0"),
+    "STS-B.tsv": (1379, "3.142"),
+    "MNLI-m.tsv": (9796, "contradiction"),
+    "MNLI-mm.tsv": (9847, "neutral"),
+    "QNLI.tsv": (5463, "not_entailment"),
+    "RTE.tsv": (3000, "entailment"),
+    "WNLI.tsv": (146, "1"),
+    "AX.tsv": (1104, "entailment"),
+}
+
+
+def submission_bytes(name, count=None, prediction=None):
+    official_count, valid = OFFICIAL[name]
+    lines = (f"{index}\t{prediction or valid}\n" for index in range(count or official_count))
+    return ("index\tprediction\n" + "".join(lines)).encode()
+
+
+def write_folder(folder, *names):
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_bytes(submission_bytes(name))
+    return str(folder)
+
+
+# The outputs of the model for each example, and the submission file.
+WRITTEN = {
+    "mrpc": ("", [[0.9, 0.1], [0.2, 0.8]], "MRPC.tsv", b"0\t0\n1\t1\n"),
+    "sst-2": ("", [[0.1, 0.9]], "SST-2.tsv", b"0\t1\n"),
+    "cola": ("", [[0.9, 0.1]], "CoLA.tsv", b"0\t0\n"),
+    "qqp": ("", [[0.9, 0.1]], "QQP.tsv", b"0\t0\n"),
+    "wnli": ("", [[0.1, 0.9]], "WNLI.tsv", b"0\t1\n"),
+    "rte": ("", [[0.9, 0.1], [0.2, 0.8]], "RTE.tsv", b"0\tentailment\n1\tnot_entailment\n"),
+    "qnli": ("", [[0.1, 0.9], [0.7, 0.3]], "QNLI.tsv", b"0\tnot_entailment\n1\tentailment\n"),
+    "mnli": (
+        "mismatched",
+        [[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0.2, 0.6, 0.2]],
+        "MNLI-mm.tsv",
+        b"0\tneutral\n1\tcontradiction\n2\tentailment\n",
+    ),
+    "ax": ("ax", [[0.1, 0.7, 0.2]], "AX.tsv", b"0\tentailment\n"),
+    "sts-b": (
+        "",
+        [5.25, -0.5, 2.71828, -0.0, 5.0],
+        "STS-B.tsv",
+        b"0\t5.000\n1\t0.000\n2\t2.718\n3\t0.000\n4\t5.000\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_submission_file_has_the_official_name_and_bytes(tmp_path, name):
+    suffix, outputs, file_name, expected = WRITTEN[name]
+    task = glue(name)
+    key = "score" if name == "sts-b" else "probabilities"
+    split = Split("test", FileSource("test.tsv"), suffix)
+    with task.make_writer(split, str(tmp_path)) as writer:
+        for values in outputs:
+            example = TextExample("a", "b" if task.pair else None)
+            writer.add(example, [{key: np.array(values, np.float32)}])
+    assert (tmp_path / file_name).read_bytes() == b"index\tprediction\n" + expected
+    assert (tmp_path / f"{split.with_suffix('test_results')}.tsv").exists()
+
+
+def test_the_tasks_have_the_official_file_names():
+    names = [name for task in GLUE_TASKS.values() for name in task.submission.file_names.values()]
+    assert sorted(names) == sorted(OFFICIAL)
+    assert glue("mnli").submission.file_names == {"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"}
+
+
+def test_the_zip_file_contains_all_files_byte_by_byte(tmp_path):
+    folders = [
+        write_folder(tmp_path / "mnli", "MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"),
+        write_folder(tmp_path / "others", *(n for n in OFFICIAL if n[:2] not in ("MN", "AX"))),
+    ]
+    (tmp_path / "mnli" / "test_results.tsv").write_text("0.1\t0.9\n")
+    report = write_submission_zip(folders, str(tmp_path / "all.zip"))
+    with zipfile.ZipFile(tmp_path / "all.zip") as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in archive.namelist()} == {
+            name: submission_bytes(name) for name in OFFICIAL
+        }
+    assert str(report) == f"{tmp_path}/all.zip contains 11 of 11 submission files."
+    assert report.missing == ()
+
+
+def test_equal_predictions_give_equal_zip_files(tmp_path):
+    folder = write_folder(tmp_path / "run", "WNLI.tsv")
+    write_submission_zip([folder], str(tmp_path / "1.zip"))
+    content = (tmp_path / "run" / "WNLI.tsv").read_bytes()
+    (tmp_path / "run" / "WNLI.tsv").write_bytes(b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n"))
+    write_submission_zip([folder], str(tmp_path / "2.zip"))
+    assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
+
+
+BAD = {
+    "header": (b"0\t1\n1\t0\n", r"line 1: the columns index and prediction are required.*: 0, 1\."),
+    "empty": (b"", r"line 1: .* an empty file"),
+    "rows": (submission_bytes("WNLI.tsv", 145), r"145 predictions, but .* 146 examples"),
+    "more": (submission_bytes("WNLI.tsv", 147), r"147 predictions, but .* 146 examples"),
+    "label": (submission_bytes("WNLI.tsv", prediction="entailment"), r"line 2: .*'entailment'"),
+    "index": (b"index\tprediction\n0\t1\n2\t1\n", r"line 3: the index 1 .* Received: 2 1\."),
+    "fields": (b"index\tprediction\n0\t1\t0.9\n", r"line 2: the index 0 .* Received: 0 1 0\.9\."),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_invalid_submission_files_are_refused(tmp_path, case):
+    content, message = BAD[case]
+    (tmp_path / "WNLI.tsv").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        write_submission_zip([str(tmp_path)], str(tmp_path / "out.zip"))
+    assert [path.name for path in tmp_path.iterdir()] == ["WNLI.tsv"]
+
+
+@pytest.mark.parametrize("score", ["5.001", "-0.001", "nan", "high"])
+def test_invalid_scores_are_refused(tmp_path, score):
+    path = tmp_path / "x.tsv"
+    path.write_bytes(submission_bytes("STS-B.tsv", prediction=score))
+    with pytest.raises(InputError, match=rf"x\.tsv, line 2: the score '{score}' is not a number"):
+        checked_text(str(path), "STS-B.tsv")
+
+
+def test_the_program_writes_the_zip_file_or_reports_one_line(tmp_path):
+    first = write_folder(tmp_path / "first", "WNLI.tsv", "RTE.tsv")
+    second = write_folder(tmp_path / "second", "RTE.tsv")
+    empty = write_folder(tmp_path / "empty")
+    program = "bert_tf.run_scripts.make_glue_submission"
+    output = tmp_path / "submission.zip"
+
+    written, same_file, nothing, folder, input_file, no_folders = run_main(
+        program,
+        [f"--input_dirs={first}", f"--output_file={output}"],
+        [f"--input_dirs={first},{second}", f"--output_file={tmp_path}/2.zip"],
+        [f"--input_dirs={first},{empty}", f"--output_file={tmp_path}/2.zip"],
+        [f"--input_dirs={first}", f"--output_file={second}"],
+        [f"--input_dirs={first}", f"--output_file={second}/../first/RTE.tsv"],
+        ["--input_dirs=", f"--output_file={tmp_path}/2.zip"],
+    )
+    assert (written.code, written.out) == (
+        0,
+        f"{output} contains 2 of 11 submission files. Missing: CoLA.tsv, SST-2.tsv, MRPC.tsv, "
+        "QQP.tsv, STS-B.tsv, MNLI-m.tsv, MNLI-mm.tsv, QNLI.tsv, AX.tsv. The GLUE server requires "
+        "all 11.\n",
+    )
+    with zipfile.ZipFile(output) as archive:
+        assert archive.namelist() == ["RTE.tsv", "WNLI.tsv"]
+        assert archive.read("WNLI.tsv") == submission_bytes("WNLI.tsv")
+    assert_refused(same_file, f"{first}/RTE.tsv and {second}/RTE.tsv are submission files of the")
+    assert_refused(nothing, f"{empty} contains no submission file such as CoLA.tsv")
+    assert_refused(folder, f"{second} is a folder. Give the path of a .zip file")
+    assert_refused(input_file, "first/RTE.tsv is one of the submission files", "--output_file")
+    assert_refused(no_folders, "--input_dirs is empty")
+    assert (tmp_path / "first" / "RTE.tsv").read_bytes() == submission_bytes("RTE.tsv")
+    assert not (tmp_path / "2.zip").exists()

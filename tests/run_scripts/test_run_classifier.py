@@ -1,0 +1,104 @@
+"""run_classifier.py with the flags of its tasks: files, several dev sets, other runs, advice."""
+
+import json
+
+import numpy as np
+import pytest
+from run_programs import assert_refused, run_main
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c"]
+CONFIG = {
+    "vocab_size": 8, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
+}  # fmt: skip
+NLI = ["contradiction", "entailment", "neutral"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    rng = np.random.default_rng(0)
+    (tmp_path / "MNLI").mkdir()
+    (tmp_path / "AX").mkdir()
+    for name, count in (
+        ("train", 24), ("dev_matched", 6), ("dev_mismatched", 9), ("test_matched", 4),
+        ("test_mismatched", 5),
+    ):  # fmt: skip
+        header = ["index", "sentence1", "sentence2"]
+        header += [] if name.startswith("test") else ["gold_label"]
+        lines = ["\t".join(header)]
+        for number in range(count):
+            texts = [" ".join(rng.choice(["a", "b", "bc"], 3)) for _ in range(2)]
+            label = [] if name.startswith("test") else [NLI[number % 3]]
+            lines.append("\t".join([str(number), *texts, *label]))
+        (tmp_path / "MNLI" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    lines = ["index\tsentence1\tsentence2", "0\ta b\tb a", "1\ta\tb"]
+    (tmp_path / "AX/AX.tsv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def command(folder, **flags):
+    values = {
+        "task_name": "mnli", "data_dir": folder, "output_dir": folder / "out",
+        "vocab_file": folder / "vocab.txt", "bert_config_file": folder / "config.json",
+        "max_seq_length": 8, "train_batch_size": 4, "num_train_epochs": 1, **flags,
+    }  # fmt: skip
+    return [f"--{name}={value}" for name, value in values.items() if value is not None]
+
+
+def test_mnli_has_two_dev_sets_and_its_run_predicts_ax(folder):
+    everything = {"do_train": True, "do_eval": True, "do_predict": True}
+    mnli, ax, other, again = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, **everything),
+        command(folder, task_name="AX", do_predict=True),
+        command(folder, task_name="rte", do_predict=True, test_file=folder / "AX/AX.tsv"),
+        command(folder, init_checkpoint=folder / "out", output_dir=folder / "again", do_train=True),
+    )
+    assert mnli.code == 0, mnli
+    out = folder / "out"
+    results = dict(
+        line.split(" = ") for line in (out / "eval_results.txt").read_text().splitlines()
+    )
+    assert {"eval_accuracy", "eval_loss", "loss", "global_step", "eval_accuracy_mismatched"} <= (
+        results.keys()
+    )
+    assert results["global_step"] == "6"
+    for name, count in (
+        ("test_results.tsv", 4), ("test_results_mismatched.tsv", 5), ("test_results_ax.tsv", 2),
+        ("MNLI-m.tsv", 5), ("MNLI-mm.tsv", 6), ("AX.tsv", 3),
+    ):  # fmt: skip
+        assert len((out / name).read_text().splitlines()) == count, name
+    assert ax.code == 0, ax
+    # RTE has other labels.
+    assert_refused(other, "was trained with", "labels=")
+    assert again.code == 0, again
+    assert "The head is that of" in again.err
+
+
+def test_data_comes_from_one_place(folder):
+    no_data, two_places, two_files, no_head = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, data_dir=None, do_train=True),
+        command(folder, tfds_name="glue/mnli", do_train=True),
+        command(folder, do_predict=True, test_file="a", predict_file="b"),
+        command(folder, do_train=True, init_head=True),
+    )
+    assert_refused(no_data, "--data_dir is required")
+    assert_refused(two_places, "--data_dir and --tfds_name")
+    assert_refused(two_files, "--test_file and --predict_file are the same")
+    assert_refused(no_head, "--init_head=true needs --init_checkpoint")
+
+
+def test_a_high_rate_of_the_released_optimizer_is_reported(folder):
+    reported, other, low = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, do_train=True, learning_rate=1e-4, output_dir=folder / "a"),
+        command(
+            folder, do_train=True, learning_rate=1e-4, optimizer="adamw", output_dir=folder / "b"
+        ),
+        command(folder, do_train=True, learning_rate=5e-5, output_dir=folder / "c"),
+    )
+    text = "is high for the released optimizer"
+    assert [text in each.err for each in (reported, other, low)] == [True, False, False]

@@ -1,0 +1,127 @@
+"""Losses, metrics and outputs of the objectives, compared with NumPy and SciPy."""
+
+import numpy as np
+import pytest
+import scipy.special
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.tasks.classification.classification_task import ClassificationTask
+from bert_tf.training.step.objective import loss_and_metrics
+
+CONFIG = BertConfig(
+    vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+    max_position_embeddings=16,
+)  # fmt: skip
+COUNT, CLASSES = 6, 3
+NAMES = ("x", "y", "z")
+THRESHOLD = 0.45
+
+
+def make(task_type, labels=NAMES, best_by=("loss", -1)):
+    task = ClassificationTask(
+        "any", labels, False, None, task_type, best_by=best_by, threshold=THRESHOLD
+    )
+    objective = task.make_objective(CONFIG, seed=3, dtype="float32")
+    for variable in objective.model.variables:  # larger weights make the outputs differ
+        variable.assign(20 * variable)
+    return objective
+
+
+def batch(label_ids):
+    rng = np.random.default_rng(0)
+    return {
+        "input_ids": tf.constant(rng.integers(5, 30, [COUNT, 7]), tf.int32),
+        "input_mask": tf.ones([COUNT, 7], tf.int32),
+        "segment_ids": tf.zeros([COUNT, 7], tf.int32),
+        "label_ids": tf.constant(label_ids),
+        "is_real_example": tf.ones([COUNT], tf.int32),
+    }
+
+
+def evaluate(objective, data):
+    sums = objective.sums(data, training=False)
+    counts = objective.counts(data)
+    values = loss_and_metrics(objective, sums, counts)
+    outputs = {name: value.numpy() for name, value in objective.outputs(data).items()}
+    return values, outputs
+
+
+def test_classification():
+    labels = np.array([0, 1, 2, 2, 1, 0], np.int32)
+    values, outputs = evaluate(make("classification"), batch(labels))
+    logits = outputs["logits"].astype(np.float64)
+    assert logits.shape == (COUNT, CLASSES) and np.ptp(logits) > 0.1
+    probabilities = scipy.special.softmax(logits, axis=-1)
+    np.testing.assert_allclose(outputs["probabilities"], probabilities, atol=1e-6)
+    expected = -np.log(probabilities[np.arange(COUNT), labels]).mean()
+    assert values == {
+        "loss": pytest.approx(expected, abs=1e-6),
+        "accuracy": pytest.approx(np.mean(logits.argmax(-1) == labels)),
+    }
+
+
+def test_regression():
+    labels = np.array([0.0, 1.5, 5.0, -2.0, 1.0, 3.0], np.float32)
+    values, outputs = evaluate(make("regression", ()), batch(labels))
+    assert outputs["logits"].shape == (COUNT, 1)
+    np.testing.assert_array_equal(outputs["score"], outputs["logits"][:, 0])
+    assert np.ptp(outputs["score"]) > 0.1
+    expected = np.mean((outputs["score"].astype(np.float64) - labels) ** 2)
+    assert values == {"loss": pytest.approx(expected, abs=1e-5)}
+
+
+def test_multi_label():
+    labels = np.random.default_rng(1).integers(0, 2, [COUNT, CLASSES]).astype(np.float32)
+    values, outputs = evaluate(make("multi_label"), batch(labels))
+    logits = outputs["logits"].astype(np.float64)
+    probabilities = scipy.special.expit(logits)
+    np.testing.assert_allclose(outputs["probabilities"], probabilities, atol=1e-6)
+    losses = -labels * np.log(probabilities) - (1 - labels) * np.log1p(-probabilities)
+    predicted = probabilities >= THRESHOLD
+    assert 0 < predicted.sum() < predicted.size
+    right = np.sum(predicted * labels)
+    precision, recall = right / predicted.sum(), right / labels.sum()
+    assert values == {
+        "loss": pytest.approx(losses.mean(), abs=1e-6),
+        "micro_f1": pytest.approx(2 * precision * recall / (precision + recall), abs=1e-6),
+    }
+
+
+def test_multi_label_without_any_label_has_f1_0():
+    objective = make("multi_label")
+    sums = {"loss": 1.0, "true_positives": 0.0, "positives": 0.0}
+    assert objective.metrics(sums, {"examples": 2.0}) == {"micro_f1": 0.0}
+
+
+LABEL_IDS = {
+    "classification": np.array([0, 1, 2, 2, 1, 0], np.int32),
+    "regression": np.array([0.0, 1.5, 5.0, -2.0, 1.0, 3.0], np.float32),
+    "multi_label": np.eye(3, dtype=np.float32)[[0, 1, 2, 2, 1, 0]],
+}
+
+
+@pytest.mark.parametrize("task_type", LABEL_IDS)
+def test_sums_of_parts_are_the_sums_of_the_batch(task_type):
+    objective = make(task_type, () if task_type == "regression" else NAMES)
+    data = batch(LABEL_IDS[task_type])
+    parts = [{name: value[a:b] for name, value in data.items()} for a, b in [(0, 2), (2, COUNT)]]
+    total = objective.sums(data, training=False)
+    found = [objective.sums(part, training=False) for part in parts]
+    for name, value in total.items():
+        np.testing.assert_allclose(found[0][name] + found[1][name], value, atol=1e-5)
+
+
+@pytest.mark.parametrize("task_type", LABEL_IDS)
+def test_dropout_depends_on_the_seed_in_training_only(task_type):
+    objective = make(task_type, () if task_type == "regression" else NAMES)
+    data = batch(LABEL_IDS[task_type])
+
+    def loss(seed):
+        return float(objective.sums(data, training=True, seed=tf.constant([seed, 0]))["loss"])
+
+    assert loss(1) == loss(1) != loss(2)
+
+
+def test_the_objective_has_the_metric_of_the_task():
+    assert make("classification", best_by=("f1", 1)).best_by == ("f1", 1)

@@ -1,0 +1,220 @@
+"""Metrics and reports, compared with scikit-learn and SciPy, and with formulas."""
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import sklearn.metrics
+
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.results.scoring import (
+    ClassificationScorer,
+    MultiLabelScorer,
+    RegressionScorer,
+)
+
+# More than one block of examples.
+COUNT = 5000
+
+
+def score(scorer, labels, outputs):
+    for label, output in zip(labels, outputs, strict=True):
+        scorer.add(TextExample("a", None, label), [output])
+    return scorer.results()
+
+
+def random_logits(classes, count=COUNT, seed=0):
+    return np.random.default_rng(seed).normal(size=[count, classes]).astype(np.float32)
+
+
+def classify(names, ids, logits, metrics=()):
+    outputs = [{"logits": row} for row in logits]
+    return score(ClassificationScorer(names, metrics), [names[i] for i in ids], outputs)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_classification_metrics_equal_scikit_learn(classes):
+    names = tuple(f"class {number}" for number in range(classes))
+    logits = random_logits(classes)
+    ids = np.random.default_rng(1).integers(0, classes, COUNT)
+    found = classify(names, ids, logits, ("macro_f1", "matthews_correlation"))
+    predicted = logits.argmax(-1)
+    probabilities = scipy.special.softmax(logits.astype(np.float64), axis=-1)
+    assert found == {
+        "accuracy": pytest.approx(sklearn.metrics.accuracy_score(ids, predicted), abs=1e-12),
+        "loss": pytest.approx(sklearn.metrics.log_loss(ids, probabilities), abs=1e-9),
+        "macro_f1": pytest.approx(
+            sklearn.metrics.f1_score(ids, predicted, average="macro"), abs=1e-12
+        ),
+        "matthews_correlation": pytest.approx(
+            sklearn.metrics.matthews_corrcoef(ids, predicted), abs=1e-12
+        ),
+    }
+
+
+def test_f1_is_that_of_the_second_label():
+    logits, ids = random_logits(2), np.random.default_rng(1).integers(0, 2, COUNT)
+    predicted = logits.argmax(-1)
+    both = np.sum(predicted & ids)
+    precision, recall = both / np.sum(predicted), both / np.sum(ids)
+    found = classify(("x", "y"), ids, logits, ("f1",))
+    assert found["f1"] == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-12)
+
+
+def test_a_literal_report():
+    ids = [0, 0, 0, 1, 1, 2]
+    logits = np.eye(3, dtype=np.float32)[[0, 0, 1, 1, 0, 1]]
+    scorer = ClassificationScorer(("cat", "horse", "owl"))
+    score(scorer, [("cat", "horse", "owl")[i] for i in ids], [{"logits": row} for row in logits])
+    assert scorer.report() == (
+        "label  precision  recall      f1  support\n"
+        "cat       0.6667  0.6667  0.6667        3\n"
+        "horse     0.3333  0.5000  0.4000        2\n"
+        "owl       0.0000  0.0000  0.0000        1\n"
+        "\n"
+        "Confusion matrix (rows: labels; columns: predicted labels):\n"
+        "       cat  horse  owl\n"
+        "cat      2      1    0\n"
+        "horse    1      1    0\n"
+        "owl      0      1    0\n"
+    )
+
+
+def test_a_report_of_many_labels_has_no_matrix():
+    names = [str(number) for number in range(101)]
+    scorer = ClassificationScorer(names)
+    score(scorer, names, [{"logits": row} for row in np.eye(101)])
+    assert len(scorer.report().splitlines()) == 102
+
+
+@pytest.mark.parametrize(
+    ("ids", "predicted", "expected"),
+    [
+        ([0, 0], [0, 0], {"accuracy": 1, "f1": 0, "macro_f1": 0.5, "matthews_correlation": 0}),
+        ([1, 1], [0, 0], {"accuracy": 0, "f1": 0, "macro_f1": 0, "matthews_correlation": 0}),
+        ([1, 1], [1, 1], {"accuracy": 1, "f1": 1, "macro_f1": 0.5, "matthews_correlation": 0}),
+        ([0, 1], [0, 0], {"accuracy": 0.5, "f1": 0, "macro_f1": 1 / 3, "matthews_correlation": 0}),
+    ],
+    ids=["only_first", "none_right", "only_second", "constant_predictions"],
+)
+@pytest.mark.filterwarnings("error")
+def test_one_class_gives_defined_numbers(ids, predicted, expected):
+    logits = np.eye(2, dtype=np.float32)[predicted]
+    found = classify(("x", "y"), ids, logits, ("f1", "macro_f1", "matthews_correlation"))
+    del found["loss"]
+    assert found == pytest.approx(expected)
+
+
+def multi_label_outputs(logits):
+    return [{"logits": row, "probabilities": scipy.special.expit(row)} for row in logits]
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.3])
+def test_multi_label_metrics_equal_scikit_learn(threshold):
+    names = ("x", "y", "z")
+    logits = random_logits(3)
+    true = np.random.default_rng(1).integers(0, 2, [COUNT, 3])
+    labels = [tuple(np.array(names)[row == 1].tolist()) for row in true]
+    scorer = MultiLabelScorer(names, ("micro_f1", "macro_f1"), threshold)
+    found = score(scorer, labels, multi_label_outputs(logits))
+    predicted = (scipy.special.expit(logits) >= threshold).astype(int)
+    losses = [
+        sklearn.metrics.log_loss(true[:, k], scipy.special.expit(logits[:, k].astype(np.float64)))
+        for k in range(3)
+    ]
+    assert found == {
+        "loss": pytest.approx(np.mean(losses), abs=1e-9),
+        "micro_f1": pytest.approx(
+            sklearn.metrics.f1_score(true, predicted, average="micro"), abs=1e-12
+        ),
+        "macro_f1": pytest.approx(
+            sklearn.metrics.f1_score(true, predicted, average="macro"), abs=1e-12
+        ),
+    }
+    report = sklearn.metrics.classification_report(
+        true, predicted, target_names=names, output_dict=True, zero_division=0
+    )
+    lines = [line.split() for line in scorer.report().splitlines()]
+    assert lines[0] == ["label", "precision", "recall", "f1", "support"]
+    for name, line in zip(names, lines[1:], strict=True):
+        values = report[name]
+        numbers = [f"{values[key]:.4f}" for key in ("precision", "recall", "f1-score")]
+        assert line == [name, *numbers, f"{values['support']:.0f}"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_multi_label_metrics_without_any_label_are_zero():
+    scorer = MultiLabelScorer(("x", "y"), ("micro_f1", "macro_f1"))
+    found = score(scorer, [(), ()], multi_label_outputs(np.full([2, 2], -9.0, np.float32)))
+    assert (found["micro_f1"], found["macro_f1"]) == (0, 0)
+
+
+def regress(labels, predicted):
+    outputs = [{"logits": np.array([value], np.float32)} for value in predicted]
+    return score(RegressionScorer(("pearson", "spearman")), labels, outputs)
+
+
+def test_regression_metrics_equal_scipy():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 6, COUNT) / 2  # with ties
+    predicted = (labels + rng.normal(size=COUNT)).astype(np.float32)
+    found = regress(labels.tolist(), predicted)
+    ranks = [scipy.stats.rankdata(values) for values in (labels, predicted)]
+    assert found == {
+        "loss": pytest.approx(sklearn.metrics.mean_squared_error(labels, predicted), abs=1e-9),
+        "pearson": pytest.approx(np.corrcoef(labels, predicted)[0, 1], abs=1e-9),
+        "spearman": pytest.approx(np.corrcoef(*ranks)[0, 1], abs=1e-9),
+    }
+
+
+@pytest.mark.parametrize(
+    ("labels", "predicted"),
+    [([1.0, 2.0], [3.0, 3.0]), ([1.0, 1.0], [2.0, 3.0]), ([1.0], [2.0])],
+    ids=["constant_predictions", "constant_labels", "one_example"],
+)
+@pytest.mark.filterwarnings("error")
+def test_correlations_without_a_definition_are_zero(labels, predicted):
+    found = regress(labels, predicted)
+    assert (found["pearson"], found["spearman"]) == (0, 0)
+
+
+def test_examples_without_a_label_are_ignored():
+    scorer = ClassificationScorer(("x", "y"))
+    assert score(scorer, [None], [{"logits": np.zeros(2)}]) == {} and scorer.report() == ""
+    scorer.add(TextExample("a", None, "y"), [{"logits": np.array([0.0, 1.0])}])
+    assert scorer.results()["accuracy"] == 1
+
+
+def test_results_can_be_read_while_examples_are_added():
+    scorer = ClassificationScorer(("x", "y"))
+    for number in range(10):
+        scorer.add(TextExample("a", None, "x"), [{"logits": np.array([0.0, number - 4.5])}])
+        scorer.results()
+    assert scorer.results()["accuracy"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: ClassificationScorer(("x", "y"), ("f1",)),
+             lambda: MultiLabelScorer(("x", "y"), ("micro_f1",))],
+    ids=["classification", "multi_label"],
+)  # fmt: skip
+def test_memory_does_not_grow_with_the_split(make):
+    import tracemalloc
+
+    scorer, example = make(), TextExample("a", None, ("x", "y")[:1])
+    if isinstance(scorer, ClassificationScorer):
+        example = TextExample("a", None, "x")
+    row = np.zeros([2], np.float32)
+    outputs = [{"logits": row, "probabilities": row}]
+
+    def add(count):
+        for _ in range(count):
+            scorer.add(example, outputs)
+        return tracemalloc.get_traced_memory()[0]
+
+    add(4096)
+    tracemalloc.start()
+    try:
+        assert add(4096 * 10) - add(4096) < 10_000
+    finally:
+        tracemalloc.stop()

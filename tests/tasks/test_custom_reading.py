@@ -1,0 +1,292 @@
+"""Reading the user's own data from literal files."""
+
+import csv
+import json
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from bert_tf.errors import InputError
+from bert_tf.tasks import parquet_table
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.sources.custom import (
+    TextColumns,
+    custom,
+    find_split_file,
+    labels_of,
+)
+from bert_tf.tasks.classification.sources.row_examples import UNKNOWN_IN_TEST
+from bert_tf.tasks.task import DataLocation
+
+SENTENCE = TextColumns("s")
+SINGLE = custom(SENTENCE, DataLocation(), labels=["a", "b"])
+SCORES = custom(SENTENCE, DataLocation(), "regression")
+TOPICS = custom(SENTENCE, DataLocation(), "multi_label", ["x", "y", "z"])
+
+
+def write(folder, name, text):
+    (folder / name).write_text(text, encoding="utf-8", newline="")
+    return str(folder)
+
+
+def write_rows(folder, name, rows):
+    """Writes rows in the format of the file name; the keys of the first row are the header."""
+    path = folder / name
+    if name.endswith("parquet"):
+        pa.parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
+    elif name.endswith("jsonl"):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    else:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            delimiter = "\t" if name.endswith("tsv") else ","
+            writer = csv.DictWriter(file, rows[0], delimiter=delimiter)
+            writer.writeheader()
+            writer.writerows(rows)
+    return str(folder)
+
+
+def read(task, folder, kind, counts=None):
+    (split,) = task.splits(kind, DataLocation(data_dir=str(folder)))
+    return list(task.read(split, Counter() if counts is None else counts))
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "parquet"])
+def test_all_formats_give_equal_examples(tmp_path, ending):
+    rows = [
+        {"id": "1", "q": "one, two", "a": "naïve", "label": "x"},
+        {"id": "2", "q": "three", "a": "四", "label": "y"},
+        {"id": "3", "q": "", "a": "five", "label": "x"},
+    ]
+    folder = write_rows(tmp_path, f"train.{ending}", rows)
+    task = custom(TextColumns("q", "a"), DataLocation(data_dir=folder))
+    assert task.labels == ("x", "y") and task.pair
+    assert read(task, folder, "train") == [
+        TextExample("one, two", "naïve", "x"),
+        TextExample("three", "四", "y"),
+        TextExample("", "five", "x"),
+    ]
+
+
+def test_csv_keeps_line_breaks_in_quotes(tmp_path):
+    folder = write(tmp_path, "dev.csv", 's,label\n"one\ntwo",a\n')
+    assert read(SINGLE, folder, "dev") == [TextExample("one\ntwo", None, "a")]
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_texts_can_have_any_length(tmp_path, ending):
+    mark = "\t" if ending == "tsv" else ","
+    text = "word " * 50_000  # the default limit of the csv module is 131,072 characters
+    folder = write(tmp_path, f"dev.{ending}", f"s{mark}label\n{text}{mark}a\n")
+    assert read(SINGLE, folder, "dev") == [TextExample(text, None, "a")]
+
+
+def test_a_tsv_row_ends_at_a_line_feed_only(tmp_path):
+    folder = write(tmp_path, "dev.tsv", '\ufeffs\tlabel\r\none\rtwo "\ta\r\n\r\n"\ta\r\n')
+    assert read(SINGLE, folder, "dev") == [
+        TextExample('one\rtwo "', None, "a"),
+        TextExample('"', None, "a"),
+    ]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_bools_and_numbers_have_the_text_form_of_json(tmp_path, ending):
+    for number, values in enumerate([(True, False), (1, 20), (1.0, 2.5)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        rows = [{"s": value, "label": value} for value in values]
+        write_rows(folder, f"train.{ending}", rows)
+        expected = [json.dumps(value) for value in values]
+        assert labels_of(SENTENCE, DataLocation(data_dir=str(folder))) == sorted(expected)
+        task = custom(SENTENCE, DataLocation(), labels=expected)
+        examples = read(task, folder, "train")
+        assert examples == [TextExample(text, None, text) for text in expected]
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "parquet"])
+def test_scores_are_floats(tmp_path, ending):
+    rows = [{"s": "one", "label": 2.5}, {"s": "two", "label": -1.0}]
+    folder = write_rows(tmp_path, f"dev.{ending}", rows)
+    assert [example.label for example in read(SCORES, folder, "dev")] == [2.5, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "separator"),
+    [
+        ("train.tsv", "s\tlabel\n1\tz, x\n2\t\n3\ty\n", ","),
+        ("train.csv", 's,label\n1,"z,x,z"\n2,""\n3,y\n', ","),
+        ("train.tsv", "s\tlabel\n1\tz | x\n2\t\n3\ty|\n", "|"),
+        ("train.jsonl", '{"s":"1","label":["z","x"]}\n{"s":"2","label":[]}\n'
+         '{"s":"3","label":"y"}\n', ","),
+    ],
+    ids=["tsv", "csv", "separator", "jsonl"],
+)  # fmt: skip
+def test_several_labels(tmp_path, name, text, separator):
+    folder = write(tmp_path, name, text)
+    location = DataLocation(data_dir=folder)
+    task = custom(TextColumns("s", label_separator=separator), location, "multi_label")
+    assert task.labels == ("x", "y", "z")
+    assert [e.label for e in read(task, folder, "train")] == [("z", "x"), (), ("y",)]
+
+
+def test_several_labels_in_parquet(tmp_path):
+    folder = write_rows(tmp_path, "dev.parquet", [{"s": "1", "label": ["z", "x"]}])
+    assert read(TOPICS, folder, "dev") == [TextExample("1", None, ("z", "x"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "labels", "unknown"),
+    [
+        ("test.tsv", "s\nhello\n", [None], 0),
+        ("test.jsonl", '{"s":"hello"}\n{"s":"you","label":"b"}\n', [None, "b"], 0),
+        ("test.csv", "s,label\n1,a\n2,\n3,?\n", ["a", None, None], 1),
+    ],
+    ids=["no_column", "no_key", "placeholders"],
+)
+def test_a_test_file_does_not_need_labels(tmp_path, name, text, labels, unknown):
+    counts = Counter()
+    examples = read(SINGLE, write(tmp_path, name, text), "test", counts)
+    assert [example.label for example in examples] == labels
+    assert counts[UNKNOWN_IN_TEST] == unknown
+
+
+def test_binary_columns_of_parquet_are_texts(tmp_path):
+    rows = {"s": pa.array(["é".encode()]), "label": pa.array(["a"]).dictionary_encode()}
+    pa.parquet.write_table(pa.table(rows), tmp_path / "dev.parquet")
+    assert read(SINGLE, tmp_path, "dev") == [TextExample("é", None, "a")]
+
+
+ROW = '{"s": "x", "label": "a"}\n'
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "text", "message"),
+    [
+        (SINGLE, "dev.tsv", "t\tlabel\nx\ta\n", r"dev.tsv has no column 's'.*are: t, label\."),
+        (SINGLE, "dev.tsv", "s\tlabel\nx\tc\n", r"line 2: the label 'c' is not one of a, b"),
+        (SINGLE, "dev.tsv", "s\tlabel\nx\tA\n", r"line 2: .*Did you mean 'a'\?"),
+        (SINGLE, "dev.tsv", "s\tlabel\nx\t\n", r"line 2: column 'label' is empty"),
+        (SINGLE, "dev.tsv", "s\tlabel\nx\n", r"line 2: 1 fields, but the header line has 2"),
+        (SINGLE, "dev.csv", "s,label\nx,y,a\n", r"line 2: 3 fields, but the header line has 2"),
+        (SINGLE, "dev.csv", "s,label,s\nx,a,y\n", r"several columns 's'"),
+        (SINGLE, "dev.csv", 's,label\n"\n",a\nx,c\n', r"line 4: .* 'c'"),
+        (SINGLE, "dev.csv", "s,label\nx\ry,a\n", r"line 2 is not CSV: new-line"),
+        (SINGLE, "dev.csv", 's,label\n\n"x,a\ny,a\n', r"line 3 is not CSV: .* end of"),
+        (SINGLE, "dev.jsonl", ROW + '{"s": 1', r"line 2 is not JSON"),
+        (SINGLE, "dev.jsonl", ROW + "[1]", r"line 2: a JSON object is required"),
+        (SINGLE, "dev.jsonl", '\n{"s": "x"}', r"line 2 has no column 'label'.*are: s\."),
+        (SINGLE, "dev.jsonl", '{"s": null, "label": "a"}', r"line 1: column 's' has no value"),
+        (SINGLE, "dev.jsonl", '{"s": [1], "label": "a"}', r"line 1: column 's' .*type list"),
+        (SINGLE, "dev.jsonl", '{"s": "x", "label": null}', r"column 'label' has no value"),
+        (SINGLE, "dev.txt", "x", r"has none of dev.tsv, .*validation.parquet"),
+        (SINGLE, "dev.tsv", "", r"dev.tsv is empty"),
+        (SINGLE, "dev.tsv", "s\tlabel\n", r"dev.tsv has no examples"),
+        (SINGLE, "dev.jsonl", "", r"dev.jsonl has no examples"),
+        (SINGLE, "train.tsv", "s\tlabel\nx\ta\ny\ta\n", r"train.tsv: all examples .* 'a'"),
+        (SCORES, "dev.tsv", "s\tlabel\nx\thigh\n", r"line 2: column 'label' has 'high'"),
+        (SCORES, "dev.tsv", "s\tlabel\nx\t1\ny\tinf\n", r"line 3: .*'inf'. Write a finite"),
+        (SCORES, "dev.jsonl", '{"s": "x", "label": NaN}', r"line 1: .*'nan'"),
+        (SCORES, "dev.jsonl", '{"s": "x", "label": true}', r"line 1: .*'True'"),
+        (TOPICS, "dev.tsv", "s\tlabel\nx\tx,w\n", r"line 2: the label 'w'"),
+        (TOPICS, "dev.jsonl", '{"s": "x", "label": ["x", null]}', r"line 1: .*no value"),
+        (TOPICS, "dev.jsonl", '{"s": "x", "label": {"x": 1}}', r"line 1: .*type dict"),
+        (SINGLE, "dev.parquet", "x", r"dev.parquet cannot be read as Parquet"),
+    ],
+)  # fmt: skip
+def test_malformed_files_are_refused_with_the_line(tmp_path, task, name, text, message):
+    with pytest.raises(InputError, match=message) as raised:
+        read(task, write(tmp_path, name, text), name.split(".")[0])
+    assert "\n" not in str(raised.value)
+
+
+def test_invalid_utf8_is_refused_with_the_line(tmp_path):
+    (tmp_path / "dev.tsv").write_bytes(b"s\tlabel\nok\ta\ncaf\xe9\ta\n")
+    with pytest.raises(InputError, match=r"not UTF-8: byte 0xe9 in line 3"):
+        read(SINGLE, tmp_path, "dev")
+
+
+def test_parquet_errors_name_the_row_and_the_columns(tmp_path):
+    folder = write_rows(tmp_path, "dev.parquet", [{"s": "x", "label": c} for c in "aabc"])
+    with pytest.raises(InputError, match=r"dev.parquet, line 4: the label 'c'"):
+        read(SINGLE, folder, "dev")
+    with pytest.raises(InputError, match=r"no column 't'. Its columns are: s, label\."):
+        read(custom(TextColumns("t"), DataLocation(), labels=["a", "b"]), folder, "dev")
+
+
+def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(InputError, match="pip install pyarrow"):
+        next(parquet_table.column_values(str(tmp_path / "dev.parquet"), ["s"]))
+
+
+def test_split_files(tmp_path):
+    write(tmp_path, "validation.csv", "")
+    location = DataLocation(data_dir=str(tmp_path), test_file=str(tmp_path / "validation.csv"))
+    assert find_split_file("dev", location) == str(tmp_path / "validation.csv")
+    assert find_split_file("test", location) == str(tmp_path / "validation.csv")
+    write(tmp_path, "dev.tsv", "")
+    with pytest.raises(InputError, match=r"several dev files: dev.tsv, validation.csv"):
+        find_split_file("dev", location)
+    with pytest.raises(InputError, match=r"There is no file no.tsv. dev_file must"):
+        find_split_file("dev", DataLocation(dev_file="no.tsv"))
+    with pytest.raises(InputError, match="Give data_dir or train_file"):
+        find_split_file("train", DataLocation())
+    write(tmp_path, "dev.xlsx", "")
+    explicit = DataLocation(dev_file=str(tmp_path / "dev.xlsx"))
+    (split,) = SINGLE.splits("dev", explicit)
+    with pytest.raises(InputError, match=r"must end in one of \.tsv, \.csv"):
+        list(SINGLE.read(split, Counter()))
+
+
+@pytest.mark.parametrize(
+    ("task_type", "labels", "message"),
+    [
+        ("classification", ["a"], "at least two different labels. Received: a"),
+        ("classification", ["a", "a"], "at least two different labels. Received: a, a"),
+        ("multi_label", [], "Received: no labels"),
+        ("ranking", ["a", "b"], "task_type must be one of"),
+    ],
+    ids=["one", "repeated", "none", "task_type"],
+)
+def test_invalid_labels_are_refused(task_type, labels, message):
+    with pytest.raises(InputError, match=message):
+        custom(SENTENCE, DataLocation(), task_type, labels)
+
+
+def test_invalid_settings_are_refused():
+    with pytest.raises(InputError, match="threshold must be above 0"):
+        custom(SENTENCE, DataLocation(), "multi_label", ["a"], threshold=1.0)
+    with pytest.raises(InputError, match=r"must differ. Received: s, s, label\."):
+        TextColumns("s", "s")
+    with pytest.raises(InputError, match="label_separator must not be empty"):
+        TextColumns("s", label_separator="")
+
+
+def test_the_fingerprint_depends_on_content_and_columns(tmp_path):
+    write(tmp_path, "one.csv", "s,label\n")
+    write(tmp_path, "two.csv", "s,label\nx,a\n")
+
+    def fingerprint(name, columns):
+        task = custom(columns, DataLocation(), labels=["a", "b"])
+        (split,) = task.splits("dev", DataLocation(dev_file=str(tmp_path / name)))
+        return split.source.fingerprint()
+
+    first = fingerprint("one.csv", SENTENCE)
+    assert first == fingerprint("one.csv", TextColumns("s"))
+    assert first != fingerprint("two.csv", SENTENCE)
+    assert first != fingerprint("one.csv", TextColumns("t"))
+
+
+def test_a_column_with_too_many_labels_is_refused(tmp_path):
+    text = "s\tlabel\n" + "".join(f"x\t{number}\n" for number in range(10_001))
+    with pytest.raises(InputError, match="more than 10000 different values in the column 'label'"):
+        labels_of(SENTENCE, DataLocation(data_dir=write(tmp_path, "train.tsv", text)))
+
+
+def test_facts_of_the_three_task_types():
+    assert SINGLE.facts == {
+        "task": "custom", "task_type": "classification", "labels": ["a", "b"], "pair": False
+    }  # fmt: skip
+    assert SCORES.facts["labels"] == [] and SCORES.best_by == ("spearman", 1)
+    assert TOPICS.facts["threshold"] == 0.5 and TOPICS.best_by == ("micro_f1", 1)

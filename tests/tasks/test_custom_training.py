@@ -1,0 +1,100 @@
+"""Runs of a tiny model on the user's own data, for each task type: from a file to predictions."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import scipy.stats
+import sklearn.metrics
+
+from bert_tf.config import BertConfig
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning import fine_tune
+from bert_tf.tasks.task import DataLocation
+from bert_tf.tasks.task_data import TaskData
+from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+
+WORDS = ("good", "bad", "film")
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+    intermediate_size=16, max_position_embeddings=16, hidden_dropout_prob=0.0,
+)  # fmt: skip
+EPOCHS = 10
+
+
+LABELS = {
+    "classification": {"good": "pos", "bad": "neg", "film": "none"},
+    "regression": {"good": 2.0, "bad": 0.0, "film": 1.0},
+    "multi_label": {"good": ["opinion", "pos"], "bad": ["opinion"], "film": []},
+}
+
+
+def label_of(words, task_type):
+    return LABELS[task_type][words[-1]]
+
+
+@pytest.fixture(params=["classification", "regression", "multi_label"])
+def task_type(request):
+    return request.param
+
+
+@pytest.fixture
+def data_dir(tmp_path, task_type):
+    rng = np.random.default_rng(0)
+    for split, count in (("train", 160), ("validation", 40), ("test", 30)):
+        texts = [["film"] * rng.integers(1, 4) + [rng.choice(WORDS)] for _ in range(count)]
+        rows = [{"text": " ".join(t), "target": label_of(t, task_type)} for t in texts]
+        pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / f"{split}.parquet")
+    return tmp_path
+
+
+def run(data_dir, output, task_type):
+    phases = RunPhases(True, True, True)
+    location = DataLocation(data_dir=str(data_dir))
+    task = custom(TextColumns("text", label="target"), location, task_type)
+    config = FineTuningConfig(max_seq_length=8, num_train_epochs=EPOCHS)
+    data = TaskData(task, location, BertTokenizer(VOCABULARY), config, phases, str(output))
+    steps, warmup = data.num_steps(8)
+    training = TrainingConfig(
+        steps, warmup, seed=1, global_batch_size=8, learning_rate=5e-3,
+        data={"examples": data.fingerprint()},
+    )  # fmt: skip
+    metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts)
+    runtime = RuntimeConfig(eval_steps=80)
+    return fine_tune(
+        phases, data, CONFIG, RunFolder(str(output), metadata, training), training, runtime
+    )
+
+
+def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_type):
+    output = tmp_path / "out"
+    results = run(data_dir, output, task_type)
+    rows = [json.loads(line) for line in (output / "predictions.jsonl").open(encoding="utf-8")]
+    scores = np.loadtxt(output / "test_results.tsv", ndmin=2)
+    truth = [label_of(row["text_a"].split(), task_type) for row in rows]
+    assert [row["label"] for row in rows] == truth and len(rows) == len(scores) == 30
+    has_report = (output / "eval_report.txt").exists()
+    if task_type == "regression":
+        found = scipy.stats.spearmanr(truth, [row["score"] for row in rows]).statistic
+        assert min(found, results["eval_spearman"], results["eval_pearson"]) > 0.8
+        assert not has_report and scores.shape == (30, 1)
+        return
+    assert has_report
+    predicted = [row["predicted"] for row in rows]
+    if task_type == "classification":
+        assert min(sklearn.metrics.accuracy_score(truth, predicted), results["eval_accuracy"]) > 0.8
+        assert [("neg", "none", "pos")[best] for best in scores.argmax(-1)] == predicted
+    else:
+        labels = ("opinion", "pos")
+        true, chosen = (
+            [[name in row for name in labels] for row in rows] for rows in (truth, predicted)
+        )
+        found = sklearn.metrics.f1_score(true, chosen, average="micro")
+        assert min(found, results["eval_micro_f1"], results["eval_macro_f1"]) > 0.8
+        np.testing.assert_array_equal(scores >= 0.5, chosen)

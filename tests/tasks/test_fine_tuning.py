@@ -1,0 +1,151 @@
+"""Fine-tuning runs of a tiny model: exact resume, best weights by the metric, files, streaming."""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from safetensors.numpy import load_file
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.tasks import TASKS
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning import fine_tune
+from bert_tf.tasks.task import DataLocation
+from bert_tf.tasks.task_data import TaskData
+from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+
+WORDS = ["good", "bad", "film", "very", "not", "plot", "actor"]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+    intermediate_size=16, max_position_embeddings=16,
+)  # fmt: skip
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    rng = np.random.default_rng(0)
+    for split, count in (("train", 90), ("dev", 30), ("test", 20)):
+        lines = ["index\tsentence" if split == "test" else "sentence\tlabel"]
+        for number in range(count):
+            words = rng.choice(WORDS, rng.integers(1, 12)).tolist()
+            label = int(words.count("good") >= words.count("bad"))
+            text = " ".join(words)
+            lines.append(f"{number}\t{text}" if split == "test" else f"{text}\t{label}")
+        (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    return str(tmp_path)
+
+
+def run(data_dir, output, phases=None, name="sst-2", location=None, **runtime):
+    phases = phases or RunPhases(True, True)
+    task = TASKS[name]
+    location = location or DataLocation(data_dir=data_dir)
+    config = FineTuningConfig(max_seq_length=16, num_train_epochs=4)
+    data = TaskData(task, location, BertTokenizer(VOCABULARY), config, phases, str(output))
+    steps, warmup = data.num_steps(8)
+    training = TrainingConfig(
+        steps, warmup, seed=1, global_batch_size=8, learning_rate=1e-2,
+        data={"examples": data.fingerprint()},
+    )  # fmt: skip
+    metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts)
+    folder = RunFolder(str(output), metadata, training)
+    return fine_tune(phases, data, CONFIG, folder, training, RuntimeConfig(**runtime))
+
+
+def weights_of(output):
+    checkpoint = max(os.listdir(output / "checkpoints"))
+    return load_file(output / "checkpoints" / checkpoint / "model.safetensors"), checkpoint
+
+
+def test_a_resumed_run_has_the_same_bits(data_dir, tmp_path):
+    results = run(data_dir, tmp_path / "straight", deterministic=True)
+    expected, name = weights_of(tmp_path / "straight")
+    assert name == "step-00000045"  # int(90 / 8 * 4)
+    # Step 7 is in the first epoch, and step 25 is in the third one and in the second window.
+    for stop in (7, 25):
+        run(data_dir, tmp_path / "resumed", deterministic=True, stop_at_step=stop)
+    assert run(data_dir, tmp_path / "resumed", deterministic=True) == results
+    found, _ = weights_of(tmp_path / "resumed")
+    assert expected.keys() == found.keys()
+    for key, value in expected.items():
+        np.testing.assert_array_equal(value, found[key], err_msg=key)
+    # The step determines the position in the data, so checkpoints do not contain it.
+    names = os.listdir(tmp_path / "resumed/checkpoints/step-00000045")
+    assert not [each for each in names if "position" in each]
+
+
+def test_the_metric_of_the_task_selects_the_best_weights(data_dir, tmp_path):
+    for name in ("train", "dev"):  # the files of CoLA: no header, text in the fourth column
+        path = f"{data_dir}/{name}.tsv"
+        rows = [line.split("\t") for line in pathlib.Path(path).read_text().splitlines()[1:]]
+        with open(path, "w") as file:
+            file.writelines(f"x\t{label}\t\t{text}\n" for text, label in rows)
+    run(data_dir, tmp_path / "out", name="cola", eval_steps=5, early_stopping_evals=3)
+    lines = [json.loads(line) for line in (tmp_path / "out/metrics.jsonl").read_text().splitlines()]
+    evals = [line for line in lines if line["kind"] == "eval"]
+    best = max(line["matthews_correlation"] for line in evals)
+    saved = json.loads((tmp_path / "out/best/weights.json").read_text())
+    assert saved["eval"]["matthews_correlation"] == best
+    first_best = next(line for line in evals if line["matthews_correlation"] == best)
+    assert saved["step"] == first_best["step"]
+    # Training stops after three evaluations that are not better.
+    assert evals[-1]["step"] == min(first_best["step"] + 15, 45)
+
+
+def test_results_and_predictions_belong_to_the_files(data_dir, tmp_path):
+    results = run(data_dir, tmp_path / "out", RunPhases(True, True, True))
+    text = (tmp_path / "out/eval_results.txt").read_text()
+    values = dict(line.split(" = ") for line in text.splitlines())
+    assert {name: float(value) for name, value in values.items()} == pytest.approx(results)
+    assert values.keys() == {"eval_accuracy", "eval_loss", "global_step", "loss"}
+    rows = (tmp_path / "out/test_results.tsv").read_text().splitlines()
+    assert len(rows) == 20
+
+    # The dev file as a test file of another name: the same probabilities as in the evaluation.
+    location = DataLocation(test_file=f"{data_dir}/dev.tsv")
+    run(data_dir, tmp_path / "out", RunPhases(False, False, True), location=location)
+    rows = (tmp_path / "out/test_results.tsv").read_text().splitlines()
+    probabilities = np.array([[float(value) for value in row.split("\t")] for row in rows])
+    lines = pathlib.Path(data_dir, "dev.tsv").read_text().splitlines()[1:]
+    labels = [int(line[-1]) for line in lines]
+    loss = sklearn.metrics.log_loss(labels, probabilities / probabilities.sum(1, keepdims=True))
+    assert results["eval_loss"] == pytest.approx(loss, abs=1e-5)
+    assert results["eval_accuracy"] == np.mean(probabilities.argmax(axis=1) == labels)
+
+
+def test_limits_use_the_first_examples(data_dir, tmp_path):
+    location = DataLocation(data_dir=data_dir, max_train_examples=16, max_eval_examples=7)
+    run(data_dir, tmp_path / "out", RunPhases(True, True, True), location=location)
+    assert weights_of(tmp_path / "out")[1] == "step-00000008"  # int(16 / 8 * 4)
+    assert len((tmp_path / "out/test_results.tsv").read_text().splitlines()) == 7
+
+
+def test_a_malformed_test_file_is_found_before_training(data_dir, tmp_path):
+    with open(f"{data_dir}/test.tsv", "a") as file:
+        file.write("20\n")
+    with pytest.raises(InputError, match=r"test\.tsv, line 22"):
+        run(data_dir, tmp_path / "out", RunPhases(True, True, True))
+    assert not (tmp_path / "out").exists()
+
+
+def test_equal_files_for_training_and_evaluation_are_reported(data_dir, tmp_path, caplog):
+    location = DataLocation(
+        train_file=f"{data_dir}/train.tsv", dev_file=f"{data_dir}/train.tsv", max_train_examples=8
+    )
+    with caplog.at_level("WARNING", "bert_tf"):
+        run(data_dir, tmp_path / "out", location=location)
+    assert "have the same content" in caplog.text
+
+
+def test_records_are_used_again(data_dir, tmp_path):
+    run(data_dir, tmp_path / "out", stop_at_step=2)
+    before = os.stat(tmp_path / "out/train.tf_record")
+    run(data_dir, tmp_path / "out", stop_at_step=3)
+    after = os.stat(tmp_path / "out/train.tf_record")
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)

@@ -1,0 +1,130 @@
+"""The files with predictions, compared byte by byte with hand-written ones."""
+
+import numpy as np
+import pytest
+
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.results.prediction_files import ClassificationWriter
+from bert_tf.tasks.classification.results.submission import Submission
+from bert_tf.tasks.task import Split
+
+
+def write(folder, examples, outputs, *arguments, suffix="", **options):
+    with ClassificationWriter(
+        Split("test", None, suffix), str(folder), *arguments, **options
+    ) as writer:
+        for example, values in zip(examples, outputs, strict=True):
+            arrays = {name: np.array(value, np.float32) for name, value in values.items()}
+            writer.add(example, [arrays])
+    return {path.name: path.read_bytes().decode() for path in folder.iterdir()}
+
+
+def test_classification(tmp_path):
+    examples = [
+        TextExample('say "é"', "two\tthree", "no"),
+        TextExample("line\nbreak", "", None),
+    ]
+    outputs = [{"probabilities": [0.25, 0.75]}, {"probabilities": [0.9, 0.1]}]
+    found = write(tmp_path, examples, outputs, ("no", "yes"))
+    assert found == {
+        "test_results.tsv": "0.25\t0.75\n0.9\t0.1\n",
+        "predictions.jsonl": (
+            '{"text_a": "say \\"é\\"", "text_b": "two\\tthree", "label": "no", '
+            '"predicted": "yes", "probability": 0.75}\n'
+            '{"text_a": "line\\nbreak", "text_b": "", "predicted": "no", "probability": 0.9}\n'
+        ),
+    }
+
+
+def test_multi_label(tmp_path):
+    examples = [TextExample("a", None, ("x", "z")), TextExample("b", None, ())]
+    outputs = [{"probabilities": [0.5, 0.25, 0.75]}, {"probabilities": [0.1, 0.2, 0.4]}]
+    found = write(tmp_path, examples, outputs, ("x", "y", "z"), "multi_label", 0.5)
+    assert found == {
+        "test_results.tsv": "0.5\t0.25\t0.75\n0.1\t0.2\t0.4\n",
+        "predictions.jsonl": (
+            '{"text_a": "a", "label": ["x", "z"], "predicted": ["x", "z"], '
+            '"probabilities": {"x": 0.5, "y": 0.25, "z": 0.75}}\n'
+            '{"text_a": "b", "label": [], "predicted": [], '
+            '"probabilities": {"x": 0.1, "y": 0.2, "z": 0.4}}\n'
+        ),
+    }
+
+
+def test_regression_and_its_submission(tmp_path):
+    examples = [TextExample("a", "b", 4.5), TextExample("c", "d"), TextExample("e", "f")]
+    outputs = [{"score": 4.25}, {"score": -0.5}, {"score": 5.1}]
+    submission = Submission({"": "STS-B.tsv"}, (0.0, 5.0))
+    found = write(tmp_path, examples, outputs, (), "regression", submission=submission)
+    assert found == {
+        "test_results.tsv": "4.25\n-0.5\n5.1\n",
+        "predictions.jsonl": (
+            '{"text_a": "a", "text_b": "b", "label": 4.5, "score": 4.25}\n'
+            '{"text_a": "c", "text_b": "d", "score": -0.5}\n'
+            '{"text_a": "e", "text_b": "f", "score": 5.1}\n'
+        ),
+        "STS-B.tsv": "index\tprediction\n0\t4.250\n1\t0.000\n2\t5.000\n",
+    }
+
+
+@pytest.mark.parametrize(("suffix", "name"), [("", "MNLI-m.tsv"), ("mismatched", "MNLI-mm.tsv")])
+def test_the_suffix_of_the_split_ends_the_file_names(tmp_path, suffix, name):
+    submission = Submission({"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"})
+    labels = ("contradiction", "entailment", "neutral")
+    found = write(
+        tmp_path,
+        [TextExample("p", "h")],
+        [{"probabilities": [0.125, 0.625, 0.25]}],
+        labels,
+        suffix=suffix,
+        submission=submission,
+    )
+    end = f"_{suffix}" if suffix else ""
+    assert found == {
+        f"test_results{end}.tsv": "0.125\t0.625\t0.25\n",
+        f"predictions{end}.jsonl": (
+            '{"text_a": "p", "text_b": "h", "predicted": "entailment", "probability": 0.625}\n'
+        ),
+        name: "index\tprediction\n0\tentailment\n",
+    }
+
+
+def test_no_submission_file_for_another_split(tmp_path):
+    found = write(
+        tmp_path, [], [], ("0", "1"), suffix="ax", submission=Submission({"": "CoLA.tsv"})
+    )
+    assert found == {"test_results_ax.tsv": "", "predictions_ax.jsonl": ""}
+
+
+def test_a_lone_surrogate_does_not_stop_the_run(tmp_path):
+    found = write(tmp_path, [TextExample("x\ud800")], [{"probabilities": [0.0, 1.0]}], ("a", "b"))
+    assert found["predictions.jsonl"].startswith('{"text_a": "x?", "predicted": "b"')
+
+
+def test_numbers_have_the_digits_of_float32(tmp_path):
+    outputs = [{"probabilities": [1 / 3, 2 / 3]}, {"probabilities": [1e-7, 1 - 1e-7]}]
+    examples = [TextExample("a"), TextExample("b")]
+    found = write(tmp_path, examples, outputs, ("x", "y"))
+    assert found["test_results.tsv"] == "0.33333334\t0.6666667\n1e-07\t0.9999999\n"
+    assert '"probability": 0.6666667}' in found["predictions.jsonl"]
+
+
+def test_an_error_leaves_earlier_files_as_they_were(tmp_path):
+    examples, outputs = [TextExample("a")], [{"probabilities": [0.5, 0.5]}]
+    before = write(tmp_path, examples, outputs, ("x", "y"))
+
+    def interrupt():
+        with ClassificationWriter(Split("test", None), str(tmp_path), ("x", "y")) as writer:
+            writer.add(TextExample("b"), [{"probabilities": np.array([0.25, 0.75], np.float32)}])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        interrupt()
+    assert {path.name: path.read_bytes().decode() for path in tmp_path.iterdir()} == before
+
+
+def test_many_lines_are_all_written_in_order(tmp_path):
+    examples = [TextExample(str(number)) for number in range(2500)]
+    outputs = [{"score": number} for number in range(2500)]
+    found = write(tmp_path, examples, outputs, (), "regression")
+    assert found["test_results.tsv"].split() == [f"{number}.0" for number in range(2500)]

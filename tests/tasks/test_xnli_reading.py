@@ -1,0 +1,136 @@
+"""Reading XNLI from literal rows in the layouts of the released archives."""
+
+from collections import Counter
+
+import pytest
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.sources.xnli import xnli
+from bert_tf.tasks.task import DataLocation
+
+HEADER = (
+    "language\tgold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse"
+    "\tsentence2_parse\tsentence1\tsentence2\tpromptID\tpairID\tgenre\tlabel1\tlabel2\tlabel3"
+    "\tlabel4\tlabel5\tsentence1_tokenized\tsentence2_tokenized\tmatch\n"
+)
+
+
+def row(language, label, text_a, text_b):
+    """Returns a row of a dev or test file; four annotators chose another label."""
+    votes = [label, *["neutral"] * 4]
+    texts = [text_a, text_b]
+    fields = [language, label, *[""] * 4, *texts, "1", "1", "facetoface", *votes, *texts, "True"]
+    return "\t".join(fields) + "\n"
+
+
+EVALUATION = (
+    HEADER
+    + row("en", "neutral", "And he said.", "He called.")
+    + row("zh", "contradiction", "他说 \" 妈妈", "他没说。")
+    + row("de", "entailment", "Und er sagte.", "Er sprach.")
+    + row("zh", "entailment", "他说", "他说了。")
+)  # fmt: skip
+CHINESE = [
+    TextExample('他说 " 妈妈', "他没说。", "contradiction"),
+    TextExample("他说", "他说了。", "entailment"),
+]
+TRAIN = "premise\thypo\tlabel\n一 二\t三\tcontradictory\n四\t五\tneutral\n六\t七\tentailment\n"
+TRAIN_EXAMPLES = [
+    TextExample("一 二", "三", "contradiction"),
+    TextExample("四", "五", "neutral"),
+    TextExample("六", "七", "entailment"),
+]
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+    return str(path)
+
+
+def read(language, kind, data_dir=None, **location):
+    task = xnli(language)
+    (split,) = task.splits(kind, DataLocation(data_dir and str(data_dir), **location))
+    assert split.name == kind
+    return list(task.read(split, Counter()))
+
+
+# For each value of data_dir: the folder of the dev and test files, and that of the train files.
+LAYOUTS = {
+    ".": (".", "multinli"),
+    "flat": ("flat", "flat"),
+    "above": ("above/XNLI-1.0", "above/XNLI-MT-1.0/multinli"),
+    "a/XNLI-1.0": ("a/XNLI-1.0", "a/XNLI-MT-1.0/multinli"),
+    "b/XNLI-MT-1.0": ("b/XNLI-1.0", "b/XNLI-MT-1.0/multinli"),
+}
+
+
+@pytest.mark.parametrize("data_dir", LAYOUTS)
+def test_files_are_found_in_the_layouts_of_the_archives(tmp_path, data_dir):
+    evaluation, train = (tmp_path / folder for folder in LAYOUTS[data_dir])
+    write(evaluation / "xnli.dev.tsv", EVALUATION)
+    write(evaluation / "xnli.test.tsv", HEADER + row("zh", "neutral", "甲", "乙"))
+    write(train / "multinli.train.zh.tsv", TRAIN)
+    assert read("zh", "dev", tmp_path / data_dir) == CHINESE
+    assert read("zh", "test", tmp_path / data_dir) == [TextExample("甲", "乙", "neutral")]
+    assert read("zh", "train", tmp_path / data_dir) == TRAIN_EXAMPLES
+
+
+def test_explicit_files_replace_the_files_of_data_dir(tmp_path):
+    dev, train = write(tmp_path / "x.tsv", EVALUATION), write(tmp_path / "y.tsv", TRAIN)
+    assert read("de", "dev", dev_file=dev) == [
+        TextExample("Und er sagte.", "Er sprach.", "entailment")
+    ]
+    assert read("zh", "test", test_file=dev) == CHINESE
+    assert read("de", "train", tmp_path, train_file=train) == TRAIN_EXAMPLES
+
+
+def test_the_order_of_the_labels_and_the_default_language(tmp_path):
+    assert xnli().labels == ("contradiction", "entailment", "neutral")
+    write(tmp_path / "xnli.dev.tsv", EVALUATION)
+    (split,) = xnli().splits("dev", DataLocation(str(tmp_path)))
+    assert list(xnli().read(split, Counter())) == CHINESE
+
+
+def test_the_fingerprint_depends_on_the_language(tmp_path):
+    write(tmp_path / "xnli.dev.tsv", EVALUATION)
+    location = DataLocation(str(tmp_path))
+    prints = {xnli(code).splits("dev", location)[0].source.fingerprint() for code in ("zh", "de")}
+    assert len(prints) == 2
+
+
+def test_an_unknown_language_is_an_error_that_lists_the_languages(tmp_path):
+    write(tmp_path / "xnli.dev.tsv", EVALUATION)
+    for language in ("zh", "de"):
+        write(tmp_path / f"multinli/multinli.train.{language}.tsv", TRAIN)
+    with pytest.raises(InputError, match=r"xnli.dev.tsv has no row .* 'cn'.* are: de, en, zh\."):
+        read("cn", "dev", tmp_path)
+    with pytest.raises(InputError, match=r"has no train file .* 'cn'.* are: de, zh\."):
+        read("cn", "train", tmp_path)
+
+
+BAD = {
+    "label": (
+        EVALUATION + row("zh", "neutrl", "a", "b"),
+        r"line 6: the label 'neutrl' .* 'neutral'",
+    ),
+    "short": (EVALUATION + "zh\tneutral\t\n", r"line 6: 3 columns, but column 8 is required"),
+    "language": (HEADER.removeprefix("language\t"), r"has no column 'language'"),
+    "column": (HEADER.replace("sentence2\t", "s\t"), r"has no column 'sentence2'"),
+    "empty": ("", r"x\.tsv is empty"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_malformed_files_are_reported_with_the_line(tmp_path, case):
+    text, message = BAD[case]
+    with pytest.raises(InputError, match=message):
+        read("zh", "dev", dev_file=write(tmp_path / "x.tsv", text))
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"There is no file .*xnli.dev.tsv"):
+        read("zh", "dev", tmp_path)
+    with pytest.raises(InputError, match=r"There is no file .*multinli/multinli.train.zh.tsv"):
+        read("zh", "train", tmp_path)

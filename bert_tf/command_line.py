@@ -65,10 +65,16 @@ def run(main: Callable[[], None]) -> None:
         except BrokenPipeError:
             _discard_stdout()
         except KeyboardInterrupt:
-            print("Interrupted. To resume, give the same command.", file=sys.stderr)
+            # The command may have replaced an earlier run already.
+            without = " without --overwrite" if _is_given("overwrite") else ""
+            print(f"Interrupted. To resume, give the same command{without}.", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
 
     app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))
+
+
+def _is_given(flag: str) -> bool:
+    return flag in flags.FLAGS and bool(flags.FLAGS[flag].value)
 
 
 def _discard_stdout() -> None:

@@ -1,18 +1,19 @@
 """The main function of all fine-tuning programs, and the flags that they share."""
 
+import functools
 import os
+import shlex
 from collections.abc import Callable
 from typing import Any
 
 from absl import flags
 
-from bert_tf import command_line, files
+from bert_tf import command_line
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.tasks.task import DataLocation, Task
+from bert_tf.tasks.task import DECISION_FACTS, DataLocation, Task
 from bert_tf.training.config import RunPhases
-from bert_tf.weights import FACTS_FILE
 
 FLAGS = flags.FLAGS
 _CONFIG = FineTuningConfig()
@@ -68,12 +69,13 @@ def _define_data_flags() -> None:
     )  # fmt: skip
 
 
-def run_task(make_task: Callable[[DataLocation], Task], next_step: Callable[[], str]) -> None:
+def run_task(make_task: Callable[[DataLocation], Task], next_step: Callable[[str], str]) -> None:
     """Trains, evaluates and predicts.
 
     Args:
         make_task: Builds the task from the place of its data.
-        next_step: Returns a command to run next, for the last line of the output.
+        next_step: Takes the path of the trained model, and returns a command to run next, for the
+            last line of the output.
 
     Raises:
         InputError: A flag, a file or the folder of an earlier run is not valid.
@@ -87,29 +89,28 @@ def run_task(make_task: Callable[[DataLocation], Task], next_step: Callable[[], 
 
     runtime = shared.runtime_config()
     make_strategy(runtime)
-    model = shared.pretrained()
-    shared.check_length(FLAGS.max_seq_length, model.config)
+    _check_folders()
+    model = shared.pretrained(FLAGS.init_checkpoint or _trained_model())
+    config = _fine_tuning_config()
+    shared.check_length(config.max_seq_length, model.config)
     location = data_location()
     task = make_task(location)
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
-    fine_tuning = FineTuningConfig(**command_line.flag_values(FineTuningConfig))
-    data = TaskData(task, location, model.tokenizer, fine_tuning, phases, FLAGS.output_dir)
+    data = TaskData(task, location, model.tokenizer, config, phases, FLAGS.output_dir)
     training = shared.training_config(
         *data.num_steps(FLAGS.train_batch_size), _fingerprint(data, model.tokenizer)
     )
-    metadata = shared.checkpoint_metadata(model.config, model.tokenizer, **_facts(task))
+    facts = _facts(task, config.max_seq_length)
+    metadata = shared.checkpoint_metadata(model.config, model.tokenizer, **facts)
+    overwrite = FLAGS.do_train and FLAGS.overwrite
+    folder = RunFolder(FLAGS.output_dir, metadata, training, overwrite, task.output_files)
     results = fine_tune(
-        phases,
-        data,
-        model.config,
-        RunFolder(FLAGS.output_dir, metadata, training, FLAGS.do_train and FLAGS.overwrite),
-        training,
-        runtime,
-        _initializer(task),
-    )
+        phases, data, model.config, folder, training, runtime, _initializer(task)
+    )  # fmt: skip
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
-    print(_last_line(task, results, next_step()))
+    used = FLAGS.output_dir if folder.latest_checkpoint() else FLAGS.init_checkpoint
+    print(_main_result(task, data, results) + f"Next: {next_step(shlex.quote(used))}")
 
 
 def data_location() -> DataLocation:
@@ -135,22 +136,76 @@ def data_location() -> DataLocation:
     return location
 
 
-def _facts(task: Task) -> dict[str, Any]:
+@functools.cache
+def trained_facts() -> dict[str, Any]:
+    """Returns the facts of the trained model, without training; {} if no model is known.
+
+    The trained model is that in --output_dir, else that of --init_checkpoint.
+    """
+    if FLAGS.do_train:
+        return {}
+    checkpoint = _trained_model() or FLAGS.init_checkpoint
+    contents = shared.pretrained(checkpoint).contents if checkpoint else None
+    return dict(contents.extra) if contents else {}
+
+
+def _trained_model() -> str | None:
+    """Returns --output_dir if it has a checkpoint and no training is requested, else None."""
+    from bert_tf.training.lifecycle.run_folder import RunFolder
+
+    if FLAGS.do_train or RunFolder(FLAGS.output_dir).latest_checkpoint() is None:
+        return None
+    return FLAGS.output_dir
+
+
+def _check_folders() -> None:
+    """Checks that --overwrite does not remove the initial weights."""
+    start, output = FLAGS.init_checkpoint, FLAGS.output_dir
+    if (
+        start
+        and FLAGS.do_train
+        and FLAGS.overwrite
+        and _absolute(start).startswith(os.path.join(_absolute(output), ""))
+    ):
+        raise InputError(
+            f"--overwrite removes the run in {output}, but --init_checkpoint={start} is part of "
+            "it. Give another --output_dir."
+        )
+
+
+def _absolute(path: str) -> str:
+    """Returns the absolute form of a local path, with a slash at the end."""
+    return path if "://" in path else os.path.join(os.path.abspath(path), "")
+
+
+def _fine_tuning_config() -> FineTuningConfig:
+    """Returns the settings; without training, the trained model gives the default length."""
+    values = command_line.flag_values(FineTuningConfig)
+    if not FLAGS["max_seq_length"].present:
+        values["max_seq_length"] = trained_facts().get("max_seq_length", FLAGS.max_seq_length)
+    return FineTuningConfig(**values)
+
+
+def _facts(task: Task, max_seq_length: int) -> dict[str, Any]:
     """Returns the facts that are saved with the weights, or compared with the saved ones."""
     if FLAGS.do_train:
-        return {**task.facts, "max_seq_length": FLAGS.max_seq_length}
+        return {**task.facts, "max_seq_length": max_seq_length}
     # A trained model may be used for another task with the same labels, and with another length.
-    return {name: value for name, value in task.facts.items() if name != "task"}
+    ignored = ("task", *DECISION_FACTS)
+    return {name: value for name, value in task.facts.items() if name not in ignored}
 
 
 def _fingerprint(data: Any, tokenizer: Any) -> dict[str, Any]:
     """Returns the values that identify the examples and initial weights of a run."""
+    facts = data.task.facts
+    selects_by_dev = FLAGS.do_train and FLAGS.early_stopping_evals
     return {
-        **data.task.facts,
-        "examples": data.fingerprint(),
-        "init_checkpoint": FLAGS.init_checkpoint,
+        **{name: value for name, value in facts.items() if name not in DECISION_FACTS},
+        "train_split": data.fingerprint(),
+        "dev_split": data.fingerprint("dev") if selects_by_dev else None,
+        "init_checkpoint": FLAGS.init_checkpoint and _absolute(FLAGS.init_checkpoint),
         "init_head": FLAGS.init_head,
-        "max_seq_length": FLAGS.max_seq_length,
+        "max_seq_length": data.config.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "do_lower_case": tokenizer.do_lower_case,
     }
@@ -162,7 +217,6 @@ def _initializer(task: Task) -> Callable[[Any], None] | None:
         if FLAGS.init_head:
             raise InputError("--init_head=true needs --init_checkpoint.")
         return None
-
     # Without training, a head with random weights is of no use.
     init_head = True if FLAGS.init_head is None and not FLAGS.do_train else FLAGS.init_head
 
@@ -172,19 +226,11 @@ def _initializer(task: Task) -> Callable[[Any], None] | None:
     return initialize
 
 
-def _last_line(task: Task, results: dict[str, float], next_step: str) -> str:
-    """Returns the main result, and what to run next."""
+def _main_result(task: Task, data: Any, results: dict[str, float]) -> str:
+    """Returns the metric that selects the best weights as a sentence, or "" if there is none."""
+    if not results:
+        return ""
     metric, _ = task.best_by
-    value = results.get(f"eval_{metric}")
-    result = "" if value is None else f"{task.name}: {metric} {value:.4f} on the dev split. "
-    return f"{result}Next: {next_step}"
-
-
-def labels_of_trained_model() -> list[str] | None:
-    """Returns the labels of the newest checkpoint in --output_dir; None without a checkpoint."""
-    from bert_tf.training.lifecycle.run_folder import RunFolder
-
-    checkpoint = RunFolder(FLAGS.output_dir).latest_checkpoint()
-    if checkpoint is None:
-        return None
-    return files.read_json(os.path.join(checkpoint, FACTS_FILE)).get("labels")
+    split = data.splits["dev"][0].split
+    value = results.get(split.with_suffix(f"eval_{metric}"))
+    return "" if value is None else f"{task.name}: {metric} {value:.4f} on the dev split. "

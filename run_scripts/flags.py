@@ -209,14 +209,19 @@ def training_config(
     return TrainingConfig(**{**flag_values(TrainingConfig), **computed})
 
 
-def pretrained() -> "Pretrained":
+def pretrained(checkpoint: str | None = None) -> "Pretrained":
     """Returns the model of --init_checkpoint, --bert_config_file, --vocab_file and --do_lower_case.
+
+    Args:
+        checkpoint: The checkpoint to read instead of --init_checkpoint; None for the latter.
 
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
     """
     casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    return _load(FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file, casing)
+    return _load(
+        checkpoint or FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file, casing
+    )
 
 
 @functools.cache

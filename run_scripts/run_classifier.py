@@ -30,6 +30,7 @@ from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks import ALIASES, TASKS
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.sources import custom, tfds_reader, xnli
+from bert_tf.tasks.classification.sources.labels import nearest
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
@@ -86,27 +87,32 @@ def make_task(location: DataLocation) -> Task:
     if name == "xnli":
         return xnli.xnli(FLAGS.xnli_language)
     if name != "custom":
+        similar = nearest(name, _NAMES)
         raise InputError(
             f"--task_name={FLAGS.task_name} is unknown. Give one of {', '.join(_NAMES)}."
+            + (f" Did you mean {similar}?" if similar else "")
         )
     return _make_custom_task(location)
 
 
 def _make_custom_task(location: DataLocation) -> Task:
-    labels = FLAGS.labels
-    if labels is None and not FLAGS.do_train:
-        labels = fine_tuning_main.labels_of_trained_model()
+    """Returns the task for the user's data; without training, the model gives the defaults."""
+    facts = fine_tuning_main.trained_facts()
+    labels = FLAGS.labels if FLAGS.labels is not None else facts.get("labels")
+    task_type, threshold = (
+        FLAGS[name].value if FLAGS[name].present else facts.get(name, FLAGS[name].value)
+        for name in ("task_type", "threshold")
+    )
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:
         text_a, text_b = tfds_reader.find_text_features(location)
     columns = custom.TextColumns(text_a, text_b, FLAGS.label_column, FLAGS.label_separator)
-    return custom.custom(columns, location, FLAGS.task_type, labels, FLAGS.threshold)
+    return custom.custom(columns, location, task_type, labels, threshold)
 
 
-def next_step() -> str:
+def next_step(checkpoint: str) -> str:
     """Returns the command that exports the classifier."""
-    folder = FLAGS.output_dir.rstrip("/")
-    return f"python run_scripts/export_model.py --checkpoint={folder} --export_dir={folder}/export"
+    return f"python run_scripts/export_model.py --checkpoint={checkpoint} --export_dir=served"
 
 
 def run() -> None:

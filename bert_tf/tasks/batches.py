@@ -22,19 +22,17 @@ class TrainingOrder:
     """The records of each training batch. They depend only on the arguments.
 
     The order is an endless sequence of epochs, each of which is a permutation of all records. A
-    window, which is 16 batches, contains successive records of this order. If `group` is True, the
-    records of a window are sorted by length and cut into batches, and the batches are shuffled.
+    window, which is 16 batches, contains successive records of this order. The records of a window
+    are sorted by length and cut into batches, and the batches are shuffled.
 
     Args:
         num_tokens: int [R], the length of each record.
         batch_size: Records per batch.
         seed: Determines the order.
-        group: Whether to group records of similar length.
     """
 
-    def __init__(self, num_tokens: np.ndarray, batch_size: int, seed: int, group: bool) -> None:
-        self._num_tokens, self._batch_size = num_tokens, batch_size
-        self._seed, self._group = seed, group
+    def __init__(self, num_tokens: np.ndarray, batch_size: int, seed: int) -> None:
+        self._num_tokens, self._batch_size, self._seed = num_tokens, batch_size, seed
         self._epoch: tuple[int, np.ndarray] = (-1, np.zeros(0, np.uint32))
         self._window: tuple[int, np.ndarray] = (-1, np.zeros(0, np.uint32))
 
@@ -48,11 +46,9 @@ class TrainingOrder:
     def _batches_of_window(self, window: int) -> np.ndarray:
         size = _BATCHES_PER_WINDOW * self._batch_size
         records = self._records_at(window * size, (window + 1) * size)
-        if self._group:
-            records = records[np.argsort(self._num_tokens[records], kind="stable")]
+        records = records[np.argsort(self._num_tokens[records], kind="stable")]
         batches = records.reshape(_BATCHES_PER_WINDOW, -1)
-        if self._group:
-            np.random.default_rng([self._seed, 1, window]).shuffle(batches)
+        np.random.default_rng([self._seed, 1, window]).shuffle(batches)
         return batches
 
     def _records_at(self, start: int, end: int) -> np.ndarray:

@@ -28,7 +28,8 @@ class FineTuningConfig:
     predict_batch_size: int = 8
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "max_seq_length", "eval_batch_size", "predict_batch_size")
+        check_at_least(3, self, "max_seq_length")
+        check_at_least(1, self, "eval_batch_size", "predict_batch_size")
         if not 0 < self.num_train_epochs < math.inf:
             raise InputError(
                 f"num_train_epochs must be above 0. Received: {self.num_train_epochs}."

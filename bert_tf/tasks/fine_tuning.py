@@ -66,7 +66,9 @@ def fine_tune(
     if phases.train:
         folder.check_same_run()
     run = _Run(data, config, folder, training, runtime, initialize)
-    step = run.train() if phases.train else run.trainer.load_result(required=initialize is None)
+    step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
+    run.write_records()
+    step = run.train() if phases.train else step
     results = run.evaluate(step) if phases.evaluate else {}
     if phases.predict and run.trainer.is_chief:
         run.predict()
@@ -96,6 +98,17 @@ class _Run:
         self._trim = not runtime.jit_compile and runtime.distribution_strategy != "tpu"
         self._evaluator = SplitEvaluator(data, objective.outputs, self._trim)
 
+    def write_records(self) -> None:
+        """Writes the records of all splits.
+
+        The chief writes them first. Other processes then write only those that they do not find,
+        because they have a folder of their own.
+        """
+        if self.trainer.is_chief:
+            self._data.write_all_records()
+        self.trainer.wait_for_workers()
+        self._data.write_all_records()
+
     def train(self) -> int:
         """Trains, and returns the step of the final weights."""
         data, training = self._data, self._training
@@ -104,7 +117,7 @@ class _Run:
         (split,) = data.splits["train"]
         records = data.records(split)
         order = batches.TrainingOrder(
-            records.index.num_tokens, training.global_batch_size, training.seed, self._trim
+            records.index.num_tokens, training.global_batch_size, training.seed
         )
         sizes = {**data.task.sizes, "S": data.config.max_seq_length}
         parse = batches.make_parser(data.task.table, sizes, self._trim)
@@ -124,7 +137,10 @@ class _Run:
         return self.trainer.train(TrainingData(from_step, lookup), held_out, per_step)
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Evaluates on all dev splits, and writes eval_results.txt and the reports."""
+        """Evaluates on all dev splits, and writes eval_results.txt and the reports.
+
+        If the first split has a suffix, it is the end of the names of both files.
+        """
         results: dict[str, float] = {"global_step": step}
         for number, split in enumerate(self._data.splits["dev"]):
             scorer = self._score(split)
@@ -138,7 +154,8 @@ class _Run:
                 path = os.path.join(self._folder, f"{with_suffix('eval_report')}.txt")
                 files.write_text(path, report)
         if self.trainer.is_chief:
-            write_results(os.path.join(self._folder, "eval_results.txt"), results)
+            name = self._data.splits["dev"][0].split.with_suffix("eval_results")
+            write_results(os.path.join(self._folder, f"{name}.txt"), results)
         return results
 
     def predict(self) -> None:

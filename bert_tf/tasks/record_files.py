@@ -150,6 +150,8 @@ def write(
     Raises:
         InputError: The disk has not enough space, or the file cannot be written.
     """
+    for leftover in tf.io.gfile.glob(_temporary_files(path)):
+        files.remove(leftover)  # of a run that was killed while it wrote this file
     files.remove(path + _INDEX_SUFFIX)
     to_block = functools.partial(_encode_block, encode, table)
     blocks = _map_in_order(to_block, _split_into_blocks(examples))
@@ -239,13 +241,18 @@ def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
                 np.lib.format.write_array(file, array)
 
 
+def _temporary_files(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"{files.temporary_prefix(name)}*.tmp")
+
+
 def _check_disk_space(folder: str, num_bytes: int, name: str) -> None:
     """Logs the size of a file that is about to be written.
 
     Raises:
         InputError: The file system of `folder` has less free space.
     """
-    text = f"{name} will have about {num_bytes / 1e6:,.1f} MB"
+    text = f"{name} will have about {max(num_bytes / 1e6, 0.1):,.1f} MB"
     if "://" in folder:
         _LOGGER.info("%s.", text)
         return

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
 KINDS = ("train", "dev", "test")
+# The entries of `Task.facts` that neither records nor weights depend on. They may differ between
+# the training and the use of a model.
+DECISION_FACTS = ("threshold",)
 # The outputs of the model for one record, by name; without the batch dimension.
 Outputs = Mapping[str, np.ndarray]
 
@@ -73,13 +76,15 @@ class Split:
     Attributes:
         kind: One of `KINDS`.
         source: The examples.
-        suffix: Distinguishes splits of the same kind, such as "mismatched"; "" for the first one.
-            The suffix is also the end of the names of metrics and of output files.
+        suffix: Distinguishes splits, such as "mismatched"; usually "" for the first one. The suffix
+            is also the end of the names of metrics and of output files.
+        limit: The maximum number of examples to read, from the start; 0 reads all.
     """
 
     kind: str
     source: Source
     suffix: str = ""
+    limit: int = 0
 
     @property
     def name(self) -> str:
@@ -168,6 +173,10 @@ class Task(Protocol):
     def best_by(self) -> tuple[str, int]:
         """The metric that selects the best weights, and 1 if higher values are better, else -1."""
 
+    @property
+    def output_files(self) -> Sequence[str]:
+        """The names of the files that evaluations and predictions write into the run's folder."""
+
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the splits of a kind; the metrics of the first dev split select the best weights.
 
@@ -180,7 +189,7 @@ class Task(Protocol):
         """
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
-        """Yields the examples of a split, without holding them in memory.
+        """Yields the examples of a split up to `split.limit`, without holding them in memory.
 
         Args:
             split: A split that `splits` returned.

@@ -5,7 +5,6 @@ Imports foundation modules, and `config`, `record_files` and `task` of this pack
 
 import dataclasses
 import functools
-import itertools
 import logging
 import os
 from collections import Counter
@@ -17,7 +16,7 @@ from bert_tf.progress import Progress
 from bert_tf.tasks import record_files
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import KINDS, DataLocation, Split, Task
+from bert_tf.tasks.task import DECISION_FACTS, KINDS, DataLocation, Split, Task
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import RunPhases
 
@@ -78,14 +77,14 @@ class TaskData:
         self._location, self._tokenizer, self._folder = location, tokenizer, folder
         self._records: dict[str, RecordFile] = {}
         needed = {"train": phases.train, "dev": phases.evaluate, "test": phases.predict}
-        found = {kind: task.splits(kind, location) if needed[kind] else () for kind in KINDS}
+        found = {kind: self._find_splits(kind) if needed[kind] else [] for kind in KINDS}
         all_splits = [split for splits in found.values() for split in splits]
         self._fingerprints = {each.name: each.source.fingerprint() for each in all_splits}
         self.splits = {kind: [self._check(split) for split in found[kind]] for kind in KINDS}
 
-    def fingerprint(self) -> Any:
-        """Returns JSON values that identify the training examples; None without a train split."""
-        return self.splits["train"][0].key["source"] if self.splits["train"] else None
+    def fingerprint(self, kind: str = "train") -> Any:
+        """Returns JSON values that identify the examples of the first split of a kind, or None."""
+        return self.splits[kind][0].key["source"] if self.splits[kind] else None
 
     def warn_about_equal_sources(self) -> None:
         """Logs a warning for each split with the content of the train split."""
@@ -122,6 +121,16 @@ class TaskData:
             )
         return steps, int(steps * self.config.warmup_proportion)
 
+    def write_all_records(self) -> None:
+        """Writes the records of all splits, except those that exist already.
+
+        Raises:
+            InputError: A file cannot be written.
+        """
+        for splits in self.splits.values():
+            for data in splits:
+                self.records(data)
+
     def records(self, data: SplitData) -> RecordFile:
         """Returns the record file of a split; writes it if it does not exist.
 
@@ -139,8 +148,7 @@ class TaskData:
 
     def examples(self, split: Split, counts: Counter[str] | None = None) -> Iterator[Any]:
         """Yields the examples of a split. `counts` receives the number of unusual rows."""
-        found = self.task.read(split, Counter() if counts is None else counts)
-        return itertools.islice(found, self._limit(split) or None)
+        return self.task.read(split, Counter() if counts is None else counts)
 
     def _write(self, path: str, data: SplitData) -> RecordFile:
         encode = functools.partial(
@@ -176,9 +184,9 @@ class TaskData:
 
     def _key(self, split: Split) -> dict[str, Any]:
         return {
-            "source": {"content": self._fingerprints[split.name], "limit": self._limit(split)},
+            "source": {"content": self._fingerprints[split.name], "limit": split.limit},
             "split": split.name,
-            "task": self.task.facts,
+            "task": {k: v for k, v in self.task.facts.items() if k not in DECISION_FACTS},
             "features": [[each.name, each.dtype, list(each.shape)] for each in self.task.table],
             "max_seq_length": self.config.max_seq_length,
             "vocabulary_sha256": self._tokenizer.vocabulary_sha256,
@@ -189,10 +197,11 @@ class TaskData:
         name = split.with_suffix(_RECORD_FILES[split.kind])
         return os.path.join(self._folder, f"{name}.tf_record")
 
-    def _limit(self, split: Split) -> int:
+    def _find_splits(self, kind: str) -> list[Split]:
         location = self._location
-        is_train = split.kind == "train"
-        return location.max_train_examples if is_train else location.max_eval_examples
+        limit = location.max_train_examples if kind == "train" else location.max_eval_examples
+        splits = self.task.splits(kind, location)
+        return [dataclasses.replace(split, limit=limit) for split in splits]
 
 
 def check_same_number(data: SplitData, examples: int) -> None:

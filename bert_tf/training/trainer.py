@@ -307,6 +307,10 @@ class Trainer:
             for name, evaluate in {**datasets, **held_out.evaluations}.items()
         }
 
+    def wait_for_workers(self) -> None:
+        """Waits until all processes of the run have called this method."""
+        self._workers.sum([0])
+
     def _start_summaries(self, step: int) -> Summaries:
         summaries = Summaries(self._folder.path, step)
         model = {"model": dict(self._folder.metadata.config)}
@@ -333,7 +337,7 @@ class Trainer:
         if not self._runtime.early_stopping_evals or state.best.value is None:
             self._runner.optimizer.replace_weights_by_average()
             return state.step
-        self._workers.sum([0])  # Wait until the chief has written the best weights.
+        self.wait_for_workers()  # The chief has then written the best weights.
         step = restoring.restore_weights(self._folder.best, self.objective.variables)
         self.results = {}  # The last evaluation was of the last weights, not of the best weights.
         _LOGGER.info("The best weights are those of step %d.", step)

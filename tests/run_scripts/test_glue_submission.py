@@ -8,8 +8,8 @@ from run_programs import assert_refused, run_main
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.submission_zip import checked_text, write_submission_zip
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue
+from bert_tf.tasks.classification.submission_zip import checked_text, write_submission_zip
 from bert_tf.tasks.tables import FileSource
 from bert_tf.tasks.task import Split
 

@@ -52,7 +52,8 @@ def test_mnli_has_two_dev_sets_and_its_run_predicts_ax(folder):
     mnli, ax, other, again = run_main(
         "bert_tf.run_scripts.run_classifier",
         command(folder, **everything),
-        command(folder, task_name="AX", do_predict=True),
+        # The model, its vocabulary and its length are those of the run.
+        [f"--output_dir={folder}/out", f"--data_dir={folder}", "--task_name=AX", "--do_predict"],
         command(folder, task_name="rte", do_predict=True, test_file=folder / "AX/AX.tsv"),
         command(folder, init_checkpoint=folder / "out", output_dir=folder / "again", do_train=True),
     )
@@ -75,6 +76,54 @@ def test_mnli_has_two_dev_sets_and_its_run_predicts_ax(folder):
     assert_refused(other, "was trained with", "labels=")
     assert again.code == 0, again
     assert "The head is that of" in again.err
+
+
+def test_overwriting_leaves_files_that_the_run_did_not_write(folder):
+    out = folder / "MNLI"  # the folder of the data is also the folder of the run
+    own = ["train/part.csv", "eval/gold.txt", "predictions_of_others.jsonl", "best.txt"]
+    for name in own:
+        (out / name).parent.mkdir(exist_ok=True)
+        (out / name).write_text("mine")
+    data = sorted(path.name for path in out.glob("*.tsv"))
+    flags = {"data_dir": out, "output_dir": out, "do_train": True, "overwrite": True}
+    first, second, inside = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, **flags, do_predict=True),
+        command(folder, **flags),
+        command(folder, **flags, init_checkpoint=out / "checkpoints/step-00000006"),
+    )
+    assert first.code == 0 and second.code == 0, (first, second)
+    assert [(out / name).read_text() for name in own] == ["mine"] * 4
+    # The predictions of the first run are not those of the second one.
+    assert sorted(path.name for path in out.glob("*.tsv")) == data
+    assert_refused(inside, "--overwrite removes the run in", "is part of it")
+    assert (out / "checkpoints/step-00000006").exists()
+
+
+def test_a_trained_run_gives_the_defaults_for_predictions(folder):
+    rows = ["sentence,label", *('a b,"x,y"', "b,x", "a,") * 4]
+    (folder / "topics.csv").write_text("\n".join(rows) + "\n")
+    flags = {"task_name": "custom", "data_dir": None}
+    train = {
+        "train_file": folder / "topics.csv", "dev_file": folder / "topics.csv", "do_train": True,
+        "do_eval": True, "task_type": "multi_label", "threshold": 0.3,
+    }  # fmt: skip
+    rest = ["--task_name=custom", f"--predict_file={folder}/topics.csv", "--do_predict"]
+    trained, same, elsewhere, other_threshold = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, **flags, **train),
+        [*rest, f"--output_dir={folder}/out"],
+        [*rest, f"--output_dir={folder}/new", f"--init_checkpoint={folder}/out"],
+        [*rest, f"--output_dir={folder}/out", "--threshold=0.999"],
+    )
+    for each in (trained, same, elsewhere, other_threshold):
+        assert each.code == 0, each
+    assert "have the same content" in trained.err
+    assert f"--checkpoint={folder}/out " in elsewhere.out
+    lines = (folder / "new/predictions.jsonl").read_text().splitlines()
+    assert len(lines) == 12
+    strict = (folder / "out/predictions.jsonl").read_text().splitlines()
+    assert all(json.loads(line)["predicted"] == [] for line in strict)
 
 
 def test_data_comes_from_one_place(folder):

@@ -33,7 +33,7 @@ def records(tmp_path):
 
 
 def dataset(records, trim=True, first_step=0, batch_size=BATCH):
-    order = batches.TrainingOrder(records.index.num_tokens, batch_size, 3, group=trim)
+    order = batches.TrainingOrder(records.index.num_tokens, batch_size, 3)
     parse = batches.make_parser(TABLE, {"S": LENGTH}, trim)
     return batches.training_batches(records, order, parse, first_step)
 
@@ -55,7 +55,7 @@ def test_each_epoch_has_all_records_in_a_different_order(records, trim):
 @pytest.mark.parametrize("batch_size", [1, 5, 200])
 def test_every_number_of_records_appears_equally_often(count, batch_size):
     tokens = np.arange(count) % LENGTH
-    order = batches.TrainingOrder(tokens, batch_size, seed=3, group=True)
+    order = batches.TrainingOrder(tokens, batch_size, seed=3)
     windows = 16 * -(-4 * count // (16 * batch_size))
     found = np.concatenate([order.batch(step) for step in range(windows)])
     seen = np.bincount(found, minlength=count)
@@ -96,12 +96,12 @@ def test_batches_contain_records_of_similar_length(records):
 def test_the_labels_of_a_batch_vary_as_in_random_samples():
     # Half of the records have the label 1. A batch of 32 records of a random permutation has 16 of
     # them with a variance of 8, and the order of 10 records is one of 10! orders.
-    order = batches.TrainingOrder(np.full(40_000, 9), 32, seed=1, group=False)
+    order = batches.TrainingOrder(np.full(40_000, 9), 32, seed=1)
     ones = [int((order.batch(step) % 2).sum()) for step in range(1250)]
     variance = np.var(ones)
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 1249) / 1249 * 8
     assert low < variance < high
-    few = batches.TrainingOrder(np.full(10, 9), 10, seed=1, group=False)
+    few = batches.TrainingOrder(np.full(10, 9), 10, seed=1)
     assert len({tuple(few.batch(step)) for step in range(1000)}) > 990
 
 

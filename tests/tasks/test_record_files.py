@@ -99,7 +99,7 @@ def test_a_full_disk_is_reported_before_anything_is_written(tmp_path, monkeypatc
     usage = collections.namedtuple("usage", "total used free")(10, 9, 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(
-        InputError, match=r"train.tf_record will have about 0.0 MB, but .* only 0.0 MB"
+        InputError, match=r"train.tf_record will have about 0.1 MB, but .* only 0.0 MB"
     ):
         write(str(tmp_path / "out" / "train.tf_record"), 10)
     assert not list(tmp_path.iterdir())

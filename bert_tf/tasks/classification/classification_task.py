@@ -4,6 +4,7 @@ The programs list the tasks in their help texts, so this module imports TensorFl
 """
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +13,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.errors import check_choice
+from bert_tf.errors import InputError, check_choice
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results import prediction_files, scoring
 from bert_tf.tasks.task import DataLocation, Encoded, PredictionWriter, Scorer, Split
@@ -96,13 +97,31 @@ class ClassificationTask:
         }
         return {**facts, "threshold": self.threshold} if self.task_type == "multi_label" else facts
 
+    @property
+    def output_files(self) -> list[str]:
+        """The names of the reports, predictions and submission files."""
+        submissions = self.submission.file_names if self.submission else {}
+        ends = [f"_{suffix}" if suffix else "" for suffix in dict.fromkeys(["", *submissions])]
+        patterns = (
+            "eval_report{}.txt", "eval_results{}.txt", "test_results{}.tsv", "predictions{}.jsonl",
+        )  # fmt: skip
+        names = [pattern.format(end) for pattern in patterns for end in ends]
+        return [*names, *submissions.values()]
+
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the splits of a kind; see `tasks.task.Task`."""
         return self.reader.splits(kind, location)
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of a split; see `tasks.task.Task`."""
-        return self.reader.read(split, counts)
+        """Yields the examples of a split; see `tasks.task.Task`.
+
+        Raises:
+            InputError: A row is malformed, or all examples of a train split have the same label.
+        """
+        examples = itertools.islice(self.reader.read(split, counts), split.limit or None)
+        if split.kind == "train" and self.task_type == "classification":
+            return _with_several_labels(examples, split)
+        return examples
 
     def encode(
         self, examples: Sequence[TextExample], tokenizer: "BertTokenizer", max_seq_length: int
@@ -175,4 +194,19 @@ class ClassificationTask:
         """Returns an object that writes the predictions of a split; see `tasks.task.Task`."""
         return prediction_files.ClassificationWriter(
             split, folder, self.labels, self.task_type, self.threshold, self.submission
+        )
+
+
+def _with_several_labels(examples: Iterator[TextExample], split: Split) -> Iterator[TextExample]:
+    """Yields the examples, and checks at the end that they have at least two labels."""
+    first, differs = None, False
+    for example in examples:
+        first = example.label if first is None else first
+        differs = differs or example.label != first
+        yield example
+    if first is not None and not differs:
+        read = f"the first {split.limit} examples of " if split.limit else ""
+        raise InputError(
+            f"All labels in {read}{split.source.name} are {first!r}. Training needs examples of at "
+            "least two labels."
         )

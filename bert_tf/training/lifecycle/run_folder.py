@@ -29,12 +29,10 @@ _LOGGER = logging.getLogger(__name__)
 TRAINING_FILE, RUNTIME_FILE, STATE_FILE = (
     "training_config.json", "runtime_config.json", "state.json",
 )  # fmt: skip
-# Patterns of file names. The files are removed in this order. `TRAINING_FILE` is the last: if the
-# removal is interrupted, the folder still shows that it contains a run.
-_FILES_OF_A_RUN = (
-    *("eval_results.txt", "eval_report*.txt", "test_results*.tsv", "predictions*.jsonl"),
-    *("metrics.jsonl", "train", "eval", "checkpoints", "best", TRAINING_FILE),
-)
+# `TRAINING_FILE` is removed last: if the removal is interrupted, the folder still shows that it
+# contains a run.
+_FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "checkpoints", "best", TRAINING_FILE)
+_SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
 _CHECKPOINT_NAME = re.compile(r"step-(\d{8,})/?$")
 
 
@@ -63,6 +61,7 @@ class RunFolder:
         metadata: The model of this run; required for training and for `check_metadata`.
         training: The settings of this run; required for training.
         overwrite: Whether `start_run` removes an earlier run instead of resuming the earlier run.
+        outputs: Names of further files that the run writes, such as predictions.
 
     Attributes:
         path: The argument `path`.
@@ -78,8 +77,9 @@ class RunFolder:
         metadata: CheckpointMetadata | None = None,
         training: TrainingConfig | None = None,
         overwrite: bool = False,
+        outputs: Sequence[str] = (),
     ) -> None:
-        self.path, self.overwrite = path, overwrite
+        self.path, self.overwrite, self._outputs = path, overwrite, outputs
         self.metadata = metadata or CheckpointMetadata({})
         self.training_settings = to_json_dict(training) if training else {}
 
@@ -182,11 +182,8 @@ class RunFolder:
 
     def start_run(self) -> None:
         """Writes the settings of this run; with `overwrite`, removes an earlier run first."""
-        if self.overwrite and tf.io.gfile.exists(self.path):
-            names = [name.rstrip("/") for name in tf.io.gfile.listdir(self.path)]
-            for pattern in _FILES_OF_A_RUN:
-                for name in fnmatch.filter(names, pattern):
-                    files.remove(os.path.join(self.path, name))
+        if self.overwrite and self._contains_run():
+            self._remove_run()
         for folder in (self.path, os.path.join(self.path, "checkpoints")):
             # If a run is killed during a write, temporary files remain.
             for leftover in tf.io.gfile.glob(os.path.join(folder, ".*.????????.tmp*")):
@@ -194,6 +191,28 @@ class RunFolder:
         config = dict(self.metadata.config)
         files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
         files.write_json(os.path.join(self.path, TRAINING_FILE), self.training_settings)
+
+    def _contains_run(self) -> bool:
+        settings = os.path.join(self.path, TRAINING_FILE)
+        return tf.io.gfile.exists(settings) or bool(self.checkpoints())
+
+    def _remove_run(self) -> None:
+        """Removes the files that a run wrote, and leaves all other files."""
+        for name in _SUMMARY_FOLDERS:
+            _remove_summaries(os.path.join(self.path, name))
+        for name in (*self._outputs, *_FILES_OF_A_RUN):
+            files.remove(os.path.join(self.path, name))
+
+
+def _remove_summaries(folder: str) -> None:
+    """Removes the files of TensorBoard, and the folder if it has no other files."""
+    if not tf.io.gfile.isdir(folder):
+        return
+    names = tf.io.gfile.listdir(folder)
+    for name in fnmatch.filter(names, _SUMMARY_FILES):
+        files.remove(os.path.join(folder, name))
+    if not tf.io.gfile.listdir(folder):
+        files.remove(folder)
 
 
 def step_of_checkpoint(folder: str) -> int:

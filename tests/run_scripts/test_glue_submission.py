@@ -8,8 +8,8 @@ from run_programs import assert_refused, run_main
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.submission_zip import checked_text, write_submission_zip
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue
+from bert_tf.tasks.classification.submission_zip import checked_text, write_submission_zip
 from bert_tf.tasks.tables import FileSource
 from bert_tf.tasks.task import Split
 
@@ -72,7 +72,8 @@ def test_the_submission_file_has_the_official_name_and_bytes(tmp_path, name):
     suffix, outputs, file_name, expected = WRITTEN[name]
     task = glue(name)
     key = "score" if name == "sts-b" else "probabilities"
-    split = Split("test", FileSource("test.tsv"), suffix)
+    source = {"mnli": "test_mismatched.tsv", "ax": "diagnostic.tsv"}.get(name, "test.tsv")
+    split = Split("test", FileSource(source), suffix)
     with task.make_writer(split, str(tmp_path)) as writer:
         for values in outputs:
             example = TextExample("a", "b" if task.pair else None)

@@ -156,7 +156,8 @@ class Pretrained:
 
         The head consists of all weights whose names do not start with "bert/". By default, it is
         that of the checkpoint only if the checkpoint is of the same task with the same labels in
-        the same order, and the same `task_type` and `pair`. Otherwise, it keeps its random initial weights, even if the shapes agree.
+        the same order, and the same `task_type` and `pair`. Otherwise, it keeps its random initial
+        weights, even if the shapes agree.
 
         Args:
             model: A model with a head, with the architecture `config`.

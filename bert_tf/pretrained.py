@@ -156,13 +156,14 @@ class Pretrained:
 
         The head consists of all weights whose names do not start with "bert/". By default, it is
         that of the checkpoint only if the checkpoint is of the same task with the same labels in
-        the same order. Otherwise, it keeps its random initial weights, even if the shapes agree.
+        the same order, and the same `task_type` and `pair`. Otherwise, it keeps its random initial
+        weights, even if the shapes agree.
 
         Args:
             model: A model with a head, with the architecture `config`.
             facts: The facts of the task: `task` (the name) and, if the task has them, `labels`
-                (list of str, in the order of the model's outputs) and `task_type` (by default
-                "classification").
+                (list of str, in the order of the model's outputs), `task_type` (by default
+                "classification") and `pair` (bool).
             init_head: True for the head of the checkpoint, False for a random head, None for the
                 default.
 
@@ -173,7 +174,8 @@ class Pretrained:
         Raises:
             InputError: There is no checkpoint, a shape of the encoder differs, the checkpoint lacks
                 a part of the encoder, or `init_head` is True and the checkpoint has no head of this
-                kind, or one with other labels or shapes.
+                kind, or one with another task type, other labels or shapes, or for single texts
+                instead of pairs or the reverse.
         """
         contents = self._require_contents()
         choice = choose_head(model, contents, facts, init_head)

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from bert_tf.modeling import BertTaskModel
 
 _ENCODER = "bert/"
-_REMEDY = "Leave out init_head to start with a random head."
+# A run without training always needs the head, so the message must not presume that the user gave
+# init_head=True.
+_REMEDY = (
+    "Give the checkpoint of a model that was fine-tuned for this task, or train a new head without "
+    "setting init_head."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,15 +55,16 @@ def choose_head(
         model: The model of the task.
         contents: The checkpoint.
         facts: The facts of the task: `task` (the name) and, if the task has them, `labels` (list of
-            str, in the order of the model's outputs) and `task_type` (str, by default
-            "classification").
+            str, in the order of the model's outputs), `task_type` (str, by default
+            "classification") and `pair` (bool). A fact that the checkpoint does not state is not
+            compared, except that a checkpoint of bert-tf without `task_type` is a classifier.
         init_head: True for the head of the checkpoint, False for a random head. None for the head
-            of the checkpoint if the checkpoint is of the same task with the same labels in the same
-            order, else a random head, even if the shapes agree.
+            of the checkpoint if the checkpoint is of the same task with equal facts, else a random
+            head, even if the shapes agree.
 
     Raises:
         InputError: `init_head` is True, and the checkpoint has no head of this kind, or its head
-            has other labels or shapes.
+            has other facts (`task` is not compared) or shapes.
     """
     if init_head is False:
         return _random("init_head=False was given")
@@ -72,11 +78,13 @@ def choose_head(
                 f"order is {_names(_labels(facts))}."
             )
             return HeadChoice(True, message, is_checked=False)
-    elif arrays.keys() != shapes.keys():
+        return HeadChoice(True, f"The head is that of {source}.")
+    if arrays.keys() != shapes.keys():
         return _random(f"{source} has no weights for it")
-    elif difference := _difference(contents.extra, facts):
+    if difference := _difference_of_task(contents, facts) or _difference(contents, facts):
         return _random(f"{source} {difference}")
-    return HeadChoice(True, f"The head is that of {source}.")
+    equal = "the task and the labels are equal" if _labels(facts) else "the task is equal"
+    return HeadChoice(True, f"The head is that of {source}, because {equal}.")
 
 
 def _random(reason: str) -> HeadChoice:
@@ -95,17 +103,34 @@ def _head_arrays(
     return {name: available[name] for name in shapes if name in available}, shapes
 
 
-def _difference(own: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """Returns the difference between the checkpoint's task and the given task, or ""."""
+def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
+    """Returns why the checkpoint is not known to be of the given task, or ""."""
+    own = contents.extra
     if "task" not in own:
         return "does not state its task (init_head=True uses its head)"
     if own["task"] != facts.get("task"):
         return f"is of task {own['task']!r}, not of {facts.get('task')!r}"
-    types = [each.get("task_type", "classification") for each in (own, facts)]
-    if types[0] != types[1]:
-        return f"is a model for {types[0]}, not for {types[1]}"
-    if _labels(own) != _labels(facts):
-        return f"has the labels {_names(_labels(own))}, but the task has {_names(_labels(facts))}"
+    if _labels(facts) and _known_labels(contents) is None:
+        return "does not state its labels (init_head=True uses its head)"
+    return ""
+
+
+def _difference(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
+    """Returns the first difference between the facts of the checkpoint and the task, or ""."""
+    own = contents.extra
+    # Other dialects do not store the type.
+    own_type = own.get("task_type", "classification" if contents.dialect == "bert-tf" else None)
+    task_type = facts.get("task_type", "classification")
+    if own_type not in (None, task_type):
+        return f"is a model for {own_type}, not for {task_type}"
+    pairs = own.get("pair"), facts.get("pair")
+    if None not in pairs and pairs[0] != pairs[1]:
+        kinds = ("pairs of texts", "single texts")
+        return "is a model for {}, not for {}".format(*(kinds if pairs[0] else kinds[::-1]))
+    known, labels = _known_labels(contents), _labels(facts)
+    if known is not None and known != labels:
+        order = " in another order" if sorted(known) == sorted(labels) else ""
+        return f"has the labels {_names(known)}, but the task has {_names(labels)}{order}"
     return ""
 
 
@@ -116,20 +141,16 @@ def _require_same_head(
     arrays: Mapping[str, np.ndarray],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Raises `InputError` if the checkpoint has no head for this model and these labels."""
-    start = f"init_head=True was given, but {contents.source} has"
+    """Raises `InputError` if the checkpoint has no head for this model and these facts."""
+    start = f"The head of {contents.source} is needed, but it"
     if arrays.keys() != shapes.keys():
-        raise InputError(f"{start} no weights for the head of {type(model).__name__}. {_REMEDY}")
-    labels, known = _labels(facts), _known_labels(contents)
-    if known is not None and known != labels:
-        raise InputError(
-            f"{start} the labels {_names(known)}, and the task has {_names(labels)}. They must be "
-            f"equal and have the same order. {_REMEDY}"
-        )
+        raise InputError(f"{start} has no weights for a {type(model).__name__}. {_REMEDY}")
+    if difference := _difference(contents, facts):
+        raise InputError(f"{start} {difference}. {_REMEDY}")
     for name, array in arrays.items():
         if array.shape != shapes[name]:
             raise InputError(
-                f"{start} {name} of the shape {list(array.shape)}, and the model needs "
+                f"{start} has {name} of the shape {list(array.shape)}, and the model needs "
                 f"{list(shapes[name])}. {_REMEDY}"
             )
 

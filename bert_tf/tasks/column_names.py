@@ -1,9 +1,14 @@
 """Finds columns by their names. Imports `errors`."""
 
+import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from bert_tf.errors import InputError
+
+# The only name in a header line that contains one of these is probably several names.
+_SEPARATORS = re.compile("[,;|\t]")
 
 
 def find_columns(
@@ -37,8 +42,11 @@ def no_column(place: str, name: str | None, columns: Iterable[str]) -> InputErro
         name: The missing column.
         columns: The existing columns, for the message.
     """
-    names = ", ".join(map(str, columns))
-    return InputError(
-        f"{place} has no column {name!r}. Its columns are: {names[:200]}. Give the name of one of "
-        "these columns."
-    )
+    existing = list(columns)
+    # Blanks at the ends of a name are visible only in quotes.
+    names = ", ".join(each if each == each.strip() else repr(each) for each in existing)
+    remedy = "Give the name of one of these columns."
+    is_text = os.path.splitext(place)[1].lower() in (".csv", ".tsv")
+    if is_text and len(existing) == 1 and _SEPARATORS.search(existing[0]):
+        remedy = "Separate the columns with commas in a .csv file and with tabs in a .tsv file."
+    return InputError(f"{place} has no column {name!r}. Its columns are: {names[:200]}. {remedy}")

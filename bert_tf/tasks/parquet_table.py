@@ -59,5 +59,7 @@ def _as_list(column: Any) -> list[Any]:
     """Converts a column to Python values; some programs write texts as binary columns."""
     import pyarrow as pa
 
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
     return (column.cast(pa.large_string()) if is_binary else column).to_pylist()

@@ -145,6 +145,11 @@ def _json_object(line: str, path: str, number: int) -> dict[str, Any]:
         row = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path}, line {number} is not JSON: {error}.") from error
+    except ValueError as error:
+        # Python limits the digits of an integer, by default to 4,300.
+        raise InputError(
+            f"{path}, line {number} has an integer with too many digits. Write it as a text."
+        ) from error
     if not isinstance(row, dict):
         raise InputError(
             f"{path}, line {number}: a JSON object is required. Received: {line[:60]}."

@@ -21,12 +21,13 @@ OTHER = {
     "order": (
         {**MNLI, "labels": ["entailment", "neutral", "contradiction"]},
         "has the labels contradiction, entailment, neutral, but the task has entailment, neutral, "
-        "contradiction",
+        "contradiction in another order",
     ),
     "type": (
         {**MNLI, "task_type": "multi_label"},
         "is a model for classification, not for multi_label",
     ),
+    "pair": ({**MNLI, "pair": False}, "is a model for pairs of texts, not for single texts"),
 }
 
 
@@ -78,8 +79,9 @@ def test_the_head_of_the_same_task_is_kept(saved, caplog):
     assert_initialized(found, source, before, True)
     path = checkpoint.facts["source"]
     assert log == [
-        ("INFO", f"{path}: 41 weights read."), ("INFO", f"The head is that of {path}."),
-    ]  # fmt: skip
+        ("INFO", f"{path}: 41 weights read."),
+        ("INFO", f"The head is that of {path}, because the task and the labels are equal."),
+    ]
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -186,8 +188,8 @@ def test_init_head_refuses_other_labels(saved, dialect):
     model = bert_tf.BertClassifier(CONFIG, num_labels=3, seed=2)
     before = arrays(model)
     message = (
-        "init_head=True was given, but .* has the labels contradiction, entailment, neutral, and "
-        "the task has neutral, entailment, contradiction. They must be equal and have the same "
+        "^The head of .* is needed, but it has the labels contradiction, entailment, neutral, but "
+        "the task has neutral, entailment, contradiction in another order. Give the checkpoint of "
     )
     with pytest.raises(bert_tf.InputError, match=message):
         checkpoint.initialize_task(model, {**MNLI, "labels": MNLI["labels"][::-1]}, True)
@@ -195,20 +197,61 @@ def test_init_head_refuses_other_labels(saved, dialect):
         np.testing.assert_array_equal(array, before[name])
 
 
+@pytest.mark.parametrize("name", ["type", "pair"])
+def test_init_head_refuses_another_kind_of_task(saved, name):
+    facts, reason = OTHER[name]
+    checkpoint, _ = saved(MNLI)
+    model = bert_tf.BertClassifier(CONFIG, num_labels=3, seed=2)
+    with pytest.raises(bert_tf.InputError, match=f"The head of .* is needed, but it {reason}. "):
+        checkpoint.initialize_task(model, facts, init_head=True)
+
+
+@pytest.mark.parametrize("init_head", [None, True])
+def test_a_fact_that_the_checkpoint_does_not_state_is_accepted(saved, caplog, init_head):
+    """A checkpoint of a classifier of which only the task and the labels were stored."""
+    stored = {"task": "mnli", "labels": MNLI["labels"]}
+    checkpoint, source = saved(stored)
+    facts = {**MNLI, "task_type": "classification"}
+    found, before, _ = initialized(checkpoint, facts, caplog, init_head)
+    assert_initialized(found, source, before, True)
+    facts = {**MNLI, "task_type": "multi_label"}
+    if init_head:
+        with pytest.raises(bert_tf.InputError, match="a model for classification, not for multi"):
+            initialized(checkpoint, facts, caplog, init_head)
+    else:
+        found, before, _ = initialized(checkpoint, facts, caplog, init_head)
+        assert_initialized(found, source, before, False)
+
+
+def test_the_head_of_a_checkpoint_without_labels_is_random(saved, caplog):
+    checkpoint, source = saved({"task": "mnli"})
+    found, before, log = initialized(checkpoint, MNLI, caplog)
+    assert_initialized(found, source, before, False)
+    assert log[1][1].endswith("does not state its labels (init_head=True uses its head).")
+
+
+def test_a_hugging_face_folder_does_not_state_the_task_type(saved, caplog):
+    labels = ["x", "y", "z"]
+    checkpoint, source = saved({"labels": labels}, "hugging_face")
+    facts = {"task": "custom", "task_type": "multi_label", "labels": labels, "pair": False}
+    found, before, _ = initialized(checkpoint, facts, caplog, init_head=True)
+    assert_initialized(found, source, before, True)
+
+
 def test_init_head_refuses_other_shapes_and_missing_heads(saved):
     facts = {"task": "rte", "labels": ["entailment", "not_entailment"]}
     model = bert_tf.BertClassifier(CONFIG, num_labels=2, seed=2)
     checkpoint, _ = saved({}, "google")
-    message = r"has output_weights of the shape \[3, 4\], and the model needs \[2, 4\]\. Leave out"
+    message = r"has output_weights of the shape \[3, 4\], and the model needs \[2, 4\]\. Give the"
     with pytest.raises(bert_tf.InputError, match=message):
         checkpoint.initialize_task(model, facts, init_head=True)
     checkpoint, _ = saved({}, model=bert_tf.BertPretrainer(CONFIG))
-    message = "init_head=True was given, but .* has no weights for the head of BertClassifier"
+    message = "The head of .* is needed, but it has no weights for a BertClassifier"
     with pytest.raises(bert_tf.InputError, match=message):
         checkpoint.initialize_task(model, facts, init_head=True)
     # A head of another kind is not used, although its shapes agree.
     checkpoint, _ = saved({}, model=bert_tf.BertSpanPredictor(CONFIG))
-    with pytest.raises(bert_tf.InputError, match="has no weights for the head of BertClassifier"):
+    with pytest.raises(bert_tf.InputError, match="has no weights for a BertClassifier"):
         checkpoint.initialize_task(model, facts, init_head=True)
 
 

@@ -72,7 +72,8 @@ def test_the_submission_file_has_the_official_name_and_bytes(tmp_path, name):
     suffix, outputs, file_name, expected = WRITTEN[name]
     task = glue(name)
     key = "score" if name == "sts-b" else "probabilities"
-    split = Split("test", FileSource("test.tsv"), suffix)
+    source = {"mnli": "test_mismatched.tsv", "ax": "diagnostic.tsv"}.get(name, "test.tsv")
+    split = Split("test", FileSource(source), suffix)
     with task.make_writer(split, str(tmp_path)) as writer:
         for values in outputs:
             example = TextExample("a", "b" if task.pair else None)

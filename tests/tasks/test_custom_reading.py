@@ -151,10 +151,90 @@ def test_a_test_file_does_not_need_labels(tmp_path, name, text, labels, unknown)
     assert counts[UNKNOWN_IN_TEST] == unknown
 
 
-def test_binary_columns_of_parquet_are_texts(tmp_path):
-    rows = {"s": pa.array(["é".encode()]), "label": pa.array(["a"]).dictionary_encode()}
-    pa.parquet.write_table(pa.table(rows), tmp_path / "dev.parquet")
-    assert read(SINGLE, tmp_path, "dev") == [TextExample("é", None, "a")]
+@pytest.mark.parametrize("binary", [pa.binary(), pa.large_binary()], ids=str)
+def test_binary_columns_of_parquet_are_texts(tmp_path, binary):
+    encoded = pa.array(["é".encode(), b"x", "é".encode()], binary)
+    labels = pa.array(["a", "b", "a"]).dictionary_encode()
+    for texts in (encoded, encoded.dictionary_encode()):
+        assert pa.types.is_dictionary(texts.type) == (texts is not encoded)
+        table = pa.table({"s": texts, "label": labels})
+        pa.parquet.write_table(table, tmp_path / "dev.parquet")
+        assert read(SINGLE, tmp_path, "dev") == [
+            TextExample("é", None, "a"), TextExample("x", None, "b"), TextExample("é", None, "a")
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("task_type", ["classification", "multi_label"])
+def test_blanks_around_labels_are_removed(tmp_path, ending, task_type):
+    rows = [{"s": " x ", "label": label} for label in ("pos ", "pos", " neg", "\u00a0neg")]
+    folder = write_rows(tmp_path, f"train.{ending}", rows)
+    location = DataLocation(data_dir=folder)
+    assert labels_of(SENTENCE, location, task_type) == ["neg", "pos"]
+    task = custom(SENTENCE, location, task_type, [" pos", "neg "])
+    assert task.labels == ("pos", "neg")
+    names = ["pos", "pos", "neg", "neg"]
+    labels = names if task_type == "classification" else [(name,) for name in names]
+    assert read(task, folder, "train") == [TextExample(" x ", None, label) for label in labels]
+
+
+def test_a_blank_label_of_a_test_file_is_no_label(tmp_path):
+    counts = Counter()
+    folder = write(tmp_path, "test.tsv", "s\tlabel\nx\t \ny\t b\n")
+    assert [e.label for e in read(SINGLE, folder, "test", counts)] == [None, "b"]
+    assert not counts
+
+
+def test_lone_surrogates_in_texts_are_replaced(tmp_path):
+    text = '{"s": "p\\ud800q", "t": "\\ud83d\\ude00 \\udfff", "label": "a"}\n'
+    folder = write(tmp_path, "dev.jsonl", text)
+    task = custom(TextColumns("s", "t"), DataLocation(), labels=["a", "b"])
+    assert read(task, folder, "dev") == [TextExample("p\ufffdq", "\U0001f600 \ufffd", "a")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "task_type", "message"),
+    [
+        ("train.tsv", "s\tlabel\n", "classification", "train.tsv: the column 'label' has no label"),
+        ("train.jsonl", "", "classification", "train.jsonl: the column 'label' has no labels"),
+        ("train.csv", "s,label\nx,a\ny,a \n", "classification",
+         "train.csv: the column 'label' has only the label 'a'. The task type classification needs "
+         "examples of at least two different labels"),
+        ("train.tsv", "s\tlabel\nx\t\n", "multi_label", "train.tsv: the column 'label' has no "
+         "labels. The task type multi_label needs examples of at least one label"),
+        ("train.jsonl", '{"s": "x", "label": "a"}\n{"s": "y", "label": NaN}\n', "classification",
+         "train.jsonl, line 2: column 'label' has the number nan"),
+        ("train.jsonl", '{"label": "a"}\n{"label": "p\\ud800"}\n', "classification",
+         "line 2: column 'label' has 'p.ud800', which is not valid Unicode"),
+    ],
+    ids=["header", "empty", "one", "multi_label", "nan", "surrogate"],
+)  # fmt: skip
+def test_labels_that_do_not_suffice_are_refused_with_the_file(
+    tmp_path, name, text, task_type, message
+):
+    location = DataLocation(data_dir=write(tmp_path, name, text))
+    with pytest.raises(InputError, match=message):
+        custom(SENTENCE, location, task_type)
+
+
+def test_one_label_suffices_for_multi_label(tmp_path):
+    folder = write(tmp_path, "train.tsv", "s\tlabel\nx\ta\n")
+    assert labels_of(SENTENCE, DataLocation(data_dir=folder), "multi_label") == ["a"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")], ids=str)
+def test_parquet_labels_must_be_finite(tmp_path, value):
+    rows = [{"s": "x", "label": 1.0}, {"s": "y", "label": value}]
+    folder = write_rows(tmp_path, "train.parquet", rows)
+    with pytest.raises(InputError, match=r"train.parquet, row 2: .* has the number -?(nan|inf)"):
+        labels_of(SENTENCE, DataLocation(data_dir=folder))
+    with pytest.raises(InputError, match=r"train.parquet, row 2: .*Write a finite number"):
+        read(SCORES, folder, "train")
+
+
+def test_the_highest_float32_is_a_score(tmp_path):
+    folder = write(tmp_path, "dev.tsv", "s\tlabel\nx\t3.4e38\ny\t-3.4e38\n")
+    assert [example.label for example in read(SCORES, folder, "dev")] == [3.4e38, -3.4e38]
 
 
 ROW = '{"s": "x", "label": "a"}\n'
@@ -179,6 +259,18 @@ ROW = '{"s": "x", "label": "a"}\n'
         (SINGLE, "dev.jsonl", '{"s": null, "label": "a"}', r"line 1: column 's' has no value"),
         (SINGLE, "dev.jsonl", '{"s": [1], "label": "a"}', r"line 1: column 's' .*type list"),
         (SINGLE, "dev.jsonl", '{"s": "x", "label": null}', r"column 'label' has no value"),
+        (SINGLE, "dev.jsonl", '{"s": "x", "label": NaN}', r"line 1: .*the number nan"),
+        (SINGLE, "dev.jsonl", '{"s": "x", "label": -1e400}', r"line 1: .*the number -inf"),
+        (SINGLE, "dev.jsonl", '{"s": Infinity, "label": "a"}', r"'s' has the number inf"),
+        (SINGLE, "dev.jsonl", '{"s": "x", "label": "p\\ud800"}', r"line 1: .*not valid Unicode"),
+        (SINGLE, "dev.jsonl", ROW + f'{{"s": {"1" * 4301}, "label": "a"}}',
+         r"dev.jsonl, line 2 has an integer with too many digits"),
+        (SINGLE, "dev.csv", "s;label\nx;a\n", r"are: s;label. Separate .* commas in a .csv file"),
+        (SINGLE, "dev.csv", "s\tlabel\nx\ta\n", r"Separate .* commas in a .csv file and with tabs"),
+        (SINGLE, "dev.tsv", "s,label\nx,a\n", r"Separate .* commas in a .csv file and with tabs"),
+        (SINGLE, "dev.csv", "s ,label\nx,a\n", r"columns are: 's ', label\. Give the name of"),
+        (SINGLE, "dev.csv", "t\nx\n", r"columns are: t\. Give the name of"),
+        (SINGLE, "dev.tsv", "s\tlabel\nx\t  \n", r"line 2: column 'label' is empty"),
         (SINGLE, "dev.txt", "x", r"has none of dev.tsv, .*validation.parquet"),
         (SINGLE, "dev.tsv", "", r"dev.tsv is empty"),
         (SINGLE, "dev.tsv", "s\tlabel\n", r"dev.tsv has no examples"),
@@ -187,8 +279,11 @@ ROW = '{"s": "x", "label": "a"}\n'
         (SCORES, "dev.tsv", "s\tlabel\nx\thigh\n", r"line 2: column 'label' has 'high'"),
         (SCORES, "dev.tsv", "s\tlabel\nx\t1\ny\tinf\n", r"line 3: .*'inf'. Write a finite"),
         (SCORES, "dev.jsonl", '{"s": "x", "label": NaN}', r"line 1: .*'nan'"),
-        (SCORES, "dev.jsonl", '{"s": "x", "label": true}', r"line 1: .*'True'"),
+        (SCORES, "dev.tsv", "s\tlabel\nx\t-1e39\n", r"line 2: .*'-1e39'. Write a finite"),
+        (SCORES, "dev.jsonl", '{"s": "x", "label": 1e39}', r"line 1: .*'1e\+39'. Write a finite"),
+        (SCORES, "dev.jsonl", '{"s": "x", "label": true}', r"line 1: .*'true'"),
         (TOPICS, "dev.tsv", "s\tlabel\nx\tx,w\n", r"line 2: the label 'w'"),
+        (TOPICS, "dev.jsonl", '{"s": "x", "label": ["x", NaN]}', r"line 1: .*the number nan"),
         (TOPICS, "dev.jsonl", '{"s": "x", "label": ["x", null]}', r"line 1: .*no value"),
         (TOPICS, "dev.jsonl", '{"s": "x", "label": {"x": 1}}', r"line 1: .*type dict"),
         (SINGLE, "dev.parquet", "x", r"dev.parquet cannot be read as Parquet"),
@@ -208,7 +303,7 @@ def test_invalid_utf8_is_refused_with_the_line(tmp_path):
 
 def test_parquet_errors_name_the_row_and_the_columns(tmp_path):
     folder = write_rows(tmp_path, "dev.parquet", [{"s": "x", "label": c} for c in "aabc"])
-    with pytest.raises(InputError, match=r"dev.parquet, line 4: the label 'c'"):
+    with pytest.raises(InputError, match=r"dev.parquet, row 4: the label 'c'"):
         read(SINGLE, folder, "dev")
     with pytest.raises(InputError, match=r"no column 't'. Its columns are: s, label\."):
         read(custom(TextColumns("t"), DataLocation(), labels=["a", "b"]), folder, "dev")

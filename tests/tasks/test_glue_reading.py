@@ -170,7 +170,8 @@ def test_ax_reads_the_labelled_file(tmp_path):
     header = "Lexical Semantics\tLogic\tKnowledge\tDomain\tPremise\tHypothesis\tLabel\n"
     text = f"{header}\tNegation\t\tNews\tThe cat sat.\tIt did not.\tcontradiction\n"
     path = write(tmp_path, "diagnostic/diagnostic-full.tsv", text)
-    expected = {"": [TextExample("The cat sat.", "It did not.", "contradiction")]}
+    # The suffix keeps the results apart from those of MNLI in the same folder.
+    expected = {"ax": [TextExample("The cat sat.", "It did not.", "contradiction")]}
     assert read("ax", "dev", tmp_path) == expected
     assert read("ax", "dev", dev_file=str(path)) == expected
 
@@ -179,6 +180,27 @@ def test_ax_has_the_facts_of_mnli_and_no_train_file(tmp_path):
     assert glue("ax").facts == glue("mnli").facts
     with pytest.raises(InputError, match=r"AX has no train file.* task mnli"):
         glue("ax").splits("train", DataLocation(str(tmp_path)))
+
+
+@pytest.mark.parametrize("name", GLUE_TASKS)
+def test_the_official_test_file_is_that_of_the_submission(tmp_path, name):
+    task = glue(name)
+    for names in task.reader.files["test"].values():
+        write(tmp_path, names[-1], "")
+        write(tmp_path, f"{task.reader.folder}/my_{names[-1]}", "")
+        mine = str(tmp_path / f"{task.reader.folder}/my_{names[-1]}")
+    splits = task.splits("test", DataLocation(str(tmp_path)))
+    assert [split.suffix for split in splits] == list(task.submission.file_names)
+    for split in splits:
+        assert task.submission.is_official(split.suffix, split.source.name)
+    for split in task.splits("test", DataLocation(test_file=mine)):
+        assert not task.submission.is_official(split.suffix, split.source.name)
+
+
+def test_the_mismatched_file_is_not_the_official_file_of_the_first_suffix(tmp_path):
+    path = write(tmp_path, "test_mismatched.tsv", "")
+    (split,) = glue("mnli").splits("test", DataLocation(test_file=str(path)))
+    assert not glue("mnli").submission.is_official(split.suffix, split.source.name)
 
 
 def test_files_are_found_in_the_folder_above_the_task(tmp_path):

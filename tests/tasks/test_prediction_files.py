@@ -1,18 +1,23 @@
 """The files with predictions, compared byte by byte with hand-written ones."""
 
+import logging
+
 import numpy as np
 import pytest
 
+from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.prediction_files import ClassificationWriter
 from bert_tf.tasks.classification.results.submission import Submission
+from bert_tf.tasks.tables import FileSource
 from bert_tf.tasks.task import Split
 
+OFFICIAL = {"": ("test.tsv",)}
 
-def write(folder, examples, outputs, *arguments, suffix="", **options):
-    with ClassificationWriter(
-        Split("test", None, suffix), str(folder), *arguments, **options
-    ) as writer:
+
+def write(folder, examples, outputs, *arguments, suffix="", path="data/test.tsv", **options):
+    split = Split("test", FileSource(path), suffix)
+    with ClassificationWriter(split, str(folder), *arguments, **options) as writer:
         for example, values in zip(examples, outputs, strict=True):
             arrays = {name: np.array(value, np.float32) for name, value in values.items()}
             writer.add(example, [arrays])
@@ -54,7 +59,7 @@ def test_multi_label(tmp_path):
 def test_regression_and_its_submission(tmp_path):
     examples = [TextExample("a", "b", 4.5), TextExample("c", "d"), TextExample("e", "f")]
     outputs = [{"score": 4.25}, {"score": -0.5}, {"score": 5.1}]
-    submission = Submission({"": "STS-B.tsv"}, (0.0, 5.0))
+    submission = Submission({"": "STS-B.tsv"}, OFFICIAL, (0.0, 5.0))
     found = write(tmp_path, examples, outputs, (), "regression", submission=submission)
     assert found == {
         "test_results.tsv": "4.25\n-0.5\n5.1\n",
@@ -69,7 +74,8 @@ def test_regression_and_its_submission(tmp_path):
 
 @pytest.mark.parametrize(("suffix", "name"), [("", "MNLI-m.tsv"), ("mismatched", "MNLI-mm.tsv")])
 def test_the_suffix_of_the_split_ends_the_file_names(tmp_path, suffix, name):
-    submission = Submission({"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"})
+    names = {"": ("test.tsv",), "mismatched": ("test.tsv",)}
+    submission = Submission({"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"}, names)
     labels = ("contradiction", "entailment", "neutral")
     found = write(
         tmp_path,
@@ -91,9 +97,51 @@ def test_the_suffix_of_the_split_ends_the_file_names(tmp_path, suffix, name):
 
 def test_no_submission_file_for_another_split(tmp_path):
     found = write(
-        tmp_path, [], [], ("0", "1"), suffix="ax", submission=Submission({"": "CoLA.tsv"})
-    )
+        tmp_path, [], [], ("0", "1"), suffix="ax",
+        submission=Submission({"": "CoLA.tsv"}, OFFICIAL),
+    )  # fmt: skip
     assert found == {"test_results_ax.tsv": "", "predictions_ax.jsonl": ""}
+
+
+@pytest.mark.parametrize(
+    ("path", "is_official"),
+    [
+        ("/glue/MRPC/test.tsv", True),
+        ("test.tsv", True),
+        ("/glue/MRPC/dev.tsv", False),
+        ("/glue/MRPC/my_test.tsv", False),
+        ("/glue/test.tsv/dev.tsv", False),
+    ],
+)
+def test_only_the_official_test_file_has_a_submission_file(tmp_path, caplog, path, is_official):
+    (tmp_path / "MRPC.tsv").write_text("index\tprediction\n0\t1\n")
+    submission = Submission({"": "MRPC.tsv"}, OFFICIAL)
+    with caplog.at_level(logging.INFO, "bert_tf"):
+        found = write(tmp_path, [], [], ("0", "1"), path=path, submission=submission)
+    kept = "index\tprediction\n" if is_official else "index\tprediction\n0\t1\n"
+    assert found["MRPC.tsv"] == kept
+    message = f"MRPC.tsv is not written, because {path} does not have the name of the official "
+    assert (message in caplog.text) != is_official
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [
+        ("AX.tsv", "ax"), ("test_results_ax.tsv", "ax"), ("predictions_ax.jsonl", "ax"),
+        ("test_results.tsv", ""), ("predictions.jsonl", ""),
+    ],
+)  # fmt: skip
+def test_predictions_do_not_replace_the_file_that_is_predicted(tmp_path, name, suffix):
+    submission = Submission({"ax": "AX.tsv"}, {"ax": ("AX.tsv",)})
+    (tmp_path / "run").mkdir()
+    path = tmp_path / name
+    path.write_text("text")
+    same = f"{tmp_path}/run/../{name}"
+    options = {"suffix": suffix, "path": same, "submission": submission}
+    with pytest.raises(InputError, match=f"would replace this file, because {name} is the name "):
+        write(tmp_path, [], [], ("0", "1"), **options)
+    assert path.read_text() == "text" and len(list(tmp_path.iterdir())) == 2
+    assert len(write(tmp_path / "run", [], [], ("0", "1"), **options)) >= 2
 
 
 def test_a_lone_surrogate_does_not_stop_the_run(tmp_path):
@@ -114,7 +162,8 @@ def test_an_error_leaves_earlier_files_as_they_were(tmp_path):
     before = write(tmp_path, examples, outputs, ("x", "y"))
 
     def interrupt():
-        with ClassificationWriter(Split("test", None), str(tmp_path), ("x", "y")) as writer:
+        split = Split("test", FileSource("test.tsv"))
+        with ClassificationWriter(split, str(tmp_path), ("x", "y")) as writer:
             writer.add(TextExample("b"), [{"probabilities": np.array([0.25, 0.75], np.float32)}])
             raise ZeroDivisionError
 

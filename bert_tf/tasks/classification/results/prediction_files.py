@@ -1,11 +1,12 @@
 """Writes the predictions of a split as a stream.
 
 The files are `test_results.tsv`, `predictions.jsonl`, and the file that a benchmark's server
-accepts. Imports `files` and `tasks.task`, and TensorFlow inside functions.
+accepts. Imports `errors`, `files` and `tasks.task`, and TensorFlow inside functions.
 """
 
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Sequence
 from types import TracebackType
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_tf import files
+from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import is_predicted
 from bert_tf.tasks.task import Outputs, Split
@@ -21,6 +23,7 @@ from bert_tf.tasks.task import Outputs, Split
 if TYPE_CHECKING:
     from bert_tf.tasks.classification.results.submission import Submission
 
+_LOGGER = logging.getLogger(__name__)
 _LINES_PER_WRITE = 1000
 
 
@@ -59,7 +62,10 @@ class ClassificationWriter:
         task_type: "classification", "regression" or "multi_label".
         threshold: Probability in (0, 1) from which a multi-label task predicts a label.
         submission: The format of the file for a benchmark's server, or None. The file is written
-            if the format has a file name for the split.
+            if the format has a file name for the split, and the split is the official test split.
+
+    Raises:
+        InputError: The file of the split is in `folder` and has the name of an output file.
 
     Source: google-research/bert `run_classifier.main` (test_results.tsv).
     """
@@ -77,12 +83,38 @@ class ClassificationWriter:
         self._task_type, self._threshold, self._submission = task_type, threshold, submission
         self._stack = contextlib.ExitStack()
         self._count = 0
+        self._results_name = f"{split.with_suffix('test_results')}.tsv"
+        self._readable_name = f"{split.with_suffix('predictions')}.jsonl"
+        self._submission_name = self._name_of_submission()
+        for name in (self._results_name, self._readable_name, self._submission_name):
+            if name and os.path.realpath(self._path(name)) == os.path.realpath(split.source.name):
+                raise InputError(
+                    f"The predictions for {split.source.name} would replace this file, because "
+                    f"{name} is the name of an output file. Give another output_dir."
+                )
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    def _name_of_submission(self) -> str | None:
+        """Returns the name of the file for the server; None if the file must not be written."""
+        submission, split = self._submission, self._split
+        name = submission.file_names.get(split.suffix) if submission else None
+        if submission is None or name is None:
+            return None
+        if submission.is_official(split.suffix, split.source.name):
+            return name
+        _LOGGER.info(
+            "%s is not written, because %s does not have the name of the official test split.",
+            name, split.source.name,
+        )  # fmt: skip
+        return None
 
     def __enter__(self) -> "ClassificationWriter":
         with contextlib.ExitStack() as stack:
-            self._results = self._open(stack, f"{self._split.with_suffix('test_results')}.tsv")
-            self._readable = self._open(stack, f"{self._split.with_suffix('predictions')}.jsonl")
-            name = self._submission and self._submission.file_names.get(self._split.suffix)
+            self._results = self._open(stack, self._results_name)
+            self._readable = self._open(stack, self._readable_name)
+            name = self._submission_name
             self._submitted = self._open(stack, name) if name else None
             if self._submitted:
                 self._submitted.add("index\tprediction")
@@ -98,7 +130,7 @@ class ClassificationWriter:
         self._stack.__exit__(kind, error, traceback)
 
     def _open(self, stack: contextlib.ExitStack, name: str) -> _LineFile:
-        path = stack.enter_context(files.atomic_replace(os.path.join(self._folder, name)))
+        path = stack.enter_context(files.atomic_replace(self._path(name)))
         return stack.enter_context(contextlib.closing(_LineFile(path)))
 
     def add(self, example: TextExample, outputs: Sequence[Outputs]) -> None:

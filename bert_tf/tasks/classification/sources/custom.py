@@ -7,7 +7,7 @@ TensorFlow inside functions.
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice
@@ -177,7 +177,7 @@ def custom(
         task_type: "classification" (one label), "regression" (a score) or "multi_label" (any number
             of labels).
         labels: All labels, in the order of the outputs, or None for those of the train split; see
-            `labels_of`. Regression has no labels.
+            `labels_of`. Blanks at both ends are removed. Regression has no labels.
         threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
 
     Raises:
@@ -191,6 +191,7 @@ def custom(
         labels = ()
     elif labels is None:
         labels = labels_of(columns, location, task_type)
+    labels = [label.strip() for label in labels]
     _check_labels(labels, task_type)
     metric_names, best = _METRICS[task_type]
     return ClassificationTask(
@@ -228,7 +229,8 @@ def labels_of(
         task_type: "classification" or "multi_label".
 
     Raises:
-        InputError: The train split is missing or malformed, or has more than 10,000 labels.
+        InputError: The train split is missing or malformed, has more than 10,000 labels, or has
+            too few: fewer than two for "classification", or none for "multi_label".
     """
     rows: Iterator[tuple[int, Sequence[Any]]]
     if location.tfds_name:
@@ -236,7 +238,7 @@ def labels_of(
         (split, *_) = reader.splits("train", location)
         names = reader.label_names(split)
         if names:
-            return names
+            return [name.strip() for name in names]
         path, rows = split.source.name, reader.rows(split, Counter())
     else:
         path = find_split_file("train", location)
@@ -252,4 +254,16 @@ def labels_of(
                 f"{columns.label!r}. Give the column of the labels, use the task type regression "
                 "for scores, or give all labels."
             )
+    _check_number_of_labels(found, task_type, f"{path}: the column {columns.label!r}")
     return sorted(found)
+
+
+def _check_number_of_labels(found: Collection[str], task_type: str, column: str) -> None:
+    minimum = 2 if task_type == "classification" else 1
+    if len(found) < minimum:
+        contents = "".join(f"only the label {label!r}" for label in found) or "no labels"
+        needed = "two different labels" if minimum == 2 else "one label"
+        raise InputError(
+            f"{column} has {contents}. The task type {task_type} needs examples of at least "
+            f"{needed}."
+        )

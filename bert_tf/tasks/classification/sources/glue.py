@@ -38,10 +38,10 @@ _MNLI_FILES = {
     "dev": {"": ("dev_matched.tsv",), "mismatched": ("dev_mismatched.tsv",)},
     "test": {"": ("test_matched.tsv",), "mismatched": ("test_mismatched.tsv",)},
 }
-# AX consists of a test file only. The suffix "ax" keeps its predictions apart from those of MNLI,
-# because a run of MNLI writes both into its folder.
+# AX has no train file. The suffix "ax" keeps its results apart from those of MNLI, because both are
+# written into the folder of the MNLI run.
 _AX_FILES: dict[str, dict[str, tuple[str, ...]]] = {
-    "dev": {"": ("diagnostic-full.tsv", "diagnostic/diagnostic-full.tsv")},
+    "dev": {"ax": ("diagnostic-full.tsv", "diagnostic/diagnostic-full.tsv")},
     "test": {"ax": ("diagnostic.tsv", "diagnostic/diagnostic.tsv", "AX.tsv")},
 }
 
@@ -184,6 +184,7 @@ def _task(
         best_by=best_by,
         submission=Submission(
             file_names or {"": f"{reader.folder}.tsv"},
+            test_names=reader.files["test"],
             score_range=(LOWEST_SCORE, HIGHEST_SCORE) if scores else None,
         ),
         trained_as=trained_as,

@@ -1,4 +1,4 @@
-"""Checks labels that a data file contains. Imports `errors`."""
+"""Checks labels that a data file contains, and names places in it. Imports `errors`."""
 
 import difflib
 from collections.abc import Sequence
@@ -8,6 +8,16 @@ from bert_tf.errors import InputError
 _SHOWN_LABELS = 10
 
 
+def place_of(path: str, number: int) -> str:
+    """Returns the file, and the line of a text file or the row of a Parquet file, for messages.
+
+    Args:
+        path: The file.
+        number: The number of the line or row, from 1.
+    """
+    return f"{path}, {'row' if path.lower().endswith('.parquet') else 'line'} {number}"
+
+
 def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None:
     """Checks that a label is one of the labels of the task.
 
@@ -15,7 +25,7 @@ def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None
         label: The label in the file.
         labels: The labels of the task.
         path: The file, for the error message.
-        line: The number of the line, from 1, for the error message.
+        line: The number of the line or row, from 1, for the error message.
 
     Raises:
         InputError: The label is unknown. The message suggests the most similar known label.
@@ -25,7 +35,8 @@ def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None
     similar = nearest(label, labels)
     suggestion = f" Did you mean {similar!r}?" if similar is not None else ""
     raise InputError(
-        f"{path}, line {line}: the label {label[:60]!r} is not one of {_list(labels)}.{suggestion}"
+        f"{place_of(path, line)}: the label {label[:60]!r} is not one of {_list(labels)}."
+        f"{suggestion}"
     )
 
 

@@ -1,15 +1,21 @@
 """Converts the rows of tables to examples. Imports `examples`, `labels` and `errors`."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import Label, TextExample
-from bert_tf.tasks.classification.sources.labels import check_label
+from bert_tf.tasks.classification.sources.labels import check_label, place_of
 
 UNKNOWN_IN_TEST = "test rows with an unknown label"
+# The records store scores as float32.
+_HIGHEST_SCORE = float(np.finfo(np.float32).max)
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def text_of(value: Any, place: str) -> str:
@@ -23,12 +29,14 @@ def text_of(value: Any, place: str) -> str:
         place: The file, the line and the column, for the error message.
 
     Raises:
-        InputError: The value is missing or has another type.
+        InputError: The value is missing, is not finite, or has another type.
     """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{place} has the number {value}. Write a text or a finite number.")
     if isinstance(value, (int, float)):
         return str(value)
     if value is None:
@@ -38,8 +46,19 @@ def text_of(value: Any, place: str) -> str:
     )
 
 
+def _without_surrogates(text: str) -> str:
+    """Replaces lone surrogates, which JSON can contain and TensorFlow cannot, by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text
+
+
 class LabelParser:
     """Converts the values of a label column to the labels of examples.
+
+    Blanks at both ends of a label are removed, in all file formats.
 
     Args:
         column: The name of the column, for error messages.
@@ -67,40 +86,47 @@ class LabelParser:
         Args:
             value: The value in the label column.
             path: The file, for error messages.
-            line: The number of the line, from 1, for error messages.
+            line: The number of the line or row, from 1, for error messages.
 
         Raises:
-            InputError: The value is missing, not a known label, or not a finite number.
+            InputError: The value is missing, is not a known label, cannot be encoded as UTF-8, or
+                is not a finite float32.
         """
         return self._parse(value, path, line)
 
     def _one_label(self, value: Any, path: str, line: int) -> str:
         if value.__class__ is str and value in self._known:
             return value
-        place = f"{path}, line {line}: column {self._column!r}"
-        label = text_of(value, place)
+        place = f"{place_of(path, line)}: column {self._column!r}"
+        label = text_of(value, place).strip()
         if not label:
             raise InputError(f"{place} is empty. Write a label.")
+        if _SURROGATES.search(label):
+            raise InputError(
+                f"{place} has {label[:60]!r}, which is not valid Unicode. Write a label without "
+                "lone surrogates."
+            )
         if self._labels is not None and label not in self._known:
             check_label(label, self._labels, path, line)
         return label
 
     def _several_labels(self, value: Any, path: str, line: int) -> tuple[str, ...]:
         if not isinstance(value, (list, tuple)):
-            text = text_of(value, f"{path}, line {line}: column {self._column!r}")
+            text = text_of(value, f"{place_of(path, line)}: column {self._column!r}")
             value = [part for part in map(str.strip, text.split(self._separator)) if part]
         return tuple(dict.fromkeys(self._one_label(part, path, line) for part in value))
 
     def _score(self, value: Any, path: str, line: int) -> float:
-        place = f"{path}, line {line}: column {self._column!r}"
+        place = f"{place_of(path, line)}: column {self._column!r}"
+        text = str(value) if isinstance(value, float) else text_of(value, place)
         try:
-            score = math.nan if isinstance(value, bool) else float(text_of(value, place))
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
+            score = math.nan if isinstance(value, bool) else float(text)
+        except ValueError:
             score = math.nan
-        if not math.isfinite(score):
-            raise InputError(f"{place} has {str(value)[:60]!r}. Write a finite number.")
+        if not abs(score) <= _HIGHEST_SCORE:  # also true for NaN
+            raise InputError(
+                f"{place} has {text[:60]!r}. Write a finite number of at most {_HIGHEST_SCORE:.2g}."
+            )
         return score
 
 
@@ -115,7 +141,7 @@ def examples_of_rows(
     """Yields an example for each row.
 
     In a test split, a label that is missing, empty, unknown or malformed becomes None. Labels of
-    the last two kinds are counted.
+    the last two kinds are counted. Lone surrogates in texts become U+FFFD.
 
     Args:
         rows: The number of each row, and its first text, second text and label.
@@ -134,16 +160,17 @@ def examples_of_rows(
     number, label = 0, None
     for number, (text_a, text_b, value) in rows:
         if text_a.__class__ is not str:
-            text_a = text_of(text_a, f"{path}, line {number}: column {column_a!r}")
+            text_a = text_of(text_a, f"{place_of(path, number)}: column {column_a!r}")
         if column_b is not None and text_b.__class__ is not str:
-            text_b = text_of(text_b, f"{path}, line {number}: column {column_b!r}")
+            text_b = text_of(text_b, f"{place_of(path, number)}: column {column_b!r}")
         if kind == "test":
             label = _label_of_test(value, path, number, parse_label, counts)
         else:
             label = parse_label(value, path, number)
         if len(seen) < 2 and label is not None:
             seen.add(label)
-        yield TextExample(text_a, text_b, label)
+        text_b = text_b if text_b is None else _without_surrogates(text_b)
+        yield TextExample(_without_surrogates(text_a), text_b, label)
     if not number:
         raise InputError(f"{path} has no examples. Give a file with at least one.")
     if kind == "train" and len(seen) < 2 and isinstance(label, str):
@@ -156,7 +183,7 @@ def examples_of_rows(
 def _label_of_test(
     value: Any, path: str, line: int, parse_label: LabelParser, counts: Counter[str]
 ) -> Label | None:
-    if value is None or value == "":
+    if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
         return parse_label(value, path, line)

@@ -1,7 +1,7 @@
 """Reads the splits of tensorflow-datasets.
 
-Imports `classification_task`, `row_examples` and `errors`, and TensorFlow and tensorflow-datasets
-inside functions.
+Imports `classification_task`, `submission`, `row_examples` and `errors`, and TensorFlow and
+tensorflow-datasets inside functions.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.task import DataLocation, Split
 
@@ -81,7 +82,7 @@ class TfdsReader:
         task_type: "classification", "regression" or "multi_label".
         label_separator: The text between the labels of an example, for "multi_label".
         label_by_name: The label of the task for each label name of the data set that differs.
-        test_suffix: The suffix of the first test split.
+        suffix: The suffix of the first dev split and the first test split.
     """
 
     text_a: str | None
@@ -91,7 +92,7 @@ class TfdsReader:
     task_type: str = "classification"
     label_separator: str = ","
     label_by_name: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    test_suffix: str = ""
+    suffix: str = ""
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Downloads and prepares the data set if needed, and finds the splits of a kind.
@@ -115,7 +116,7 @@ class TfdsReader:
         existing = builder.info.splits
         conventional = next((name for name in _SPLITS[kind] if name in existing), _SPLITS[kind][0])
         name = location.explicit_file(kind) or conventional
-        names = {self.test_suffix if kind == "test" else "": name}
+        names = {"" if kind == "train" else self.suffix: name}
         mismatched = name.removesuffix("_matched") + "_mismatched"
         if name == conventional and name.endswith("_matched") and mismatched in existing:
             names["mismatched"] = mismatched
@@ -254,7 +255,7 @@ def read_from_tfds(task: ClassificationTask, location: DataLocation) -> Classifi
     suffix = next(iter(task.submission.file_names), "") if task.submission else ""
     reader = TfdsReader(
         text_a, text_b, "label", task.labels or None, task.task_type, label_by_name=_GLUE_LABELS,
-        test_suffix=suffix,
+        suffix=suffix,
     )  # fmt: skip
     feature = dict(make_builder(location).info.features.items()).get("label")
     names = {reader._own_label(name) for name in getattr(feature, "names", None) or ()}
@@ -264,7 +265,16 @@ def read_from_tfds(task: ClassificationTask, location: DataLocation) -> Classifi
             f"{'pairs' if text_b else 'single texts'} with the labels "
             f"{', '.join(sorted(names)) or '(scores)'}. Give the data set of this task."
         )
-    return dataclasses.replace(task, reader=reader)
+    return dataclasses.replace(task, reader=reader, submission=_submission(task))
+
+
+def _submission(task: ClassificationTask) -> Submission | None:
+    """Returns the submission files of a task whose splits have the names of `_SPLITS`."""
+    if task.submission is None:
+        return None
+    first, *others = task.submission.file_names
+    names = {first: _SPLITS["test"], **{suffix: (f"test_{suffix}",) for suffix in others}}
+    return dataclasses.replace(task.submission, test_names=names)
 
 
 def _check_split(name: str, builder: Any, location: DataLocation, kind: str) -> None:

@@ -275,7 +275,7 @@ ROW = '{"s": "x", "label": "a"}\n'
         (SINGLE, "dev.tsv", "", r"dev.tsv is empty"),
         (SINGLE, "dev.tsv", "s\tlabel\n", r"dev.tsv has no examples"),
         (SINGLE, "dev.jsonl", "", r"dev.jsonl has no examples"),
-        (SINGLE, "train.tsv", "s\tlabel\nx\ta\ny\ta\n", r"train.tsv: all examples .* 'a'"),
+        (SINGLE, "train.tsv", "s\tlabel\nx\ta\ny\ta\n", r"All labels in .*train.tsv are 'a'"),
         (SCORES, "dev.tsv", "s\tlabel\nx\thigh\n", r"line 2: column 'label' has 'high'"),
         (SCORES, "dev.tsv", "s\tlabel\nx\t1\ny\tinf\n", r"line 3: .*'inf'. Write a finite"),
         (SCORES, "dev.jsonl", '{"s": "x", "label": NaN}', r"line 1: .*'nan'"),

@@ -33,7 +33,7 @@ def read(name, kind, data_dir=None, counts=None, **location):
     task = glue(name)
     splits = task.splits(kind, DataLocation(data_dir and str(data_dir), **location))
     counts = Counter() if counts is None else counts
-    return {split.suffix: list(task.read(split, counts)) for split in splits}
+    return {split.suffix: list(task.reader.read(split, counts)) for split in splits}
 
 
 # For each task and kind of split: the text of the file, and the expected examples.

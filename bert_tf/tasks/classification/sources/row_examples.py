@@ -152,12 +152,10 @@ def examples_of_rows(
         counts: Receives the number of test rows with an unknown label.
 
     Raises:
-        InputError: There are no rows, a value is malformed, or all training examples have the same
-            label.
+        InputError: There are no rows, or a value is malformed.
     """
     column_a, column_b, _ = columns
-    seen: set[Label] = set()
-    number, label = 0, None
+    number = 0
     for number, (text_a, text_b, value) in rows:
         if text_a.__class__ is not str:
             text_a = text_of(text_a, f"{place_of(path, number)}: column {column_a!r}")
@@ -167,17 +165,10 @@ def examples_of_rows(
             label = _label_of_test(value, path, number, parse_label, counts)
         else:
             label = parse_label(value, path, number)
-        if len(seen) < 2 and label is not None:
-            seen.add(label)
         text_b = text_b if text_b is None else _without_surrogates(text_b)
         yield TextExample(_without_surrogates(text_a), text_b, label)
     if not number:
         raise InputError(f"{path} has no examples. Give a file with at least one.")
-    if kind == "train" and len(seen) < 2 and isinstance(label, str):
-        raise InputError(
-            f"{path}: all examples have the label {label!r}. Training a classifier needs examples "
-            "of at least two labels."
-        )
 
 
 def _label_of_test(

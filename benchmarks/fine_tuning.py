@@ -8,7 +8,8 @@ the same command is given again.
 
 The printed standard error is that of the mean over the seeds. Three durations are printed: the
 training steps (bert-tf: with tracing), the process from its start to its end, and the CPU time of
-the process.
+the process. On a busy machine, the CPU time of PyTorch includes much waiting of its threads for
+each other, so the durations should be measured on a quiet machine.
 
     pip install --target=/tmp/torch torch transformers
     python benchmarks/fine_tuning.py --torch_path=/tmp/torch --task_name=mrpc \

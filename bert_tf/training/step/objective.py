@@ -21,6 +21,9 @@ class Objective(Protocol):
     The sum of the losses of all parts, and its gradient, therefore do not depend on how the batch
     is split. For example, the mean masked-LM loss divides by the number of predictions in the
     global batch, not by the number of predictions in one part.
+
+    The methods with tensors run in the graph of a step, without AutoGraph: where a Python statement
+    would depend on a tensor, use an operation such as `tf.where` or `tf.cond`.
     """
 
     @property

@@ -72,12 +72,18 @@ class StepRunner:
         with self._strategy.scope():
             depths = objective.depths if config.layer_decay != 1 else {}
             self.optimizer = make_optimizer(objective.variables, config, depths)
+        # AutoGraph converts Python statements to graph operations. It takes seconds, and only the
+        # loop over the steps needs it.
         # XLA compiles only the forward and backward pass, because one XLA program cannot update
         # the variables of several replicas.
-        self._gradients = tf.function(self._compute_gradients, jit_compile=runtime.jit_compile)
+        self._gradients = tf.function(
+            self._compute_gradients, jit_compile=runtime.jit_compile, autograph=False
+        )
         self._train_steps = tf.function(self._loop_over_steps)
-        self._train_step = tf.function(self._step)
-        self._evaluate = tf.function(self._evaluate_on_replicas, reduce_retracing=True)
+        self._train_step = tf.function(self._step, autograph=False)
+        self._evaluate = tf.function(
+            self._evaluate_on_replicas, reduce_retracing=True, autograph=False
+        )
 
     def _check_batch_size(self) -> None:
         size, replicas = self._config.global_batch_size, self._strategy.num_replicas_in_sync
@@ -123,18 +129,23 @@ class StepRunner:
         return self._evaluate(_without_origin(batch))
 
     def _loop_over_steps(self, iterator: Any, step: Any, steps: Any, bad: Any) -> tuple[Any, ...]:
-        batch = next(iterator)
-        *first, is_bad = self._step(batch, step)
-        totals = tuple(first)
-        done = tf.constant(1, tf.int64)
-        bad = (bad + 1) * is_bad
-        origin = _origin(batch)
+        # The graph of a step is large: tracing and optimizing it take seconds. So the step is one
+        # function, with a single call in the body of the loop, and the totals start at 0.
+        spec = iterator.element_spec
+        run_step = self._train_step.get_concrete_function(spec, tf.TensorSpec([], tf.int64))
+        *results, _ = run_step.structured_outputs
+        totals = tf.nest.map_structure(lambda value: tf.zeros([], value.dtype), tuple(results))
+        done, origin = tf.constant(0, tf.int64), tf.zeros([0, 2], tf.int64)
         while tf.logical_and(done < steps, bad < MAX_BAD_STEPS):
+            tf.autograph.experimental.set_loop_options(
+                shape_invariants=[(origin, tf.TensorShape([None, 2]))]
+            )
             batch = next(iterator)
-            *results, is_bad = self._step(batch, step + done)
+            *results, is_bad = run_step(batch, step + done)
             done += 1
             bad = (bad + 1) * is_bad
-            origin = tf.where(is_bad > 0, _origin(batch), origin)
+            if is_bad > 0:
+                origin = _origin(batch)
             totals = _combine(totals, results)
         return totals, done, bad, origin
 
@@ -204,9 +215,15 @@ class StepRunner:
             part_seed = tf.random.experimental.stateless_fold_in(seed, index)
             return self._gradients(part, counts, part_seed, loss_scale)
 
-        totals = of_part(tf.constant(0))
-        for index in tf.range(1, self._accumulation_steps):
-            totals = tf.nest.map_structure(tf.add, totals, of_part(index))
+        def add_part(index: Any, totals: Any) -> tuple[Any, Any]:
+            return index + 1, tf.nest.map_structure(tf.add, totals, of_part(index))
+
+        _, totals = tf.while_loop(
+            lambda index, _: index < self._accumulation_steps,
+            add_part,
+            (tf.constant(1), of_part(tf.constant(0))),
+            parallel_iterations=1,
+        )
         return totals
 
     def _compute_gradients(

@@ -135,7 +135,7 @@ def traced_once(function: Callable[[Any], Any], parse: Callable[[Any], dict[str,
     records = tf.TensorSpec([None], tf.string)
     outputs = tf.function(parse).get_concrete_function(records).structured_outputs
     batch = tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), outputs)
-    return tf.function(function, input_signature=[batch])
+    return tf.function(function, input_signature=[batch], autograph=False)
 
 
 def _first_along(values: Any, axis: int, size: Any) -> Any:

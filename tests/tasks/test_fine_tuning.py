@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 from safetensors.numpy import load_file
+from tensorflow.python.framework import config as framework_config
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
@@ -63,6 +64,14 @@ def weights_of(output):
     return load_file(output / "checkpoints" / checkpoint / "model.safetensors"), checkpoint
 
 
+@pytest.fixture
+def determinism_of_this_test():
+    """Ends deterministic operations after the test; TensorFlow has no public function for it."""
+    yield
+    framework_config.disable_op_determinism()
+
+
+@pytest.mark.usefixtures("determinism_of_this_test")
 def test_a_resumed_run_has_the_same_bits(data_dir, tmp_path):
     results = run(data_dir, tmp_path / "straight", deterministic=True)
     expected, name = weights_of(tmp_path / "straight")

@@ -109,7 +109,7 @@ def run_task(make_task: Callable[[DataLocation], Task], next_step: Callable[[str
     )  # fmt: skip
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
-    used = FLAGS.output_dir if folder.latest_checkpoint() else FLAGS.init_checkpoint
+    used = FLAGS.output_dir if phases.train else _trained_model() or FLAGS.init_checkpoint
     print(_main_result(task, data, results) + f"Next: {next_step(shlex.quote(used))}")
 
 
@@ -149,6 +149,7 @@ def trained_facts() -> dict[str, Any]:
     return dict(contents.extra) if contents else {}
 
 
+@functools.cache
 def _trained_model() -> str | None:
     """Returns --output_dir if it has a checkpoint and no training is requested, else None."""
     from bert_tf.training.lifecycle.run_folder import RunFolder

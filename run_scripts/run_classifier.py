@@ -31,14 +31,16 @@ from bert_tf.tasks import ALIASES, TASKS
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.sources import custom, tfds_reader, xnli
 from bert_tf.tasks.classification.sources.labels import nearest
+from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
 _NAMES = (*TASKS, "xnli", "custom")
 flags.DEFINE_string("task_name", None, f"One of {', '.join(_NAMES)}.")
 flags.DEFINE_integer(
-    "max_seq_length", 128, "Longer texts or pairs are truncated to this number of tokens."
-)
+    "max_seq_length", FineTuningConfig().max_seq_length,
+    "Longer texts or pairs are truncated to this number of tokens.",
+)  # fmt: skip
 flags.DEFINE_string("xnli_language", "zh", "Task xnli: language of the texts, such as en.")
 flags.DEFINE_enum(
     "task_type", "classification", list(TABLES),

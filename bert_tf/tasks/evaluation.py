@@ -26,15 +26,16 @@ class SplitEvaluator:
     Args:
         data: The splits and their records.
         outputs: Converts a batch to the outputs of the model; see `TaskObjective.outputs`.
-        trim: Whether to shorten the sequences of a batch to the longest one.
+        parse: Converts serialized records to a batch; see `batches.make_parser`.
     """
 
     def __init__(
-        self, data: TaskData, outputs: Callable[[Any], dict[str, Any]], trim: bool
+        self,
+        data: TaskData,
+        outputs: Callable[[Any], dict[str, Any]],
+        parse: Callable[[Any], dict[str, Any]],
     ) -> None:
-        self._data = data
-        sizes = {**data.task.sizes, "S": data.config.max_seq_length}
-        self._parse = batches.make_parser(data.task.table, sizes, trim)
+        self._data, self._parse = data, parse
         self._forward = batches.traced_once(outputs, self._parse)
 
     def run(self, split: SplitData, receiver: Receiver, description: str) -> None:

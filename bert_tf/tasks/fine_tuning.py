@@ -96,7 +96,9 @@ class _Run:
         objective: Any = self.trainer.objective
         # XLA and TPUs compile the step again for each sequence length.
         self._trim = not runtime.jit_compile and runtime.distribution_strategy != "tpu"
-        self._evaluator = SplitEvaluator(data, objective.outputs, self._trim)
+        sizes = {**data.task.sizes, "S": data.config.max_seq_length}
+        self._parse = batches.make_parser(data.task.table, sizes, self._trim)
+        self._evaluator = SplitEvaluator(data, objective.outputs, self._parse)
 
     def write_records(self) -> None:
         """Writes the records of all splits.
@@ -119,17 +121,17 @@ class _Run:
         order = batches.TrainingOrder(
             records.index.num_tokens, training.global_batch_size, training.seed
         )
-        sizes = {**data.task.sizes, "S": data.config.max_seq_length}
-        parse = batches.make_parser(data.task.table, sizes, self._trim)
         evaluations: dict[str, Evaluate] = {}
         if self._runtime.eval_steps:
             dev = data.splits["dev"][0]
             evaluations["eval"] = lambda: self._score(dev).results()
         per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
         if self.trainer.is_chief:
-            length = _mean_length(order, records, training) if self._trim else float(sizes["S"])
+            length = (
+                _mean_length(order, records, training) if self._trim else data.config.max_seq_length
+            )
             per_step |= log_step_cost(self._step_cost(length), self.trainer.replicas)
-        from_step = functools.partial(batches.training_batches, records, order, parse)
+        from_step = functools.partial(batches.training_batches, records, order, self._parse)
         lookup = RecordLookup(
             describe=functools.partial(_describe_records, split.split.source.name, records)
         )

@@ -20,21 +20,24 @@ ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 
 @dataclasses.dataclass(frozen=True)
 class FileSource:
-    """A file as the `tasks.task.Source` of a split.
+    """A file, or a part of it, as the `tasks.task.Source` of a split.
 
     Attributes:
         name: The path of the file.
+        selection: Values that identify the part of the file that is read, such as columns.
     """
 
     name: str
+    selection: tuple[str | None, ...] = ()
 
     def fingerprint(self) -> str:
-        """Returns the SHA-256 of the file.
+        """Returns the SHA-256 of the file, and the selection.
 
         Raises:
             InputError: The file is missing or cannot be read.
         """
-        return f"SHA-256 {files.sha256_of_file(self.name)}"
+        selection = f" {self.selection}" if self.selection else ""
+        return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
 
 
 def column_values(

@@ -162,10 +162,11 @@ class TaskData:
         return records
 
     def _check(self, split: Split) -> SplitData:
-        key = self._key(split)
-        index = record_files.read_index(self._path(split), key)
+        key, path = self._key(split), self._path(split)
+        index = record_files.read_index(path, key)
         if index is not None:
             # The examples were checked when the record file was written.
+            self._records[split.name] = RecordFile(path, index)
             return SplitData(split, index.num_examples, key)
         counts: Counter[str] = Counter()
         number = 0

@@ -193,8 +193,8 @@ class Trainer:
     ) -> tuple[int, RunState]:
         """Trains to the last step or to a stop signal; returns the signal (or 0) and the state."""
         self._known_latest = None  # training writes newer checkpoints
-        from_step = data.batches if callable(data.batches) else None
-        iterator = None if callable(data.batches) else iter(data.batches)
+        batches = data.batches
+        iterator = None if callable(batches) else iter(batches)
         if self.is_chief:
             self._folder.start_run()
         settings = {**to_json_dict(self._runtime), "replicas": self.replicas}
@@ -222,8 +222,8 @@ class Trainer:
                     CheckpointSaving(writer, iterator, every_steps, state.step),
                     Profiling(self._folder.path, self._runtime.profile_steps),
                 ]
-            batches = iter(from_step(state.step)) if from_step else iterator
-            run_steps = self._steps_with_messages(batches, failures)
+            remaining = iter(batches(state.step)) if callable(batches) else iterator
+            run_steps = self._steps_with_messages(remaining, failures)
             pacing = Pacing(self._runtime.iterations_per_loop)
             number = run_loop(
                 run_steps, state, self._last_step, callbacks, pacing, self._workers, signals

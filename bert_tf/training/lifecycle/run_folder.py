@@ -225,14 +225,14 @@ def step_of_checkpoint(folder: str) -> int:
 def checksums(folder: str) -> dict[str, str]:
     """Returns the SHA-256 of each file in a folder."""
     names = sorted(tf.io.gfile.listdir(folder))
-    return {name: files.sha256(files.read_bytes(os.path.join(folder, name))) for name in names}
+    return {name: files.sha256_of_file(os.path.join(folder, name)) for name in names}
 
 
 def _find_damaged_file(checkpoint: str) -> str | None:
     try:
         expected = files.read_json(os.path.join(checkpoint, STATE_FILE))["files"]
         for name, checksum in expected.items():
-            if files.sha256(files.read_bytes(os.path.join(checkpoint, name))) != checksum:
+            if files.sha256_of_file(os.path.join(checkpoint, name)) != checksum:
                 return name
     except (InputError, KeyError):
         return STATE_FILE

@@ -68,25 +68,6 @@ class TextColumns:
 
 
 @dataclasses.dataclass(frozen=True)
-class ColumnsSource(FileSource):
-    """Columns of a file as the `tasks.task.Source` of a split.
-
-    Attributes:
-        columns: The columns that are read.
-    """
-
-    columns: TextColumns
-
-    def fingerprint(self) -> str:
-        """Returns the SHA-256 of the file, and the columns.
-
-        Raises:
-            InputError: The file is missing or cannot be read.
-        """
-        return f"{super().fingerprint()} {dataclasses.astuple(self.columns)}"
-
-
-@dataclasses.dataclass(frozen=True)
 class CustomReader:
     """Reads files with named columns, or a data set of tensorflow-datasets.
 
@@ -108,7 +89,8 @@ class CustomReader:
         """
         if location.tfds_name:
             return self._tfds().splits(kind, location)
-        return [Split(kind, ColumnsSource(find_split_file(kind, location), self.columns))]
+        path = find_split_file(kind, location)
+        return [Split(kind, FileSource(path, dataclasses.astuple(self.columns)))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields the examples of a split; see `row_examples.examples_of_rows`."""

@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
@@ -20,7 +19,7 @@ from bert_tf.tasks.classification.sources.named_columns import (
     read_examples,
     refuse_short_row,
 )
-from bert_tf.tasks.tables import tab_separated
+from bert_tf.tasks.tables import FileSource, tab_separated
 from bert_tf.tasks.task import DataLocation, Split
 
 LABELS = ("contradiction", "entailment", "neutral")
@@ -50,27 +49,6 @@ def xnli(language: str = "zh") -> ClassificationTask:
 
 
 @dataclasses.dataclass(frozen=True)
-class LanguageSource:
-    """The rows of a language in a file, as the `tasks.task.Source` of a split.
-
-    Attributes:
-        name: The path of the file.
-        language: The code of the language.
-    """
-
-    name: str
-    language: str
-
-    def fingerprint(self) -> str:
-        """Returns the language and the SHA-256 of the file.
-
-        Raises:
-            InputError: The file is missing or cannot be read.
-        """
-        return f"{self.language}, SHA-256 {files.sha256_of_file(self.name)}"
-
-
-@dataclasses.dataclass(frozen=True)
 class XnliReader:
     """Reads the released files of XNLI.
 
@@ -94,7 +72,7 @@ class XnliReader:
         else:
             names = [os.path.join(folder, f"xnli.{kind}.tsv") for folder in _EVALUATION_FOLDERS]
         path = find_file(location, kind, names, "XNLI")
-        return [Split(kind, LanguageSource(path, self.language))]
+        return [Split(kind, FileSource(path, (self.language,)))]
 
     def _check_train_language(self, data_dir: str) -> None:
         """Checks that there is a train file of the language, if there are any train files."""

@@ -164,7 +164,7 @@ class Task(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts about the task as JSON values: `task` (the name), `labels` and so on.
+        """JSON values about the task, such as `task` (its name) and `labels`.
 
         The facts are saved with the weights, and are used by exports.
         """

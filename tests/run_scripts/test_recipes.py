@@ -53,7 +53,10 @@ def test_two_phases_share_one_schedule(tmp_path):
 def test_ablations_pretrain_and_fine_tune_each_objective(tmp_path):
     folder = tmp_path / "mrpc"
     folder.mkdir()
-    lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *("1\t1\t2\twaa\twab", "0\t1\t2\twaa\twac") * 16]
+    lines = [
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+        *("1\t1\t2\twaa\twab", "0\t1\t2\twaa\twac") * 16,
+    ]
     for split in ("train", "dev"):
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     out = run_recipe(tmp_path, "ablations", MRPC=str(folder), LENGTH="16")

@@ -55,6 +55,7 @@ MAINS = {
     "bert-tf-inspect-records": "bert_tf.data_prep.inspect_records",
     "bert-tf-run-pretraining": "bert_tf.run_scripts.run_pretraining",
     "bert-tf-run-classifier": "bert_tf.run_scripts.run_classifier",
+    "bert-tf-run-squad": "bert_tf.run_scripts.run_squad",
     "bert-tf-make-glue-submission": "bert_tf.run_scripts.make_glue_submission",
     "bert-tf-extract-features": "bert_tf.run_scripts.extract_features",
     "bert-tf-convert-checkpoint": "bert_tf.run_scripts.convert_checkpoint",

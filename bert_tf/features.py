@@ -63,6 +63,16 @@ MULTI_LABEL = (
     Feature("label_ids", "float32", ("C",), "1.0 for each label of the example, else 0.0"),
     Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
 )
+# The number of a record in its file; `tasks.record_files` writes it.
+UNIQUE_IDS = Feature("unique_ids", "int64", (), "1,000,000,000 + the index of the record")
+FIRST_UNIQUE_ID = 1_000_000_000
+SPAN = (
+    UNIQUE_IDS,
+    *INPUTS,
+    Feature("start_positions", "int64", (), "position of the answer's first token, else 0"),
+    Feature("end_positions", "int64", (), "position of the answer's last token, else 0"),
+    Feature("is_impossible", "int64", (), "1 = the question has no answer"),
+)
 
 Table = Sequence[Feature]
 
@@ -87,6 +97,8 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
         raise ValueError(
             f"{[f.name for f in table]} must have equal numbers of rows. Received: {counts}."
         )
+    if not counts[table[0].name]:
+        return []
     return wire_format.encode([(f.name, f.dtype, np.asarray(columns[f.name])) for f in table])
 
 

@@ -3,8 +3,8 @@
 import functools
 import os
 import shlex
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -12,8 +12,11 @@ from bert_tf import command_line
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.tasks.task import DECISION_FACTS, DataLocation, Task
+from bert_tf.tasks.task import DECISION_FACTS, WINDOW_FACTS, DataLocation, Task
 from bert_tf.training.config import RunPhases
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
 _CONFIG = FineTuningConfig()
@@ -47,18 +50,14 @@ def define_flags() -> None:
 
 
 def _define_data_flags() -> None:
-    flags.DEFINE_string("data_dir", None, "Folder with the train, dev and test files of the task.")
-    for name, use in (("train", "--do_train"), ("dev", "--do_eval"), ("test", "--do_predict")):
-        flags.DEFINE_string(
-            f"{name}_file", None, f"File for {use} instead of the {name} file in --data_dir."
-        )
+    flags.DEFINE_string("data_dir", None, "Folder with the files of the task.")
     flags.DEFINE_string(
-        "predict_file", None, "The same as --test_file; a file of any name, with or without labels."
+        "train_file", None, "File for --do_train instead of the train file in --data_dir."
     )
     flags.DEFINE_string(
-        "tfds_name", None, "Data set of tensorflow-datasets instead of files, such as glue/mrpc."
-    )
-    flags.DEFINE_string("tfds_data_dir", None, "Folder of the data sets of tensorflow-datasets.")
+        "predict_file", None,
+        "File for --do_predict, of any name, with or without labels or answers.",
+    )  # fmt: skip
     flags.DEFINE_integer(
         "max_train_examples", 0, "Use only the first examples of the train split; 0 means all.",
         lower_bound=0,
@@ -69,11 +68,28 @@ def _define_data_flags() -> None:
     )  # fmt: skip
 
 
-def run_task(make_task: Callable[[DataLocation], Task], next_step: Callable[[str], str]) -> None:
+def define_split_flags() -> None:
+    """Defines the flags of tasks whose dev and test split are different files."""
+    flags.DEFINE_string(
+        "dev_file", None, "File for --do_eval instead of the dev file in --data_dir."
+    )
+    flags.DEFINE_string("test_file", None, "The same as --predict_file.")
+    flags.DEFINE_string(
+        "tfds_name", None, "Data set of tensorflow-datasets instead of files, such as glue/mrpc."
+    )
+    flags.DEFINE_string("tfds_data_dir", None, "Folder of the data sets of tensorflow-datasets.")
+
+
+def run_task(
+    find_data: Callable[[], DataLocation],
+    make_task: Callable[[DataLocation, "BertTokenizer"], Task],
+    next_step: Callable[[str], str],
+) -> None:
     """Trains, evaluates and predicts.
 
     Args:
-        make_task: Builds the task from the place of its data.
+        find_data: Returns the place of the data, from the flags.
+        make_task: Builds the task from the place of its data and the tokenizer of the model.
         next_step: Takes the path of the trained model, and returns a command to run next, for the
             last line of the output.
 
@@ -93,8 +109,8 @@ def run_task(make_task: Callable[[DataLocation], Task], next_step: Callable[[str
     model = shared.pretrained(FLAGS.init_checkpoint or _trained_model())
     config = _fine_tuning_config()
     shared.check_length(config.max_seq_length, model.config)
-    location = data_location()
-    task = make_task(location)
+    location = find_data()
+    task = make_task(location, model.tokenizer)
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     data = TaskData(task, location, model.tokenizer, config, phases, FLAGS.output_dir)
     training = shared.training_config(
@@ -114,7 +130,7 @@ def run_task(make_task: Callable[[DataLocation], Task], next_step: Callable[[str
 
 
 def data_location() -> DataLocation:
-    """Returns the place of the data from the flags.
+    """Returns the place of the data, from the flags of `define_flags` and `define_split_flags`.
 
     Raises:
         InputError: No place or two places are given.
@@ -124,16 +140,29 @@ def data_location() -> DataLocation:
     values = command_line.flag_values(DataLocation)
     values["test_file"] = FLAGS.predict_file or FLAGS.test_file
     location = DataLocation(**values)
-    needed = {"train": FLAGS.do_train, "dev": FLAGS.do_eval, "test": FLAGS.do_predict}
-    missing = [kind for kind, use in needed.items() if use and not location.explicit_file(kind)]
     if location.tfds_name and location.data_dir:
         raise InputError("--data_dir and --tfds_name are two places of the data. Give one of them.")
+    check_files(location, {"train": "train_file", "dev": "dev_file", "test": "test_file"})
+    return location
+
+
+def check_files(location: DataLocation, flag_names: Mapping[str, str]) -> None:
+    """Checks that the place of the data is known for each requested phase.
+
+    Args:
+        location: The place of the data.
+        flag_names: For each kind of split, the flag that gives a file for it.
+
+    Raises:
+        InputError: The file of a split is missing, and there is no other place.
+    """
+    needed = {"train": FLAGS.do_train, "dev": FLAGS.do_eval, "test": FLAGS.do_predict}
+    missing = [kind for kind, use in needed.items() if use and not location.explicit_file(kind)]
     if missing and not location.tfds_name and not location.data_dir:
         raise InputError(
-            f"--data_dir is required, because --{missing[0]}_file is not given. Give the folder "
-            "with the files of the task."
+            f"--data_dir is required, because --{flag_names[missing[0]]} is not given. Give the "
+            "folder with the files of the task."
         )
-    return location
 
 
 @functools.cache
@@ -192,7 +221,7 @@ def _facts(task: Task, max_seq_length: int) -> dict[str, Any]:
     if FLAGS.do_train:
         return {**task.facts, "max_seq_length": max_seq_length}
     # A trained model may be used for another task with the same labels, and with another length.
-    ignored = ("task", *DECISION_FACTS)
+    ignored = ("task", *DECISION_FACTS, *WINDOW_FACTS)
     return {name: value for name, value in task.facts.items() if name not in ignored}
 
 
@@ -232,6 +261,6 @@ def _main_result(task: Task, data: Any, results: dict[str, float]) -> str:
     if not results:
         return ""
     metric, _ = task.best_by
-    split = data.splits["dev"][0].split
+    split = (data.splits["dev"] or data.splits["test"])[0].split
     value = results.get(split.with_suffix(f"eval_{metric}"))
     return "" if value is None else f"{task.name}: {metric} {value:.4f} on the dev split. "

@@ -21,6 +21,8 @@ predictions.jsonl, and for GLUE tasks the file for the GLUE server. The same com
 interrupted run.
 """
 
+from typing import TYPE_CHECKING
+
 from absl import flags
 
 from bert_tf import command_line
@@ -33,6 +35,9 @@ from bert_tf.tasks.classification.sources import custom, tfds_reader, xnli
 from bert_tf.tasks.classification.sources.labels import nearest
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.task import DataLocation, Task
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
 _NAMES = (*TASKS, "xnli", "custom")
@@ -65,6 +70,7 @@ flags.DEFINE_float(
     "threshold", 0.5, "Task custom, multi_label: a label with this probability is predicted."
 )
 fine_tuning_main.define_flags()
+fine_tuning_main.define_split_flags()
 flags.adopt_module_key_flags(fine_tuning_main)
 flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["task_name", "output_dir"])
@@ -72,10 +78,10 @@ flags.mark_flags_as_required(["task_name", "output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(make_task, next_step)
+    fine_tuning_main.run_task(fine_tuning_main.data_location, make_task, next_step)
 
 
-def make_task(location: DataLocation) -> Task:
+def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
     """Returns the task of --task_name.
 
     Raises:

@@ -38,22 +38,21 @@ class SplitEvaluator:
         self._data, self._parse = data, parse
         self._forward = batches.traced_once(outputs, self._parse)
 
-    def run(self, split: SplitData, receiver: Receiver, description: str) -> None:
+    def run(self, split: SplitData, receiver: Receiver, description: str, batch_size: int) -> None:
         """Passes each example of a split, with its outputs, to a receiver.
 
         Args:
             split: The split.
             receiver: Receives the examples in their order.
             description: Text for the progress display.
+            batch_size: Records per batch.
 
         Raises:
             InputError: The file of the split changed after the start of the run.
         """
-        config = self._data.config
-        size = config.eval_batch_size if split.split.kind == "dev" else config.predict_batch_size
         records = self._data.records(split)
         per_example = records.index.records_per_example
-        outputs = batches.predict(records, self._parse, self._forward, size)
+        outputs = batches.predict(records, self._parse, self._forward, batch_size)
         number = 0
         with Progress(f"{description} {split.split.name}", split.num_examples, "examples") as shown:
             for number, example in enumerate(self._data.examples(split.split), start=1):

@@ -55,7 +55,7 @@ def fine_tune(
             function is called only if the run does not resume. None keeps the random weights.
 
     Returns:
-        The results on the dev splits; empty if `phases.evaluate` is False.
+        The results on the dev splits, and on test splits whose predictions have metrics.
 
     Raises:
         InputError: An earlier run in the output folder has different settings, or there are no
@@ -69,9 +69,11 @@ def fine_tune(
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
     run.write_records()
     step = run.train() if phases.train else step
-    results = run.evaluate(step) if phases.evaluate else {}
+    # The predictions of a labelled dev split contain its metrics.
+    same_splits = phases.predict and data.splits["dev"] == data.splits["test"]
+    results = run.evaluate(step) if phases.evaluate and not same_splits else {}
     if phases.predict and run.trainer.is_chief:
-        run.predict()
+        results |= run.predict(step)
     return results
 
 
@@ -95,7 +97,8 @@ class _Run:
         self.trainer = Trainer(make_objective, folder, training, runtime, initialize)
         objective: Any = self.trainer.objective
         # XLA and TPUs compile the step again for each sequence length.
-        self._trim = not runtime.jit_compile and runtime.distribution_strategy != "tpu"
+        compiles_each_length = runtime.jit_compile or runtime.distribution_strategy == "tpu"
+        self._trim = not (compiles_each_length or objective.full_length)
         sizes = {**data.task.sizes, "S": data.config.max_seq_length}
         self._parse = batches.make_parser(data.task.table, sizes, self._trim)
         self._evaluator = SplitEvaluator(data, objective.outputs, self._parse)
@@ -118,13 +121,15 @@ class _Run:
         _advise_on_learning_rate(training)
         (split,) = data.splits["train"]
         records = data.records(split)
+        if not len(records):
+            raise InputError(
+                f"The examples in {split.split.source.name} give no records, because all contexts "
+                "are empty. Give examples with text."
+            )
         order = batches.TrainingOrder(
             records.index.num_tokens, training.global_batch_size, training.seed
         )
-        evaluations: dict[str, Evaluate] = {}
-        if self._runtime.eval_steps:
-            dev = data.splits["dev"][0]
-            evaluations["eval"] = lambda: self._score(dev).results()
+        held_out = self._held_out() if self._runtime.eval_steps else HeldOutData()
         per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
         if self.trainer.is_chief:
             length = (
@@ -135,8 +140,21 @@ class _Run:
         lookup = RecordLookup(
             describe=functools.partial(_describe_records, split.split.source.name, records)
         )
-        held_out = HeldOutData(evaluations=evaluations)
         return self.trainer.train(TrainingData(from_step, lookup), held_out, per_step)
+
+    def _held_out(self) -> HeldOutData:
+        """Returns the evaluation on the first dev split, with its report as text."""
+        dev, reports = self._data.splits["dev"][0], [""]
+
+        def evaluate() -> dict[str, float]:
+            scorer = self._score(dev)
+            reports[0] = scorer.report()
+            return scorer.results()
+
+        evaluations: dict[str, Evaluate] = {"eval": evaluate}
+        return HeldOutData(
+            evaluations=evaluations, samples=lambda: f"```\n{reports[0]}```" if reports[0] else ""
+        )
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Evaluates on all dev splits, and writes eval_results.txt and the reports.
@@ -160,15 +178,31 @@ class _Run:
             write_results(os.path.join(self._folder, f"{name}.txt"), results)
         return results
 
-    def predict(self) -> None:
-        """Writes the predictions for all test splits."""
+    def predict(self, step: int) -> dict[str, float]:
+        """Writes the predictions for all test splits.
+
+        Returns:
+            The metrics of the splits, if the task computes metrics of predictions. They are then
+            also written to eval_results.txt.
+        """
+        results: dict[str, float] = {}
         for split in self._data.splits["test"]:
             with self._data.task.make_writer(split.split, self._folder) as writer:
-                self._evaluator.run(split, writer, "predicting")
+                self._evaluator.run(
+                    split, writer, "predicting", self._data.config.predict_batch_size
+                )
+            with_suffix = split.split.with_suffix
+            results |= {
+                with_suffix(f"eval_{name}"): value for name, value in writer.results().items()
+            }
+        if results:
+            results = {"global_step": step, **results}
+            write_results(os.path.join(self._folder, "eval_results.txt"), results)
+        return results
 
     def _score(self, split: SplitData) -> Scorer:
         scorer = self._data.task.make_scorer(split.split)
-        self._evaluator.run(split, scorer, "evaluating")
+        self._evaluator.run(split, scorer, "evaluating", self._data.config.eval_batch_size)
         return scorer
 
     def _step_cost(self, length: float) -> StepCost:

@@ -47,7 +47,7 @@ class RecordIndex:
         counts: The number of unusual examples, by property; see `Encoded.counts`.
         starts: int64 [R + 1], the position of each record, and the size of the file.
         num_tokens: uint16 [R], the length of the longest sequence of each record.
-        records_per_example: uint16 [N]; None if each example has one record.
+        records_per_example: uint32 [N]; None if each example has one record.
     """
 
     key: Mapping[str, Any]
@@ -153,8 +153,8 @@ def write(
     for leftover in tf.io.gfile.glob(_temporary_files(path)):
         files.remove(leftover)  # of a run that was killed while it wrote this file
     files.remove(path + _INDEX_SUFFIX)
-    to_block = functools.partial(_encode_block, encode, table)
-    blocks = _map_in_order(to_block, _split_into_blocks(examples))
+    encoded = _map_in_order(lambda block: (encode(block), len(block)), _split_into_blocks(examples))
+    blocks = _map_in_order(functools.partial(_serialize, table), _number_records(encoded))
     first = next(blocks)
     bytes_per_example = sum(map(len, first.records)) / max(first.num_examples, 1)
     name = os.path.basename(path)
@@ -183,15 +183,23 @@ class _Block:
     counts: Mapping[str, int]
 
 
-def _encode_block(
-    encode: Callable[[Sequence[Any]], Encoded], table: features.Table, examples: Sequence[Any]
-) -> _Block:
-    encoded = encode(examples)
+def _number_records(blocks: Iterable[tuple[Encoded, int]]) -> Iterator[tuple[Encoded, int]]:
+    """Adds the number of each record in the file, as the feature `UNIQUE_IDS`."""
+    first = features.FIRST_UNIQUE_ID
+    for encoded, num_examples in blocks:
+        count = len(encoded.columns["input_ids"])
+        columns = {**encoded.columns, features.UNIQUE_IDS.name: np.arange(first, first + count)}
+        yield dataclasses.replace(encoded, columns=columns), num_examples
+        first += count
+
+
+def _serialize(table: features.Table, block: tuple[Encoded, int]) -> _Block:
+    encoded, num_examples = block
     lengths = encoded.columns["input_mask"].sum(axis=-1)
-    longest = lengths.reshape(len(lengths), -1).max(axis=1, initial=0)
+    longest = lengths.max(axis=tuple(range(1, lengths.ndim)), initial=0)
     records = features.encode(encoded.columns, table)
     return _Block(
-        records, longest.astype(np.uint16), len(examples), encoded.records_per_example,
+        records, longest.astype(np.uint16), num_examples, encoded.records_per_example,
         encoded.counts,
     )  # fmt: skip
 
@@ -215,7 +223,7 @@ class _RecordWriter:
         self._ends.append(ends)
         self._num_tokens.append(block.num_tokens)
         if block.records_per_example is not None:
-            self._records_per_example.append(block.records_per_example.astype(np.uint16))
+            self._records_per_example.append(block.records_per_example.astype(np.uint32))
         self._num_examples += block.num_examples
         self._counts.update(block.counts)
 

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 KINDS = ("train", "dev", "test")
 # The entries of `Task.facts` that neither records nor weights depend on. They may differ between
 # the training and the use of a model.
-DECISION_FACTS = ("threshold",)
+DECISION_FACTS = (
+    "threshold", "n_best_size", "max_answer_length", "null_score_diff_threshold",
+)  # fmt: skip
+# The entries of `Task.facts` that records depend on, and that may differ between the training and
+# the use of a model.
+WINDOW_FACTS = ("doc_stride", "max_query_length", "version_2_with_negative")
 # The outputs of the model for one record, by name; without the batch dimension.
 Outputs = Mapping[str, np.ndarray]
 
@@ -120,6 +125,10 @@ class TaskObjective(Objective, Protocol):
     def model(self) -> Any:
         """The Keras model."""
 
+    @property
+    def full_length(self) -> bool:
+        """Whether the sequences of each batch must have `max_seq_length` positions."""
+
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Runs the model without dropout; returns its predictions as tensors [B, ...], by name."""
 
@@ -145,6 +154,13 @@ class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Pr
 
     def add(self, example: Any, outputs: Sequence[Outputs]) -> None:
         """Adds an example, with the outputs of the model for each of its records, in order."""
+
+    def results(self) -> dict[str, float]:
+        """Returns the metrics of the split, such as {"f1": 88.5}, after the files are complete.
+
+        The result is {} if the split has no labels, or if the task computes metrics on dev splits
+        only.
+        """
 
 
 class Task(Protocol):

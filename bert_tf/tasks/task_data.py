@@ -80,7 +80,8 @@ class TaskData:
         found = {kind: self._find_splits(kind) if needed[kind] else [] for kind in KINDS}
         all_splits = [split for splits in found.values() for split in splits]
         self._fingerprints = {each.name: each.source.fingerprint() for each in all_splits}
-        self.splits = {kind: [self._check(split) for split in found[kind]] for kind in KINDS}
+        checked = {split: self._check(split) for split in dict.fromkeys(all_splits)}
+        self.splits = {kind: [checked[split] for split in found[kind]] for kind in KINDS}
 
     def fingerprint(self, kind: str = "train") -> Any:
         """Returns JSON values that identify the examples of the first split of a kind, or None."""

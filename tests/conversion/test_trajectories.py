@@ -17,32 +17,13 @@ from reference import bert as reference
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import assign, read_weights
-from bert_tf.modeling import BertPretrainer, BertSpanPredictor, variables_by_name
+from bert_tf.modeling import BertPretrainer, BertSpanPredictor
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.tasks.squad.squad_objective import SquadObjective
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.step.losses import cross_entropy
 from bert_tf.training.step.step_runner import StepRunner
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
-ENDS = ("start", "end")
-
-
-class SpanObjective:
-    """The SQuAD loss: the mean of the cross entropies of start and end."""
-
-    def __init__(self, model):
-        self.model, self.variables = model, variables_by_name(model)
-
-    def counts(self, batch):
-        return {"examples": tf.cast(tf.shape(batch["input_ids"])[0], tf.float32)}
-
-    def sums(self, batch, training, seed=None):
-        logits = self.model(batch, training=training)
-        losses = [cross_entropy(logits[f"{end}_logits"], batch[f"{end}_positions"]) for end in ENDS]
-        return {"loss": tf.reduce_sum(losses)}
-
-    def loss(self, sums, counts):
-        return sums["loss"] / (2 * counts["examples"])
 
 
 class Run:
@@ -101,7 +82,8 @@ def config():
 @pytest.fixture(scope="module")
 def squad(config):
     trajectory = np.load(GOLDEN / "google_squad/trajectory.npz")
-    return Run(SpanObjective(BertSpanPredictor(BertConfig.from_dict(config))), trajectory)
+    model = BertSpanPredictor(BertConfig.from_dict(config))
+    return Run(SquadObjective(model, padding_as_released=True), trajectory)
 
 
 def float64_run(squad, config, initial):

@@ -8,11 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.modeling import BertClassifier, depths_by_name, variables_by_name
+from bert_tf.modeling import BertClassifier
+from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 
-class HeadObjective:
+class LabelObjective(HeadObjective):
     """The parts that all objectives of this module share.
 
     Args:
@@ -28,46 +29,23 @@ class HeadObjective:
         best_by: tuple[str, int] = ("accuracy", 1),
         threshold: float = 0.5,
     ) -> None:
-        self.model, self.best_by, self.threshold = model, best_by, threshold
-        self.variables: Mapping[str, Any] = variables_by_name(model)
-        self.depths: Mapping[str, int] = depths_by_name(model)
+        super().__init__(model, best_by)
+        self.threshold = threshold
 
-    def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the number of examples in the batch."""
-        return {"examples": tf.cast(tf.shape(batch["label_ids"])[0], tf.float32)}
+    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+        return self._sums_of_logits(outputs["logits"], batch["label_ids"])
 
-    def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
-        """Returns the sum of the losses, and the numerators of the metrics."""
-        if training:
-            with self.model.dropout_seeds.use(seed):
-                logits = self.model(batch, training=True)["logits"]
-        else:
-            logits = self.model(batch, training=False)["logits"]
-        return self._sums(logits, batch["label_ids"])
-
-    def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
-        """Returns the mean loss per example."""
-        return sums["loss"] / counts["examples"]
-
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-        """Returns the metrics that are computed from `sums`."""
-        raise NotImplementedError
-
-    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the predictions of the model for a batch, by name."""
-        raise NotImplementedError
-
-    def _sums(self, logits: Any, labels: Any) -> dict[str, Any]:
+    def _sums_of_logits(self, logits: Any, labels: Any) -> dict[str, Any]:
         raise NotImplementedError
 
 
-class ClassificationObjective(HeadObjective):
+class ClassificationObjective(LabelObjective):
     """Mean cross entropy over the labels.
 
     Source: google-research/bert `run_classifier.create_model`.
     """
 
-    def _sums(self, logits: Any, labels: Any) -> dict[str, Any]:
+    def _sums_of_logits(self, logits: Any, labels: Any) -> dict[str, Any]:
         return {
             "loss": tf.reduce_sum(cross_entropy(logits, labels)),
             "correct": tf.reduce_sum(correct_predictions(logits, labels)),
@@ -83,14 +61,14 @@ class ClassificationObjective(HeadObjective):
         return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
 
-class RegressionObjective(HeadObjective):
+class RegressionObjective(LabelObjective):
     """Mean squared error of one output.
 
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", appendix B.1 (STS-B).
     google-research/bert has no regression.
     """
 
-    def _sums(self, logits: Any, labels: Any) -> dict[str, Any]:
+    def _sums_of_logits(self, logits: Any, labels: Any) -> dict[str, Any]:
         return {"loss": tf.reduce_sum(tf.square(logits[:, 0] - labels))}
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
@@ -103,10 +81,10 @@ class RegressionObjective(HeadObjective):
         return {"logits": logits, "score": logits[:, 0]}
 
 
-class MultiLabelObjective(HeadObjective):
+class MultiLabelObjective(LabelObjective):
     """Mean sigmoid cross entropy over the labels and the examples."""
 
-    def _sums(self, logits: Any, labels: Any) -> dict[str, Any]:
+    def _sums_of_logits(self, logits: Any, labels: Any) -> dict[str, Any]:
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
         predicted = tf.cast(tf.sigmoid(logits) >= self.threshold, tf.float32)
         return {
@@ -127,7 +105,7 @@ class MultiLabelObjective(HeadObjective):
         return {"logits": logits, "probabilities": tf.sigmoid(logits)}
 
 
-OBJECTIVES: Mapping[str, type[HeadObjective]] = {
+OBJECTIVES: Mapping[str, type[LabelObjective]] = {
     "classification": ClassificationObjective,
     "regression": RegressionObjective,
     "multi_label": MultiLabelObjective,

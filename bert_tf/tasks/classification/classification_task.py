@@ -19,7 +19,7 @@ from bert_tf.tasks.classification.results import prediction_files, scoring
 from bert_tf.tasks.task import DataLocation, Encoded, PredictionWriter, Scorer, Split
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.classification.classification_objective import HeadObjective
+    from bert_tf.tasks.classification.classification_objective import LabelObjective
     from bert_tf.tasks.classification.results.submission import Submission
     from bert_tf.tokenization import BertTokenizer
 
@@ -171,7 +171,7 @@ class ClassificationTask:
 
     def make_objective(
         self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
-    ) -> "HeadObjective":
+    ) -> "LabelObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""
         from bert_tf.modeling import BertClassifier
         from bert_tf.tasks.classification.classification_objective import OBJECTIVES

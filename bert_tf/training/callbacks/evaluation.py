@@ -27,8 +27,9 @@ class HeldOutData:
         evaluations: Maps the name of each further data set to a function that computes metrics with
             the present weights. If there are no `datasets`, the first of these functions provides
             the metric that selects the best weights.
-        samples: A function that predicts a few examples and returns the predictions as Markdown
-            text. If None, no predictions are logged.
+        samples: A function that returns the predictions for a few examples, or details of the last
+            evaluation, as Markdown text. It is called after the evaluations. If None, no text is
+            logged.
     """
 
     datasets: Mapping[str, Callable[[], tf.data.Dataset]] = dataclasses.field(default_factory=dict)
@@ -74,13 +75,13 @@ class HeldOutEvaluation(Callback):
         if not self._evaluations:
             return
         with self._failures.explain(state.step):
-            self._write_samples(state.step)
             for name, evaluate in self._evaluations.items():
                 values = evaluate()
                 text = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
                 _LOGGER.info("step %d, %s: %s", state.step, name, text)
                 log(self._summaries, name, state.step, values)
                 self.results[name] = values
+            self._write_samples(state.step)
         metric, sign = self._best_by
         values = self.results[next(iter(self._evaluations))]
         if state.best.update(state.step, values[metric], sign) and self._writer is not None:

@@ -1,0 +1,58 @@
+"""`HeadObjective`: the parts that the objectives of all tasks share.
+
+Shape letters: B batch, S sequence.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.modeling import depths_by_name, variables_by_name
+
+
+class HeadObjective:
+    """A `tasks.task.TaskObjective` whose loss is a mean over the examples of a batch.
+
+    Args:
+        model: The encoder with the head of the task.
+        best_by: The metric that selects the best weights, and 1 if higher values are better, else
+            -1.
+
+    Attributes:
+        full_length: Whether the sequences of each batch must have `max_seq_length` positions,
+            because the loss depends on padding.
+    """
+
+    full_length = False
+
+    def __init__(self, model: Any, best_by: tuple[str, int]) -> None:
+        self.model, self.best_by = model, best_by
+        self.variables: Mapping[str, Any] = variables_by_name(model)
+        self.depths: Mapping[str, int] = depths_by_name(model)
+
+    def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the number of examples in the batch."""
+        return {"examples": tf.cast(tf.shape(batch["input_ids"])[0], tf.float32)}
+
+    def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
+        """Returns the sum of the losses, and the numerators of the metrics."""
+        if training:
+            with self.model.dropout_seeds.use(seed):
+                return self._sums(self.model(batch, training=True), batch)
+        return self._sums(self.model(batch, training=False), batch)
+
+    def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
+        """Returns the mean loss per example."""
+        return sums["loss"] / counts["examples"]
+
+    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+        """Returns the metrics that are computed from `sums`."""
+        raise NotImplementedError
+
+    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the predictions of the model for a batch, by name."""
+        raise NotImplementedError
+
+    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError

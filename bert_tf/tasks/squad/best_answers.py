@@ -1,0 +1,309 @@
+"""From the logits of the windows of a question to its n best answers.
+
+Shape letters: W windows of a context, S sequence length.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bert_tf.errors import check_at_least
+from bert_tf.tasks.squad.encoding import tokenize_words
+from bert_tf.tasks.squad.examples import SquadExample
+from bert_tf.tasks.squad.final_text import final_text
+from bert_tf.tasks.squad.windows import has_max_context, windows
+from bert_tf.tasks.task import Outputs
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization import BertTokenizer
+
+
+# As in google-research/bert, a larger score of "" counts as this one.
+_NO_NULL_SCORE = 1000000.0
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerSettings:
+    """The settings that determine the answers.
+
+    Attributes:
+        n_best_size: The number of answers in the n-best list, and the number of start and end
+            positions of each window from which the answers are built.
+        max_answer_length: Maximum number of tokens of an answer.
+        version_2_with_negative: Whether "" (no answer) is a possible answer.
+        null_score_diff_threshold: The answer is "" if the score of "" minus the score of the best
+            other answer is greater than this number.
+        padding_as_released: Whether padding positions can be among the n best positions, as in
+            google-research/bert. They never are part of an answer, but leave fewer positions.
+
+    Raises:
+        InputError: A value is out of range.
+    """
+
+    n_best_size: int = 20
+    max_answer_length: int = 30
+    version_2_with_negative: bool = False
+    null_score_diff_threshold: float = 0.0
+    padding_as_released: bool = False
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "n_best_size", "max_answer_length")
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """One answer of an n-best list. Its score is the sum of both logits."""
+
+    text: str
+    start_logit: float
+    end_logit: float
+
+    @property
+    def score(self) -> float:
+        """The sum of the logits."""
+        return self.start_logit + self.end_logit
+
+
+@dataclasses.dataclass(frozen=True)
+class BestAnswers:
+    """The answers to a question.
+
+    Attributes:
+        answers: The n-best list, by descending score. "" is the answer of an impossible question.
+        probabilities: The softmax of the scores of `answers`.
+        null_score_diff: With `version_2_with_negative`, the score of "" minus the score of the best
+            other answer; 0.0 if there is no other answer. Else 0.0.
+    """
+
+    answers: tuple[Answer, ...]
+    probabilities: tuple[float, ...]
+    null_score_diff: float = 0.0
+
+    @property
+    def best_text(self) -> str:
+        """The best answer other than ""; "" if there is no other answer."""
+        return next((answer.text for answer in self.answers if answer.text), "")
+
+    def predicted(self, settings: AnswerSettings) -> str:
+        """Returns the answer of `predictions.json`."""
+        if not settings.version_2_with_negative:
+            return self.answers[0].text
+        is_null = self.null_score_diff > settings.null_score_diff_threshold
+        return "" if is_null else self.best_text
+
+
+class Context:
+    """A context, with the pieces and the normalized form of each of its words.
+
+    Args:
+        words: The context, split at white space.
+        tokenizer: Converts text to ids.
+    """
+
+    def __init__(self, words: tuple[str, ...], tokenizer: "BertTokenizer") -> None:
+        self._words, self._tokenizer = words, tokenizer
+        (self.pieces,) = tokenize_words([words], tokenizer)
+        self._word_of_piece = self.pieces.words().tolist()
+
+    @functools.cached_property
+    def _normalized(self) -> list[str]:
+        rows = self._tokenizer.words(list(self._words)).to_list()
+        return [b" ".join(row).decode() for row in rows]
+
+    def text(self, first: int, last: int, tokens: Sequence[str]) -> str:
+        """Returns the original text of a span.
+
+        Args:
+            first: Index of the first piece.
+            last: Index of the last piece.
+            tokens: The tokens of the pieces.
+        """
+        begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
+        joined = " ".join(tokens).replace(" ##", "").replace("##", "")
+        normalized = " ".join(filter(None, self._normalized[begin:end]))
+        original = " ".join(self._words[begin:end])
+        return final_text(" ".join(joined.split()), original, normalized)
+
+
+class AnswerFinder:
+    """Finds the n best answers to questions.
+
+    Args:
+        tokenizer: The tokenizer of the model.
+        settings: The settings of the answers.
+        doc_stride: As in the records.
+
+    Source: google-research/bert `run_squad.write_predictions`.
+    """
+
+    def __init__(
+        self, tokenizer: "BertTokenizer", settings: AnswerSettings, doc_stride: int
+    ) -> None:
+        self._tokenizer, self._settings, self._doc_stride = tokenizer, settings, doc_stride
+        self._vocabulary = tokenizer.vocabulary
+        self._last: tuple[tuple[str, ...], Context] | None = None
+
+    def find(self, example: SquadExample, outputs: Sequence[Outputs]) -> BestAnswers:
+        """Returns the best answers to a question.
+
+        Args:
+            example: The question.
+            outputs: For each window, `input_ids`, `input_mask`, `segment_ids`, `start_logits` and
+                `end_logits`, each [S].
+        """
+        context, settings = self._context(example), self._settings
+        null = Answer("", 0.0, 0.0)
+        null_score = _NO_NULL_SCORE
+        candidates = [_no_candidates()]
+        for number, window in enumerate(self._windows(context, outputs)):
+            candidates.append(_candidates(number, window, settings))
+            score = float(window.start_logits[0]) + float(window.end_logits[0])
+            if score < null_score:
+                null_score = score
+                null = Answer("", float(window.start_logits[0]), float(window.end_logits[0]))
+        spans = np.concatenate(candidates)
+        answers = _distinct(self._answers(spans, null, context, outputs), settings.n_best_size)
+        return _with_probabilities(answers, null, null_score, settings)
+
+    def _context(self, example: SquadExample) -> Context:
+        """Returns the context of an example; successive examples share it."""
+        if self._last is None or self._last[0] is not example.words:
+            self._last = example.words, Context(example.words, self._tokenizer)
+        return self._last[1]
+
+    def _windows(self, context: Context, outputs: Sequence[Outputs]) -> Iterator["_Window"]:
+        """Yields the windows of a context, with their logits."""
+        if not outputs:
+            return
+        offset = int(outputs[0]["segment_ids"].argmax())
+        # Only the last window can be shorter than the first one.
+        room = int(outputs[0]["segment_ids"].sum()) - 1
+        starts, lengths = windows(len(context.pieces.ids), room, self._doc_stride)
+        for number, output in enumerate(outputs):
+            padded = self._settings.padding_as_released
+            end = None if padded else int(output["input_mask"].sum())
+            yield _Window(
+                offset, int(starts[number]), has_max_context(starts, lengths, number),
+                output["start_logits"][:end], output["end_logits"][:end],
+            )  # fmt: skip
+
+    def _answers(
+        self, spans: np.ndarray, null: Answer, context: Context, outputs: Sequence[Outputs]
+    ) -> Iterator[Answer]:
+        """Yields the answers by descending score; the order of equal scores is that of `spans`."""
+        scores = spans["start_logit"] + spans["end_logit"]
+        order = np.argsort(-scores, kind="stable")
+        has_null = self._settings.version_2_with_negative
+        for span in spans[order].tolist():
+            window, start, end, first, start_logit, end_logit = span
+            if has_null and null.score > start_logit + end_logit:
+                yield null
+                has_null = False
+            ids = outputs[window]["input_ids"][start : end + 1]
+            tokens = [self._vocabulary[each] for each in ids.tolist()]
+            text = context.text(first, first + end - start, tokens)
+            yield Answer(text, start_logit, end_logit)
+        if has_null:
+            yield null
+
+
+@dataclasses.dataclass(frozen=True)
+class _Window:
+    """A window with the outputs of the model.
+
+    Attributes:
+        offset: Position of the first piece of the context in the sequence.
+        first_piece: Index of this piece in the context.
+        has_max_context: bool, for each piece in the window; see `windows.has_max_context`.
+        start_logits, end_logits: float32, for each position.
+    """
+
+    offset: int
+    first_piece: int
+    has_max_context: np.ndarray
+    start_logits: np.ndarray
+    end_logits: np.ndarray
+
+
+# A span of tokens: window, first and last position in the sequence, index of the first piece in the
+# context, and the logits.
+_SPAN = np.dtype(
+    [
+        ("window", np.int64), ("start", np.int64), ("end", np.int64), ("first_piece", np.int64),
+        ("start_logit", np.float64), ("end_logit", np.float64),
+    ]
+)  # fmt: skip
+
+
+def _no_candidates() -> np.ndarray:
+    return np.zeros(0, _SPAN)
+
+
+def _candidates(number: int, window: _Window, settings: AnswerSettings) -> np.ndarray:
+    """Returns the possible answers in a window, in the order of start and end logit."""
+    starts = _largest(window.start_logits, settings.n_best_size)
+    ends = _largest(window.end_logits, settings.n_best_size)
+    start: np.ndarray = np.repeat(starts, len(ends))
+    end: np.ndarray = np.tile(ends, len(starts))
+    piece: np.ndarray = start - window.offset
+    length = len(window.has_max_context)
+    inside = (piece >= 0) & (piece < length) & (end - window.offset < length)
+    inside &= (start <= end) & (end - start < settings.max_answer_length)
+    inside[inside] = window.has_max_context[piece[inside]]
+    spans = np.zeros(np.count_nonzero(inside), _SPAN)
+    spans["window"], spans["start"], spans["end"] = number, start[inside], end[inside]
+    spans["first_piece"] = window.first_piece + piece[inside]
+    spans["start_logit"] = window.start_logits[spans["start"]]
+    spans["end_logit"] = window.end_logits[spans["end"]]
+    return spans
+
+
+def _largest(values: np.ndarray, count: int) -> np.ndarray:
+    """Returns the positions of the largest values; of equal values, the first one comes first."""
+    return np.argsort(-values, kind="stable")[:count]
+
+
+def _distinct(answers: Iterator[Answer], count: int) -> list[Answer]:
+    """Returns the first answers with different texts."""
+    seen: set[str] = set()
+    chosen: list[Answer] = []
+    for answer in answers:
+        if len(chosen) >= count:
+            break
+        if answer.text not in seen:
+            seen.add(answer.text)
+            chosen.append(answer)
+    return chosen
+
+
+def _with_probabilities(
+    answers: list[Answer], null: Answer, null_score: float, settings: AnswerSettings
+) -> BestAnswers:
+    """Completes the n-best list, and computes the probabilities."""
+    difference = 0.0
+    if settings.version_2_with_negative:
+        if all(answer.text for answer in answers):
+            answers.append(null)
+        best = next((answer for answer in answers if answer.text), None)
+        # google-research/bert fails if there is no answer other than "".
+        difference = null_score - best.start_logit - best.end_logit if best else 0.0
+    if not answers:
+        answers.append(Answer("empty", 0.0, 0.0))
+    return BestAnswers(tuple(answers), softmax([each.score for each in answers]), difference)
+
+
+def softmax(scores: Sequence[float]) -> tuple[float, ...]:
+    """Returns the softmax of at least one number.
+
+    Source: google-research/bert `run_squad._compute_softmax`; the result has the same bits.
+    """
+    largest = max(scores)
+    exponentials = [math.exp(score - largest) for score in scores]
+    total = 0.0
+    for value in exponentials:
+        total += value
+    return tuple(value / total for value in exponentials)

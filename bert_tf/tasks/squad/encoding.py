@@ -1,0 +1,219 @@
+"""Converts questions and contexts to the records of the model: one record for each window.
+
+Shape letters: N examples, R records, S sequence length, T pieces of a context.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bert_tf.errors import check_at_least
+from bert_tf.tasks.squad.examples import SquadExample
+from bert_tf.tasks.squad.windows import SPECIAL_TOKENS, count_windows
+from bert_tf.tasks.task import Encoded
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization import BertTokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowSettings:
+    """The settings that determine the windows.
+
+    Attributes:
+        doc_stride: Pieces between the starts of successive windows.
+        max_query_length: Longer questions are truncated to this number of tokens.
+
+    Raises:
+        InputError: A value is out of range.
+    """
+
+    doc_stride: int = 128
+    max_query_length: int = 64
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "doc_stride")
+        check_at_least(0, self, "max_query_length")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """The WordPiece tokens of a context.
+
+    Attributes:
+        ids: int32 [T].
+        first: int64 [words + 1], the index of the first piece of each word, and T.
+    """
+
+    ids: np.ndarray
+    first: np.ndarray
+
+    def words(self) -> np.ndarray:
+        """Returns the index of the word of each piece: int64 [T]."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+
+def tokenize_words(contexts: Iterable[tuple[str, ...]], tokenizer: "BertTokenizer") -> list[Pieces]:
+    """Tokenizes contexts word by word; each different word is tokenized once.
+
+    Args:
+        contexts: The words of each context.
+        tokenizer: Converts text to ids.
+    """
+    index: dict[str, int] = {}
+    contexts = list(contexts)
+    numbers = np.array([index.setdefault(w, len(index)) for c in contexts for w in c], np.int64)
+    if not index:
+        return [Pieces(np.zeros(0, np.int32), np.zeros(1, np.int64)) for _ in contexts]
+    tokenized = tokenizer.tokenize(list(index))
+    splits, ids = tokenized.row_splits.numpy(), tokenized.values.numpy()
+    lengths = np.diff(splits)[numbers]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    flat = ids[np.repeat(splits[numbers] - ends[:-1], lengths) + np.arange(ends[-1])]
+    pieces, word = [], 0
+    for words in contexts:
+        first = ends[word : word + len(words) + 1]
+        pieces.append(Pieces(flat[first[0] : first[-1]], first - first[0]))
+        word += len(words)
+    return pieces
+
+
+def encode(
+    examples: Sequence[SquadExample],
+    tokenizer: "BertTokenizer",
+    max_seq_length: int,
+    settings: WindowSettings,
+) -> Encoded:
+    """Converts N examples to R records.
+
+    Args:
+        examples: N examples.
+        tokenizer: Converts text to ids.
+        max_seq_length: S, greater than `settings.max_query_length + 3`.
+        settings: The windows.
+
+    Returns:
+        The columns of `features.SPAN` except `unique_ids`, and the number of truncated questions.
+
+    Source: google-research/bert `run_squad.convert_examples_to_features`.
+    """
+    questions, is_cut = _tokenize_questions(examples, tokenizer, settings.max_query_length)
+    contexts = _tokenize_contexts(examples, tokenizer)
+    answers = _answer_pieces(examples, contexts, tokenizer)
+    num_pieces = np.array([len(context.ids) for context in contexts])
+    room = max_seq_length - SPECIAL_TOKENS - np.array([len(question) for question in questions])
+    per_example = count_windows(num_pieces, room, settings.doc_stride)
+    records = _Records(int(per_example.sum()), max_seq_length, tokenizer)
+    for number, example in enumerate(examples):
+        context, stride = contexts[number], int(min(room[number], settings.doc_stride))
+        for start in range(0, per_example[number] * stride, stride):
+            window = context.ids[start : start + room[number]]
+            records.add(questions[number], window, start, answers[number], example.is_impossible)
+    return Encoded(records.columns, per_example, {"with a truncated question": is_cut})
+
+
+class _Records:
+    """The arrays of the records of a block.
+
+    Args:
+        count: R.
+        length: S.
+        tokenizer: Has the ids of the special tokens.
+    """
+
+    def __init__(self, count: int, length: int, tokenizer: "BertTokenizer") -> None:
+        self._cls, self._sep, self._row = tokenizer.cls_id, tokenizer.sep_id, 0
+        self.columns: dict[str, np.ndarray] = {
+            "input_ids": np.full([count, length], tokenizer.pad_id, np.int32),
+            "input_mask": np.zeros([count, length], np.uint8),
+            "segment_ids": np.zeros([count, length], np.uint8),
+            "start_positions": np.zeros(count, np.int32),
+            "end_positions": np.zeros(count, np.int32),
+            "is_impossible": np.zeros(count, np.uint8),
+        }
+
+    def add(
+        self,
+        question: np.ndarray,
+        window: np.ndarray,
+        start: int,
+        answer: tuple[int, int] | None,
+        is_impossible: bool,
+    ) -> None:
+        """Adds a record.
+
+        Args:
+            question: The ids of the question.
+            window: The ids of the window.
+            start: The index of the window's first piece in the context.
+            answer: The first and last piece of the answer in the context, or None.
+            is_impossible: Whether the question has no answer.
+        """
+        columns, row = self.columns, self._row
+        offset, end = len(question) + 2, len(question) + 2 + len(window)
+        ids = columns["input_ids"][row]
+        ids[0], ids[1 : offset - 1], ids[offset - 1] = self._cls, question, self._sep
+        ids[offset:end], ids[end] = window, self._sep
+        columns["input_mask"][row, : end + 1] = 1
+        columns["segment_ids"][row, offset : end + 1] = 1
+        columns["is_impossible"][row] = is_impossible
+        # The positions stay 0, those of [CLS], if the answer is not in the window.
+        if answer and answer[0] >= start and answer[1] < start + len(window):
+            columns["start_positions"][row] = answer[0] - start + offset
+            columns["end_positions"][row] = answer[1] - start + offset
+        self._row += 1
+
+
+def _tokenize_questions(
+    examples: Sequence[SquadExample], tokenizer: "BertTokenizer", max_query_length: int
+) -> tuple[list[np.ndarray], int]:
+    """Returns the ids of each question, and the number of truncated questions."""
+    tokenized = tokenizer.tokenize([example.question for example in examples])
+    rows = np.split(tokenized.values.numpy(), tokenized.row_splits.numpy()[1:-1])
+    is_cut = sum(len(row) > max_query_length for row in rows)
+    return [row[:max_query_length] for row in rows], is_cut
+
+
+def _tokenize_contexts(
+    examples: Sequence[SquadExample], tokenizer: "BertTokenizer"
+) -> list[Pieces]:
+    """Returns the pieces of the context of each example; successive examples share contexts."""
+    contexts = {id(example.words): example.words for example in examples}
+    pieces = dict(zip(contexts, tokenize_words(contexts.values(), tokenizer), strict=True))
+    return [pieces[id(example.words)] for example in examples]
+
+
+def _answer_pieces(
+    examples: Sequence[SquadExample], contexts: Sequence[Pieces], tokenizer: "BertTokenizer"
+) -> list[tuple[int, int] | None]:
+    """Returns the first and last piece of each answer in its context."""
+    known = [number for number, example in enumerate(examples) if example.answer_words]
+    result: list[tuple[int, int] | None] = [None] * len(examples)
+    if not known:
+        return result
+    texts = [(examples[number].answers or ("",))[0] for number in known]
+    tokenized = tokenizer.tokenize(texts)
+    rows = np.split(tokenized.values.numpy(), tokenized.row_splits.numpy()[1:-1])
+    for number, answer in zip(known, rows, strict=True):
+        context, (first, last) = contexts[number], examples[number].answer_words or (0, 0)
+        start = int(context.first[first % len(examples[number].words)])
+        result[number] = _narrowed(context.ids, start, int(context.first[last + 1]) - 1, answer)
+    return result
+
+
+def _narrowed(ids: np.ndarray, start: int, end: int, answer: np.ndarray) -> tuple[int, int]:
+    """Narrows a span of whole words to the first pieces that are equal to the answer.
+
+    For example, the answer "1895" in the word "(1895-1943)" is a part of this word. The span stays
+    as it is if the answer's pieces are not in it.
+
+    Source: google-research/bert `run_squad._improve_answer_span`.
+    """
+    span, wanted = ids[start : end + 1].tolist(), answer.tolist()
+    if wanted:
+        for first in range(len(span) - len(wanted) + 1):
+            if span[first : first + len(wanted)] == wanted:
+                return start + first, start + first + len(wanted) - 1
+    return start, end

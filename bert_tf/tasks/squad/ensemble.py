@@ -1,0 +1,130 @@
+"""`average`: the answers of an ensemble, from the n-best files of several runs.
+
+Imports foundation modules, and `best_answers`, `examples` and `results` of this package.
+"""
+
+import collections
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf import files
+from bert_tf.errors import InputError
+from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
+from bert_tf.tasks.squad.examples import SquadExample, read_examples
+from bert_tf.tasks.squad.results import SquadAnswerFiles
+
+_MIN_PROBABILITY = 1e-38
+
+
+def average(
+    paths: Sequence[str], folder: str, settings: AnswerSettings, data_file: str | None = None
+) -> dict[str, float]:
+    """Writes the files of `SquadWriter` with the mean probability of each answer over several runs.
+
+    An answer that is not in the n-best list of a run has the probability 0 there. Each logit of the
+    written n-best list is half the logarithm of the probability.
+
+    Args:
+        paths: Files `nbest_predictions.json`.
+        folder: The output folder.
+        settings: The settings of the answers.
+        data_file: The data set of the questions, for the metrics; None for none.
+
+    Returns:
+        The official metrics, as `eval_...`; {} without `data_file` or without answers in it.
+
+    Raises:
+        InputError: A file is malformed, or the files differ in their questions.
+
+    Source: paper, section 4.2 (the ensemble).
+    """
+    if not paths:
+        raise InputError(
+            "An ensemble needs at least one file nbest_predictions.json. Received: none."
+        )
+    runs = [_read(path) for path in paths]
+    for path, run in zip(paths, runs, strict=True):
+        if run.keys() != runs[0].keys():
+            raise InputError(
+                f"{path} and {paths[0]} have different questions, such as "
+                f"{next(iter(run.keys() ^ runs[0].keys()))!r}. Give predictions for the same file."
+            )
+    examples = _questions(data_file, settings, runs[0])
+    files.make_folder(folder)
+    with SquadAnswerFiles(folder, settings) as writer:
+        for example in examples:
+            writer.add_answers(example, _mean([run[example.id] for run in runs], settings))
+    results = {f"eval_{name}": value for name, value in writer.results().items()}
+    if results:
+        text = "".join(f"{name} = {value}\n" for name, value in results.items())
+        files.write_text(os.path.join(folder, "eval_results.txt"), text)
+    return results
+
+
+def _read(path: str) -> dict[str, list[dict[str, Any]]]:
+    """Reads an n-best file.
+
+    Raises:
+        InputError: The file is malformed.
+    """
+    contents = files.read_json_object(path)
+    for question, answers in contents.items():
+        is_valid = (
+            isinstance(answers, list)
+            and answers
+            and all(
+                isinstance(each, dict)
+                and isinstance(each.get("text"), str)
+                and isinstance(each.get("probability"), float | int)
+                and 0 <= each["probability"] <= 1
+                for each in answers
+            )
+        )
+        if not is_valid:
+            raise InputError(
+                f"{path}: question {question!r} has no list of answers with text and probability. "
+                "Give a file nbest_predictions.json."
+            )
+    if not contents:
+        raise InputError(f"{path} has no questions. Give a file nbest_predictions.json.")
+    return contents
+
+
+def _questions(
+    data_file: str | None, settings: AnswerSettings, answered: Mapping[str, Any]
+) -> list[SquadExample]:
+    """Returns the questions in the order of the data set, or of the n-best files without one.
+
+    Raises:
+        InputError: The data set and the n-best files have different questions.
+    """
+    if data_file is None:
+        return [SquadExample(question, "", (), None) for question in answered]
+    counts: collections.Counter[str] = collections.Counter()
+    examples = list(read_examples(data_file, False, settings.version_2_with_negative, counts))
+    different = {example.id for example in examples} ^ answered.keys()
+    if different:
+        raise InputError(
+            f"{data_file} and the n-best files have different questions, such as "
+            f"{min(different)!r}. Give the file that was predicted."
+        )
+    return examples
+
+
+def _mean(runs: Sequence[list[dict[str, Any]]], settings: AnswerSettings) -> BestAnswers:
+    """Returns the n-best list of a question, from its lists in several runs."""
+    totals: collections.Counter[str] = collections.Counter()
+    for run in runs:
+        for answer in run:
+            totals[answer["text"]] += answer["probability"]
+    ranked = sorted(totals.items(), key=lambda item: item[1], reverse=True)
+    means = {text: total / len(runs) for text, total in ranked[: settings.n_best_size]}
+    if "" in totals:
+        means[""] = totals[""] / len(runs)
+    logits = {text: math.log(max(mean, _MIN_PROBABILITY)) for text, mean in means.items()}
+    answers = tuple(Answer(text, logit / 2, logit / 2) for text, logit in logits.items())
+    best = next((logit for text, logit in logits.items() if text), None)
+    difference = logits[""] - best if "" in logits and best is not None else 0.0
+    return BestAnswers(answers, tuple(means.values()), difference)

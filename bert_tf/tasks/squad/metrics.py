@@ -1,0 +1,83 @@
+"""The official metrics of SQuAD 1.1 and 2.0: exact match (EM) and F1."""
+
+import collections
+import re
+import string
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalize(text: str) -> str:
+    """Lower-cases a text, and removes punctuation, articles and repeated white space.
+
+    Source: `normalize_answer` of the official evaluation scripts.
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, answer: str) -> float:
+    """Returns 1.0 if both texts are equal after normalization, else 0.0."""
+    return float(normalize(prediction) == normalize(answer))
+
+
+def f1(prediction: str, answer: str) -> float:
+    """Returns the F1 of the words of a prediction, in [0, 1]; 0.0 if there are no common words.
+
+    Source: `f1_score` of the official script for version 1.1.
+    """
+    predicted, expected = normalize(prediction).split(), normalize(answer).split()
+    common = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
+    if not common:
+        return 0.0
+    precision, recall = common / len(predicted), common / len(expected)
+    return 2 * precision * recall / (precision + recall)
+
+
+def f1_with_negative(prediction: str, answer: str) -> float:
+    """Returns the F1 of a prediction; two texts without words are equal, so their F1 is 1.0.
+
+    Source: `compute_f1` of the official script for version 2.0.
+    """
+    if not normalize(prediction) or not normalize(answer):
+        return exact_match(prediction, answer)
+    return f1(prediction, answer)
+
+
+def best_of(metric: Callable[[str, str], float], prediction: str, answers: Sequence[str]) -> float:
+    """Returns the largest value of a metric over the correct answers, of which there is one."""
+    return max(metric(prediction, answer) for answer in answers)
+
+
+def correct_answers(answers: Sequence[str]) -> list[str]:
+    """Returns the correct answers in version 2.0: those that contain a word, or [""]."""
+    return [answer for answer in answers if normalize(answer)] or [""]
+
+
+def best_threshold(
+    scores: np.ndarray, null_diffs: np.ndarray, has_answer: np.ndarray, has_text: np.ndarray
+) -> tuple[float, float]:
+    """Returns the best mean score, in percent, and the threshold that gives it.
+
+    A question is answered by its best answer other than "" if its `null_diffs` is at most the
+    threshold. As in the official script, the threshold is 0.0 if "" is the best prediction for all
+    questions.
+
+    Args:
+        scores: float [N], the EM or F1 of the best answer other than "".
+        null_diffs: float [N]; see `BestAnswers.null_score_diff`.
+        has_answer: bool [N], whether the question has an answer.
+        has_text: bool [N], whether there is an answer other than "".
+
+    Source: `find_best_thresh` of the official script for version 2.0.
+    """
+    order = np.argsort(null_diffs, kind="stable")
+    gains = np.where(has_answer, scores, np.where(has_text, -1.0, 0.0))[order]
+    nothing_answered = float(np.count_nonzero(~has_answer))
+    totals = np.cumsum(np.concatenate([[nothing_answered], gains]))
+    best = int(totals.argmax())
+    threshold = float(null_diffs[order[best - 1]]) if best else 0.0
+    return 100.0 * float(totals[best]) / len(scores), threshold

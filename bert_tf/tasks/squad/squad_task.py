@@ -1,0 +1,171 @@
+"""`SquadTask`: answers to questions, which are spans of a context.
+
+Imports foundation modules, `tasks`, and this package; `modeling` and TensorFlow inside functions.
+"""
+
+import dataclasses
+import itertools
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bert_tf import features, files
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.tasks.squad import encoding
+from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
+from bert_tf.tasks.squad.encoding import WindowSettings
+from bert_tf.tasks.squad.examples import SquadExample, read_examples
+from bert_tf.tasks.squad.results import (
+    NBEST,
+    NULL_ODDS,
+    PREDICTIONS,
+    THRESHOLD,
+    SquadScorer,
+    SquadWriter,
+)
+from bert_tf.tasks.squad.windows import SPECIAL_TOKENS
+from bert_tf.tasks.tables import FileSource
+from bert_tf.tasks.task import DataLocation, Encoded, Split
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.squad.squad_objective import SquadObjective
+    from bert_tf.tokenization import BertTokenizer
+
+_TRAINING_SHUFFLE_SEED = 12345  # of google-research/bert's run_squad
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadTask:
+    """A `tasks.task.Task` for data in the JSON format of SQuAD 1.1 or 2.0.
+
+    Dev and test split are the same file: `DataLocation.test_file`, or `dev-v1.1.json` or
+    `dev-v2.0.json` in `data_dir`. It is the file of --predict_file.
+
+    Attributes:
+        tokenizer: The tokenizer of the model; answers are converted to the original text with it.
+        windows: The settings of the windows.
+        answers: The settings of the answers.
+        requires_answers: Whether each question of the dev split must have answers, for metrics.
+
+    Raises:
+        InputError: A setting is out of range.
+    """
+
+    tokenizer: "BertTokenizer"
+    windows: WindowSettings = dataclasses.field(default_factory=WindowSettings)
+    answers: AnswerSettings = dataclasses.field(default_factory=AnswerSettings)
+    requires_answers: bool = False
+
+    name = "squad"
+    table = features.SPAN
+    best_by = ("f1", 1)
+    output_files = ("eval_results.txt", "eval_report.txt", PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns {}: all sizes but that of the sequence are known."""
+        return {}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """JSON values about the task; see `tasks.task.Task`."""
+        facts = {"task": self.name, "task_type": "span", **dataclasses.asdict(self.windows)}
+        facts |= dataclasses.asdict(self.answers)
+        if not facts["padding_as_released"]:
+            del facts["padding_as_released"]
+        return facts
+
+    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
+        """Returns the split of a kind; see `tasks.task.Task`.
+
+        Raises:
+            InputError: The file does not exist.
+        """
+        kind = "train" if kind == "train" else "dev"
+        path = location.train_file if kind == "train" else location.test_file
+        if path is None:
+            version = "2.0" if self.answers.version_2_with_negative else "1.1"
+            path = os.path.join(location.data_dir or "", f"{kind}-v{version}.json")
+        files.check_is_file(path)
+        return [Split(kind, FileSource(path))]
+
+    def read(self, split: Split, counts: Counter[str]) -> Iterator[SquadExample]:
+        """Yields the examples of a split; see `tasks.task.Task`.
+
+        Training examples are in the random order of google-research/bert. The batches of a run
+        have an order of their own.
+        """
+        training, version_2 = split.kind == "train", self.answers.version_2_with_negative
+        examples = read_examples(split.source.name, training, version_2, counts)
+        examples = itertools.islice(examples, split.limit or None)
+        if not training:
+            return self._checked(examples, split)
+        shuffled = list(examples)
+        random.Random(_TRAINING_SHUFFLE_SEED).shuffle(shuffled)
+        return iter(shuffled)
+
+    def _checked(self, examples: Iterator[SquadExample], split: Split) -> Iterator[SquadExample]:
+        for example in examples:
+            if self.requires_answers and example.answers is None:
+                raise InputError(
+                    f"{split.source.name}: question {example.id!r} has no answers, and an "
+                    "evaluation needs them. Give a file with answers, or use do_predict without "
+                    "do_eval."
+                )
+            yield example
+
+    def encode(
+        self, examples: Sequence[SquadExample], tokenizer: "BertTokenizer", max_seq_length: int
+    ) -> Encoded:
+        """Converts a block of examples to records, one for each window.
+
+        Raises:
+            InputError: `max_seq_length` leaves no room for the context.
+        """
+        check_room(max_seq_length, self.windows)
+        return encoding.encode(examples, tokenizer, max_seq_length, self.windows)
+
+    def make_objective(
+        self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
+    ) -> "SquadObjective":
+        """Builds the model and its loss; see `tasks.task.Task`."""
+        from bert_tf.modeling import BertSpanPredictor
+        from bert_tf.tasks.squad.squad_objective import SquadObjective
+
+        model = BertSpanPredictor(config, recompute=recompute, seed=seed, dtype=dtype)
+        return SquadObjective(model, self.best_by, self.answers.padding_as_released)
+
+    def make_scorer(self, split: Split) -> SquadScorer:
+        """Returns an object that computes the official metrics."""
+        return SquadScorer(self._finder(), self.answers)
+
+    def make_writer(self, split: Split, folder: str) -> SquadWriter:
+        """Returns an object that writes the predicted answers into a folder."""
+        for name in self.output_files:
+            path = os.path.join(folder, name)
+            if os.path.realpath(path) == os.path.realpath(split.source.name):
+                raise InputError(
+                    f"The predictions for {split.source.name} would replace this file, because "
+                    f"{name} is the name of an output file. Give another output_dir."
+                )
+        return SquadWriter(folder, self._finder(), self.answers)
+
+    def _finder(self) -> AnswerFinder:
+        return AnswerFinder(self.tokenizer, self.answers, self.windows.doc_stride)
+
+
+def check_room(max_seq_length: int, settings: WindowSettings) -> None:
+    """Checks that a window has room for the context.
+
+    Raises:
+        InputError: A sequence is not longer than the longest question and the special tokens.
+    """
+    longest = settings.max_query_length + SPECIAL_TOKENS
+    if max_seq_length <= longest:
+        raise InputError(
+            f"max_seq_length must be greater than max_query_length + {SPECIAL_TOKENS} = {longest}, "
+            f"so that a window has room for the context. Received: {max_seq_length}."
+        )

@@ -1,0 +1,160 @@
+r"""Fine-tunes BERT to answer questions about a text (SQuAD 1.1 and 2.0), and predicts answers.
+
+    python run_scripts/run_squad.py --do_train=true --train_file=$SQUAD_DIR/train-v1.1.json \
+        --do_predict=true --predict_file=$SQUAD_DIR/dev-v1.1.json \
+        --vocab_file=$BERT_DIR/vocab.txt --bert_config_file=$BERT_DIR/bert_config.json \
+        --init_checkpoint=$BERT_DIR/bert_model.ckpt --train_batch_size=12 --learning_rate=3e-5 \
+        --num_train_epochs=2.0 --max_seq_length=384 --doc_stride=128 --output_dir=/tmp/squad_base/
+
+SQuAD 2.0, in which questions may have no answer:
+
+    python run_scripts/run_squad.py --version_2_with_negative=true \
+        --train_file=$SQUAD_DIR/train-v2.0.json --predict_file=$SQUAD_DIR/dev-v2.0.json ...
+
+Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, predictions.json,
+nbest_predictions.json and, for SQuAD 2.0, null_odds.json. If the file of --predict_file contains
+answers, the official metrics are computed and written to eval_results.txt, and for SQuAD 2.0 the
+best threshold to squad_threshold.json. The same command resumes an interrupted run.
+
+An ensemble: the mean probability of each answer over several runs.
+
+    python run_scripts/run_squad.py --predict_file=$SQUAD_DIR/dev-v1.1.json \
+        --average_nbest=/tmp/squad_1/nbest_predictions.json,/tmp/squad_2/nbest_predictions.json \
+        --output_dir=/tmp/squad_ensemble/
+"""
+
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from bert_tf import command_line
+from bert_tf.errors import InputError
+from bert_tf.run_scripts import fine_tuning_main
+from bert_tf.run_scripts import flags as shared
+from bert_tf.tasks.task import DataLocation, Task
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.squad.best_answers import AnswerSettings
+    from bert_tf.tokenization import BertTokenizer
+
+FLAGS = flags.FLAGS
+flags.DEFINE_integer("max_seq_length", 384, "Number of tokens of a question with a window.")
+flags.DEFINE_integer(
+    "doc_stride", 128,
+    "Number of tokens between the starts of successive windows of a context that is too long.",
+)  # fmt: skip
+flags.DEFINE_integer(
+    "max_query_length", 64, "Longer questions are truncated to this number of tokens."
+)
+flags.DEFINE_integer("n_best_size", 20, "Number of answers per question in nbest_predictions.json.")
+flags.DEFINE_integer("max_answer_length", 30, "Maximum number of tokens of an answer.")
+flags.DEFINE_bool(
+    "version_2_with_negative", False, "Whether questions may have no answer, as in SQuAD 2.0."
+)
+flags.DEFINE_float(
+    "null_score_diff_threshold", 0.0,
+    "The answer is empty if the score of no answer minus the score of the best answer is greater.",
+)  # fmt: skip
+flags.DEFINE_bool("verbose_logging", False, "Flag of google-research/bert; has no effect.")
+flags.DEFINE_bool(
+    "padding_as_released", False,
+    "Whether padding takes part in the softmax of the loss and in the n best positions, as in "
+    "google-research/bert. Slower: each sequence then has --max_seq_length tokens.",
+)  # fmt: skip
+flags.DEFINE_list(
+    "average_nbest", None,
+    "Files nbest_predictions.json of several runs: writes the answers with the highest mean "
+    "probability to --output_dir, and runs no model.",
+)  # fmt: skip
+fine_tuning_main.define_flags()
+flags.adopt_module_key_flags(fine_tuning_main)
+flags.adopt_module_key_flags(shared)
+flags.mark_flags_as_required(["output_dir"])
+
+
+def main() -> None:
+    """Trains, evaluates and predicts, or averages earlier predictions."""
+    if FLAGS.average_nbest:
+        _average()
+        return
+    fine_tuning_main.run_task(find_data, make_task, next_step)
+
+
+def find_data() -> DataLocation:
+    """Returns the place of the data; the file of --predict_file is the dev split too.
+
+    Raises:
+        InputError: A file is not given.
+    """
+    location = DataLocation(
+        FLAGS.data_dir, FLAGS.train_file, FLAGS.predict_file, FLAGS.predict_file,
+        max_train_examples=FLAGS.max_train_examples, max_eval_examples=FLAGS.max_eval_examples,
+    )  # fmt: skip
+    names = {"train": "train_file", "dev": "predict_file", "test": "predict_file"}
+    fine_tuning_main.check_files(location, names)
+    return location
+
+
+def make_task(_: DataLocation, tokenizer: "BertTokenizer") -> Task:
+    """Returns the task; without training, the trained model gives the defaults of the windows.
+
+    Raises:
+        InputError: A setting is out of range.
+    """
+    from bert_tf.tasks.squad.encoding import WindowSettings
+    from bert_tf.tasks.squad.squad_task import SquadTask
+
+    facts = fine_tuning_main.trained_facts()
+    windows = WindowSettings(
+        **{
+            name: FLAGS[name].value if FLAGS[name].present else facts.get(name, FLAGS[name].value)
+            for name in ("doc_stride", "max_query_length")
+        }
+    )
+    return SquadTask(tokenizer, windows, _answer_settings(facts), requires_answers=FLAGS.do_eval)
+
+
+def _answer_settings(facts: dict[str, object]) -> "AnswerSettings":
+    from bert_tf.tasks.squad.best_answers import AnswerSettings
+
+    values = command_line.flag_values(AnswerSettings)
+    for name in ("version_2_with_negative", "padding_as_released"):
+        if not FLAGS[name].present:
+            values[name] = facts.get(name, values[name])
+    return AnswerSettings(**values)
+
+
+def _average() -> None:
+    """Writes the answers of an ensemble.
+
+    Raises:
+        InputError: A file is missing or malformed, or the files differ in their questions.
+    """
+    from bert_tf.tasks.squad import ensemble
+
+    if FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict:
+        raise InputError(
+            "--average_nbest runs no model: give it without --do_train, --do_eval, --do_predict."
+        )
+    results = ensemble.average(
+        FLAGS.average_nbest, FLAGS.output_dir, _answer_settings({}), FLAGS.predict_file
+    )
+    for name, value in results.items():
+        print(f"{name} = {value}")
+
+
+def next_step(checkpoint: str) -> str:
+    """Returns the command that predicts the answers to other questions."""
+    return (
+        f"python run_scripts/run_squad.py --do_predict=true --init_checkpoint={checkpoint} "
+        "--predict_file=questions.json --output_dir=answers"
+    )
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

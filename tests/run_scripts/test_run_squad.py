@@ -1,0 +1,254 @@
+"""run_squad.py: training, predictions, metrics, ensembles, and refused input."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference import squad as reference
+from run_programs import assert_refused, run_main
+
+MODULE = "bert_tf.run_scripts.run_squad"
+WORDS = ["ann", "bob", "carl", "dora", "lives", "in", "rome", "paris", "oslo", "who", "where", "."]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s"]
+CONFIG = {
+    "vocab_size": len(VOCABULARY), "hidden_size": 16, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 32,
+    "type_vocab_size": 2,
+}  # fmt: skip
+
+
+def data_set(num_paragraphs, version_2, seed, with_answers=True):
+    """Returns sentences about people and cities, with one or two questions for each of them."""
+    rng = np.random.default_rng(seed)
+    paragraphs = []
+    for number in range(num_paragraphs):
+        people, cities = rng.permutation(WORDS[:4]), rng.permutation(WORDS[6:9])
+        facts = [f"{who} lives in {city}." for who, city in zip(people, cities, strict=False)]
+        context = "  ".join(facts[: rng.integers(1, 4)])
+        city = cities[0]
+        answer = [{"text": str(city), "answer_start": context.index(city)}]
+        qas = [{"id": f"q{number}", "question": f"where lives {people[0]}", "answers": answer}]
+        if version_2:
+            qas[0]["is_impossible"] = False
+            other = {"id": f"n{number}", "question": f"where lives {people[3]}"}
+            qas.append({**other, "answers": [], "is_impossible": True})
+        if not with_answers:
+            qas = [{"id": qa["id"], "question": qa["question"]} for qa in qas]
+        paragraphs.append({"context": context, "qas": qas})
+    return {"version": "1", "data": [{"title": "people", "paragraphs": paragraphs}]}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    for name, count, version_2 in (("train-v1.1", 40, False), ("dev-v1.1", 12, False),
+                                   ("train-v2.0", 40, True), ("dev-v2.0", 12, True)):  # fmt: skip
+        contents = data_set(count, version_2, seed=count)
+        (tmp_path / f"{name}.json").write_text(json.dumps(contents))
+    return tmp_path
+
+
+def command(folder, **flags):
+    values = {
+        "output_dir": folder / "out", "vocab_file": folder / "vocab.txt",
+        "bert_config_file": folder / "config.json", "max_seq_length": 16, "max_query_length": 4,
+        "doc_stride": 4, "train_batch_size": 8, "num_train_epochs": 2, "learning_rate": 1e-2,
+        "data_dir": folder, **flags,
+    }  # fmt: skip
+    return [f"--{name}={value}" for name, value in values.items() if value is not None]
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def results_of(folder):
+    lines = (folder / "eval_results.txt").read_text().splitlines()
+    return {name: float(value) for name, value in (line.split(" = ") for line in lines)}
+
+
+def test_version_1_is_trained_predicted_and_scored(folder):
+    everything = {"do_train": True, "do_eval": True, "do_predict": True, "eval_steps": 5}
+    own = data_set(5, False, seed=3, with_answers=False)
+    (folder / "questions.json").write_text(json.dumps(own))
+    out, own_out = folder / "out", folder / "own"
+    files = {"train_file": folder / "train-v1.1.json", "predict_file": folder / "dev-v1.1.json"}
+    trained, unlabelled, scored, further = run_main(
+        MODULE,
+        command(folder, **everything, **files, data_dir=None),
+        # The run gives the model, the vocabulary and the windows.
+        [f"--init_checkpoint={out}", f"--output_dir={own_out}", "--do_predict",
+         f"--predict_file={folder}/questions.json"],
+        command(folder, do_eval=True, init_checkpoint=out, output_dir=folder / "again"),
+        command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
+    )  # fmt: skip
+    assert trained.code == 0, trained
+    predictions, nbest = read(out / "predictions.json"), read(out / "nbest_predictions.json")
+    assert list(predictions) == list(nbest) == [f"q{number}" for number in range(12)]
+    assert all(nbest[each][0]["text"] == text for each, text in predictions.items())
+    assert not (out / "null_odds.json").exists()
+    expected = reference.metrics_v1(read(folder / "dev-v1.1.json"), predictions)
+    results = results_of(out)
+    assert results == {f"eval_{k}": v for k, v in expected.items()} | {"global_step": 10}
+    assert f"f1 {expected['f1']:.4f} on the dev split" in trained.out
+    assert "evaluating dev" in trained.err  # at --eval_steps
+    assert (out / "train.tf_record").exists() and (out / "eval.tf_record").exists()
+    assert unlabelled.code == 0, unlabelled
+    assert len(read(own_out / "predictions.json")) == 5
+    assert not (own_out / "eval_results.txt").exists()
+    assert scored.code == 0, scored
+    again = results_of(folder / "again")
+    assert {**again, "global_step": 10} == pytest.approx(results)
+    assert further.code == 0 and "The head is that of" in further.err, further
+    assert "predicted: " in (folder / "again/eval_report.txt").read_text()
+
+
+def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
+    flags = {"do_predict": True, "version_2_with_negative": True}
+    trained, never, always = run_main(
+        MODULE,
+        command(folder, do_train=True, **flags),
+        command(folder, **flags, null_score_diff_threshold=1e6),
+        command(folder, do_predict=True, null_score_diff_threshold=-1e6),  # 2.0 from the run
+    )
+    out = folder / "out"
+    assert (trained.code, never.code, always.code) == (0, 0, 0), (trained, never, always)
+    data, odds = read(folder / "dev-v2.0.json"), read(out / "null_odds.json")
+    nbest = read(out / "nbest_predictions.json")
+    assert set(read(out / "predictions.json").values()) == {""}
+    best = {key: next((a["text"] for a in answers if a["text"]), "")
+            for key, answers in nbest.items()}  # fmt: skip
+    exact, f1 = reference.raw_scores_v2(data, best)
+    paragraphs = data["data"][0]["paragraphs"]
+    has_answer = {qa["id"]: bool(qa["answers"]) for each in paragraphs for qa in each["qas"]}
+    for name, scores in (("exact", exact), ("f1", f1)):
+        score, threshold = reference.find_best_thresh(best, scores, odds, has_answer)
+        assert results_of(out)[f"eval_best_{name}"] == pytest.approx(score)
+        assert results_of(out)[f"eval_best_{name}_thresh"] == threshold
+    assert read(out / "squad_threshold.json")["null_score_diff_threshold"] == threshold
+    expected = reference.metrics_v2(data, dict.fromkeys(odds, ""))
+    assert results_of(out)["eval_NoAns_exact"] == expected["NoAns_exact"] == 100.0
+
+
+def test_record_files_have_the_released_features(folder):
+    (result,) = run_main(MODULE, command(folder, do_train=True, num_train_epochs=1))
+    assert result.code == 0, result
+    records = list(tf.data.TFRecordDataset(str(folder / "out/train.tf_record")))
+    found = [tf.train.Example.FromString(each.numpy()).features.feature for each in records]
+    names = {"unique_ids", "input_ids", "input_mask", "segment_ids", "start_positions",
+             "end_positions", "is_impossible"}  # fmt: skip
+    assert all(set(each) == names for each in found)
+    ids = [each["unique_ids"].int64_list.value[0] for each in found]
+    assert ids == list(range(1000000000, 1000000000 + len(found)))
+    assert len(found) > 40  # some contexts have several windows
+
+
+def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run(folder):
+    predict = {"do_predict": True, "version_2_with_negative": True}
+    out, both = folder / "out", folder / "both"
+    paths = f"{out}/nbest_predictions.json,{out}/nbest_predictions.json"
+    flags = [f"--average_nbest={paths}", f"--output_dir={both}", "--version_2_with_negative"]
+    single, ensemble, wrong, model_too = run_main(
+        MODULE,
+        command(folder, do_train=True, **predict),
+        [*flags, f"--predict_file={folder}/dev-v2.0.json"],
+        [*flags, f"--predict_file={folder}/dev-v1.1.json", f"--output_dir={folder}/wrong"],
+        [*flags, "--do_predict"],
+    )
+    assert (single.code, ensemble.code) == (0, 0), (single, ensemble)
+    assert read(both / "predictions.json") == read(out / "predictions.json")
+    expected = {name: value for name, value in results_of(out).items() if "thresh" not in name}
+    del expected["global_step"]
+    found = {name: value for name, value in results_of(both).items() if "thresh" not in name}
+    assert found == pytest.approx(expected)
+    assert_refused(wrong, "dev-v1.1.json", "different questions")
+    assert not (folder / "wrong").exists()
+    assert_refused(model_too, "--average_nbest runs no model")
+
+
+def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
+    (folder / "broken.json").write_text('{"data": [')
+    (folder / "empty.json").write_text('{"data": []}')
+    unlabelled = json.dumps(data_set(2, False, seed=0, with_answers=False))
+    (folder / "unlabelled.json").write_text(unlabelled)
+    train = {"do_train": True}
+    cases = [
+        (command(folder, **train, train_file=folder / "broken.json"), "broken.json", "not valid"),
+        (command(folder, **train, train_file=folder / "empty.json"), "empty.json", "no examples"),
+        (command(folder, **train, train_file=folder / "train-v2.0.json"),
+         "data[0].paragraphs[0].qas[1]", "version_2_with_negative"),
+        (command(folder, **train, doc_stride=0), "doc_stride must be at least 1"),
+        (command(folder, **train, n_best_size=0), "n_best_size must be at least 1"),
+        (command(folder, **train, max_query_length=13), "max_seq_length", "16"),
+        (command(folder, **train, max_seq_length=64), "max_position_embeddings"),
+        (command(folder, do_predict=True, data_dir=None), "--predict_file is not given"),
+        (command(folder, do_predict=True, predict_file=folder / "none.json"), "none.json"),
+        (command(folder, **train, do_eval=True, predict_file=folder / "unlabelled.json"),
+         "unlabelled.json", "'q0' has no answers"),
+        (command(folder), "Nothing to do"),
+    ]  # fmt: skip
+    results = run_main(MODULE, *(arguments for arguments, *_ in cases))
+    for result, (_, *words) in zip(results, cases, strict=True):
+        assert_refused(result, *words)
+    assert not (folder / "out").exists()
+
+
+def test_a_context_without_words_is_answered(folder):
+    contexts = [{"context": context, "qas": [{"id": name, "question": "who"}]}
+                for name, context in (("a", ""), ("b", " \t"), ("c", "ann"))]  # fmt: skip
+    text = json.dumps({"data": [{"title": "t", "paragraphs": contexts}]})
+    (folder / "some.json").write_text(text)
+    text = json.dumps({"data": [{"title": "t", "paragraphs": contexts[:2]}]})
+    (folder / "none.json").write_text(text)
+    predict = {"do_predict": True, "init_checkpoint": folder / "out"}
+    trained, some, none, negative = run_main(
+        MODULE,
+        command(folder, do_train=True),
+        command(folder, **predict, predict_file=folder / "some.json", output_dir=folder / "1"),
+        command(folder, **predict, predict_file=folder / "none.json", output_dir=folder / "2"),
+        command(folder, **predict, predict_file=folder / "none.json", output_dir=folder / "3",
+                version_2_with_negative=True),
+    )  # fmt: skip
+    assert trained.code == 0
+    assert (some.code, none.code, negative.code) == (0, 0, 0), (some, none, negative)
+    assert read(folder / "1/predictions.json") == {"a": "empty", "b": "empty", "c": "ann"}
+    assert read(folder / "2/predictions.json") == {"a": "empty", "b": "empty"}
+    assert read(folder / "3/predictions.json") == {"a": "", "b": ""}
+    assert read(folder / "3/null_odds.json") == {"a": 0.0, "b": 0.0}
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_any_phase_gives_the_same_files(folder):
+    flags = {"do_train": True, "do_predict": True, "deterministic": True, "num_train_epochs": 20,
+             "save_checkpoints_steps": 10, "keep_checkpoints": 1}  # fmt: skip
+    straight = run_main(MODULE, command(folder, **flags, output_dir=folder / "straight"))[0]
+    assert straight.code == 0, straight
+    for marker in ("eval.tf_record", "checkpoints/step-00000030", "predictions.json"):
+        kill_when(folder, command(folder, **flags), marker)
+    (resumed,) = run_main(MODULE, command(folder, **flags))
+    assert resumed.code == 0, resumed
+    for name in ("predictions.json", "nbest_predictions.json", "eval_results.txt",
+                 "train.tf_record", "eval.tf_record"):  # fmt: skip
+        expected = (folder / "straight" / name).read_bytes()
+        assert (folder / "out" / name).read_bytes() == expected, name
+
+
+def kill_when(folder, arguments, marker):
+    """Starts a run, and kills it when a file, also a temporary one, with this name exists."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", MODULE, *arguments], stderr=subprocess.DEVNULL
+    )
+    parent, name = os.path.split(marker)
+    while process.poll() is None:
+        if any(name in path.name for path in (folder / "out" / parent).glob("*")):
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()

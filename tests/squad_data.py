@@ -1,0 +1,206 @@
+"""Small vocabularies and generated questions in the format of SQuAD, for the tests of the task."""
+
+import dataclasses
+import functools
+import json
+import random
+from collections import Counter
+
+import numpy as np
+from reference import squad as oracle
+from reference.tokenizer import Tokenizer
+
+from bert_tf.tasks.squad.best_answers import AnswerSettings
+from bert_tf.tasks.squad.encoding import WindowSettings
+from bert_tf.tasks.squad.examples import read_examples
+from bert_tf.tasks.squad.squad_task import SquadTask
+from bert_tf.tokenization import BertTokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PIECES = [
+    "a", "b", "c", "x", "y", "s", "i", "##b", "##c", "##s", "the", "cat", "un", "##able", "steve",
+    "smith", "who", "1895", "1943", "(", ")", "-", "–", ",", ".", "?", "'", "’", "#", "猫", "犬",
+    "ש", "##ל", "##ש", "α", "##σ", "##ς", "##α",
+]  # fmt: skip
+UNCASED = ["cafe", "ᄒ", "##ᅡ", "##ᆫ"]
+CASED = [
+    "The",
+    "Cat",
+    "Steve",
+    "Smith",
+    "CAF",
+    "##É",
+    "caf",
+    "##é",
+    "한",
+    "İ",
+    "##\u0301",
+    "\u0301",
+]
+
+# Some words are unknown, some have no pieces, and some have pieces of another length than the word.
+WORDS = [
+    "the", "The", "cats", "Cat", "unable", "café", "CAFÉ", "cafe\u0301", "(1895-1943)", "1895",
+    "b.", "c,", "a", "abc", "(a)", "Smith's", "Steve", "steve’s", "zebra", "猫犬", "猫", "한", "İ",
+    "שלש", "\u200b", "\u0301", "\ufffd", "a\u200bb", "#", "##", "x\xa0y",
+    "x\u2028y", "–", "z" * 201,
+]  # fmt: skip
+# The tokenizer is slow for texts with these words.
+RARE_WORDS = ["ΑΣ", "ΑΣ-ΑΣΑ", "\ud800"]
+INPUTS = "input_ids", "input_mask", "segment_ids"
+BLANKS = [*[" "] * 8, "  ", "\t", "\n", "\r\n", "\u202f"]
+
+
+@functools.cache
+def tokenizers(do_lower_case):
+    """Returns the tokenizer and the reference tokenizer, with the same small vocabulary."""
+    tokens = SPECIAL + PIECES + (UNCASED if do_lower_case else CASED)
+    return BertTokenizer(tokens, do_lower_case), Tokenizer(tokens, do_lower_case)
+
+
+def paragraph_of(context, *questions):
+    """Returns a paragraph; a question has the fields id, question, answers and is_impossible."""
+    names = "id", "question", "answers", "is_impossible"
+    qas = [dict(zip(names, question, strict=False)) for question in questions]
+    return {"context": context, "qas": qas}
+
+
+def data_of(*paragraphs):
+    """Returns the contents of a file with one article."""
+    return {"version": "any", "data": [{"title": "any", "paragraphs": list(paragraphs)}]}
+
+
+def answers_of(*texts, start=0):
+    """Returns answers that all start at the same character."""
+    return [{"text": text, "answer_start": start} for text in texts]
+
+
+def write(path, data):
+    """Writes a file of SQuAD, and returns its path as text."""
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return str(path)
+
+
+def read(path, training=False, version_2=False):
+    """Returns the examples of a file, and the counts of skipped questions."""
+    counts = Counter()
+    return list(read_examples(path, training, version_2, counts)), counts
+
+
+def random_context(rng, longest):
+    """Returns a context of up to `longest` words and a rare one; it may start with a blank."""
+    words = rng.choices(WORDS, k=rng.randint(1, longest))
+    words += rng.choices(RARE_WORDS, k=rng.random() < 0.2)
+    rng.shuffle(words)
+    parts = [rng.choice(BLANKS) if rng.random() < 0.2 else ""]
+    for word in words:
+        parts += [word, rng.choice(BLANKS)]
+    return "".join(parts[: rng.choice([-1, None])])
+
+
+def random_question(rng, number, context, version_2):
+    """Returns a question for training; its answer may be at another place of the context."""
+    text = " ".join(rng.choices(WORDS, k=rng.randrange(9)))
+    if version_2 and (not context.strip() or rng.random() < 0.3):
+        return number, text, [], True
+    start = rng.randrange(len(context))
+    answer = context[start : start + rng.randint(1, 15)]
+    if rng.random() < 0.1:
+        start = rng.randint(0, len(context) - len(answer))
+    return number, text, answers_of(answer, start=start), False
+
+
+def random_data(seed, count, longest=30, version_2=False, contexts=()):
+    """Returns generated questions: up to three for each of `count` contexts, in several articles.
+
+    Args:
+        seed: Of the random numbers.
+        count: The number of random contexts.
+        longest: The maximum number of words of a random context.
+        version_2: Whether some questions have no answer.
+        contexts: Further contexts.
+    """
+    rng = random.Random(seed)
+    contexts = [*contexts, *(random_context(rng, longest) for _ in range(count))]
+    paragraphs = []
+    for index, context in enumerate(contexts):
+        questions = [
+            random_question(rng, f"{index}-{number}", context, version_2)
+            for number in range(rng.randint(1, 3))
+        ]
+        paragraphs.append(paragraph_of(context, *questions))
+    return {"data": [*data_of(*paragraphs[::2])["data"], *data_of(*paragraphs[1::2])["data"]]}
+
+
+class Encoded:
+    """The windows of a file as the task and as the oracle compute them.
+
+    Args:
+        path: The file of SQuAD.
+        task: The task.
+        tokenizer: The reference tokenizer.
+        length: The number of positions of a sequence.
+        training: Whether the examples are for training; then, in the order of the file.
+    """
+
+    def __init__(self, path, task, tokenizer, length, training=False):
+        version_2 = task.answers.version_2_with_negative
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        windows = task.windows
+        self.examples, self.counts = read(path, training, version_2)
+        self.encoded = task.encode(self.examples, task.tokenizer, length)
+        self.oracle_examples = oracle.read_examples(data, training, version_2)
+        self.features = oracle.features(
+            self.oracle_examples, tokenizer, length, windows.doc_stride,
+            windows.max_query_length, training,
+        )  # fmt: skip
+
+    def outputs(self, start_logits, end_logits):
+        """Yields each example with the outputs of its windows, from logits [R, S]."""
+        columns = {name: self.encoded.columns[name] for name in INPUTS}
+        columns |= {"start_logits": start_logits, "end_logits": end_logits}
+        row = 0
+        for example, count in zip(
+            self.examples, self.encoded.records_per_example.tolist(), strict=True
+        ):
+            rows = range(row, row + count)
+            yield example, [{name: columns[name][each] for name in columns} for each in rows]
+            row += count
+
+
+def make_task(tokenizer, windows, answers):
+    """Returns a `SquadTask` from keyword arguments of its settings."""
+    return SquadTask(tokenizer, WindowSettings(**windows), AnswerSettings(**answers))
+
+
+def random_logits(found, seed, rounded=False):
+    """Returns two arrays, float32 [R, S], for the windows of a file; many are equal if rounded."""
+    rng = np.random.default_rng(seed)
+    shape = found.encoded.columns["input_ids"].shape
+    values = rng.normal(0, 3, (2, *shape)).astype(np.float32)
+    return tuple(np.round(values / 3) if rounded else values)
+
+
+def oracle_predictions(found, logits, do_lower_case, settings, lengths=None):
+    """Returns what the released program writes: predictions, n-best lists, and null odds.
+
+    Args:
+        found: The windows.
+        logits: The start logits and the end logits, each [R, S].
+        do_lower_case: Whether the tokenizer converts to lower case.
+        settings: Keyword arguments of `AnswerSettings`.
+        lengths: If given, the number of positions of each window whose logits are used.
+    """
+    names = "n_best_size", "max_answer_length", "version_2_with_negative"
+    names += ("null_score_diff_threshold",)
+    values = dataclasses.asdict(AnswerSettings(**settings))
+    rows = [[row.tolist() for row in part] for part in logits]
+    if lengths is not None:
+        rows = [[row[:end] for row, end in zip(part, lengths, strict=True)] for part in rows]
+    ids = [window.unique_id for window in found.features]
+    results = dict(zip(ids, zip(*rows, strict=True), strict=True))
+    return oracle.predictions(
+        found.oracle_examples, found.features, results, do_lower_case=do_lower_case,
+        **{name: values[name] for name in names},
+    )  # fmt: skip

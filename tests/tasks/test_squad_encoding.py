@@ -1,0 +1,299 @@
+"""The records of questions, compared with the transcription of the released code."""
+
+import concurrent.futures
+import json
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference import squad as oracle
+from reference.tokenizer import Tokenizer
+from squad_data import (
+    Encoded,
+    answers_of,
+    data_of,
+    make_task,
+    paragraph_of,
+    random_data,
+    read,
+    tokenizers,
+    write,
+)
+
+from bert_tf import features
+from bert_tf.errors import InputError
+from bert_tf.tasks import record_files
+from bert_tf.tasks.squad import windows as squad_windows
+from bert_tf.tasks.squad.encoding import WindowSettings
+from bert_tf.tasks.squad.squad_task import check_room
+from bert_tf.tasks.tables import FileSource
+from bert_tf.tasks.task import Split
+from bert_tf.tokenization import BertTokenizer
+
+WITHOUT_PIECES = ["", " \t\n", "\u200b \u0301\n\ufffd"]
+# max_seq_length, doc_stride, max_query_length
+SIZES = [(32, 8, 8), (24, 1, 5), (16, 40, 12), (9, 3, 5), (7, 2, 3), (12, 5, 0), (384, 128, 64)]
+
+
+def columns_of(encoded):
+    """Returns the columns of a task as lists, with the names of the oracle's fields."""
+    names = {"start_positions": "start_position", "end_positions": "end_position"}
+    return {names.get(name, name): values.tolist() for name, values in encoded.columns.items()}
+
+
+def expected_columns(found, names):
+    """Returns the same columns of the oracle; a prediction has the positions 0."""
+    return {name: [getattr(window, name) or 0 for window in found.features] for name in names}
+
+
+def expected_windows(found):
+    """Returns the number of windows of each example of the oracle."""
+    counts = Counter(window.example_index for window in found.features)
+    return [counts[number] for number in range(len(found.oracle_examples))]
+
+
+def check_equal(found):
+    """Checks all records of a file against those of the oracle."""
+    columns = columns_of(found.encoded)
+    assert columns == expected_columns(found, columns)
+    assert len(columns) == 6
+    assert found.encoded.records_per_example.tolist() == expected_windows(found)
+
+
+def encoded(path, do_lower_case, sizes, training, version_2):
+    length, stride, query = sizes
+    tokenizer, reference = tokenizers(do_lower_case)
+    windows = {"doc_stride": stride, "max_query_length": query}
+    task = make_task(tokenizer, windows, {"version_2_with_negative": version_2})
+    return Encoded(path, task, reference, length, training)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+def test_generated_questions(tmp_path, do_lower_case, sizes):
+    """For training with both versions, and for prediction."""
+    data = random_data(str(sizes), 15, 30, True, WITHOUT_PIECES)
+    path = write(tmp_path / "train.json", data)
+    found = encoded(path, do_lower_case, sizes, True, True)
+    check_equal(found)
+    assert np.count_nonzero(found.encoded.columns["start_positions"]) > 5
+    assert 0 < np.count_nonzero(found.encoded.columns["is_impossible"]) < len(found.features)
+    assert sizes[0] == 384 or len(found.features) > len(found.examples)
+    check_equal(encoded(path, do_lower_case, sizes, False, False))
+    path = write(tmp_path / "train.json", random_data(str(sizes), 8, 30))
+    check_equal(encoded(path, do_lower_case, sizes, True, False))
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+def test_truncated_questions_are_counted(tmp_path, do_lower_case):
+    path = write(tmp_path / "dev.json", random_data(0, 40, 4))
+    _, reference = tokenizers(do_lower_case)
+    lengths = [len(oracle.tokens_of(reference, example.question)) for example in read(path)[0]]
+    for query in 0, 3, 6:
+        found = encoded(path, do_lower_case, (query + 8, 4, query), False, False)
+        expected = sum(length > query for length in lengths)
+        assert found.encoded.counts == {"with a truncated question": expected}
+        assert 0 < expected < len(lengths)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("version", ["v1.1", "v2.0"])
+def test_golden_files(test_data, version, training):
+    """The records equal those that the released program computed."""
+    folder = test_data / "golden/google_squad_postprocess"
+    if not folder.is_dir():
+        pytest.skip("requires golden/google_squad_postprocess in BERT_TF_TEST_DATA")
+    flags = json.loads((folder / version / "flags.json").read_text("utf-8"))
+    vocab = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
+    names = "doc_stride", "max_query_length"
+    task = make_task(
+        BertTokenizer(vocab), {name: flags[name] for name in names},
+        {"version_2_with_negative": flags["version_2_with_negative"]},
+    )  # fmt: skip
+    reference = Tokenizer(task.tokenizer.vocabulary, True)
+    kind = "train_" if training else ""
+    path = folder / f"squad_sample_{kind}{version}.json"
+    found = Encoded(path, task, reference, flags["max_seq_length"], training)
+    check_equal(found)
+    kind = "train" if training else "predict"
+    with np.load(folder / version / f"features_{kind}.npz") as golden:
+        for name in {*golden} & {*found.encoded.columns}:
+            np.testing.assert_array_equal(found.encoded.columns[name], golden[name], err_msg=name)
+        assert {"input_ids", "input_mask", "segment_ids"} <= {*golden}
+        assert ("start_positions" in golden) == training
+        assert len(golden["unique_ids"]) == len(found.encoded.columns["input_ids"])
+
+
+LITERAL = {
+    # context, answer, start: the tokens and the answer of each window of up to four pieces
+    "narrowed to a part of a word": (
+        "(1895-1943)", "1943", 6,
+        [(["(", "1895", "-", "1943"], (7, 7)), (["-", "1943", ")"], (5, 5))],
+    ),
+    "the first of two equal parts": ("b-b", "b", 2, [(["b", "-", "b"], (4, 4))]),
+    "not a part: the whole word": ("abc", "bc", 1, [(["a", "##b", "##c"], (4, 6))]),
+    "in no window": (
+        "a a b a b a", "a b a b", 2,
+        [(["a", "a", "b", "a"], (0, 0)), (["b", "a", "b", "a"], (0, 0))],
+    ),
+    "equal unknown words": ("zz a zq", "zq", 5, [(["[UNK]", "a", "[UNK]"], (6, 6))]),
+    "accents and case": ("x CAFÉS, y", "CAFÉ", 2, [(["x", "cafe", "##s", ","], (5, 5)),
+                                                     (["##s", ",", "y"], (0, 0))]),
+    "Chinese": ("a猫犬a", "犬", 2, [(["a", "猫", "犬", "a"], (6, 6))]),
+    "Hangul": ("한 a", "한", 0, [(["ᄒ", "##ᅡ", "##ᆫ", "a"], (4, 6))]),
+    "without pieces": ("\u200b a", "\u200b", 0, [(["a"], (4, 3))]),
+    "before the first word": (" a", " a", 0, [(["a"], (4, 4))]),
+    "only a blank before the first word": (" a b", " ", 0, [(["a", "b"], (5, 3))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LITERAL)
+def test_answers_by_hand(tmp_path, case):
+    """The question is "who?"; a sequence has two tokens of it, and room for four pieces."""
+    context, answer, start, expected = LITERAL[case]
+    data = data_of(paragraph_of(context, ("1", "Who?", answers_of(answer, start=start))))
+    path = write(tmp_path / "train.json", data)
+    found = encoded(path, True, (9, 2, 2), True, False)
+    check_equal(found)
+    columns, vocabulary = found.encoded.columns, tokenizers(True)[0].vocabulary
+    rows = [
+        ([vocabulary[each] for each in ids[:end]], tuple(positions))
+        for ids, end, positions in zip(
+            columns["input_ids"], columns["input_mask"].sum(axis=1),
+            zip(columns["start_positions"], columns["end_positions"], strict=True), strict=True,
+        )
+    ]  # fmt: skip
+    before = ["[CLS]", "who", "?", "[SEP]"]
+    assert rows == [([*before, *pieces, "[SEP]"], positions) for pieces, positions in expected]
+
+
+def test_no_examples():
+    task = make_task(tokenizers(True)[0], {"max_query_length": 4}, {})
+    found = task.encode([], task.tokenizer, 16)
+    assert {values.shape[0] for values in found.columns.values()} == {0}
+    assert found.records_per_example.tolist() == [] and not sum(found.counts.values())
+
+
+def test_several_threads_can_encode(tmp_path):
+    examples, _ = read(write(tmp_path / "dev.json", random_data(0, 40)))
+    task = make_task(tokenizers(True)[0], {"doc_stride": 4, "max_query_length": 4}, {})
+    expected = task.encode(examples, task.tokenizer, 24).columns
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: task.encode(examples, task.tokenizer, 24), range(8)):
+            for name, values in expected.items():
+                np.testing.assert_array_equal(found.columns[name], values)
+
+
+def grid():
+    """Yields many triples: pieces of a context, room in a window, stride."""
+    for pieces in (0, 1, 2, 3, 5, 8, 13, 21, 30):
+        for room in (1, 2, 3, 5, 8, 12):
+            yield from ((pieces, room, stride) for stride in (1, 2, 3, 5, 7, 20))
+    rng = random.Random(0)
+    for _ in range(20):
+        yield rng.randrange(1500), rng.randint(50, 500), rng.randint(20, 200)
+    yield 1000, 381, 128
+
+
+def test_windows_equal_the_released_ones():
+    for pieces, room, stride in grid():
+        starts, lengths = squad_windows.windows(pieces, room, stride)
+        expected = oracle.doc_spans(pieces, room, stride)
+        found = list(zip(starts.tolist(), lengths.tolist(), strict=True))
+        assert found == expected, (pieces, room, stride)
+
+
+def test_counts_of_windows_equal_the_released_ones():
+    for stride in (1, 2, 3, 5, 7, 20, 128):
+        pieces, room = (each.ravel() for each in np.meshgrid(np.arange(60), np.arange(1, 25)))
+        found = squad_windows.count_windows(pieces, room, stride)
+        expected = [
+            len(oracle.doc_spans(*each, stride))
+            for each in zip(pieces.tolist(), room.tolist(), strict=True)
+        ]
+        assert found.tolist() == expected
+
+
+def test_the_context_of_a_piece_equals_the_released_one():
+    for sizes in grid():
+        starts, lengths = squad_windows.windows(*sizes)
+        spans = oracle.doc_spans(*sizes)
+        best = [oracle.max_context_span(spans, position) for position in range(sizes[0])]
+        times = np.zeros(sizes[0], int)
+        for window, (start, length) in enumerate(spans):
+            found = squad_windows.has_max_context(starts, lengths, window)
+            assert found.tolist() == [each == window for each in best[start : start + length]]
+            times[start : start + length] += found
+        assert times.tolist() == [1] * sizes[0]
+
+
+@pytest.mark.parametrize(("query", "length"), [(0, 4), (64, 68)])
+def test_the_shortest_sequence_has_room_for_one_piece(query, length):
+    settings = WindowSettings(1, query)
+    check_room(length, settings)
+    message = (
+        rf"max_seq_length must be greater than max_query_length \+ 3 = {length - 1}, .*"
+        rf"Received: {length - 1}\."
+    )
+    with pytest.raises(InputError, match=message):
+        check_room(length - 1, settings)
+    task = make_task(tokenizers(True)[0], {"max_query_length": query}, {})
+    with pytest.raises(InputError, match=message):
+        task.encode([], task.tokenizer, length - 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"doc_stride": 0}, "doc_stride must be at least 1. Received: 0"),
+        ({"max_query_length": -1}, "max_query_length must be at least 0. Received: -1"),
+    ],
+)
+def test_settings_out_of_range(settings, message):
+    with pytest.raises(InputError, match=message):
+        WindowSettings(**settings)
+
+
+@pytest.mark.parametrize("limit", [0, 7])
+def test_training_examples_have_the_released_order(tmp_path, limit):
+    data = random_data(0, 60, 10, True)
+    path = write(tmp_path / "train.json", data)
+    task = make_task(tokenizers(True)[0], {}, {"version_2_with_negative": True})
+    in_order = [example.qas_id for example in oracle.read_examples(data, True, True)]
+    in_order = in_order[: limit or None]
+    counts = Counter()
+    found = task.read(Split("train", FileSource(path), limit=limit), counts)
+    assert [example.id for example in found] == oracle.shuffled_for_training(in_order)
+    assert bool(counts) == (not limit)
+    every = [question["id"] for question in oracle.questions(data)]
+    found = task.read(Split("dev", FileSource(path), limit=limit), Counter())
+    assert [example.id for example in found] == every[: limit or None]
+
+
+def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
+    """Several threads encode blocks of seven examples; the record numbers are successive."""
+    monkeypatch.setattr(record_files, "_EXAMPLES_PER_BLOCK", 7)
+    data = random_data(1, 60, 30, True, WITHOUT_PIECES)
+    path = write(tmp_path / "train.json", data)
+    tokenizer, reference = tokenizers(True)
+    windows = {"doc_stride": 8, "max_query_length": 5}
+    task = make_task(tokenizer, windows, {"version_2_with_negative": True})
+    examples = list(task.read(Split("train", FileSource(path)), Counter()))
+    written = record_files.write(
+        str(tmp_path / "train.tf_record"), examples, len(examples),
+        lambda block: task.encode(block, tokenizer, 24), task.table, {},
+    )  # fmt: skip
+    shuffled = oracle.shuffled_for_training(oracle.read_examples(data, True, True))
+    expected = oracle.features(shuffled, reference, 24, 8, 5, True)
+    records = tf.data.TFRecordDataset(written.path).batch(10**6)
+    parsed = features.parser(features.SPAN, {"S": 24})(next(iter(records)))
+    assert len(examples) > 60 and len(parsed) == 7
+    for name, values in parsed.items():
+        field = {"unique_ids": "unique_id"}.get(name, name.replace("positions", "position"))
+        assert values.numpy().tolist() == [getattr(window, field) for window in expected], name
+    index = written.index
+    per_example = Counter(window.example_index for window in expected)
+    assert index.records_per_example.tolist() == [per_example[n] for n in range(len(examples))]
+    assert index.num_tokens.tolist() == [sum(window.input_mask) for window in expected]

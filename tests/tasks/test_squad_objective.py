@@ -1,0 +1,72 @@
+"""The loss and the metrics of span prediction, compared with NumPy."""
+
+import numpy as np
+import pytest
+import scipy.special
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.tasks.squad.best_answers import AnswerSettings
+from bert_tf.tasks.squad.squad_task import SquadTask
+from bert_tf.training.step.objective import loss_and_metrics
+
+CONFIG = BertConfig(
+    vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+    max_position_embeddings=16,
+)  # fmt: skip
+LENGTHS = np.array([9, 4, 6])
+STARTS, ENDS = np.array([3, 0, 5]), np.array([4, 0, 5])
+
+
+def make(padding_as_released):
+    settings = AnswerSettings(padding_as_released=padding_as_released)
+    objective = SquadTask(None, answers=settings).make_objective(CONFIG, seed=3, dtype="float32")
+    for variable in objective.model.variables:  # larger weights make the outputs differ
+        variable.assign(20 * variable)
+    return objective
+
+
+def batch(width):
+    ids = np.random.default_rng(0).integers(5, 30, [len(LENGTHS), 12])
+    mask = (np.arange(12) < LENGTHS[:, None]).astype(np.int32)
+    columns = {
+        "input_ids": ids * mask, "input_mask": mask, "segment_ids": np.zeros_like(mask),
+        "is_impossible": np.zeros(len(LENGTHS)),
+    }  # fmt: skip
+    cut = {name: values[..., :width] for name, values in columns.items()}
+    cut |= {"start_positions": STARTS, "end_positions": ENDS}
+    return {name: tf.constant(values, tf.int32) for name, values in cut.items()}
+
+
+def evaluate(objective, data):
+    return loss_and_metrics(objective, objective.sums(data, training=False), objective.counts(data))
+
+
+def expected(objective, data, lengths):
+    outputs = {name: value.numpy() for name, value in objective.outputs(data).items()}
+    values = {"loss": 0.0}
+    for name, positions in (("start", STARTS), ("end", ENDS)):
+        right = 0
+        for logits, length, position in zip(
+            outputs[f"{name}_logits"], lengths, positions, strict=True
+        ):
+            values["loss"] -= scipy.special.log_softmax(logits[:length])[position] / 6
+            right += logits[:length].argmax() == position
+        values[f"{name}_accuracy"] = right / 3
+    return values
+
+
+def test_padding_does_not_change_the_loss():
+    objective = make(padding_as_released=False)
+    assert not objective.full_length
+    values = evaluate(objective, batch(12))
+    assert values == pytest.approx(expected(objective, batch(12), LENGTHS), rel=1e-5)
+    assert evaluate(objective, batch(9)) == pytest.approx(values, rel=1e-5)
+
+
+def test_padding_is_a_class_as_released():
+    objective = make(padding_as_released=True)
+    assert objective.full_length
+    values = evaluate(objective, batch(12))
+    assert values == pytest.approx(expected(objective, batch(12), [12] * 3), rel=1e-5)
+    assert evaluate(objective, batch(9))["loss"] < values["loss"] - 1e-3

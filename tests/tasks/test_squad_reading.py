@@ -1,0 +1,320 @@
+"""Reading files of SQuAD, compared with the transcription of the released code; and bad files."""
+
+import json
+from collections import Counter
+
+import pytest
+from reference import squad as oracle
+from squad_data import answers_of, data_of, paragraph_of, random_data, read, write
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.squad import examples as squad_examples
+
+CONTEXTS = [
+    "",
+    " \t\r\n\u202f",
+    "one",
+    " leading",
+    "two  blanks\ttab\nline\r\nend ",
+    "narrow\u202fspace, no-break\xa0space, thin\u2009space, line\u2028separator",
+    "control\x1fcharacter zero\u200bwidth \ufeffmark",
+    "中文 字",
+]
+
+
+def expected_examples(data, training, version_2):
+    """Returns the fields of the examples that the released code reads."""
+    found = oracle.read_examples(data, training, version_2)
+    return [
+        (e.qas_id, e.question_text, e.doc_tokens, e.start_position, e.end_position, e.is_impossible)
+        for e in found
+    ]
+
+
+def fields(example):
+    """Returns the same fields of an example of the package."""
+    positions = example.answer_words or ((-1, -1) if example.is_impossible else (None, None))
+    return (
+        example.id, example.question, list(example.words), *positions, example.is_impossible,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_words_of_a_context(tmp_path, context):
+    data = data_of(paragraph_of(context, ("1", " who\u202f is ", answers_of("x"))))
+    found, counts = read(write(tmp_path / "dev.json", data))
+    assert [fields(example) for example in found] == expected_examples(data, False, False)
+    assert found[0].question == " who\u202f is " and not counts
+
+
+def test_words_by_hand(tmp_path):
+    data = data_of(paragraph_of(" a  b\u202fc\td\xa0e\r\nf\u2009g\u2028h\x0bi ", ("1", "who", [])))
+    ((example,), _) = read(write(tmp_path / "dev.json", data))
+    assert example.words == ("a", "b", "c", "d\xa0e", "f\u2009g\u2028h\x0bi")
+
+
+@pytest.mark.parametrize("version_2", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_generated_files(tmp_path, training, version_2):
+    data = random_data(0, 150, version_2=version_2)
+    found, counts = read(write(tmp_path / "train.json", data), training, version_2)
+    expected = expected_examples(data, training, version_2)
+    assert [fields(example) for example in found] == expected
+    skipped = len(oracle.questions(data)) - len(expected)
+    assert counts == ({squad_examples.SKIPPED: skipped} if training else {})
+    assert (skipped > 0) == training
+    assert any(example.is_impossible for example in found) == (training and version_2)
+
+
+def test_each_position_of_a_short_answer(tmp_path):
+    """All spans of a context with blanks at both ends, also those of blanks only."""
+    context = " a  b\u202fa\xa0b\n"
+    spans = [(i, j) for i in range(len(context)) for j in range(i + 1, len(context) + 1)]
+    questions = [
+        (f"{i}-{j}", "who", answers_of(context[i:j].replace("\u202f", " "), start=i))
+        for i, j in spans
+    ]
+    data = data_of(paragraph_of(context, *questions))
+    found, counts = read(write(tmp_path / "train.json", data), True)
+    assert [fields(example) for example in found] == expected_examples(data, True, False)
+    assert len(found) + counts[squad_examples.SKIPPED] == len(spans)
+
+
+@pytest.mark.parametrize(
+    ("context", "text", "start", "expected"),
+    [
+        ("a bc d", "bc", 2, (1, 1)),
+        ("a bc d", "c d", 3, (1, 2)),
+        ("a bc d", "bc", 1, (0, 1)),  # starts one character early
+        ("a bc d e", "bc", 3, (1, 1)),  # starts one character late: the words still contain it
+        ("a bc d e", "bc", 4, (1, 2)),
+        ("a bc d e", "bc", 5, None),
+        ("a bc d", "a  bc", 0, (0, 1)),  # other white space, and the end one character late
+        ("a b\xa0c", "b\xa0c", 2, None),  # the answer is split at U+00A0, the context is not
+        (" a", " a", 0, (-1, 0)),
+        (" a b", " a", 0, None),
+        (" a b", " ", 0, (-1, -1)),
+    ],
+)  # fmt: skip
+def test_words_of_an_answer(tmp_path, context, text, start, expected):
+    data = data_of(paragraph_of(context, ("1", "who", answers_of(text, start=start))))
+    found, counts = read(write(tmp_path / "train.json", data), True)
+    assert [example.answer_words for example in found] == ([expected] if expected else [])
+    assert counts[squad_examples.SKIPPED] == (expected is None)
+    assert [fields(example) for example in found] == expected_examples(data, True, False)
+
+
+@pytest.mark.parametrize(
+    ("context", "text", "start"),
+    [("abc", "c", 3), ("abc", "bc", 2), ("abc", "a", 10**30), ("abc", "bc", -1), ("abc", "", 0),
+     ("", "a", 0), (" \n", " ", 0)],
+)  # fmt: skip
+def test_impossible_positions_are_skipped(tmp_path, context, text, start):
+    """The released code fails on most of them, or uses another part of the context."""
+    data = data_of(
+        paragraph_of(context, ("1", "who", answers_of(text, start=start))),
+        paragraph_of("ok", ("2", "who", answers_of("ok"))),
+    )
+    found, counts = read(write(tmp_path / "train.json", data), True)
+    assert [example.id for example in found] == ["2"]
+    assert counts == {squad_examples.SKIPPED: 1}
+
+
+def test_impossible_questions_for_training(tmp_path):
+    """The answers of an impossible question do not matter, neither their number nor their place."""
+    data = data_of(
+        paragraph_of(
+            "a b",
+            ("none", "who", [], True),
+            ("three", "who", answers_of("b", "c", "d", start=99), True),
+            ("one", "who", answers_of("b", start=2), False),
+        )
+    )
+    path = write(tmp_path / "train.json", data)
+    found, counts = read(path, True, True)
+    assert [fields(example) for example in found] == expected_examples(data, True, True)
+    assert [example.is_impossible for example in found] == [True, True, False]
+    assert [example.answer_words for example in found] == [None, None, (1, 1)]
+    assert not counts
+
+
+def test_answers_for_evaluation(tmp_path):
+    """All answers are kept; no answer means an unlabelled question, unless it is impossible."""
+    data = data_of(
+        paragraph_of(
+            "a b",
+            ("several", "who", answers_of("b", "", "b", start=99), False),
+            ("impossible", "who", [], True),
+            ("test set", "who", []),
+        )
+    )
+    del data["data"][0]["paragraphs"][0]["qas"][2]["answers"]
+    path = write(tmp_path / "dev.json", data)
+    found, _ = read(path, False, True)
+    assert [example.answers for example in found] == [("b", "", "b"), (), None]
+    assert not any(example.is_impossible or example.answer_words for example in found)
+    found, _ = read(path, False, False)
+    assert [example.answers for example in found] == [("b", "", "b"), None, None]
+
+
+def test_questions_of_a_paragraph_share_the_words(tmp_path):
+    data = data_of(paragraph_of("a b", ("1", "who", []), ("2", "who", [])))
+    (first, second), _ = read(write(tmp_path / "dev.json", data))
+    assert first.words is second.words
+
+
+def test_examples_are_read_as_a_stream(tmp_path):
+    """An error in a question appears after the examples before it."""
+    data = data_of(paragraph_of("a", ("1", "who", answers_of("a")), ("2", "who", [])))
+    path = write(tmp_path / "train.json", data)
+    examples = squad_examples.read_examples(path, True, False, Counter())
+    assert next(examples).id == "1"
+    with pytest.raises(InputError, match="'2'"):
+        next(examples)
+
+
+def changed(change):
+    """Returns the contents of a good file after a change of its first question or paragraph."""
+    other, question = (
+        {"id": name, "question": "who", "answers": answers_of("a"), "is_impossible": False}
+        for name in ("2", "1")
+    )
+    paragraph = {"context": "a b", "qas": [other, question]}
+    data = {"data": [{"paragraphs": []}, {"paragraphs": [{"context": "", "qas": []}, paragraph]}]}
+    change(data, paragraph, question)
+    return json.dumps(data).encode()
+
+
+def without(name):
+    """Returns a change that removes a key."""
+
+    def change(data, paragraph, question):
+        for each in (data, data["data"][1] if "data" in data else {}, paragraph, question):
+            each.pop(name, None)
+
+    return change
+
+
+PARAGRAPH = r"^\S*train\.json: data\[1\]\.paragraphs\[1\]"
+QUESTION = PARAGRAPH + r"\.qas\[1\]"
+# For each file, its contents and the expected message for training with SQuAD 1.1.
+BAD = {
+    "broken": (b'{"data": [\n{,', r"^\S*train\.json is not valid JSON: .*line 2"),
+    "empty": (b"", r"^\S*train\.json is not valid JSON"),
+    "deep": (b"[" * 10**5, r"^\S*train\.json is not valid JSON"),
+    "utf-8": (b'{"data":\n"\xff"}', r"^\S*train\.json is not UTF-8: byte 0xff in line 2"),
+    "utf-16": ('{"data": []}'.encode("utf-16"), r"^\S*train\.json is UTF-16"),
+    "list": (b"[]", r"^\S*train\.json has no key 'data'"),
+    "data": (changed(without("data")), r"^\S*train\.json has no key 'data'"),
+    "data type": (b'{"data": {}}', r"train\.json: 'data' must be a list\. Received: \{\}"),
+    "article": (b'{"data": ["a"]}', r"train\.json: data\[0\] has no key 'paragraphs'"),
+    "paragraphs": (
+        changed(without("paragraphs")),
+        r"train\.json: data\[1\] has no key 'paragraphs'",
+    ),
+    "context": (changed(without("context")), PARAGRAPH + " has no key 'context'"),
+    "qas": (changed(without("qas")), PARAGRAPH + " has no key 'qas'"),
+    "id": (changed(without("id")), QUESTION + " has no key 'id'"),
+    "question": (changed(without("question")), QUESTION + " has no key 'question'"),
+    "answers": (changed(without("answers")), QUESTION + " has no key 'answers'"),
+    "context type": (
+        changed(lambda d, p, q: p.update(context=None)),
+        PARAGRAPH + ": 'context' must be a text. Received: null",
+    ),
+    "qas type": (
+        changed(lambda d, p, q: p.update(qas={"a": 1})),
+        PARAGRAPH + r": 'qas' must be a list\. Received: \{\"a\": 1\}",
+    ),
+    "question type": (
+        changed(lambda d, p, q: p["qas"].append("who")),
+        PARAGRAPH + r"\.qas\[2\] has no key 'id'",
+    ),
+    "id type": (
+        changed(lambda d, p, q: q.update(id=7)),
+        QUESTION + ": 'id' must be a text. Received: 7",
+    ),
+    "answers type": (
+        changed(lambda d, p, q: q.update(answers="a")),
+        QUESTION + ": 'answers' must be a list. Received: \"a\"",
+    ),
+    "answer type": (
+        changed(lambda d, p, q: q.update(answers=["a"])),
+        QUESTION + r".* has no key 'text'",
+    ),
+    "text type": (
+        changed(lambda d, p, q: q["answers"][0].update(text=["a"])),
+        QUESTION + r".*: 'text' must be a text",
+    ),
+    "no start": (
+        changed(lambda d, p, q: q["answers"][0].pop("answer_start")),
+        QUESTION + r"\.answers\[0\] has no key 'answer_start'",
+    ),
+    "start type": (
+        changed(lambda d, p, q: q["answers"][0].update(answer_start=0.0)),
+        QUESTION + r"\.answers\[0\]: 'answer_start' must be a whole number\. Received: 0\.0",
+    ),
+    "start true": (
+        changed(lambda d, p, q: q["answers"][0].update(answer_start=True)),
+        QUESTION + r"\.answers\[0\]: 'answer_start' must be a whole number\. Received: true",
+    ),
+    "same id": (
+        changed(lambda d, p, q: q.update(id="2")),
+        QUESTION + r" has the id '2', which an earlier question has too",
+    ),
+    "two answers": (
+        changed(lambda d, p, q: q["answers"].append(q["answers"][0])),
+        QUESTION + r": question '1' has 2 answers, .*exactly one\. Give a train file",
+    ),
+    "version 2": (
+        changed(lambda d, p, q: q.update(answers=[], is_impossible=True)),
+        QUESTION + r": question '1' has 0 answers, .*version_2_with_negative=True",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files(tmp_path, case):
+    content, message = BAD[case]
+    path = tmp_path / "train.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as error:
+        read(str(path), True)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("absent", " has no key 'is_impossible'"),
+        (0, ": 'is_impossible' must be true or false. Received: 0"),
+        ("false", ": 'is_impossible' must be true or false. Received: \"false\""),
+    ],
+)
+def test_training_with_version_2_needs_is_impossible(tmp_path, value, message):
+    path = tmp_path / "train.json"
+    path.write_bytes(changed(lambda d, p, q: q.update(is_impossible=value)))
+    if value == "absent":
+        path.write_bytes(changed(lambda d, p, q: q.pop("is_impossible")))
+    with pytest.raises(InputError, match=QUESTION + message):
+        read(str(path), True, True)
+    assert len(read(str(path), True, False)[0]) == len(read(str(path), False, True)[0]) == 2
+
+
+def test_version_2_with_no_answers_that_is_not_impossible(tmp_path):
+    path = tmp_path / "train.json"
+    path.write_bytes(changed(lambda d, p, q: q.update(answers=[])))
+    with pytest.raises(InputError, match=QUESTION + ".* has 0 answers, .*Give a train file"):
+        read(str(path), True, True)
+
+
+def test_equal_ids_are_an_error_also_for_evaluation(tmp_path):
+    """Duplicate ids would give one entry in the output files."""
+    path = tmp_path / "train.json"
+    path.write_bytes(changed(lambda d, p, q: q.update(id="2")))
+    with pytest.raises(InputError, match=QUESTION + " has the id '2'"):
+        read(str(path), False)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match=r"There is no file .*absent\.json"):
+        read(str(tmp_path / "absent.json"))

@@ -1,21 +1,21 @@
 """The metrics and the output files of a split.
 
-Imports foundation modules, `tasks.task`, and `best_answers`, `examples` and `metrics` of this
+Imports foundation modules, `tasks`, and `best_answers`, `examples` and `metrics` of this
 package; TensorFlow inside functions.
 """
 
-import contextlib
 import json
 import logging
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.tasks.prediction_files import PredictionFiles
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.examples import SquadExample
@@ -26,7 +26,6 @@ PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "n
 THRESHOLD = "squad_threshold.json"
 _SAMPLES = 10
 _NO_ANSWER = "(no answer)"
-_Files = TypeVar("_Files", bound="SquadAnswerFiles")
 
 
 class AnswerMetrics:
@@ -179,7 +178,7 @@ class JsonObjectFile:
         self._file.close()
 
 
-class SquadAnswerFiles:
+class SquadAnswerFiles(PredictionFiles):
     """Writes the answers to questions, and computes metrics if the correct answers are known.
 
     Writes `predictions.json`, `nbest_predictions.json` and, with `version_2_with_negative`,
@@ -194,19 +193,16 @@ class SquadAnswerFiles:
     """
 
     def __init__(self, folder: str, settings: AnswerSettings) -> None:
-        self._folder, self._settings = folder, settings
+        super().__init__(folder)
+        self._settings = settings
         self._metrics = AnswerMetrics(settings)
-        self._stack = contextlib.ExitStack()
         self._results: dict[str, float] = {}
 
-    def __enter__(self: _Files) -> _Files:
-        with contextlib.ExitStack() as stack:
-            self._predictions = self._open(stack, PREDICTIONS)
-            self._nbest = self._open(stack, NBEST)
-            has_null = self._settings.version_2_with_negative
-            self._null_odds = self._open(stack, NULL_ODDS) if has_null else None
-            self._stack = stack.pop_all()
-        return self
+    def _open_files(self) -> None:
+        self._predictions = self._open(PREDICTIONS, JsonObjectFile)
+        self._nbest = self._open(NBEST, JsonObjectFile)
+        has_null = self._settings.version_2_with_negative
+        self._null_odds = self._open(NULL_ODDS, JsonObjectFile) if has_null else None
 
     def __exit__(
         self,
@@ -214,7 +210,7 @@ class SquadAnswerFiles:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stack.__exit__(kind, error, traceback)
+        super().__exit__(kind, error, traceback)
         if error is not None:
             return
         self._results = self._metrics.results()
@@ -226,10 +222,6 @@ class SquadAnswerFiles:
                     "f1": self._results["best_f1"],
                 },
             )
-
-    def _open(self, stack: contextlib.ExitStack, name: str) -> JsonObjectFile:
-        path = stack.enter_context(files.atomic_replace(os.path.join(self._folder, name)))
-        return stack.enter_context(contextlib.closing(JsonObjectFile(path)))
 
     def add_answers(self, example: SquadExample, best: BestAnswers) -> None:
         """Writes the answers to a question."""

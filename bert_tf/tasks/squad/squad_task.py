@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bert_tf import features, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
+from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.squad import encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.encoding import WindowSettings
@@ -144,13 +145,7 @@ class SquadTask:
 
     def make_writer(self, split: Split, folder: str) -> SquadWriter:
         """Returns an object that writes the predicted answers into a folder."""
-        for name in self.output_files:
-            path = os.path.join(folder, name)
-            if os.path.realpath(path) == os.path.realpath(split.source.name):
-                raise InputError(
-                    f"The predictions for {split.source.name} would replace this file, because "
-                    f"{name} is the name of an output file. Give another output_dir."
-                )
+        check_not_replaced(split.source.name, folder, self.output_files)
         return SquadWriter(folder, self._finder(), self.answers)
 
     def _finder(self) -> AnswerFinder:

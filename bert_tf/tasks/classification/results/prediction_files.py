@@ -1,23 +1,19 @@
 """Writes the predictions of a split as a stream.
 
 The files are `test_results.tsv`, `predictions.jsonl`, and the file that a benchmark's server
-accepts. Imports `errors`, `files` and `tasks.task`, and TensorFlow inside functions.
+accepts. Imports `tasks`, and TensorFlow inside functions.
 """
 
-import contextlib
 import json
 import logging
-import os
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_tf import files
-from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import is_predicted
+from bert_tf.tasks.prediction_files import PredictionFiles, check_not_replaced
 from bert_tf.tasks.task import Outputs, Split
 
 if TYPE_CHECKING:
@@ -52,7 +48,7 @@ class _LineFile:
         self._file.close()
 
 
-class ClassificationWriter:
+class ClassificationWriter(PredictionFiles):
     """A `tasks.task.PredictionWriter` of classification, regression and multi-label tasks.
 
     Args:
@@ -79,22 +75,15 @@ class ClassificationWriter:
         threshold: float = 0.5,
         submission: "Submission | None" = None,
     ) -> None:
-        self._split, self._folder, self._labels = split, folder, tuple(labels)
+        super().__init__(folder)
+        self._split, self._labels = split, tuple(labels)
         self._task_type, self._threshold, self._submission = task_type, threshold, submission
-        self._stack = contextlib.ExitStack()
         self._count = 0
         self._results_name = f"{split.with_suffix('test_results')}.tsv"
         self._readable_name = f"{split.with_suffix('predictions')}.jsonl"
         self._submission_name = self._name_of_submission()
-        for name in (self._results_name, self._readable_name, self._submission_name):
-            if name and os.path.realpath(self._path(name)) == os.path.realpath(split.source.name):
-                raise InputError(
-                    f"The predictions for {split.source.name} would replace this file, because "
-                    f"{name} is the name of an output file. Give another output_dir."
-                )
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self._folder, name)
+        names = (self._results_name, self._readable_name, self._submission_name)
+        check_not_replaced(split.source.name, folder, names)
 
     def _name_of_submission(self) -> str | None:
         """Returns the name of the file for the server; None if the file must not be written."""
@@ -110,28 +99,13 @@ class ClassificationWriter:
         )  # fmt: skip
         return None
 
-    def __enter__(self) -> "ClassificationWriter":
-        with contextlib.ExitStack() as stack:
-            self._results = self._open(stack, self._results_name)
-            self._readable = self._open(stack, self._readable_name)
-            name = self._submission_name
-            self._submitted = self._open(stack, name) if name else None
-            if self._submitted:
-                self._submitted.add("index\tprediction")
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, traceback)
-
-    def _open(self, stack: contextlib.ExitStack, name: str) -> _LineFile:
-        path = stack.enter_context(files.atomic_replace(self._path(name)))
-        return stack.enter_context(contextlib.closing(_LineFile(path)))
+    def _open_files(self) -> None:
+        self._results = self._open(self._results_name, _LineFile)
+        self._readable = self._open(self._readable_name, _LineFile)
+        name = self._submission_name
+        self._submitted = self._open(name, _LineFile) if name else None
+        if self._submitted:
+            self._submitted.add("index\tprediction")
 
     def add(self, example: TextExample, outputs: Sequence[Outputs]) -> None:
         """Writes the prediction for an example; `outputs` has one element."""

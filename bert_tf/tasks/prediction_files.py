@@ -1,0 +1,77 @@
+"""`PredictionFiles`: the output files of a `tasks.task.PredictionWriter`.
+
+Imports `errors` and `files`.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+from bert_tf import files
+from bert_tf.errors import InputError
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+_File = TypeVar("_File", bound=_Closable)
+_Self = TypeVar("_Self", bound="PredictionFiles")
+
+
+class PredictionFiles:
+    """A context manager for files that appear together, when it ends without an error.
+
+    A subclass opens its files in `_open_files`.
+
+    Args:
+        folder: The folder of the files.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self: _Self) -> _Self:
+        with self._stack:  # closes and removes the files if one of them cannot be opened
+            self._open_files()
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+
+    def _open(self, name: str, make: Callable[[str], _File]) -> _File:
+        """Opens a file.
+
+        Args:
+            name: The name of the file.
+            make: Opens the file with a temporary path.
+        """
+        path = os.path.join(self._folder, name)
+        temporary = self._stack.enter_context(files.atomic_replace(path))
+        return self._stack.enter_context(contextlib.closing(make(temporary)))
+
+    def _open_files(self) -> None:
+        raise NotImplementedError
+
+
+def check_not_replaced(source: str, folder: str, names: Iterable[str | None]) -> None:
+    """Checks that no output file replaces the file that is predicted.
+
+    Raises:
+        InputError: The file is in the output folder and has the name of an output file.
+    """
+    for name in filter(None, names):
+        if os.path.realpath(os.path.join(folder, name)) == os.path.realpath(source):
+            raise InputError(
+                f"The predictions for {source} would replace this file, because {name} is the name "
+                "of an output file. Give another output_dir."
+            )

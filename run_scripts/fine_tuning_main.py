@@ -12,7 +12,7 @@ from bert_tf import command_line
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.tasks.task import DECISION_FACTS, WINDOW_FACTS, DataLocation, Task
+from bert_tf.tasks.task import CHANGEABLE_FACTS, DECISION_FACTS, DataLocation, Task
 from bert_tf.training.config import RunPhases
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _facts(task: Task, max_seq_length: int) -> dict[str, Any]:
     if FLAGS.do_train:
         return {**task.facts, "max_seq_length": max_seq_length}
     # A trained model may be used for another task with the same labels, and with another length.
-    ignored = ("task", *DECISION_FACTS, *WINDOW_FACTS)
+    ignored = ("task", *DECISION_FACTS, *CHANGEABLE_FACTS)
     return {name: value for name, value in task.facts.items() if name not in ignored}
 
 

@@ -137,7 +137,11 @@ def _average() -> None:
             "--average_nbest runs no model: give it without --do_train, --do_eval, --do_predict."
         )
     results = ensemble.average(
-        FLAGS.average_nbest, FLAGS.output_dir, _answer_settings({}), FLAGS.predict_file
+        FLAGS.average_nbest,
+        FLAGS.output_dir,
+        _answer_settings({}),
+        FLAGS.predict_file,
+        FLAGS.max_eval_examples,
     )
     for name, value in results.items():
         print(f"{name} = {value}")

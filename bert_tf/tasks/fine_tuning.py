@@ -260,4 +260,5 @@ def _describe_records(source: str, records: RecordFile, origin: np.ndarray) -> s
     listed = ", ".join(str(number + 1) for number in numbers[:_MAX_LISTED_RECORDS].tolist())
     more = len(numbers) - _MAX_LISTED_RECORDS
     rest = f", and {more} more" if more > 0 else ""
-    return f"{source}: examples {listed}{rest}, counted from 1"
+    order = os.path.basename(records.path)
+    return f"{source}: examples {listed}{rest}, counted from 1 in the order of {order}"

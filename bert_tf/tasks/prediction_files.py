@@ -64,7 +64,12 @@ class PredictionFiles:
 
 
 def check_not_replaced(source: str, folder: str, names: Iterable[str | None]) -> None:
-    """Checks that no output file replaces the file that is predicted.
+    """Checks that no output file replaces a file that is read.
+
+    Args:
+        source: The file that is read.
+        folder: The output folder.
+        names: The names of the output files; None is ignored.
 
     Raises:
         InputError: The file is in the output folder and has the name of an output file.
@@ -72,6 +77,6 @@ def check_not_replaced(source: str, folder: str, names: Iterable[str | None]) ->
     for name in filter(None, names):
         if os.path.realpath(os.path.join(folder, name)) == os.path.realpath(source):
             raise InputError(
-                f"The predictions for {source} would replace this file, because {name} is the name "
-                "of an output file. Give another output_dir."
+                f"{source} would be replaced, because {name} is the name of an output file. Give "
+                "another output_dir."
             )

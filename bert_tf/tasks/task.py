@@ -25,9 +25,11 @@ KINDS = ("train", "dev", "test")
 DECISION_FACTS = (
     "threshold", "n_best_size", "max_answer_length", "null_score_diff_threshold",
 )  # fmt: skip
-# The entries of `Task.facts` that records depend on, and that may differ between the training and
-# the use of a model.
-WINDOW_FACTS = ("doc_stride", "max_query_length", "version_2_with_negative")
+# The entries of `Task.facts` that records or weights depend on, and that may differ between the
+# training and the use of a model.
+CHANGEABLE_FACTS = (
+    "doc_stride", "max_query_length", "version_2_with_negative", "padding_as_released",
+)  # fmt: skip
 # The outputs of the model for one record, by name; without the batch dimension.
 Outputs = Mapping[str, np.ndarray]
 

@@ -15,6 +15,7 @@ from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks import record_files
 from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.task import DECISION_FACTS, KINDS, DataLocation, Split, Task
 from bert_tf.tokenization import BertTokenizer
@@ -61,7 +62,8 @@ class TaskData:
         splits: The splits of each kind, by kind.
 
     Raises:
-        InputError: A data file is missing or malformed, or a split is empty.
+        InputError: A data file is missing or malformed or has the name of an output file, or a
+            split is empty.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class TaskData:
         needed = {"train": phases.train, "dev": phases.evaluate, "test": phases.predict}
         found = {kind: self._find_splits(kind) if needed[kind] else [] for kind in KINDS}
         all_splits = [split for splits in found.values() for split in splits]
+        for each in all_splits:
+            check_not_replaced(each.source.name, folder, task.output_files)
         self._fingerprints = {each.name: each.source.fingerprint() for each in all_splits}
         checked = {split: self._check(split) for split in dict.fromkeys(all_splits)}
         self.splits = {kind: [checked[split] for split in found[kind]] for kind in KINDS}
@@ -177,9 +181,10 @@ class TaskData:
                     progress.update(_EXAMPLES_PER_UPDATE)
             progress.update(number % _EXAMPLES_PER_UPDATE)
         if not number:
+            skipped = "".join(f" ({count:,} {reason})" for reason, count in counts.items())
             raise InputError(
-                f"The {split.name} split in {split.source.name} has no examples. Give a file with "
-                "at least one example."
+                f"The {split.name} split in {split.source.name} has no examples{skipped}. Give a "
+                "file with at least one example."
             )
         _report(f"{split.name} ({split.source.name})", counts)
         return SplitData(split, number, key)

@@ -168,6 +168,7 @@ def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run(folder):
     del expected["global_step"]
     found = {name: value for name, value in results_of(both).items() if "thresh" not in name}
     assert found == pytest.approx(expected)
+    assert read(both / "null_odds.json") == pytest.approx(read(out / "null_odds.json"), abs=1e-4)
     assert_refused(wrong, "dev-v1.1.json", "different questions")
     assert not (folder / "wrong").exists()
     assert_refused(model_too, "--average_nbest runs no model")
@@ -176,6 +177,7 @@ def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run(folder):
 def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     (folder / "broken.json").write_text('{"data": [')
     (folder / "empty.json").write_text('{"data": []}')
+    (folder / "predictions.json").write_text(json.dumps(data_set(2, False, seed=0)))
     unlabelled = json.dumps(data_set(2, False, seed=0, with_answers=False))
     (folder / "unlabelled.json").write_text(unlabelled)
     train = {"do_train": True}
@@ -192,6 +194,8 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
         (command(folder, do_predict=True, predict_file=folder / "none.json"), "none.json"),
         (command(folder, **train, do_eval=True, predict_file=folder / "unlabelled.json"),
          "unlabelled.json", "'q0' has no answers"),
+        (command(folder, **train, do_predict=True, output_dir=folder,
+                 predict_file=folder / "predictions.json"), "predictions.json would be replaced"),
         (command(folder), "Nothing to do"),
     ]  # fmt: skip
     results = run_main(MODULE, *(arguments for arguments, *_ in cases))
@@ -251,4 +255,4 @@ def kill_when(folder, arguments, marker):
             break
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert process.wait() == -signal.SIGKILL

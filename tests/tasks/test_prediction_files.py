@@ -138,7 +138,7 @@ def test_predictions_do_not_replace_the_file_that_is_predicted(tmp_path, name, s
     path.write_text("text")
     same = f"{tmp_path}/run/../{name}"
     options = {"suffix": suffix, "path": same, "submission": submission}
-    with pytest.raises(InputError, match=f"would replace this file, because {name} is the name "):
+    with pytest.raises(InputError, match=f"would be replaced, because {name} is the name "):
         write(tmp_path, [], [], ("0", "1"), **options)
     assert path.read_text() == "text" and len(list(tmp_path.iterdir())) == 2
     assert len(write(tmp_path / "run", [], [], ("0", "1"), **options)) >= 2

@@ -358,6 +358,6 @@ def test_the_files_do_not_replace_the_file_that_is_predicted(tmp_path, name):
     task = make_task(tokenizers(True)[0], WINDOWS, {})
     split = Split("dev", FileSource(f"{tmp_path}/x/../{name}"))
     (tmp_path / "x").mkdir()
-    with pytest.raises(InputError, match=f"would replace this file, because {name} is the name "):
+    with pytest.raises(InputError, match=f"would be replaced, because {name} is the name "):
         task.make_writer(split, str(tmp_path))
     task.make_writer(split, str(tmp_path / "x"))

@@ -338,10 +338,24 @@ def test_the_scores_of_the_written_predictions(tmp_path, version_2):
 
 def test_evaluation_needs_answers(tmp_path):
     data = data_of(paragraph_of("a b", ("1", "who", [])))
-    scorer, results, files = scored(tmp_path, data, {"version_2_with_negative": True})
-    assert results == {} and "squad_threshold.json" not in files
+    scorer, results, files = scored(tmp_path, data, {"version_2_with_negative": False})
+    assert results == {} and "eval_results.txt" not in files
     with pytest.raises(InputError, match="The file to evaluate has no answers"):
         scorer.results()
+
+
+def test_the_threshold_file_gives_the_best_f1_if_no_question_has_an_answer(tmp_path):
+    data = data_of(paragraph_of("a b", ("1", "who", []), ("2", "what", [])))
+    _, results, files = scored(tmp_path, data, {"version_2_with_negative": True})
+    assert (results["best_f1"], results["best_f1_thresh"]) == (100.0, 0.0)  # as the official script
+    threshold = files["squad_threshold.json"]["null_score_diff_threshold"]
+    assert threshold < min(files["null_odds.json"].values())
+
+
+def test_the_report_replaces_what_utf_8_cannot_contain(tmp_path):
+    data = data_of(paragraph_of("a b", ("1", "who \ud800", answers_of("a b"))))
+    scorer, _, _ = scored(tmp_path, data, {})
+    assert "question:  who \\ud800\n" in scorer.report()
 
 
 # Ensembles
@@ -510,6 +524,25 @@ def test_malformed_files(tmp_path, case):
     with pytest.raises(InputError, match=message):
         ensemble.average([str(tmp_path / "0.json")], str(tmp_path / "out"), AnswerSettings())
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["nbest_predictions.json", "predictions.json"])
+def test_an_ensemble_does_not_replace_its_input(tmp_path, name):
+    content = json.dumps({"q": nbest_of({"x": 1.0})})
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=f"would be replaced, because {name} is the name of an"):
+        ensemble.average([str(tmp_path / name)], str(tmp_path), AnswerSettings())
+    assert (tmp_path / name).read_text() == content
+
+
+def test_empty_answers_need_version_2(tmp_path):
+    with pytest.raises(InputError, match="contains empty answers, as for SQuAD"):
+        averaged(tmp_path, [{"q": {"x": 0.6, "": 0.4}}])
+
+
+def test_a_threshold_that_is_not_a_number():
+    with pytest.raises(InputError, match="null_score_diff_threshold must be a number"):
+        AnswerSettings(null_score_diff_threshold=float("nan"))
 
 
 def test_a_missing_file(tmp_path):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_tf.errors import check_at_least
+from bert_tf.errors import InputError, check_at_least
 from bert_tf.tasks.squad.encoding import tokenize_words
 from bert_tf.tasks.squad.examples import SquadExample
 from bert_tf.tasks.squad.final_text import final_text
@@ -52,6 +52,8 @@ class AnswerSettings:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "n_best_size", "max_answer_length")
+        if math.isnan(self.null_score_diff_threshold):
+            raise InputError("null_score_diff_threshold must be a number. Received: nan.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ Imports foundation modules, and `best_answers`, `examples` and `results` of this
 """
 
 import collections
+import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -11,15 +12,20 @@ from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.examples import SquadExample, read_examples
-from bert_tf.tasks.squad.results import SquadAnswerFiles
+from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadAnswerFiles
 
 _MIN_PROBABILITY = 1e-38
 
 
 def average(
-    paths: Sequence[str], folder: str, settings: AnswerSettings, data_file: str | None = None
+    paths: Sequence[str],
+    folder: str,
+    settings: AnswerSettings,
+    data_file: str | None = None,
+    limit: int = 0,
 ) -> dict[str, float]:
     """Writes the files of `SquadWriter` with the mean probability of each answer over several runs.
 
@@ -31,6 +37,7 @@ def average(
         folder: The output folder.
         settings: The settings of the answers.
         data_file: The data set of the questions, for the metrics; None for none.
+        limit: The number of questions of `data_file` that were predicted; 0 for all.
 
     Returns:
         The official metrics, as `eval_...`; {} without `data_file` or without answers in it.
@@ -44,14 +51,16 @@ def average(
         raise InputError(
             "An ensemble needs at least one file nbest_predictions.json. Received: none."
         )
-    runs = [_read(path) for path in paths]
+    runs = [_read(path, settings.version_2_with_negative) for path in paths]
     for path, run in zip(paths, runs, strict=True):
         if run.keys() != runs[0].keys():
             raise InputError(
                 f"{path} and {paths[0]} have different questions, such as "
                 f"{next(iter(run.keys() ^ runs[0].keys()))!r}. Give predictions for the same file."
             )
-    examples = _questions(data_file, settings, runs[0])
+    for source in filter(None, (*paths, data_file)):
+        check_not_replaced(source, folder, (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD))
+    examples = _questions(data_file, settings, runs[0], limit)
     files.make_folder(folder)
     with SquadAnswerFiles(folder, settings) as writer:
         for example in examples:
@@ -63,11 +72,11 @@ def average(
     return results
 
 
-def _read(path: str) -> dict[str, list[dict[str, Any]]]:
+def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, Any]]]:
     """Reads an n-best file.
 
     Raises:
-        InputError: The file is malformed.
+        InputError: The file is malformed, or has empty answers without `version_2_with_negative`.
     """
     contents = files.read_json_object(path)
     for question, answers in contents.items():
@@ -87,13 +96,18 @@ def _read(path: str) -> dict[str, list[dict[str, Any]]]:
                 f"{path}: question {question!r} has no list of answers with text and probability. "
                 "Give a file nbest_predictions.json."
             )
+        if any(not each["text"] for each in answers) and not version_2_with_negative:
+            raise InputError(
+                f"{path} contains empty answers, as for SQuAD 2.0. Give "
+                "version_2_with_negative=True."
+            )
     if not contents:
         raise InputError(f"{path} has no questions. Give a file nbest_predictions.json.")
     return contents
 
 
 def _questions(
-    data_file: str | None, settings: AnswerSettings, answered: Mapping[str, Any]
+    data_file: str | None, settings: AnswerSettings, answered: Mapping[str, Any], limit: int
 ) -> list[SquadExample]:
     """Returns the questions in the order of the data set, or of the n-best files without one.
 
@@ -103,7 +117,8 @@ def _questions(
     if data_file is None:
         return [SquadExample(question, "", (), None) for question in answered]
     counts: collections.Counter[str] = collections.Counter()
-    examples = list(read_examples(data_file, False, settings.version_2_with_negative, counts))
+    found = read_examples(data_file, False, settings.version_2_with_negative, counts)
+    examples = list(itertools.islice(found, limit or None))
     different = {example.id for example in examples} ^ answered.keys()
     if different:
         raise InputError(

@@ -134,8 +134,8 @@ class _Question:
             _get(each, "text", str, f"{self.where}.answers[{number}]")
             for number, each in enumerate(answers)
         )
-        has_none = self._version_2 and self._item.get("is_impossible") is True
-        return texts if texts or has_none else None
+        is_stated = "answers" in self._item or self._item.get("is_impossible") is True
+        return texts if texts or (self._version_2 and is_stated) else None
 
     def only_answer(self) -> tuple[str, int]:
         """Returns text and position of the answer of a training example.

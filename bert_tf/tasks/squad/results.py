@@ -96,6 +96,19 @@ class AnswerMetrics:
             results[f"best_{name}"], results[f"best_{name}_thresh"] = score, threshold
         return results
 
+    def best_f1_threshold(self) -> float:
+        """Returns the threshold with the best F1 in version 2.0.
+
+        `best_f1_thresh` of the official script is 0.0 if it is best to answer no question. This
+        method then returns a number below all null score differences.
+        """
+        _, _, _, best_f1, null_diffs, has_text, has_answer = np.array(self._rows).T
+        score, threshold = metrics.best_threshold(
+            best_f1, null_diffs, has_answer == 1, has_text == 1
+        )
+        answers_none = score == _percent(1 - has_answer)
+        return float(null_diffs.min()) - 1 if answers_none else threshold
+
 
 def _percent(values: np.ndarray) -> float:
     total = 0.0
@@ -146,11 +159,13 @@ class SquadScorer:
 
 def _as_text(example: SquadExample, predicted: str) -> str:
     correct = dict.fromkeys(example.answers or ())
-    return (
+    text = (
         f"question:  {example.question}\n"
         f"predicted: {predicted or _NO_ANSWER}\n"
         f"correct:   {' | '.join(correct) or _NO_ANSWER}\n"
     )
+    # JSON can contain lone surrogates, and UTF-8 cannot.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class JsonObjectFile:
@@ -215,13 +230,9 @@ class SquadAnswerFiles(PredictionFiles):
             return
         self._results = self._metrics.results()
         if "best_f1" in self._results:
-            files.write_json(
-                os.path.join(self._folder, THRESHOLD),
-                {
-                    "null_score_diff_threshold": self._results["best_f1_thresh"],
-                    "f1": self._results["best_f1"],
-                },
-            )
+            values = {"null_score_diff_threshold": self._metrics.best_f1_threshold()}
+            path = os.path.join(self._folder, THRESHOLD)
+            files.write_json(path, {**values, "f1": self._results["best_f1"]})
 
     def add_answers(self, example: SquadExample, best: BestAnswers) -> None:
         """Writes the answers to a question."""

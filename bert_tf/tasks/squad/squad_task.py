@@ -73,11 +73,8 @@ class SquadTask:
     @property
     def facts(self) -> dict[str, Any]:
         """JSON values about the task; see `tasks.task.Task`."""
-        facts = {"task": self.name, "task_type": "span", **dataclasses.asdict(self.windows)}
-        facts |= dataclasses.asdict(self.answers)
-        if not facts["padding_as_released"]:
-            del facts["padding_as_released"]
-        return facts
+        settings = {**dataclasses.asdict(self.windows), **dataclasses.asdict(self.answers)}
+        return {"task": self.name, "task_type": "span", **settings}
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Returns the split of a kind; see `tasks.task.Task`.
@@ -113,8 +110,8 @@ class SquadTask:
             if self.requires_answers and example.answers is None:
                 raise InputError(
                     f"{split.source.name}: question {example.id!r} has no answers, and an "
-                    "evaluation needs them. Give a file with answers, or use do_predict without "
-                    "do_eval."
+                    "evaluation needs them. Give a file with answers, or version_2_with_negative="
+                    "True for SQuAD 2.0, or use do_predict without do_eval."
                 )
             yield example
 

@@ -24,7 +24,7 @@ _Self = TypeVar("_Self", bound="PredictionFiles")
 class PredictionFiles:
     """A context manager for files that appear together, when it ends without an error.
 
-    A subclass opens its files in `_open_files`.
+    A subclass opens its files in `_open_files`, and may continue in `_on_complete`.
 
     Args:
         folder: The folder of the files.
@@ -47,6 +47,8 @@ class PredictionFiles:
         traceback: TracebackType | None,
     ) -> None:
         self._stack.__exit__(kind, error, traceback)
+        if error is None:
+            self._on_complete()
 
     def _open(self, name: str, make: Callable[[str], _File]) -> _File:
         """Opens a file.
@@ -61,6 +63,9 @@ class PredictionFiles:
 
     def _open_files(self) -> None:
         raise NotImplementedError
+
+    def _on_complete(self) -> None:
+        """Runs after the files have appeared."""
 
 
 def check_not_replaced(source: str, folder: str, names: Iterable[str | None]) -> None:

@@ -166,12 +166,17 @@ class _Records:
         self._row += 1
 
 
+def _token_ids(texts: list[str], tokenizer: "BertTokenizer") -> list[np.ndarray]:
+    """Returns the ids of each text."""
+    tokenized = tokenizer.tokenize(texts)
+    return np.split(tokenized.values.numpy(), tokenized.row_splits.numpy()[1:-1])
+
+
 def _tokenize_questions(
     examples: Sequence[SquadExample], tokenizer: "BertTokenizer", max_query_length: int
 ) -> tuple[list[np.ndarray], int]:
     """Returns the ids of each question, and the number of truncated questions."""
-    tokenized = tokenizer.tokenize([example.question for example in examples])
-    rows = np.split(tokenized.values.numpy(), tokenized.row_splits.numpy()[1:-1])
+    rows = _token_ids([example.question for example in examples], tokenizer)
     is_cut = sum(len(row) > max_query_length for row in rows)
     return [row[:max_query_length] for row in rows], is_cut
 
@@ -194,9 +199,7 @@ def _answer_pieces(
     if not known:
         return result
     texts = [(examples[number].answers or ("",))[0] for number in known]
-    tokenized = tokenizer.tokenize(texts)
-    rows = np.split(tokenized.values.numpy(), tokenized.row_splits.numpy()[1:-1])
-    for number, answer in zip(known, rows, strict=True):
+    for number, answer in zip(known, _token_ids(texts, tokenizer), strict=True):
         context, (first, last) = contexts[number], examples[number].answer_words or (0, 0)
         start = int(context.first[first % len(examples[number].words)])
         result[number] = _narrowed(context.ids, start, int(context.first[last + 1]) - 1, answer)

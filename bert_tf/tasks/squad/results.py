@@ -8,7 +8,6 @@ import json
 import logging
 import os
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -219,15 +218,7 @@ class SquadAnswerFiles(PredictionFiles):
         has_null = self._settings.version_2_with_negative
         self._null_odds = self._open(NULL_ODDS, JsonObjectFile) if has_null else None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, traceback)
-        if error is not None:
-            return
+    def _on_complete(self) -> None:
         self._results = self._metrics.results()
         if "best_f1" in self._results:
             values = {"null_score_diff_threshold": self._metrics.best_f1_threshold()}

@@ -14,7 +14,8 @@ SQuAD 2.0, in which questions may have no answer:
 Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, predictions.json,
 nbest_predictions.json and, for SQuAD 2.0, null_odds.json. If the file of --predict_file contains
 answers, the official metrics are computed and written to eval_results.txt, and for SQuAD 2.0 the
-best threshold to squad_threshold.json. The same command resumes an interrupted run.
+best threshold to squad_threshold.json. --do_eval=true does the same as --do_predict=true, needs
+answers, and with --eval_steps evaluates during training too. The same command resumes an interrupted run.
 
 An ensemble: the mean probability of each answer over several runs.
 
@@ -77,6 +78,8 @@ def main() -> None:
     if FLAGS.average_nbest:
         _average()
         return
+    # One file is the dev and the test split, and its predictions contain its metrics and threshold.
+    FLAGS.do_predict = FLAGS.do_predict or FLAGS.do_eval
     fine_tuning_main.run_task(find_data, make_task, next_step)
 
 

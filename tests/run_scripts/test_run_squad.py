@@ -108,15 +108,15 @@ def test_version_1_is_trained_predicted_and_scored(folder):
     again = results_of(folder / "again")
     assert {**again, "global_step": 10} == pytest.approx(results)
     assert further.code == 0 and "The head is that of" in further.err, further
-    assert "predicted: " in (folder / "again/eval_report.txt").read_text()
+    assert read(folder / "again/predictions.json") == predictions
 
 
 def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
-    flags = {"do_predict": True, "version_2_with_negative": True}
+    flags = {"version_2_with_negative": True}
     trained, never, always = run_main(
         MODULE,
-        command(folder, do_train=True, **flags),
-        command(folder, **flags, null_score_diff_threshold=1e6),
+        command(folder, do_train=True, do_eval=True, **flags),  # evaluation includes predictions
+        command(folder, do_predict=True, **flags, null_score_diff_threshold=1e6),
         command(folder, do_predict=True, null_score_diff_threshold=-1e6),  # 2.0 from the run
     )
     out = folder / "out"

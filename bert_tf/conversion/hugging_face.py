@@ -1,7 +1,7 @@
 """The dialect "hugging_face": folders with `config.json`, `model.safetensors` and `vocab.txt`.
 
-Imports foundation modules and also `weight_table`, `checkpoint_contents` and
-`hugging_face_tokenizer`.
+Imports foundation modules and also `weight_table`, `checkpoint_contents`, `hugging_face_tokenizer`
+and `sentence_transformers`.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_tf import files
 from bert_tf.config import BertConfig
-from bert_tf.conversion import weight_table
+from bert_tf.conversion import sentence_transformers, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import FILES, TOKENIZER_CONFIG_FILE, tokenizer_fields
 from bert_tf.errors import InputError
@@ -76,13 +76,16 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
         classifier = {name: tensors.pop(name) for name in names if name in tensors}
     arrays, unknown = _rename_tensors(tensors, architecture or "", folder)
     copies = _decoder_copies(tensors).items()
+    embedding = sentence_transformers.read_embedding(folder)
     labels = _read_labels([*classifier.values(), *_heads_with_labels(arrays)], values)
+    extra: dict[str, Any] = {"labels": labels} if labels else {}
+    extra |= {"embedding": embedding} if embedding else {}
     return CheckpointContents(
         source=folder,
         dialect="hugging_face",
         arrays=arrays,
         config=config,
-        extra={"labels": labels} if labels else {},
+        extra=extra,
         unknown=unknown,
         classifier=classifier,
         tied_masked_lm=all(np.array_equal(copy, arrays[name]) for name, copy in copies),

@@ -1,0 +1,79 @@
+"""Reads how a folder of sentence-transformers computes the vector of a text.
+
+Such a folder is a folder of Hugging Face with more files. `modules.json` lists the steps: the
+model, the pooling, and perhaps a normalization. Imports foundation modules.
+"""
+
+import posixpath
+from typing import Any
+
+from bert_tf import files
+from bert_tf.errors import InputError
+
+MODULES_FILE = "modules.json"
+_LENGTH_FILE = "sentence_bert_config.json"
+_CONFIG_FILE = "config.json"
+_POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
+_NORMALIZE = "Normalize"
+_STEPS = ("Transformer", "Pooling")
+
+
+def read_embedding(folder: str) -> dict[str, Any] | None:
+    """Returns how the folder's vectors are computed, or None if it is not of sentence-transformers.
+
+    Returns:
+        A dict with `pooling` ("mean" or "first"), `normalize` (bool), and `max_seq_length` (int) if
+        the folder has one. If bert-tf does not support a step, a dict with `problem`, a sentence.
+    """
+    path = posixpath.join(folder, MODULES_FILE)
+    if not _exists(path):
+        return None
+    try:
+        return _read(folder, path)
+    except InputError as error:  # the folder can still be used for fine-tuning
+        return {"problem": str(error).rstrip(".")}
+
+
+def _read(folder: str, path: str) -> dict[str, Any]:
+    modules: Any = files.read_json(path)
+    try:
+        steps = [(str(each["type"]).rsplit(".", 1)[-1], str(each["path"])) for each in modules]
+    except (TypeError, KeyError):
+        return {"problem": f"{path} is not a list of modules with a type and a path"}
+    names = tuple(name for name, _ in steps)
+    if names not in (_STEPS, (*_STEPS, _NORMALIZE)):
+        return {"problem": f"{path} has the steps {', '.join(names)}"}
+    pooling_path = posixpath.join(folder, steps[1][1], _CONFIG_FILE)
+    pooling = files.read_json_object(pooling_path)
+    used = [name for name, value in pooling.items() if name.startswith("pooling_mode") and value]
+    if len(used) != 1 or used[0] not in _POOLING:
+        return {"problem": f"{pooling_path} has {' and '.join(used) or 'no pooling mode'}"}
+    length = _max_seq_length(posixpath.join(folder, steps[0][1], _LENGTH_FILE))
+    return {"pooling": _POOLING[used[0]], "normalize": _NORMALIZE in names, **length}
+
+
+def check_supported(embedding: dict[str, Any]) -> dict[str, Any]:
+    """Returns a result of `read_embedding`.
+
+    Raises:
+        InputError: bert-tf does not support a step.
+    """
+    if "problem" in embedding:
+        raise InputError(
+            f"{embedding['problem']}, but bert-tf computes the mean of the tokens or the first "
+            "token, normalized or not. Give pooling and normalize."
+        )
+    return embedding
+
+
+def _max_seq_length(path: str) -> dict[str, int]:
+    if not _exists(path):
+        return {}
+    length = files.read_json_object(path).get("max_seq_length")
+    return {"max_seq_length": length} if isinstance(length, int) and length > 0 else {}
+
+
+def _exists(path: str) -> bool:
+    from tensorflow.io import gfile
+
+    return bool(gfile.exists(path))

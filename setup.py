@@ -96,7 +96,7 @@ setuptools.setup(
         "hub": HUB,
         "docs": DOCS,
         "dev": DEV,
-        "ci": [*DEV, *BEAM, *HUB, *DOCS],  # what any test imports: none is skipped
+        "ci": [*DEV, *BEAM, *HUB, *DOCS, *SERVING],  # what any test imports: none is skipped
     },
     entry_points={"console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]},
     classifiers=[

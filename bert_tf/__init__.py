@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bert_tf.config import BertConfig
     from bert_tf.errors import InputError, TrainingInterrupted
-    from bert_tf.export import export_model
+    from bert_tf.export import Predictor, export_model
     from bert_tf.modeling import (
         BertClassifier,
         BertEncoder,
@@ -54,6 +54,7 @@ _MODULES = {
     "BertTagger": "modeling",
     "BertTokenizer": "tokenization",
     "InputError": "errors",
+    "Predictor": "export",
     "RunFolder": "training.lifecycle.run_folder",
     "RuntimeConfig": "training.config",
     "Trainer": "training.trainer",

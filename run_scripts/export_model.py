@@ -1,4 +1,4 @@
-"""Exports a fine-tuned classifier as a SavedModel that takes raw text.
+"""Exports a model as a SavedModel that takes raw text.
 
     python run_scripts/export_model.py --checkpoint=/tmp/mrpc_output --export_dir=/models/mrpc
 
@@ -10,38 +10,62 @@ imports tensorflow and tensorflow_text:
     model = tf.saved_model.load("/models/mrpc/1")
     model.signatures["serving_default"](text=tf.constant(["raw text"]))
 
-The program loads the written SavedModel, and raises an error if the outputs of the SavedModel
-differ from the outputs of the original model.
+A run of run_classifier or run_squad is exported for its task. Any other checkpoint, such as a
+folder of Hugging Face, is exported for fill-mask if it has a masked-LM head, else for vectors of
+texts; --task chooses one of these.
+
+The program runs the written SavedModel in another process, and writes nothing if its outputs differ
+from those of the original model.
 """
 
 from absl import flags
 
 from bert_tf import command_line
-from bert_tf.errors import InputError
-from bert_tf.weights import is_weights_folder
 
 FLAGS = flags.FLAGS
+TASKS = ("classification", "regression", "multi_label", "span", "fill_mask", "embedding")
 flags.DEFINE_string(
     "checkpoint", None,
-    "Output folder of run_classifier (exports the newest checkpoint, or the best weights of a run "
-    "with early stopping), or one of its checkpoints.",
+    "Output folder of a run (exports the newest checkpoint, or the best weights of a run with "
+    "early stopping), one of its checkpoints, or a checkpoint of another format.",
 )  # fmt: skip
 flags.DEFINE_string("export_dir", None, "Folder of the model; a new version is created in it.")
+flags.DEFINE_enum("task", None, TASKS, "Default: the task that the checkpoint was trained for.")
+flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "The dtype of the weights.")
+flags.DEFINE_integer(
+    "max_seq_length", None,
+    "Longer texts are truncated to this number of tokens. Default: as in the training, or 128.",
+)  # fmt: skip
+flags.DEFINE_float(
+    "null_score_diff_threshold", None,
+    "Task span: the answer is empty if the score of no answer minus the score of the best answer "
+    "is greater. Default: the value in squad_threshold.json of the run, or that of the training.",
+)  # fmt: skip
+flags.DEFINE_enum(
+    "pooling", None, ["mean", "first"],
+    "Task embedding: the mean of all tokens, or the first token. Default: that of a folder of "
+    "sentence-transformers, or mean.",
+)  # fmt: skip
+flags.DEFINE_bool(
+    "normalize", None,
+    "Task embedding: whether the vectors have length 1. Default: that of a folder of "
+    "sentence-transformers, or true.",
+)  # fmt: skip
+flags.DEFINE_integer("top_k", 10, "Task fill_mask: the number of tokens for each [MASK].")
 flags.mark_flags_as_required(["checkpoint", "export_dir"])
 
 
 def main() -> None:
     """Exports the checkpoint."""
-    from bert_tf.export import saved_model
-    from bert_tf.training.lifecycle.run_folder import RunFolder
+    import tensorflow as tf
 
-    folder = FLAGS.checkpoint.rstrip("/")
-    if not is_weights_folder(folder):
-        checkpoint = RunFolder(folder).best_or_latest_checkpoint()
-        if checkpoint is None:
-            raise InputError(f"--checkpoint={folder} has no checkpoint of run_classifier.")
-        folder = checkpoint
-    print(saved_model.export(folder, FLAGS.export_dir))
+    from bert_tf.export import saved_model
+    from bert_tf.export.served import ServingSettings
+
+    # The SavedModel runs on the CPU of another process, and is compared with the model in this one.
+    tf.config.set_visible_devices([], "GPU")
+    settings = ServingSettings(**command_line.flag_values(ServingSettings))
+    print(saved_model.export(FLAGS.checkpoint.rstrip("/"), FLAGS.export_dir, settings))
 
 
 def run() -> None:

@@ -3,6 +3,8 @@
 import functools
 import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,10 @@ def define_flags() -> None:
     flags.DEFINE_bool("do_train", False, "Whether to train on the train split.")
     flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev split.")
     flags.DEFINE_bool("do_predict", False, "Whether to predict the test split.")
+    flags.DEFINE_string(
+        "export_dir", None,
+        "Exports the model as a SavedModel that takes raw text, as a new version in this folder.",
+    )  # fmt: skip
     flags.DEFINE_integer(
         "predict_batch_size", _CONFIG.predict_batch_size, "Examples per batch in predictions."
     )
@@ -101,10 +107,10 @@ def run_task(
     from bert_tf.tasks.fine_tuning import fine_tune
     from bert_tf.tasks.task_data import TaskData
     from bert_tf.training.lifecycle.run_folder import RunFolder
-    from bert_tf.training.strategy import make_strategy
+    from bert_tf.training.strategy import is_chief, make_strategy
 
     runtime = shared.runtime_config()
-    make_strategy(runtime)
+    strategy = make_strategy(runtime)
     _check_folders()
     model = shared.pretrained(FLAGS.init_checkpoint or _trained_model())
     config = _fine_tuning_config()
@@ -126,7 +132,21 @@ def run_task(
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
     used = FLAGS.output_dir if phases.train else _trained_model() or FLAGS.init_checkpoint
+    if FLAGS.export_dir and is_chief(strategy):
+        _export(used)
     print(_main_result(task, data, results) + f"Next: {next_step(shlex.quote(used))}")
+
+
+def _export(checkpoint: str) -> None:
+    """Writes the SavedModel of the trained model, in a process that leaves the GPUs alone."""
+    command = [
+        sys.executable, "-m", "bert_tf.run_scripts.export_model", f"--checkpoint={checkpoint}",
+        f"--export_dir={FLAGS.export_dir}",
+    ]  # fmt: skip
+    sys.stdout.flush()
+    done = subprocess.run(command, env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"})
+    if done.returncode:  # the program has printed the reason
+        sys.exit(done.returncode)
 
 
 def data_location() -> DataLocation:

@@ -1,31 +1,44 @@
-"""Predicts labels for raw text with an exported model.
+r"""Prints the predictions of an exported model for raw text.
 
     python run_scripts/predict.py --model=/models/mine --text="One text." --text="Another."
     python run_scripts/predict.py --model=/models/mine --input_file=texts.txt
     cat texts.txt | python run_scripts/predict.py --model=/models/mine --format=jsonl
+    python run_scripts/predict.py --model=/models/squad --question="Who wrote it?" \
+        --context="Ann wrote it in Rome."
 
-Each line is a text, which may be empty. If the model takes pairs, a line contains two texts,
-separated by " ||| " or a tab. For each line the program prints the most probable label, the
-probability of this label, and the line. A multi-label model gives the labels that reach its
-threshold, separated by commas, and a regression model a score. With --format=jsonl, the program
-prints for each line a JSON object with the probabilities of all labels, or with the score.
+Each line is a text, which may be empty. If the model takes two texts, a line contains both, such as
+a question and its context, separated by " ||| " or a tab. For each line the program prints the
+prediction and the line. With --format=jsonl, it prints a JSON object with the text and the
+prediction. The predictions of the tasks are:
+
+* classification: the most probable label and its probability;
+* multi-label: the labels that reach the threshold, separated by commas;
+* regression: the score;
+* questions: the answer and its probability; the answer is empty if the context has none;
+* fill-mask: for each [MASK], the most probable token and its probability;
+* embedding: the numbers of the vector.
 """
 
 import io
 import json
-import os
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from bert_tf import command_line, files
 from bert_tf.errors import InputError
 
+if TYPE_CHECKING:
+    from bert_tf.export import Predictor
+
 FLAGS = flags.FLAGS
+SEPARATORS = (" ||| ", "\t")  # of the two texts of a line
 flags.DEFINE_string("model", None, "Folder of an exported model, or of one of its versions.")
 flags.DEFINE_multi_string("text", [], "A text; may be given several times.")
+flags.DEFINE_string("question", None, "A question; --context contains its answer.")
+flags.DEFINE_string("context", None, "The context of --question.")
 flags.DEFINE_string("input_file", None, "A file with one text per line. Default: --text, or stdin.")
 flags.DEFINE_enum("format", "text", ["text", "jsonl"], "Output format.")
 flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
@@ -34,40 +47,20 @@ flags.mark_flag_as_required("model")
 
 def main() -> None:
     """Prints a prediction for each text."""
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
+    from bert_tf.export import Predictor
 
-    folder = newest_version(FLAGS.model)
-    facts = json.loads(files.read_text(os.path.join(folder, "assets.extra", "weights.json")))
-    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    predictor = Predictor(FLAGS.model, FLAGS.batch_size)
     batch: list[tuple[str, list[str]]] = []
     number = 0
     for number, text in enumerate(texts(), start=1):
-        batch.append((text, split_pair(text, number) if facts["pair"] else [text]))
+        batch.append((text, split_pair(text, number) if len(predictor.names) == 2 else [text]))
         if len(batch) == FLAGS.batch_size:
-            print_predictions(signature, facts, batch)
+            print_predictions(predictor, batch)
             batch = []
     if batch:
-        print_predictions(signature, facts, batch)
+        print_predictions(predictor, batch)
     if not number:
         raise InputError(f"No text was given: {FLAGS.input_file or 'stdin'} is empty.")
-
-
-def newest_version(folder: str) -> str:
-    """Returns `folder` if it contains a SavedModel, else its subfolder with the highest version.
-
-    Raises:
-        InputError: The folder contains neither a SavedModel nor numbered version folders.
-    """
-    from tensorflow.io import gfile
-
-    if gfile.exists(os.path.join(folder, "saved_model.pb")):
-        return folder
-    names = gfile.listdir(folder) if gfile.isdir(folder) else []
-    versions = [int(name.rstrip("/")) for name in names if name.rstrip("/").isdigit()]
-    if not versions:
-        raise InputError(f"--model={folder} is not a SavedModel and contains no version of one.")
-    return os.path.join(folder, str(max(versions)))
 
 
 def texts() -> Iterator[str]:
@@ -76,6 +69,11 @@ def texts() -> Iterator[str]:
     Raises:
         InputError: The file is missing, or a line is not valid UTF-8.
     """
+    if (FLAGS.question is None) != (FLAGS.context is None):
+        raise InputError("--question and --context need each other. Give both.")
+    if FLAGS.question is not None:
+        yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}"
+        return
     if FLAGS.text:
         yield from FLAGS.text
         return
@@ -99,46 +97,31 @@ def stdin_lines() -> Iterator[str]:
             ) from error
 
 
-def print_predictions(
-    signature: Any, facts: dict[str, Any], batch: list[tuple[str, list[str]]]
-) -> None:
+def print_predictions(predictor: "Predictor", batch: list[tuple[str, list[str]]]) -> None:
     """Prints a prediction for each item of `batch`. An item is an input line and its texts."""
-    import tensorflow as tf
-
-    names = ["text_a", "text_b"] if facts["pair"] else ["text"]
-    texts_by_name = zip(names, zip(*(parts for _, parts in batch), strict=True), strict=True)
-    outputs = signature(**{name: tf.constant(column) for name, column in texts_by_name})
-    arrays = {name: value.numpy() for name, value in outputs.items()}
-    for (text, _), (columns, fields) in zip(batch, predictions(facts, arrays), strict=True):
+    columns = zip(*(parts for _, parts in batch), strict=True)
+    for (text, _), prediction in zip(batch, predictor(*map(list, columns)), strict=True):
         if FLAGS.format == "jsonl":
-            print(json.dumps({"text": text, **fields}, ensure_ascii=False))
+            values = {k: getattr(v, "tolist", lambda v=v: v)() for k, v in prediction.items()}
+            print(json.dumps({"text": text, **values}, ensure_ascii=False))
         else:
-            print(f"{columns}\t{text}")
+            print("\t".join([*fields(prediction), text]))
 
 
-def predictions(
-    facts: dict[str, Any], outputs: dict[str, Any]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the columns of a line and the fields of a JSON object for each item of a batch.
-
-    Args:
-        facts: The facts in the folder of the model.
-        outputs: `score`, float32 [B], for regression, else `probabilities`, float32 [B, labels].
-    """
-    task_type = facts.get("task_type", "classification")
-    if task_type == "regression":
-        for score in outputs["score"]:
-            yield f"{score:.4f}", {"score": float(score)}
-        return
-    for row in outputs["probabilities"]:
-        values = {name: float(value) for name, value in zip(facts["labels"], row, strict=True)}
-        if task_type == "multi_label":
-            reached = row >= facts.get("threshold", 0.5)
-            labels = [name for name, is_in in zip(facts["labels"], reached, strict=True) if is_in]
-            yield ",".join(labels), {"labels": labels, "probabilities": values}
-        else:
-            label = facts["labels"][int(row.argmax())]
-            yield f"{label}\t{row.max():.4f}", {"label": label, "probabilities": values}
+def fields(prediction: Mapping[str, Any]) -> list[str]:
+    """Returns the text of a prediction, in columns."""
+    if "label" in prediction:
+        return [prediction["label"], f"{prediction['probability']:.4f}"]
+    if "labels" in prediction:
+        return [",".join(prediction["labels"])]
+    if "answer" in prediction:
+        return [prediction["answer"], f"{prediction['probability']:.4f}"]
+    if "masks" in prediction:
+        best = (next(iter(mask["probabilities"].items())) for mask in prediction["masks"])
+        return [f"{token} {probability:.4f}" for token, probability in best]
+    if "embedding" in prediction:
+        return [" ".join(f"{value:.6f}" for value in prediction["embedding"])]
+    return [f"{prediction['score']:.4f}"]
 
 
 def split_pair(text: str, number: int) -> list[str]:
@@ -151,7 +134,7 @@ def split_pair(text: str, number: int) -> list[str]:
     Raises:
         InputError: The line has no separator.
     """
-    for separator in (" ||| ", "\t"):
+    for separator in SEPARATORS:
         if separator in text:
             return text.split(separator, maxsplit=1)
     raise InputError(

@@ -15,7 +15,8 @@ Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, predict
 nbest_predictions.json and, for SQuAD 2.0, null_odds.json. If the file of --predict_file contains
 answers, the official metrics are computed and written to eval_results.txt, and for SQuAD 2.0 the
 best threshold to squad_threshold.json. --do_eval=true does the same as --do_predict=true, needs
-answers, and with --eval_steps evaluates during training too. The same command resumes an interrupted run.
+answers, and with --eval_steps evaluates during training too. The same command resumes an
+interrupted run.
 
 An ensemble: the mean probability of each answer over several runs.
 

@@ -1,5 +1,8 @@
-"""Exports a fine-tuned classifier as a SavedModel that takes raw text."""
+"""Exports a model as a SavedModel that takes raw text, and checks the SavedModel's outputs."""
 
+import dataclasses
+import json
+import logging
 import os
 import posixpath
 import tempfile
@@ -9,167 +12,88 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files, weights
-from bert_tf.config import BertConfig
+from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.modeling import BertClassifier, variables_by_name
-from bert_tf.pretrained import check_tokenizer, save_checkpoint
+from bert_tf.export import assets, gate
+from bert_tf.export.served import (
+    DEFAULT_THRESHOLD,
+    TASK_TYPES,
+    ServedModel,
+    ServingSettings,
+    load_served,
+    task_of,
+)
+from bert_tf.modeling import BertClassifier
+from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
-# Maximum difference between an output of the saved model and that of the original model; relative
-# to the output for scores above 1. This maximum allows for float32 rounding.
-_TOLERANCE = 1e-5
-TASK_TYPES = ("classification", "regression", "multi_label")
-_THRESHOLD = 0.5
-_HEAD = ("output_weights", "output_bias")
+_LOGGER = logging.getLogger(__name__)
+REPORT_FILE = posixpath.join(assets.EXTRA, "export_report.json")
+_THRESHOLD_FILE = "squad_threshold.json"
 
 
-class ServedClassifier(tf.Module):
-    """A tokenizer and a classifier in one graph.
-
-    Both signatures have the same outputs, which depend on the type of the task:
-
-    * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
-    * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`, string [B]:
-      the labels whose probability reaches the threshold, joined by commas; "" if there are none.
-    * regression: `score`, float32 [B].
-
-    The inputs of the two signatures are:
-
-    * `serving_default`: `text`, string [B]; for pairs `text_a` and `text_b`, string [B] each.
-    * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S].
-
-    Args:
-        model: The classifier with trained weights.
-        tokenizer: The tokenizer that the classifier was trained with.
-        labels: The labels, in the order of the classifier's outputs; empty for regression.
-        pair: Whether the classifier takes pairs of texts.
-        max_seq_length: Longer texts or pairs are truncated to this number of tokens.
-        task_type: One of `TASK_TYPES`.
-        threshold: The lowest probability of the labels that a multi-label classifier returns.
-    """
-
-    def __init__(
-        self,
-        model: BertClassifier,
-        tokenizer: BertTokenizer,
-        labels: list[str],
-        pair: bool,
-        max_seq_length: int,
-        task_type: str = "classification",
-        threshold: float = _THRESHOLD,
-    ) -> None:
-        super().__init__()
-        self.model, self.tokenizer = model, tokenizer
-        self._labels, self.pair = tf.constant(labels, tf.string), pair
-        self._max_seq_length = max_seq_length
-        self.task_type, self._threshold = task_type, threshold
-
-    def classify_ids(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Returns the outputs for token ids."""
-        logits = self.model(inputs, training=False)["logits"]
-        if self.task_type == "regression":
-            return {"score": logits[:, 0]}
-        if self.task_type == "multi_label":
-            probabilities = tf.sigmoid(logits)
-            return {"probabilities": probabilities, "labels": self._selected(probabilities)}
-        probabilities = tf.nn.softmax(logits)
-        label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
-        return {"probabilities": probabilities, "label": label}
-
-    def _selected(self, probabilities: Any) -> Any:
-        """Returns the labels that reach the threshold, joined by commas, string [B]."""
-        names = tf.broadcast_to(self._labels, tf.shape(probabilities))
-        selected = tf.ragged.boolean_mask(names, probabilities >= self._threshold)
-        return tf.strings.reduce_join(selected, axis=-1, separator=",")
-
-    def classify(self, text_a: Any, text_b: Any = None) -> dict[str, Any]:
-        """Returns the outputs for raw text."""
-        # Padding takes as much computation as text, so sequences are padded only to the length of
-        # the longest sequence in the batch.
-        inputs = self.tokenizer.encode(
-            text_a, text_b, seq_length=self._max_seq_length, trim_to_longest=True
-        )
-        return self.classify_ids(inputs)
-
-    def signatures(self) -> dict[str, Any]:
-        """Returns the signatures of the SavedModel: concrete functions, keyed by signature name."""
-        strings = tf.TensorSpec([None], tf.string)
-        ids = {
-            name: tf.TensorSpec([None, None], tf.int32, name=name)
-            for name in ("input_ids", "input_mask", "segment_ids")
-        }
-        if self.pair:
-            text = tf.function(lambda text_a, text_b: self.classify(text_a, text_b))
-            default = text.get_concrete_function(text_a=strings, text_b=strings)
-        else:
-            text = tf.function(lambda text: self.classify(text))
-            default = text.get_concrete_function(text=strings)
-        by_ids = tf.function(
-            lambda input_ids, input_mask, segment_ids: self.classify_ids(
-                {"input_ids": input_ids, "input_mask": input_mask, "segment_ids": segment_ids}
-            )
-        )
-        return {"serving_default": default, "ids": by_ids.get_concrete_function(**ids)}
-
-
-def load_classifier(folder: str) -> ServedClassifier:
-    """Loads a fine-tuned classifier from a checkpoint folder.
-
-    Args:
-        folder: A checkpoint folder that run_classifier wrote.
-
-    Raises:
-        InputError: The folder contains a model that is not a fine-tuned classifier.
-    """
-    saved = weights.read_weights_folder(folder)
-    facts = saved.extra
-    missing = [key for key in ("labels", "pair", "max_seq_length") if key not in facts]
-    missing += [name for name in _HEAD if name not in saved.arrays]
-    if missing or saved.vocabulary is None:
-        raise InputError(
-            f"{folder} is not a fine-tuned classifier: it lacks "
-            f"{', '.join(missing) or 'a vocabulary'}. Give a checkpoint of run_classifier."
-        )
-    task_type = facts.get("task_type", TASK_TYPES[0])
-    _check_task_type(task_type)
-    num_labels = 1 if task_type == "regression" else len(facts["labels"])
-    model = BertClassifier(BertConfig.from_dict(saved.config), num_labels=num_labels)
-    for name, variable in variables_by_name(model).items():
-        variable.assign(saved.arrays[name])
-    tokenizer = BertTokenizer(saved.vocabulary, do_lower_case=bool(saved.do_lower_case))
-    return ServedClassifier(
-        model, tokenizer, facts["labels"], facts["pair"], facts["max_seq_length"],
-        task_type, facts.get("threshold", _THRESHOLD),
-    )  # fmt: skip
-
-
-def export(checkpoint: str, export_dir: str) -> str:
+def export(checkpoint: str, export_dir: str, settings: ServingSettings | None = None) -> str:
     """Writes the model of a checkpoint as a SavedModel, and checks the SavedModel's outputs.
 
     Args:
-        checkpoint: A checkpoint folder that run_classifier wrote.
+        checkpoint: The output folder of a run, or another path that `load` accepts.
         export_dir: Folder that contains a numbered folder for each version of the model, as
             TensorFlow Serving expects. The new version gets the next number.
+        settings: The settings of the export.
 
     Returns:
         The folder of the new version.
 
     Raises:
-        InputError: The checkpoint does not contain a fine-tuned classifier, or `export_dir` is a
-            file.
+        InputError: The checkpoint cannot be exported for the task, or `export_dir` is a file.
+        gate.GateError: The SavedModel and the model in memory have different outputs. Nothing is
+            written.
     """
     if tf.io.gfile.exists(export_dir) and not tf.io.gfile.isdir(export_dir):
         raise InputError(f"{export_dir} is a file. Give the path of a folder for the versions.")
-    served = load_classifier(checkpoint)
-    version = os.path.join(export_dir, str(_next_version(export_dir)))
-    with files.atomic_folder(version, weights.FACTS_FILE) as place:
-        tf.saved_model.save(served, place, signatures=served.signatures())
-        for name in (weights.CONFIG_FILE, weights.VOCABULARY_FILE, weights.FACTS_FILE):
-            content = files.read_bytes(posixpath.join(checkpoint, name))
-            files.write_bytes(posixpath.join(place, "assets.extra", name), content)
-        _check(served, place)
+    with gate.open_gate() as process:
+        found = load(checkpoint)
+        settings = _with_best_threshold(settings or ServingSettings(), checkpoint)
+        served = load_served(found, settings)
+        task = settings.task or task_of(found)
+        origin = assets.read_origin(checkpoint, found, task, settings.precision)
+        version = os.path.join(export_dir, str(_next_version(export_dir)))
+        with files.atomic_folder(version, REPORT_FILE) as place:
+            signatures = served.signatures()
+            tf.saved_model.save(served, place, signatures=signatures)
+            assets.write(place, served, origin, os.path.basename(version))
+            if settings.precision != "float32":  # compared with the float32 model
+                single = dataclasses.replace(settings, precision="float32")
+                signatures = load_served(found, single).signatures()
+            report = gate.check(process, served, signatures, place, settings.precision)
+            _write_report(place, served, settings, report)
     return version
+
+
+def _with_best_threshold(settings: ServingSettings, checkpoint: str) -> ServingSettings:
+    """Adds the threshold that run_squad found on the dev split, unless one is given."""
+    path = posixpath.join(checkpoint, _THRESHOLD_FILE)
+    if settings.null_score_diff_threshold is not None or not tf.io.gfile.exists(path):
+        return settings
+    threshold = files.read_json(path)["null_score_diff_threshold"]
+    _LOGGER.info("no answer above a score difference of %.4f, from %s.", threshold, path)
+    return dataclasses.replace(settings, null_score_diff_threshold=threshold)
+
+
+def _write_report(
+    place: str, served: ServedModel, settings: ServingSettings, report: Sequence[gate.Comparison]
+) -> None:
+    """Writes export_report.json, and logs the same as a table."""
+    rows = [
+        {"signature": each.signature, "output": each.output, "difference": each.difference,
+         "limit": each.limit} for each in report
+    ]  # fmt: skip
+    for row in rows:
+        _LOGGER.info(
+            "%(signature)s %(output)s: difference %(difference).1e, limit %(limit).0e", row
+        )
+    values = {"model": type(served).__name__, "precision": settings.precision, "outputs": rows}
+    files.write_text(os.path.join(place, REPORT_FILE), json.dumps(values, indent=2) + "\n")
 
 
 def export_model(
@@ -181,7 +105,7 @@ def export_model(
     pair: bool = False,
     max_seq_length: int = 128,
     task_type: str = "classification",
-    threshold: float = _THRESHOLD,
+    threshold: float = DEFAULT_THRESHOLD,
 ) -> str:
     """Writes a classifier and its tokenizer as a SavedModel, and checks the SavedModel's outputs.
 
@@ -272,18 +196,3 @@ def _next_version(export_dir: str) -> int:
         return 1
     names = (name.rstrip("/") for name in tf.io.gfile.listdir(export_dir))
     return 1 + max((int(name) for name in names if name.isdigit()), default=0)
-
-
-def _check(served: ServedClassifier, folder: str) -> None:
-    """Raises `RuntimeError` if the SavedModel and the original model give different outputs."""
-    name = "score" if served.task_type == "regression" else "probabilities"
-    texts = tf.constant(["", "The answer.", "A longer text, with words that are not known: żółw."])
-    loaded = tf.saved_model.load(folder).signatures["serving_default"]
-    if served.pair:
-        expected, found = served.classify(texts, texts), loaded(text_a=texts, text_b=texts)
-    else:
-        expected, found = served.classify(texts), loaded(text=texts)
-    difference = np.abs(expected[name] - found[name]).max()
-    # A score may have any size, and float32 rounding grows with it.
-    if not difference <= _TOLERANCE * max(1, np.abs(expected[name]).max()):
-        raise RuntimeError(f"The saved model differs from the original model by {difference}.")

@@ -97,7 +97,7 @@ class WorkerSync:
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
-        self._strategy, self.is_chief = strategy, _is_chief(strategy)
+        self._strategy, self.is_chief = strategy, is_chief(strategy)
         self._one_process = not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         self._sum = tf.function(self._sum_over_devices)
 
@@ -132,7 +132,8 @@ class WorkerSync:
         return self._strategy.experimental_local_results(self._strategy.run(reduce, (shares,)))[0]
 
 
-def _is_chief(strategy: tf.distribute.Strategy) -> bool:
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether this process is the one that writes files."""
     resolver = strategy.cluster_resolver
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
         return True

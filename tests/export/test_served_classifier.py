@@ -11,7 +11,9 @@ from run_programs import assert_refused, run_main
 
 from bert_tf.config import BertConfig
 from bert_tf.export import saved_model
+from bert_tf.export.served import load_served
 from bert_tf.modeling import BertClassifier, variables_by_name
+from bert_tf.pretrained import load
 from bert_tf.weights import write_weights
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -34,28 +36,34 @@ print(json.dumps([outputs["probabilities"].numpy().tolist(),
 """
 
 
-@pytest.fixture(params=[False, True], ids=["text", "pair"])
-def checkpoint(request, tmp_path):
+@pytest.fixture(scope="module", params=[False, True], ids=["text", "pair"])
+def checkpoint(request, tmp_path_factory):
     model = BertClassifier(CONFIG, num_labels=3)
     arrays = {name: np.asarray(v.value) for name, v in variables_by_name(model).items()}
     rng = np.random.default_rng(0)
     arrays["output_bias"] = rng.normal(size=3).astype(np.float32)
     facts = {"task": "custom", "labels": ["x", "y", "ž"], "pair": request.param}
-    folder = str(tmp_path / "checkpoint")
+    folder = str(tmp_path_factory.mktemp("model") / "checkpoint")
     write_weights(
         folder, arrays, CONFIG.to_dict(), VOCABULARY, True, {**facts, "max_seq_length": 12}
     )
     return folder
 
 
-def test_a_process_without_bert_tf_gives_the_same_outputs(checkpoint, tmp_path):
-    live = saved_model.load_classifier(checkpoint)
-    second = TEXTS[::-1] if live.pair else None
-    expected = live.classify(TEXTS, second)
-    folder = saved_model.export(checkpoint, str(tmp_path / "served"))
-    assert folder.endswith("/served/1")
+@pytest.fixture(scope="module")
+def served(checkpoint):
+    """The folder of the versions of the exported model, with version 1."""
+    folder = f"{checkpoint}_served"
+    assert saved_model.export(checkpoint, folder) == f"{folder}/1"
+    return folder
+
+
+def test_a_process_without_bert_tf_gives_the_same_outputs(checkpoint, served):
+    live = load_served(load(checkpoint))
+    pair = len(live.text_names) == 2
+    expected = live.from_texts(TEXTS, *([TEXTS[::-1]] if pair else []))
     done = subprocess.run(
-        [sys.executable, "-I", "-c", CLIENT, folder, json.dumps(TEXTS), str(live.pair)],
+        [sys.executable, "-I", "-c", CLIENT, f"{served}/1", json.dumps(TEXTS), str(pair)],
         capture_output=True, text=True, check=True, cwd="/",
     )  # fmt: skip
     probabilities, labels = json.loads(done.stdout)
@@ -64,24 +72,26 @@ def test_a_process_without_bert_tf_gives_the_same_outputs(checkpoint, tmp_path):
     names = ["x", "y", "ž"]
     assert labels == [names[int(row)] for row in np.argmax(probabilities, axis=1)]
     assert len(set(map(tuple, probabilities))) > 1
-    assert saved_model.export(checkpoint, str(tmp_path / "served")).endswith("/served/2")
+    if not pair:
+        assert saved_model.export(checkpoint, served) == f"{served}/2"
 
 
 def test_padding_and_batching_do_not_change_the_outputs(checkpoint):
-    live = saved_model.load_classifier(checkpoint)
-    second = TEXTS[::-1] if live.pair else None
-    together = live.classify(TEXTS, second)["probabilities"]
-    for index, text in enumerate(TEXTS):
-        alone = live.classify([text], [second[index]] if second else None)["probabilities"]
+    live = load_served(load(checkpoint))
+    columns = [TEXTS, TEXTS[::-1]][: len(live.text_names)]
+    together = live.from_texts(*columns)["probabilities"]
+    for index in range(len(TEXTS)):
+        alone = live.from_texts(*([column[index]] for column in columns))["probabilities"]
         np.testing.assert_allclose(alone[0], together[index], atol=1e-5)
 
 
-def test_predict_prints_the_outputs_of_the_model(checkpoint, tmp_path):
-    live = saved_model.load_classifier(checkpoint)
-    folder = saved_model.export(checkpoint, str(tmp_path / "served"))
-    line, empty = ("a b ||| c", " ||| ") if live.pair else ("a b", "")
-    second = ["c", "", "c", ""] if live.pair else None
-    expected = live.classify(["a b", "", "a b", ""], second)["probabilities"].numpy()
+def test_predict_prints_the_outputs_of_the_model(checkpoint, served, tmp_path):
+    live = load_served(load(checkpoint))
+    folder = f"{served}/1"
+    pair = len(live.text_names) == 2
+    line, empty = ("a b ||| c", " ||| ") if pair else ("a b", "")
+    columns = [["a b", "", "a b", ""], ["c", "", "c", ""]][: len(live.text_names)]
+    expected = live.from_texts(*columns)["probabilities"].numpy()
     lines = [line, empty, line, empty]
     (tmp_path / "lines").write_text("\n".join(lines) + "\n")
     (tmp_path / "blank").write_text("a\tb\n\nb\ta")
@@ -89,7 +99,7 @@ def test_predict_prints_the_outputs_of_the_model(checkpoint, tmp_path):
     several = [f"--input_file={tmp_path}/lines", "--format=jsonl", "--batch_size=3"]
     plain, json_lines, blank, empty_file, empty_stdin = run_main(
         "bert_tf.run_scripts.predict",
-        [f"--model={tmp_path}/served", f"--text={line}"],
+        [f"--model={served}", f"--text={line}"],
         [f"--model={folder}", *several],
         [f"--model={folder}", f"--input_file={tmp_path}/blank"],
         [f"--model={folder}", f"--input_file={tmp_path}/nothing"],
@@ -104,7 +114,7 @@ def test_predict_prints_the_outputs_of_the_model(checkpoint, tmp_path):
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert_refused(empty_file, "No text was given", f"{tmp_path}/nothing is empty")
     assert_refused(empty_stdin, "No text was given", "stdin is empty")
-    if live.pair:
+    if pair:
         assert_refused(blank, "Text 2: the model takes pairs", "first ||| second")
     else:
         answered = [row.split("\t", 2)[2] for row in blank.out.splitlines()]
@@ -112,8 +122,8 @@ def test_predict_prints_the_outputs_of_the_model(checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("checkpoint", [False], indirect=True, ids=["text"])
-def test_predict_reports_the_line_of_stdin_with_invalid_utf8(checkpoint, tmp_path):
-    folder = saved_model.export(checkpoint, str(tmp_path / "served"))
+def test_predict_reports_the_line_of_stdin_with_invalid_utf8(served):
+    folder = f"{served}/1"
     done = subprocess.run(
         [sys.executable, "-m", "bert_tf.run_scripts.predict", f"--model={folder}"],
         input="a\r\n\nb\ncafé".encode("latin-1"), capture_output=True, cwd=ROOT,

@@ -9,7 +9,9 @@ from run_programs import run_main
 
 import bert_tf
 from bert_tf.export import saved_model
+from bert_tf.export.served import ServedClassifier
 
+pytestmark = pytest.mark.usefixtures("without_gate")
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
 CONFIG = bert_tf.BertConfig(
     vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
@@ -66,7 +68,7 @@ def test_a_multi_label_model_gives_sigmoids_and_the_labels_above_its_threshold(
     assert names != selected(expected, 0.5)
     assert np.abs(expected.sum(axis=1) - 1).max() > 0.1  # they are not the values of a softmax
     by_ids = signatures["ids"](**tokenizer.encode(TEXTS, seq_length=12))
-    assert by_ids.keys() == {"probabilities", "labels"}
+    assert by_ids.keys() == {"probabilities", "labels", "logits"}
     nothing = signatures["ids"](**{n: tf.zeros([0, 12], tf.int32) for n in (
         "input_ids", "input_mask", "segment_ids")})  # fmt: skip
     assert nothing["labels"].shape == (0,)
@@ -76,17 +78,16 @@ def test_a_threshold_includes_its_own_value(tokenizer, tmp_path):
     """Zero logits have the probability 0.5."""
     model = classifier([0.0, 0.0, 0.0])
     model.head.output_weights.assign(np.zeros((3, 8)))
-    served = saved_model.ServedClassifier(model, tokenizer, LABELS, False, 12, "multi_label", 0.5)
-    assert served.classify(["a"])["labels"].numpy()[0].decode() == "toxic,ž,insult"
-    higher = saved_model.ServedClassifier(model, tokenizer, LABELS, False, 12, "multi_label", 0.51)
-    assert higher.classify(["a"])["labels"].numpy().tolist() == [b""]
+    served = ServedClassifier(model, tokenizer, LABELS, False, 12, "multi_label", 0.5)
+    assert served.from_texts(["a"])["labels"].numpy()[0].decode() == "toxic,ž,insult"
+    higher = ServedClassifier(model, tokenizer, LABELS, False, 12, "multi_label", 0.51)
+    assert higher.from_texts(["a"])["labels"].numpy().tolist() == [b""]
 
 
-@pytest.mark.parametrize("labels", [None, []])
-def test_a_regression_model_gives_its_logit_as_score(tokenizer, tmp_path, labels):
+def test_a_regression_model_gives_its_logit_as_score(tokenizer, tmp_path):
     model = classifier([250.0])  # a score above 1, whose float32 rounding exceeds 1e-5
     folder = bert_tf.export_model(
-        model, tokenizer, tmp_path / "served", labels=labels, max_seq_length=12,
+        model, tokenizer, tmp_path / "served", labels=[], max_seq_length=12,
         task_type="regression",
     )  # fmt: skip
     found = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(TEXTS))

@@ -166,7 +166,7 @@ def test_export_and_predict_refuse_bad_input(folder):
             ("bert_tf.run_scripts.predict", [f"--model={folder}/good", "--text=a"]),
         ]
     )
-    assert_refused(no_checkpoint, "has no checkpoint of run_classifier")
+    assert_refused(no_checkpoint, "holds no checkpoint")
     assert_refused(no_flag, "--checkpoint is required")
-    assert_refused(no_model, "is not a SavedModel and contains no version of one")
+    assert_refused(no_model, "is not an exported model and contains no version of one")
     assert not os.path.exists(folder / "out")

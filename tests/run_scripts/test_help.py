@@ -23,7 +23,7 @@ MAINS = {
     "run_scripts/predict.py": ["model"],
     "run_scripts/quickstart.py": [],
 }
-WITHOUT_OPTIONAL_FLAGS = {"run_scripts/export_model.py", "run_scripts/make_glue_submission.py"}
+WITHOUT_OPTIONAL_FLAGS = {"run_scripts/make_glue_submission.py"}
 # The import of each of these packages takes half a second or more.
 SLOW_PACKAGES = {
     "tensorflow", "tensorflow_text", "tensorflow_datasets", "keras", "tensorboard", "scipy",

@@ -1,0 +1,101 @@
+r"""Measures the answers of an exported model: milliseconds for each batch size and length.
+
+Compares, in one process and in turns, the signature `ids` of the export in float32 and bfloat16, a
+graph of the same model without checks, the signature `serving_default` on texts of about as many
+tokens, and ONNX Runtime if files are given. The printed number is the smallest of many.
+
+    python run_scripts/export_model.py --checkpoint=/models/minilm --export_dir=/tmp/float32
+    python run_scripts/export_model.py --checkpoint=/models/minilm --export_dir=/tmp/bfloat16 \
+        --precision=bfloat16
+    python benchmarks/serving.py --checkpoint=/models/minilm --float32=/tmp/float32/1 \
+        --bfloat16=/tmp/bfloat16/1 --onnx=model.onnx
+"""
+
+import tempfile
+import time
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
+from absl import app, flags
+
+from bert_tf.export.served import load_served
+from bert_tf.pretrained import load
+
+SHAPES = ((1, 32), (1, 128), (8, 128), (32, 128))
+NAMES = ("input_ids", "input_mask", "segment_ids")
+ONNX_NAMES = ("input_ids", "attention_mask", "token_type_ids")
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("checkpoint", None, "The checkpoint of the exports.", required=True)
+flags.DEFINE_string("float32", None, "The folder of a float32 export.", required=True)
+flags.DEFINE_string("bfloat16", None, "The folder of a bfloat16 export; None leaves it out.")
+flags.DEFINE_list("onnx", [], "ONNX files of the same model; none leaves ONNX Runtime out.")
+flags.DEFINE_integer("rounds", 30, "Number of measurements of each system.")
+
+
+def without_checks(folder):
+    """Writes and loads a SavedModel of the model without checks and strings; returns its call."""
+    served = load_served(load(FLAGS.checkpoint))
+    specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in NAMES}
+    call = tf.function(lambda **inputs: served.from_ids(inputs), autograph=False)
+    signatures = {"ids": call.get_concrete_function(**specs)}
+    tf.saved_model.save(served, folder, signatures=signatures)
+    return tf.saved_model.load(folder)
+
+
+def calls(shape, models):
+    """Returns a function without arguments for each system."""
+    rng = np.random.default_rng(0)
+    ids = rng.integers(1000, 20000, shape).astype(np.int32)
+    ids[:, 0], ids[:, -1] = 101, 102
+    arrays = (ids, np.ones_like(ids), np.zeros_like(ids))
+    inputs = {name: tf.constant(value) for name, value in zip(NAMES, arrays, strict=True)}
+    found = {}
+    for name, model in models.items():
+        signature = model.signatures["ids"]
+        found[name] = lambda signature=signature: signature(**inputs)["embedding"].numpy()
+    texts = tf.constant([" ".join(["word"] * (shape[1] - 2))] * shape[0])
+    default = models["float32"].signatures["serving_default"]
+    found["serving_default, float32"] = lambda: default(text=texts)["embedding"].numpy()
+    for path in FLAGS.onnx:
+        found[f"ONNX Runtime, {path.rsplit('/', 1)[-1]}"] = onnx_call(path, arrays)
+    return found
+
+
+def onnx_call(path, arrays):
+    """Returns a function that runs an ONNX file."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds = {name: value.astype(np.int64) for name, value in zip(ONNX_NAMES, arrays, strict=True)}
+    return lambda: session.run(None, feeds)
+
+
+def measure(functions):
+    """Returns the smallest number of milliseconds of each function; they run in turns."""
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(FLAGS.rounds):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            best[name] = min(best[name], 1e3 * (time.perf_counter() - start))
+    return best
+
+
+def main(_):
+    """Prints a table."""
+    models = {"float32": tf.saved_model.load(FLAGS.float32)}
+    with tempfile.TemporaryDirectory() as folder:
+        models["float32, without checks"] = without_checks(folder)
+    if FLAGS.bfloat16:
+        models["bfloat16"] = tf.saved_model.load(FLAGS.bfloat16)
+    results = [measure(calls(shape, models)) for shape in SHAPES]
+    print("| system | " + " | ".join(f"{b}x{s}" for b, s in SHAPES) + " |")
+    print("|---" * (1 + len(SHAPES)) + "|")
+    for name in results[0]:
+        print(f"| {name} | " + " | ".join(f"{each[name]:.1f}" for each in results) + " |")
+
+
+if __name__ == "__main__":
+    app.run(main)

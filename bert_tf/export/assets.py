@@ -1,0 +1,238 @@
+"""The files next to the graph of a SavedModel: vocabulary, labels, warm-up requests, model card.
+
+TensorFlow Serving reads `batching_params.pbtxt` and `assets.extra/tf_serving_warmup_requests`;
+programs and people read the others.
+"""
+
+import dataclasses
+import json
+import os
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+import bert_tf
+from bert_tf import files, weights
+from bert_tf.export import warm_up
+from bert_tf.export.served import ServedModel
+from bert_tf.pretrained import Pretrained
+
+EXTRA = "assets.extra"
+LABELS_FILE = "labels.txt"
+_RESULTS_FILE = "eval_results.txt"
+_SETTINGS_FILE = "training_config.json"
+# TensorFlow Serving combines requests of different lengths only if it pads them.
+_BATCHING = """\
+max_batch_size { value: 32 }
+batch_timeout_micros { value: 2000 }
+max_enqueued_batches { value: 100 }
+num_batch_threads { value: 2 }
+pad_variable_length_inputs: true
+"""
+_PIPELINE_TAGS = {
+    "classification": "text-classification", "multi_label": "text-classification",
+    "regression": "text-classification", "span": "question-answering", "fill_mask": "fill-mask",
+    "embedding": "sentence-similarity",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The checkpoint of an export.
+
+    Attributes:
+        checkpoint: The checkpoint.
+        task: The task of the export, such as "classification".
+        precision: The dtype of the weights in the SavedModel.
+        results: The results of the run's evaluation, by name; {} if they are not known.
+        settings: The settings of the run's training; {} if they are not known.
+    """
+
+    checkpoint: Pretrained
+    task: str
+    precision: str
+    results: Mapping[str, str]
+    settings: Mapping[str, Any]
+
+
+def read_origin(path: str, checkpoint: Pretrained, task: str, precision: str) -> Origin:
+    """Returns the origin of an export, with the results and settings of the run's folder.
+
+    Args:
+        path: The path of the checkpoint, which may be the output folder of a run.
+        checkpoint: The checkpoint.
+        task: The task of the export.
+        precision: The dtype of the weights in the SavedModel.
+    """
+    results_path, settings_path = (
+        posixpath.join(path, name) for name in (_RESULTS_FILE, _SETTINGS_FILE)
+    )
+    results, settings = {}, {}
+    if tf.io.gfile.exists(results_path):
+        lines = files.read_text(results_path).splitlines()
+        results = dict(line.split(" = ", 1) for line in lines if " = " in line)
+    if tf.io.gfile.exists(settings_path):
+        settings = files.read_json(settings_path)
+        start = settings.get("data", {}).get("init_checkpoint")
+        if start:  # a path of this machine
+            settings["data"]["init_checkpoint"] = posixpath.basename(start.rstrip("/"))
+    return Origin(checkpoint, task, precision, results, settings)
+
+
+def write(folder: str, served: ServedModel, origin: Origin, version: str) -> None:
+    """Writes all files except the graph and its weights.
+
+    Args:
+        folder: The folder of the SavedModel, with its graph.
+        served: The model.
+        origin: The checkpoint that it comes from.
+        version: The name of the folder when the export is complete.
+    """
+    extra = os.path.join(folder, EXTRA)
+    tf.io.gfile.makedirs(extra)
+    facts, tokenizer = dict(origin.checkpoint.facts), served.tokenizer
+    for name in ("source", "dialect", "global_step"):
+        facts.pop(name, None)
+    labels = facts.get("labels", [])
+    texts = {
+        weights.FACTS_FILE: _json(
+            {
+                **facts,
+                "do_lower_case": tokenizer.do_lower_case,
+                "vocabulary_sha256": tokenizer.vocabulary_sha256,
+            }
+        ),
+        weights.CONFIG_FILE: _json(origin.checkpoint.config.to_dict()),
+        "request.json": _json(example_request(served)),
+        "README.md": _readme(served, origin, version),
+        "model_card.md": _model_card(folder, served, origin),
+    }
+    if labels:
+        texts[LABELS_FILE] = "".join(f"{label}\n" for label in labels)
+    for name, text in texts.items():
+        files.write_text(os.path.join(extra, name), text)
+    vocabulary = weights.vocabulary_text(tokenizer.vocabulary)
+    files.write_bytes(os.path.join(extra, weights.VOCABULARY_FILE), vocabulary)
+    files.write_text(os.path.join(folder, "batching_params.pbtxt"), _BATCHING)
+    warm_up.write(os.path.join(folder, warm_up.FILE), warm_up.requests(served))
+
+
+def example_request(served: ServedModel) -> dict[str, Any]:
+    """Returns the body of a REST request for `serving_default`."""
+    values = {
+        "question": "Who wrote it?", "context": "Ann wrote it in Rome.",
+        "text": "A short text.", "text_a": "A first text.", "text_b": "A second text.",
+    }  # fmt: skip
+    return {"instances": [{name: values[name] for name in served.text_names}]}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _readme(served: ServedModel, origin: Origin, version: str) -> str:
+    body = json.dumps(example_request(served))
+    signatures = "\n".join(
+        f"* `{name}`: {', '.join(f'`{each}`' for each in endpoint.inputs)}"
+        for name, endpoint in served.endpoints().items()
+    )
+    return f"""\
+# A SavedModel of bert-tf
+
+The task is {origin.task}, and the weights are {origin.precision}. The model takes raw text.
+
+## Signatures
+
+{signatures}
+
+The batch is the first dimension of all inputs and outputs. `ids` and `ids_lengths` refuse ids that
+are out of range; one such row fails all rows of its batch. Texts of any content and length are
+accepted.
+
+## TensorFlow Serving
+
+Not run here. Run the command in the folder that contains the versions of the model.
+
+```
+docker run -p 8501:8501 -p 8500:8500 -v "$PWD:/models/bert" -e MODEL_NAME=bert \\
+    tensorflow/serving --enable_batching \\
+    --batching_parameters_file=/models/bert/{version}/batching_params.pbtxt
+curl -d '{body}' http://localhost:8501/v1/models/bert:predict
+```
+
+A gRPC client, with `pip install tensorflow-serving-api`:
+
+```python
+{_grpc_client(served)}```
+
+## Python
+
+```python
+import tensorflow as tf
+import tensorflow_text  # registers operations of the tokenizer
+
+model = tf.saved_model.load("{version}")
+{_python_call(served)}
+```
+
+`saved_model_cli show --all --dir {version}` prints the names, dtypes and shapes.
+"""
+
+
+def _grpc_client(served: ServedModel) -> str:
+    texts = example_request(served)["instances"][0]
+    lines = [
+        "import grpc",
+        "import tensorflow as tf",
+        "from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc",
+        "",
+        'channel = grpc.insecure_channel("localhost:8500")',
+        "stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)",
+        "request = predict_pb2.PredictRequest()",
+        'request.model_spec.name = "bert"',
+    ]
+    lines += [
+        f"request.inputs[{name!r}].CopyFrom(tf.make_tensor_proto([{text!r}]))"
+        for name, text in texts.items()
+    ]
+    return "\n".join([*lines, "print(stub.Predict(request, 10.0))", ""])
+
+
+def _python_call(served: ServedModel) -> str:
+    texts = example_request(served)["instances"][0]
+    inputs = ", ".join(f"{name}=tf.constant([{text!r}])" for name, text in texts.items())
+    return f'print(model.signatures["serving_default"]({inputs}))'
+
+
+def _model_card(folder: str, served: ServedModel, origin: Origin) -> str:
+    """Returns the model card, in the convention of the Hugging Face hub."""
+    config, facts = origin.checkpoint.config, origin.checkpoint.facts
+    fingerprint = tf.saved_model.experimental.read_fingerprint(folder)
+    rows = {
+        "task": origin.task,
+        "labels": ", ".join(facts.get("labels", [])),
+        "longest sequence": f"{served.max_seq_length} tokens",
+        "layers, width, heads": f"{config.num_hidden_layers}, {config.hidden_size}, "
+        f"{config.num_attention_heads}",
+        "precision of the weights": origin.precision,
+        "casing": "lower-cased" if served.tokenizer.do_lower_case else "cased",
+        "SHA-256 of the vocabulary": served.tokenizer.vocabulary_sha256,
+        "fingerprint of the graph": str(fingerprint.graph_def_program_hash),
+        "versions": f"bert-tf {bert_tf.__version__}, tensorflow {tf.__version__}, "
+        f"keras {keras.__version__}",
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
+    results = "\n".join(f"| {name} | {value} |" for name, value in origin.results.items())
+    parts = [
+        f"---\nlibrary_name: bert-tf\npipeline_tag: {_PIPELINE_TAGS[origin.task]}\n"
+        "tags:\n- bert\n- tensorflow\n---\n",
+        f"# Model card\n\n| | |\n|---|---|\n{table}\n",
+    ]
+    if results:
+        parts.append(f"## Results on the dev split\n\n| metric | value |\n|---|---|\n{results}\n")
+    if origin.settings:
+        parts.append(f"## Training\n\n```json\n{_json(origin.settings)}```\n")
+    return "\n".join(parts)

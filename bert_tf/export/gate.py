@@ -1,0 +1,236 @@
+"""Compares a written SavedModel with the model in memory, before the SavedModel is published.
+
+The SavedModel runs in a process of its own that cannot import bert_tf, as a server runs it.
+"""
+
+import base64
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import InputError
+from bert_tf.export.served import ServedModel
+from bert_tf.export.warm_up import Request, inputs_for, requests
+
+# This process may have all the memory of the GPUs.
+_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+_PROGRAM = os.path.join(os.path.dirname(__file__), "gate_program.py")
+# Largest difference of a float output, and of the 99th percentile in bfloat16. Differences of
+# values above 1 are relative to the largest value of the output.
+_TOLERANCES = {"float32": 1e-5, "bfloat16": 2e-2}
+_PERCENTILE = {"float32": 100, "bfloat16": 99}
+# For each decoded output, the output with its score.
+_SCORES = {
+    "classes": "scores", "tokens": "probabilities", "answer": "score", "start": "score",
+    "end": "score",
+}  # fmt: skip
+_TEXTS = (
+    b"", b"A short text.", "Żółw, naïve: 東京 😀 [MASK] #42".encode(), b"\tmany   blanks\n",
+    b"The quick brown fox jumps over the lazy dog. " * 40, b"not UTF-8: caf\xe9 \xff\xfe",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The largest difference of one output of a signature.
+
+    Attributes:
+        signature: The name of the signature.
+        output: The name of the output.
+        difference: The largest difference, or the share of different values if they are not float.
+        limit: The largest allowed difference.
+    """
+
+    signature: str
+    output: str
+    difference: float
+    limit: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the difference is allowed; NaN is not."""
+        return self.difference <= self.limit
+
+
+class GateError(InputError):
+    """The SavedModel and the model in memory have different outputs."""
+
+
+class Gate:
+    """A process that runs a SavedModel; it imports TensorFlow while the SavedModel is written."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", _PROGRAM],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, cwd=os.sep, env={**os.environ, **_ENVIRONMENT},
+        )  # fmt: skip
+
+    def run(self, folder: str, found: Sequence[Request]) -> list[dict[str, np.ndarray]]:
+        """Returns the outputs of requests.
+
+        Args:
+            folder: The SavedModel.
+            found: The requests.
+
+        Raises:
+            GateError: The SavedModel cannot be loaded, or a request fails.
+        """
+        with tempfile.TemporaryDirectory() as place:
+            paths = [os.path.join(place, name) for name in ("requests.json", "outputs.json")]
+            with open(paths[0], "w", encoding="utf-8") as file:
+                json.dump([[each.signature, _encode(each.inputs)] for each in found], file)
+            _, errors = self._process.communicate("\n".join([_absolute(folder), *paths, ""]))
+            if self._process.returncode:
+                last = (errors.strip().splitlines() or ["no message"])[-1]
+                raise GateError(f"The SavedModel does not run without bert_tf: {last}")
+            with open(paths[1], encoding="utf-8") as file:
+                return [_decode(each) for each in json.load(file)]
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+@contextlib.contextmanager
+def open_gate() -> Iterator[Gate]:
+    """Starts the process of a gate, and ends it."""
+    gate = Gate()
+    try:
+        yield gate
+    finally:
+        gate.close()
+
+
+def check(
+    gate: Gate,
+    served: ServedModel,
+    signatures: Mapping[str, Any],
+    folder: str,
+    precision: str,
+) -> list[Comparison]:
+    """Compares all signatures of a SavedModel with the model in memory.
+
+    Args:
+        gate: The process that runs the SavedModel.
+        served: The model in memory.
+        signatures: The signatures of the model in memory, in float32.
+        folder: The SavedModel.
+        precision: The dtype of the SavedModel's weights, a key of `_TOLERANCES`.
+
+    Returns:
+        The differences.
+
+    Raises:
+        GateError: The SavedModel does not run, or a difference is too large.
+    """
+    batches = [
+        Request(name, inputs_for(served, name, texts))
+        for name in signatures for texts in (_TEXTS, ())
+    ]  # fmt: skip
+    found = [*requests(served), *batches]
+    outputs = gate.run(folder, found)
+    comparisons: dict[tuple[str, str], Comparison] = {}
+    for request, actual in zip(found, outputs, strict=True):
+        inputs = {name: _tensor(value) for name, value in request.inputs.items()}
+        tensors = signatures[request.signature](**inputs)
+        expected = {name: value.numpy() for name, value in tensors.items()}
+        for each in compare(served, request.signature, expected, actual, precision):
+            key = each.signature, each.output
+            if key not in comparisons or not each.difference <= comparisons[key].difference:
+                comparisons[key] = each
+    failed = [each for each in comparisons.values() if not each.passed]
+    if failed:
+        worst = failed[0]
+        raise GateError(
+            f"The SavedModel differs from the model in memory: {worst.output} of "
+            f"{worst.signature} by {worst.difference:.2g}, and at most {worst.limit:.2g} is "
+            "allowed. Nothing was exported."
+        )
+    return list(comparisons.values())
+
+
+def compare(
+    served: ServedModel,
+    signature: str,
+    expected: Mapping[str, np.ndarray],
+    actual: Mapping[str, np.ndarray],
+    precision: str,
+) -> Iterator[Comparison]:
+    """Compares the outputs of a signature for one request.
+
+    Args:
+        served: The model.
+        signature: The name of the signature.
+        expected: The outputs of the model in memory.
+        actual: The outputs of the SavedModel.
+        precision: The dtype of the model, a key of `_TOLERANCES`.
+    """
+    limit = _TOLERANCES[precision]
+    for name, value in expected.items():
+        found = actual[name]
+        if found.shape != value.shape:
+            yield Comparison(signature, name, float("inf"), limit)
+        elif np.issubdtype(value.dtype, np.floating):
+            difference = _float_difference(value, found, _PERCENTILE[precision])
+            yield Comparison(signature, name, difference, limit)
+        else:
+            different = _differences(name, expected, actual, limit)
+            different &= ~np.asarray(served.near_ties(name, expected, 2 * limit))
+            yield Comparison(signature, name, float(np.mean(different)) if value.size else 0.0, 0.0)
+
+
+def _float_difference(expected: np.ndarray, actual: np.ndarray, percentile: int) -> float:
+    if not expected.size:
+        return 0.0
+    scale = max(1.0, float(np.abs(expected).max()))
+    return float(np.percentile(np.abs(expected - actual), percentile)) / scale
+
+
+def _differences(
+    name: str, expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray], limit: float
+) -> np.ndarray:
+    """Returns where two decoded outputs differ, except between answers with the same score."""
+    different: np.ndarray = expected[name] != actual[name]
+    score = _SCORES.get(name)
+    if score is None or not different.any():
+        return different
+    same_score = np.abs(expected[score] - actual[score]) <= limit
+    return different & ~same_score
+
+
+def _encode(values: Mapping[str, np.ndarray]) -> dict[str, str]:
+    return {
+        name: base64.b64encode(tf.make_tensor_proto(_tensor(value)).SerializeToString()).decode()
+        for name, value in values.items()
+    }
+
+
+def _absolute(folder: str) -> str:
+    return folder if "://" in folder else os.path.abspath(folder)
+
+
+def _tensor(value: np.ndarray) -> Any:
+    return tf.constant(value, tf.string if value.dtype == object else None)
+
+
+def _decode(texts: Mapping[str, str]) -> dict[str, np.ndarray]:
+    return {name: _array(base64.b64decode(text)) for name, text in texts.items()}
+
+
+def _array(serialized: bytes) -> np.ndarray:
+    proto = tf.make_tensor_proto(0)
+    proto.ParseFromString(serialized)
+    array: np.ndarray = tf.make_ndarray(proto)
+    return array

@@ -1,0 +1,107 @@
+"""`ServedClassifier`: classification, multi-label classification and regression."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.export.served.served_model import ServedModel, Tensors
+from bert_tf.modeling import BertClassifier
+from bert_tf.tokenization import BertTokenizer
+
+TASK_TYPES = ("classification", "regression", "multi_label")
+DEFAULT_THRESHOLD = 0.5
+
+
+class ServedClassifier(ServedModel):
+    """A tokenizer and a classifier in one graph.
+
+    The outputs depend on the type of the task. `ids` and `ids_lengths` also have the output
+    `logits`, float32 [B, labels].
+
+    * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
+    * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`, string [B]:
+      the labels whose probability reaches the threshold, joined by commas; "" if there are none.
+    * regression: `score`, float32 [B].
+
+    `serving_default` takes `text`, or `text_a` and `text_b`. TensorFlow Serving's Classify API uses
+    the signature `classify`, with the outputs `classes` (string [B, labels], best first) and
+    `scores` (float32 [B, labels]), and its Regress API the signature `regress`, with the output
+    `outputs` (float32 [B]). Both take `inputs`, string [B]: serialized `tf.train.Example`s whose
+    features have the names of the texts.
+
+    Args:
+        model: The classifier with trained weights.
+        tokenizer: The tokenizer that the classifier was trained with.
+        labels: The labels, in the order of the classifier's outputs; empty for regression.
+        pair: Whether the classifier takes pairs of texts.
+        max_seq_length: Longer texts or pairs are truncated to this number of tokens.
+        task_type: One of `TASK_TYPES`.
+        threshold: The lowest probability of the labels that a multi-label classifier returns.
+    """
+
+    def __init__(
+        self,
+        model: BertClassifier,
+        tokenizer: BertTokenizer,
+        labels: list[str],
+        pair: bool,
+        max_seq_length: int,
+        task_type: str = TASK_TYPES[0],
+        threshold: float = DEFAULT_THRESHOLD,
+    ) -> None:
+        super().__init__(model, tokenizer, max_seq_length)
+        self._labels, self._pair = tf.constant(labels, tf.string), pair
+        self._task_type, self._threshold = task_type, threshold
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """The names of the inputs of `serving_default`."""
+        return ("text_a", "text_b") if self._pair else ("text",)
+
+    def from_texts(self, *texts: Any) -> Tensors:
+        """Returns the outputs for texts or pairs, string [B] each."""
+        return self._decode(self.logits(self.encode(*texts))["logits"])
+
+    def from_ids(self, inputs: Tensors) -> Tensors:
+        """Returns the outputs for token ids, and the logits."""
+        logits = self.logits(inputs)["logits"]
+        return {**self._decode(logits), "logits": logits}
+
+    def _decode(self, logits: Any) -> dict[str, Any]:
+        """Returns the outputs for logits, float32 [B, labels]."""
+        if self._task_type == "regression":
+            return {"score": logits[:, 0]}
+        if self._task_type == "multi_label":
+            probabilities = tf.sigmoid(logits)
+            return {"probabilities": probabilities, "labels": self._selected(probabilities)}
+        probabilities = tf.nn.softmax(logits)
+        label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
+        return {"probabilities": probabilities, "label": label}
+
+    def from_examples(self) -> dict[str, Callable[..., Tensors]]:
+        """Returns the functions of `classify` or `regress`."""
+        if self._task_type == "regression":
+            return {"regress": lambda *texts: {"outputs": self.from_texts(*texts)["score"]}}
+        return {"classify": self._classes}
+
+    def near_ties(self, name: str, outputs: Mapping[str, np.ndarray], margin: float) -> Any:
+        """Returns where a label is decided by less than a margin."""
+        if name == "label":
+            largest = np.sort(outputs["probabilities"], axis=-1)[:, -2:]
+            return largest[:, 1] - largest[:, 0] <= margin
+        if name == "labels":
+            return (np.abs(outputs["probabilities"] - self._threshold) <= margin).any(axis=-1)
+        return False
+
+    def _classes(self, *texts: Any) -> Tensors:
+        probabilities = self.from_texts(*texts)["probabilities"]
+        scores, order = tf.math.top_k(probabilities, self._labels.shape[0])
+        return {"classes": tf.gather(self._labels, order), "scores": scores}
+
+    def _selected(self, probabilities: Any) -> Any:
+        """Returns the labels that reach the threshold, joined by commas, string [B]."""
+        names = tf.broadcast_to(self._labels, tf.shape(probabilities))
+        selected = tf.ragged.boolean_mask(names, probabilities >= self._threshold)
+        return tf.strings.reduce_join(selected, axis=-1, separator=",")

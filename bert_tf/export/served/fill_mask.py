@@ -1,0 +1,84 @@
+"""`ServedPretrainer`: the most probable tokens for [MASK], and the next-sentence prediction."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.export.served.served_model import ServedModel, Tensors
+from bert_tf.modeling import BertPretrainer
+from bert_tf.modeling.inputs import POSITIONS
+from bert_tf.tokenization import BertTokenizer
+
+
+class ServedPretrainer(ServedModel):
+    """A tokenizer and a pretrained model in one graph.
+
+    `serving_default` takes `text`, string [B], in which [MASK] stands for one token. The outputs
+    have one entry for each [MASK], and M is the largest number of [MASK] in a text of the batch:
+
+    * `tokens`, string [B, M, k]: the most probable tokens, best first; "" for padding. A token that
+      continues a word starts with ##.
+    * `probabilities`, float32 [B, M, k]; 0 for padding.
+    * `num_masks`, int32 [B]: the number of [MASK] of each text, without those that were truncated.
+
+    The signature `next_sentence` takes `text_a` and `text_b`, string [B] each, and returns
+    `is_next`, float32 [B]: the probability that the second text follows the first one. A model
+    without a next-sentence head does not have it.
+
+    `ids` and `ids_lengths` have the outputs `masked_lm_logits`, float32 [B, S, V], and, with a
+    next-sentence head, `next_sentence_logits`, float32 [B, 2].
+
+    Args:
+        model: The model with trained weights.
+        tokenizer: The tokenizer of the model, with `special_tokens_in_text`.
+        max_seq_length: Longer texts are truncated to this number of tokens.
+        top_k: k, at most the size of the vocabulary.
+    """
+
+    def __init__(
+        self, model: BertPretrainer, tokenizer: BertTokenizer, max_seq_length: int, top_k: int
+    ) -> None:
+        super().__init__(model, tokenizer, max_seq_length)
+        self._tokens = tf.constant(tokenizer.vocabulary, tf.string)
+        self._top_k = min(top_k, tokenizer.vocab_size)
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """The names of the inputs of `serving_default`."""
+        return ("text",)
+
+    def from_texts(self, *texts: Any) -> Tensors:
+        """Returns the most probable tokens for each [MASK] of texts, string [B]."""
+        inputs = self.encode(*texts)
+        is_mask = inputs["input_ids"] == self.tokenizer.mask_id
+        places = tf.RaggedTensor.from_value_rowids(
+            tf.cast(tf.where(is_mask)[:, 1], tf.int32), tf.where(is_mask)[:, 0],
+            nrows=tf.shape(is_mask, tf.int64)[0],
+        )  # fmt: skip
+        positions = places.to_tensor()  # [B, M], padded with position 0
+        count = tf.cast(places.row_lengths(), tf.int32)
+        logits = self.logits({**inputs, POSITIONS: positions})["masked_lm_logits"]
+        best, ids = tf.math.top_k(tf.nn.softmax(logits), self._top_k)
+        exists = tf.sequence_mask(count, tf.shape(positions)[1])[..., None]
+        return {
+            "tokens": tf.where(exists, tf.gather(self._tokens, ids), ""),
+            "probabilities": tf.where(exists, best, 0.0),
+            "num_masks": count,
+        }
+
+    def from_ids(self, inputs: Tensors) -> Tensors:
+        """Returns the logits for token ids."""
+        return self.logits(inputs)
+
+    def from_other_texts(self) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
+        """Returns the function of the signature `next_sentence`, and the names of its inputs."""
+        if not self.model.next_sentence:
+            return {}
+        return {"next_sentence": (self._next_sentence, ("text_a", "text_b"))}
+
+    def _next_sentence(self, text_a: Any, text_b: Any) -> Tensors:
+        inputs = self.encode(text_a, text_b)
+        no_position = tf.zeros([tf.shape(inputs["input_ids"])[0], 0], tf.int32)
+        logits = self.logits({**inputs, POSITIONS: no_position})["next_sentence_logits"]
+        return {"is_next": tf.nn.softmax(logits)[:, 0]}

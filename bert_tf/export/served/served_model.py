@@ -1,0 +1,179 @@
+"""`ServedModel`: the base class of the models of SavedModels."""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.export.served.id_checks import checked_ids, checked_lengths
+from bert_tf.modeling import variables_by_name
+from bert_tf.modeling.inputs import INPUT_NAMES
+from bert_tf.tokenization import BertTokenizer
+
+# A map from the name of an input or output to its tensor.
+Tensors = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+    """The function of a signature.
+
+    Attributes:
+        function: Returns the outputs; its arguments have the names of `inputs`.
+        inputs: The shape and dtype of each input, by name.
+        kind: "texts", "ids" or "examples": what the inputs are.
+    """
+
+    function: Callable[..., Tensors]
+    inputs: Mapping[str, tf.TensorSpec]
+    kind: str
+
+
+class ServedModel(tf.Module, abc.ABC):
+    """A tokenizer and a model in one graph.
+
+    Each served model has these signatures, and may have more:
+
+    * `serving_default`: the inputs are texts, string [B] each, whose names are `text_names`. It
+      fails for no content of the texts. Bytes that are not valid UTF-8 are ignored.
+    * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S] each.
+    * `ids_lengths`: `input_ids` and `segment_ids`, int32 [B, S] each, and `lengths`, int32 [B], the
+      number of tokens of each sequence. The tokens after these are ignored. This signature is for
+      TensorFlow Serving with `pad_variable_length_inputs`, which pads each tensor with its first
+      element, so that a mask would be padded with 1.
+
+    `ids` and `ids_lengths` refuse a batch in which one id is out of range.
+
+    Args:
+        model: The model with trained weights.
+        tokenizer: The tokenizer that the model was trained with.
+        max_seq_length: The largest number of tokens of the sequences that texts are converted to.
+
+    Attributes:
+        tokenizer, max_seq_length: The arguments.
+    """
+
+    def __init__(self, model: Any, tokenizer: BertTokenizer, max_seq_length: int) -> None:
+        super().__init__()
+        self.tokenizer, self.max_seq_length = tokenizer, max_seq_length
+        # Only the weights are tracked. Of a tracked Keras model, TensorFlow would also save a
+        # graph for each layer, which takes longer than everything else.
+        self._get_model = lambda: model
+        # All signatures call the same function, so the model is traced and saved once.
+        forward = tf.function(lambda inputs: model(inputs, training=False), reduce_retracing=True)
+        self._get_forward = lambda: forward
+        self._weights = [variable.value for variable in variables_by_name(model).values()]
+
+    @property
+    def model(self) -> Any:
+        """The model."""
+        return self._get_model()
+
+    @property
+    @abc.abstractmethod
+    def text_names(self) -> tuple[str, ...]:
+        """The names of the inputs of `serving_default`."""
+
+    @abc.abstractmethod
+    def from_texts(self, *texts: Any) -> Tensors:
+        """Returns the outputs for texts, string [B] each, in the order of `text_names`."""
+
+    @abc.abstractmethod
+    def from_ids(self, inputs: Tensors) -> Tensors:
+        """Returns the outputs for `input_ids`, `input_mask` and `segment_ids`, int32 [B, S]."""
+
+    def from_examples(self) -> dict[str, Callable[..., Tensors]]:
+        """Returns the functions of the signatures with the input `inputs`, by signature name.
+
+        Each function takes the texts, as `from_texts` does.
+        """
+        return {}
+
+    def from_other_texts(self) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
+        """Returns further functions of texts, with the names of their inputs, by signature name."""
+        return {}
+
+    def encode(self, *texts: Any) -> Tensors:
+        """Returns the inputs of the model for texts or pairs, string [B] each."""
+        # Padding takes as much computation as text, so sequences are padded only to the length of
+        # the longest sequence in the batch.
+        inputs = self.tokenizer.encode(*texts, seq_length=self.max_seq_length, trim_to_longest=True)
+        # The model needs at least one position, also for a batch without texts.
+        missing = tf.cast(tf.shape(inputs["input_ids"])[0] == 0, tf.int32)
+        return {name: tf.pad(each, [[0, 0], [0, missing]]) for name, each in inputs.items()}
+
+    def logits(self, inputs: Tensors) -> Tensors:
+        """Runs the model without dropout; returns its float32 outputs."""
+        outputs = self._get_forward()(dict(inputs))
+        tensors = {name: value for name, value in outputs.items() if tf.is_tensor(value)}
+        return {name: tf.cast(value, tf.float32) for name, value in tensors.items()}
+
+    def near_ties(self, name: str, outputs: Mapping[str, np.ndarray], margin: float) -> Any:
+        """Returns where a decoded output is decided by less than a margin: bool, [B] or [].
+
+        Args:
+            name: The name of the decoded output, such as "label".
+            outputs: All outputs.
+            margin: The largest difference of scores that counts as a tie.
+        """
+        return False
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Returns the functions of all signatures, by signature name."""
+        of_texts = {"serving_default": (self.from_texts, self.text_names)}
+        found = {
+            name: Endpoint(_of_texts(function, names), _specs(names, tf.string, 1), "texts")
+            for name, (function, names) in {**of_texts, **self.from_other_texts()}.items()
+        }
+        for name, function in self.from_examples().items():
+            function = functools.partial(self._from_serialized, function)
+            found[name] = Endpoint(function, _specs(["inputs"], tf.string, 1), "examples")
+        ids, rows = _specs(INPUT_NAMES, tf.int32, 2), _specs(["lengths"], tf.int32, 1)
+        without_mask = {name: spec for name, spec in ids.items() if name != "input_mask"}
+        return {
+            **found,
+            "ids": Endpoint(self._from_checked_ids, ids, "ids"),
+            "ids_lengths": Endpoint(self._from_ids_and_lengths, {**without_mask, **rows}, "ids"),
+        }
+
+    def signatures(self) -> dict[str, Any]:
+        """Returns the signatures of the SavedModel: concrete functions, keyed by signature name."""
+        return {
+            name: tf.function(_with_names(each), autograph=False).get_concrete_function(
+                **each.inputs
+            )
+            for name, each in self.endpoints().items()
+        }
+
+    def _from_checked_ids(self, **inputs: Any) -> Tensors:
+        return self.from_ids(checked_ids(inputs, self.model.config))
+
+    def _from_ids_and_lengths(self, input_ids: Any, segment_ids: Any, lengths: Any) -> Tensors:
+        lengths = checked_lengths(lengths, input_ids)
+        mask = tf.sequence_mask(lengths, tf.shape(input_ids)[1], tf.int32)
+        inputs = {"input_ids": input_ids * mask, "segment_ids": segment_ids * mask}
+        return self._from_checked_ids(**inputs, input_mask=mask)
+
+    def _from_serialized(self, function: Callable[..., Tensors], inputs: Any) -> Tensors:
+        """Returns the outputs of a function for the texts of `tf.train.Example`s."""
+        spec = {name: tf.io.FixedLenFeature([], tf.string) for name in self.text_names}
+        parsed = tf.io.parse_example(inputs, spec)
+        return function(*(parsed[name] for name in self.text_names))
+
+
+def _specs(names: Iterable[str], dtype: Any, rank: int) -> dict[str, tf.TensorSpec]:
+    return {name: tf.TensorSpec([None] * rank, dtype, name=name) for name in names}
+
+
+def _of_texts(function: Callable[..., Tensors], names: tuple[str, ...]) -> Callable[..., Tensors]:
+    """Returns a function that takes texts by name instead of by position."""
+    return lambda **texts: function(*(texts[name] for name in names))
+
+
+def _with_names(endpoint: Endpoint) -> Callable[..., Tensors]:
+    """Returns the function of an endpoint with arguments that are given by name."""
+    return lambda **inputs: endpoint.function(**inputs)

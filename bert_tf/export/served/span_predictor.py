@@ -1,0 +1,139 @@
+"""`ServedSpanPredictor`: answers to questions, which are parts of a context."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.export.served import spans, windows
+from bert_tf.export.served.served_model import ServedModel, Tensors
+from bert_tf.export.served.spans import SpanSettings
+from bert_tf.modeling import BertSpanPredictor
+from bert_tf.tokenization import BertTokenizer
+
+# The windows of a batch are computed in parts, so that a long context needs little memory.
+_WINDOWS_AT_A_TIME = 32
+
+
+class ServedSpanPredictor(ServedModel):
+    """A tokenizer and a model of questions and answers in one graph.
+
+    `serving_default` takes `question` and `context`, string [B] each. A context may have any
+    length. The outputs, [B] each, are:
+
+    * `answer`, string: a part of the bytes of the context; "" if there is no answer.
+    * `start`, `end`, int32: the answer is `context[start:end]`, in bytes; both are 0 for "".
+    * `score`, float32: the start logit plus the end logit of the answer.
+    * `probability`, float32: the softmax of the scores of the n best answers with different texts;
+      0 if no answer is possible.
+    * `no_answer`, bool: whether the answer is "".
+    * `null_score_diff`, float32, only for a model of SQuAD 2.0: the score of "" minus that of the
+      best other answer. The answer is "" if it is greater than the threshold.
+
+    `ids` and `ids_lengths` have the outputs `start_logits` and `end_logits`, float32 [B, S].
+
+    Args:
+        model: The model with trained weights.
+        tokenizer: The tokenizer that the model was trained with.
+        max_seq_length: The largest number of tokens of a question with a window.
+        doc_stride: Tokens between the starts of successive windows.
+        max_query_length: Longer questions are truncated to this number of tokens.
+        settings: The settings of the answers.
+    """
+
+    def __init__(
+        self,
+        model: BertSpanPredictor,
+        tokenizer: BertTokenizer,
+        max_seq_length: int,
+        doc_stride: int,
+        max_query_length: int,
+        settings: SpanSettings,
+    ) -> None:
+        super().__init__(model, tokenizer, max_seq_length)
+        self._doc_stride, self._max_query_length = doc_stride, max_query_length
+        self._settings = settings
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """The names of the inputs of `serving_default`."""
+        return ("question", "context")
+
+    def from_texts(self, *texts: Any) -> Tensors:
+        """Returns the answers to questions about contexts, string [B] each."""
+        question, context = texts
+        settings = self._settings
+        questions = self.tokenizer.tokenize(question)[:, : self._max_query_length]
+        contexts, starts, ends = self.tokenizer.tokenize_with_offsets(context)
+        parts = windows.split(questions, contexts, self.max_seq_length, self._doc_stride)
+        length = self.max_seq_length if settings.padding_as_released else None
+        inputs = windows.sequences(parts, questions, contexts, self.tokenizer, length)
+        start_logits, end_logits = self._logits_in_parts(inputs)
+        found = spans.candidates(parts, start_logits, end_logits, inputs["input_mask"], settings)
+        begin, end = _bytes_of(found, contexts, starts, ends)
+        all_texts = tf.strings.substr(tf.gather(context, found.question), begin, end - begin)
+        found, different = spans.with_different_texts(found, all_texts)
+        null = spans.null_scores(parts, start_logits, end_logits, tf.size(context))
+        best = spans.best(found, null, settings)
+        begin, end = _bytes_of(found, contexts, starts, ends)
+        return self._outputs(best, different, begin, end)
+
+    def from_ids(self, inputs: Tensors) -> Tensors:
+        """Returns the logits for token ids."""
+        return self.logits(inputs)
+
+    def _outputs(self, best: spans.Best, texts: Any, begin: Any, end: Any) -> dict[str, Any]:
+        """Returns the outputs of the signature, from the candidates' texts and spans."""
+
+        def chosen(values: Any, default: Any) -> Any:
+            values = tf.gather(tf.concat([values, [default]], 0), best.index)
+            return tf.where(best.is_null, default, values)
+
+        outputs = {
+            "answer": chosen(texts, ""),
+            "start": chosen(begin, 0),
+            "end": chosen(end, 0),
+            "score": tf.cast(best.score, tf.float32),
+            "probability": tf.cast(best.probability, tf.float32),
+            "no_answer": best.is_null,
+        }
+        if self._settings.version_2_with_negative:
+            outputs["null_score_diff"] = tf.cast(best.null_score_diff, tf.float32)
+        return outputs
+
+    def _logits_in_parts(self, inputs: Tensors) -> tuple[Any, Any]:
+        """Returns start and end logits, float32 [R, S]."""
+        count = tf.shape(inputs["input_ids"])[0]
+        num_parts = tf.maximum(-(-count // _WINDOWS_AT_A_TIME), 1)
+        names = ("start_logits", "end_logits")
+        arrays = tuple(
+            tf.TensorArray(tf.float32, num_parts, element_shape=[None, None], infer_shape=False)
+            for _ in names
+        )
+
+        def compute(part: Any, *written: Any) -> tuple[Any, ...]:
+            first = part * _WINDOWS_AT_A_TIME
+            rows = {n: each[first : first + _WINDOWS_AT_A_TIME] for n, each in inputs.items()}
+            logits = self.logits(rows)
+            return part + 1, *(
+                a.write(part, logits[n]) for a, n in zip(written, names, strict=True)
+            )
+
+        _, starts, ends = tf.while_loop(
+            lambda part, *_: part < num_parts, compute, (0, *arrays), parallel_iterations=1
+        )
+        return starts.concat(), ends.concat()
+
+
+def _bytes_of(found: spans.Candidates, contexts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
+    """Returns the start and the exclusive end of candidates in bytes: int32 [C].
+
+    Args:
+        found: The candidates.
+        contexts: Ids of the contexts, ragged [B, None].
+        starts: The start of each token in bytes, ragged int64 [B, None].
+        ends: The exclusive end of each token in bytes, ragged int64 [B, None].
+    """
+    row = tf.gather(tf.cast(contexts.row_splits, tf.int32), found.question)
+    begin = tf.gather(starts.values, row + found.first_token)
+    end = tf.gather(ends.values, row + found.last_token)
+    return tf.cast(begin, tf.int32), tf.cast(end, tf.int32)

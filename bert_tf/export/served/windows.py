@@ -1,0 +1,160 @@
+"""Splits the tokens of questions and contexts into windows, in the graph.
+
+The windows are those of `tasks.squad.windows`, which are the windows of google-research/bert.
+
+Shape letters: B questions, R windows of all contexts, S sequence length, T tokens of a context.
+"""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.tokenization import BertTokenizer
+
+_SPECIAL_TOKENS = 3  # [CLS] question [SEP] window [SEP]
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """The windows of a batch of contexts.
+
+    Attributes:
+        question: int32 [R], the question of each window.
+        number: int32 [R], the number of the window among those of its context, from 0.
+        first_token: int32 [R], the index of the window's first token in its context.
+        length: int32 [R], the number of tokens of the context in the window.
+        offset: int32 [R], the position of the first of these tokens in the sequence.
+        room: int32 [B], the largest number of tokens in a window.
+        stride: int32 [B], the number of tokens between the starts of successive windows.
+        num_tokens: int32 [B], T.
+        count: int32 [B], the number of windows; 0 for a context without tokens.
+    """
+
+    question: Any
+    number: Any
+    first_token: Any
+    length: Any
+    offset: Any
+    room: Any
+    stride: Any
+    num_tokens: Any
+    count: Any
+
+
+def split(questions: Any, contexts: Any, max_seq_length: int, doc_stride: int) -> Windows:
+    """Splits contexts into windows.
+
+    Args:
+        questions: Ids of the questions, ragged int32 [B, None].
+        contexts: Ids of the contexts, ragged int32 [B, None].
+        max_seq_length: The largest number of tokens of a sequence.
+        doc_stride: Tokens between the starts of successive windows. A stride that is larger than a
+            window gives adjacent windows.
+    """
+    question_length = tf.cast(questions.row_lengths(), tf.int32)
+    num_tokens = tf.cast(contexts.row_lengths(), tf.int32)
+    room = max_seq_length - _SPECIAL_TOKENS - question_length
+    stride = tf.minimum(room, doc_stride)
+    further = -(-tf.maximum(num_tokens - room, 0) // stride)
+    count = tf.where(num_tokens > 0, 1 + further, 0)
+    number = tf.ragged.range(count)
+    question = tf.cast(number.value_rowids(), tf.int32)
+    first = number.values * tf.gather(stride, question)
+    return Windows(
+        question=question,
+        number=number.values,
+        first_token=first,
+        length=tf.minimum(tf.gather(room, question), tf.gather(num_tokens, question) - first),
+        offset=tf.gather(question_length, question) + 2,
+        room=room,
+        stride=stride,
+        num_tokens=num_tokens,
+        count=count,
+    )
+
+
+def sequences(
+    windows: Windows,
+    questions: Any,
+    contexts: Any,
+    tokenizer: BertTokenizer,
+    length: int | None = None,
+) -> dict[str, Any]:
+    """Returns the inputs of the model: [CLS] question [SEP] window [SEP].
+
+    Args:
+        windows: The windows of `contexts`.
+        questions: Ids of the questions, ragged int32 [B, None].
+        contexts: Ids of the contexts, ragged int32 [B, None].
+        tokenizer: Has the ids of the special tokens.
+        length: S; None for the length of the longest sequence.
+
+    Returns:
+        `input_ids`, `input_mask`, `segment_ids`, int32 [R, S].
+    """
+    total = (windows.offset + windows.length + 1)[:, None]
+    size = tf.reduce_max(tf.concat([total[:, 0], [1]], 0)) if length is None else length
+    position = tf.range(size)[None]
+    offset, mask = windows.offset[:, None], position < total
+    in_question = (position > 0) & (position < offset - 1)
+    in_context = (position >= offset) & (position < total - 1)
+    question_start = _first_value(questions, windows.question)[:, None]
+    context_start = _first_value(contexts, windows.question) + windows.first_token
+    ids = tf.where(mask, tokenizer.sep_id, tokenizer.pad_id)
+    ids = tf.where(position == 0, tokenizer.cls_id, ids)
+    ids = tf.where(in_question, _take(questions, question_start + position - 1, in_question), ids)
+    index = context_start[:, None] + position - offset
+    ids = tf.where(in_context, _take(contexts, index, in_context), ids)
+    return {
+        "input_ids": ids,
+        "input_mask": tf.cast(mask, tf.int32),
+        "segment_ids": tf.cast(mask & (position >= offset), tf.int32),
+    }
+
+
+def has_max_context(windows: Windows, positions: Any) -> Any:
+    """Returns whether no other window gives a token more context than its own window.
+
+    The context of a token is the smaller number of its neighbors in the window to the left and to
+    the right, plus a hundredth of the length of the window. Of windows with equal context, the
+    first one counts.
+
+    Args:
+        windows: The windows of all contexts.
+        positions: int32 [R, k], positions in the sequences. The result is arbitrary for positions
+            that are not in the context.
+
+    Returns:
+        bool [R, k].
+
+    Source: google-research/bert `run_squad._check_is_max_context`.
+    """
+    room, stride, num_tokens, count = (
+        tf.gather(each, windows.question)[:, None, None]
+        for each in (windows.room, windows.stride, windows.num_tokens, windows.count)
+    )
+    token = (windows.first_token[:, None] + positions - windows.offset[:, None])[..., None]
+    # Only the windows from the first one that contains the token are compared, so the memory does
+    # not grow with the square of the length of a context.
+    first = tf.maximum(-(-(token - room + 1) // stride), 0)
+    overlapping = tf.minimum(-(-windows.room // windows.stride), windows.count)
+    number = first + tf.range(tf.reduce_max(tf.concat([overlapping, [1]], 0)))
+    starts = number * stride
+    length = tf.minimum(room, num_tokens - starts)
+    nearest = tf.minimum(token - starts, starts + length - 1 - token)
+    score = tf.cast(nearest, tf.float64) + 0.01 * tf.cast(length, tf.float64)
+    score = tf.where((nearest >= 0) & (number < count), score, -1.0)
+    best = first[..., 0] + tf.argmax(score, axis=-1, output_type=tf.int32)
+    return best == windows.number[:, None]
+
+
+def _first_value(ragged: Any, rows: Any) -> Any:
+    """Returns the index of the first value of some rows in `ragged.values`: int32."""
+    return tf.gather(tf.cast(ragged.row_splits, tf.int32), rows)
+
+
+def _take(ragged: Any, indices: Any, condition: Any) -> Any:
+    """Returns `ragged.values` at `indices` where `condition` is true, and arbitrary values else."""
+    values = tf.concat([ragged.values, [0]], 0)  # so that index 0 exists
+    return tf.gather(values, tf.where(condition, indices, 0))

@@ -1,0 +1,135 @@
+"""Warm-up requests of TensorFlow Serving: a TFRecord file of `PredictionLog`s.
+
+TensorFlow Serving runs these requests when it loads a model, so that the first requests of users
+are not slow. The messages are encoded here, so that an export needs no tensorflow-serving-api.
+
+Source: `tensorflow_serving/apis/*.proto`; the numbers below are the field numbers of the messages.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.export.served import ServedModel
+
+FILE = "assets.extra/tf_serving_warmup_requests"
+_TEXTS = (
+    b"A short text.",
+    b"The quick brown fox jumps over the lazy dog, and nobody in the village looks up. " * 4,
+)
+_MODEL_SPEC, _INPUTS = 1, 2  # of PredictRequest, ClassificationRequest and RegressionRequest
+_SIGNATURE_NAME = 3  # of ModelSpec
+_EXAMPLE_LIST, _EXAMPLES = 1, 1  # of Input and of ExampleList
+_REQUEST = 1  # of ClassifyLog, RegressLog and PredictLog
+_LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A request for one signature.
+
+    Attributes:
+        signature: The name of the signature.
+        inputs: The value of each input, by name.
+    """
+
+    signature: str
+    inputs: Mapping[str, np.ndarray]
+
+
+def requests(served: ServedModel, texts: Sequence[bytes] = _TEXTS) -> list[Request]:
+    """Returns one request for each signature of a model and each text.
+
+    Args:
+        served: The model.
+        texts: The texts.
+    """
+    return [
+        Request(name, inputs_for(served, name, [text]))
+        for text in texts for name in served.endpoints()
+    ]  # fmt: skip
+
+
+def inputs_for(
+    served: ServedModel, signature: str, texts: Sequence[bytes]
+) -> dict[str, np.ndarray]:
+    """Returns the inputs of a signature for a batch of texts.
+
+    Args:
+        served: The model.
+        signature: The name of the signature.
+        texts: The texts. A signature with several texts gets them in another order for each input.
+    """
+    endpoint = served.endpoints()[signature]
+    if endpoint.kind == "texts":
+        return _rotated(list(endpoint.inputs), texts)
+    if endpoint.kind == "examples":
+        rows = zip(*_rotated(served.text_names, texts).values(), strict=True)
+        names = served.text_names
+        examples = [serialized_example(dict(zip(names, row, strict=True))) for row in rows]
+        return {"inputs": np.array(examples, object)}
+    encoded = served.encode(tf.constant(texts, tf.string))
+    inputs = {name: value.numpy() for name, value in encoded.items()}
+    lengths = inputs["input_mask"].sum(axis=1, dtype=np.int32)
+    return {name: {**inputs, "lengths": lengths}[name] for name in endpoint.inputs}
+
+
+def _rotated(names: Sequence[str], texts: Sequence[bytes]) -> dict[str, np.ndarray]:
+    return {
+        name: np.array([*texts[shift:], *texts[:shift]], object)
+        for shift, name in enumerate(names)
+    }  # fmt: skip
+
+
+def serialized_example(texts: Mapping[str, bytes]) -> bytes:
+    """Returns a serialized `tf.train.Example` with one text for each feature."""
+    features = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text]))
+        for name, text in texts.items()
+    }
+    return bytes(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+
+
+def write(path: str, found: Sequence[Request]) -> None:
+    """Writes the warm-up file.
+
+    Args:
+        path: The file.
+        found: At most 1,000 requests, which is the limit of TensorFlow Serving.
+    """
+    with tf.io.TFRecordWriter(path) as file:
+        for request in found:
+            file.write(prediction_log(request))
+
+
+def prediction_log(request: Request) -> bytes:
+    """Returns the serialized `PredictionLog` of a request."""
+    spec = _field(_MODEL_SPEC, _field(_SIGNATURE_NAME, request.signature.encode()))
+    if request.signature in _LOGS:  # the Classify and Regress APIs take examples, not tensors
+        examples = b"".join(_field(_EXAMPLES, each) for each in request.inputs["inputs"])
+        body = _field(_INPUTS, _field(_EXAMPLE_LIST, examples))
+        number = _LOGS[request.signature]
+    else:
+        body = b"".join(_field(_INPUTS, _map_entry(*each)) for each in request.inputs.items())
+        number = _LOGS["predict"]
+    return _field(number, _field(_REQUEST, spec + body))
+
+
+def _map_entry(name: str, value: np.ndarray) -> bytes:
+    tensor = tf.make_tensor_proto(value).SerializeToString()
+    return _field(1, name.encode()) + _field(2, tensor)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Encodes a length-delimited field of a protocol buffer."""
+    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    groups = bytearray()
+    while value > 127:
+        groups.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*groups, value])

@@ -1,0 +1,45 @@
+"""Exported models of all kinds; each is exported once."""
+
+import contextlib
+import os
+import time
+
+import export_models
+import pytest
+
+from bert_tf.export import gate, saved_model
+
+
+@pytest.fixture
+def without_gate(monkeypatch):
+    """Exports do not start another process; for tests that compare the outputs themselves."""
+    monkeypatch.setattr(gate, "open_gate", contextlib.nullcontext)
+    monkeypatch.setattr(gate, "check", lambda *_: [])
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory):
+    """A function from a kind of model to the folder of its SavedModel.
+
+    The processes of a run of pytest share the folders.
+    """
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent / "exported"
+        root.mkdir(exist_ok=True)
+
+    def export(kind):
+        folder, version = root / kind, root / kind / "served/1"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            end = time.monotonic() + 300
+            while not version.exists():  # another process exports this model
+                assert time.monotonic() < end
+                time.sleep(0.1)
+        else:
+            path, _ = export_models.write_checkpoint(kind, folder)
+            saved_model.export(path, str(folder / "served"))
+        return str(version)
+
+    return export

@@ -1,0 +1,76 @@
+"""A C program that uses the C API of TensorFlow, as a server does, gives the same answers."""
+
+import glob
+import os
+import shutil
+import subprocess
+
+import export_models
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text
+from tensorflow.core.protobuf import saved_model_pb2
+
+SOURCE = os.path.join(os.path.dirname(__file__), "client.c")
+TEXTS = {
+    "text": "a [MASK] b Ž", "text_a": "a b", "text_b": "c é", "question": "a b",
+    "context": "c d e f g h a b c d  é f g",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """The compiled program."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("requires a C compiler")
+    program = tmp_path_factory.mktemp("client") / "client"
+    libraries = tf.sysconfig.get_lib()
+    names = ["libtensorflow_cc.so.2", "libtensorflow_framework.so.2"]
+    subprocess.run(
+        [compiler, "-Wall", "-Werror", "-O1", f"-I{tf.sysconfig.get_include()}", SOURCE, "-o",
+         str(program), f"-L{libraries}", *(f"-l:{name}" for name in names),
+         f"-Wl,-rpath,{libraries}"],
+        check=True,
+    )  # fmt: skip
+    return str(program)
+
+
+def tensors_of(folder):
+    """Returns the names of the input and output tensors of `serving_default`, by name."""
+    model = saved_model_pb2.SavedModel()
+    with open(os.path.join(folder, "saved_model.pb"), "rb") as file:
+        model.ParseFromString(file.read())
+    signature = model.meta_graphs[0].signature_def["serving_default"]
+    return tuple(
+        {name: info.name for name, info in each.items()}
+        for each in (signature.inputs, signature.outputs)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_the_c_program_prints_the_outputs_of_python(client, exported, kind):
+    folder = exported(kind)
+    inputs, outputs = tensors_of(folder)
+    operations = os.path.join(os.path.dirname(tensorflow_text.__file__), "python/ops/_fast_*.so")
+    libraries = [each for each in glob.glob(operations) if "sentencepiece" not in each]
+    done = subprocess.run(
+        [client, folder, ",".join(libraries), ",".join(inputs.values()),
+         ",".join(outputs.values()), *(TEXTS[name] for name in inputs)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = [[] for _ in outputs]
+    for line in done.stdout.splitlines():
+        number, value = line.split(" ", 1)
+        found[int(number)].append(value)
+    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    expected = signature(**{name: tf.constant([TEXTS[name]]) for name in inputs})
+    for name, values in zip(outputs, found, strict=True):
+        wanted = expected[name].numpy().reshape(-1)
+        if wanted.dtype == object:
+            assert values == [text.decode() for text in wanted], name
+        else:
+            np.testing.assert_allclose(np.array(values, float), wanted, atol=1e-6)

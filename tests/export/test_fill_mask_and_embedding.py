@@ -1,0 +1,143 @@
+"""Fill-mask, next-sentence prediction and vectors of texts, against NumPy."""
+
+import export_models
+import numpy as np
+import pytest
+import tensorflow as tf
+from export_models import softmax
+
+import bert_tf
+from bert_tf.export.served import ServingSettings, load_served
+from bert_tf.pretrained import load
+
+TEXTS = ["a [MASK] c [MASK]", "no mask", "", "[MASK]", "a " * 20 + "[MASK]"]
+
+
+def load_tiny(kind, folder, **settings):
+    path, model = export_models.write_checkpoint(kind, folder)
+    return load_served(load(path), ServingSettings(**settings)), model
+
+
+@pytest.mark.parametrize("top_k", [1, 3, 100])
+def test_the_most_probable_tokens_for_each_mask(tmp_path, top_k):
+    served, model = load_tiny("fill_mask", tmp_path, top_k=top_k, max_seq_length=8)
+    signature = served.signatures()["serving_default"]
+    outputs = {n: v.numpy() for n, v in signature(text=tf.constant(TEXTS)).items()}
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY, special_tokens_in_text=True)
+    size = min(top_k, len(export_models.VOCABULARY))
+    assert outputs["num_masks"].tolist() == [2, 0, 0, 1, 0]  # the last one is truncated
+    assert outputs["tokens"].shape == outputs["probabilities"].shape == (5, 2, size)
+    for row, text in enumerate(TEXTS):
+        inputs = tokenizer.encode([text], seq_length=8)
+        logits = model(inputs)["masked_lm_logits"][0]
+        positions = np.flatnonzero(inputs["input_ids"][0].numpy() == tokenizer.mask_id)
+        assert len(positions) == outputs["num_masks"][row]
+        for number in range(2):
+            tokens = outputs["tokens"][row, number]
+            probabilities = outputs["probabilities"][row, number]
+            if number >= len(positions):
+                assert set(tokens) == {b""} and not probabilities.any()
+                continue
+            expected = softmax(logits[positions[number]])
+            best = np.argsort(-expected, kind="stable")[:size]
+            np.testing.assert_allclose(probabilities, expected[best], rtol=1e-4)
+            assert [t.decode() for t in tokens] == [export_models.VOCABULARY[i] for i in best]
+
+
+def test_next_sentence_is_the_probability_of_class_0(tmp_path):
+    served, model = load_tiny("fill_mask", tmp_path, max_seq_length=16)
+    first, second = ["a b", "", "c"], ["c d", "e", ""]
+    signature = served.signatures()["next_sentence"]
+    found = signature(text_a=tf.constant(first), text_b=tf.constant(second))["is_next"]
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    logits = model(tokenizer.encode(first, second, seq_length=16))["next_sentence_logits"]
+    np.testing.assert_allclose(found, softmax(logits)[:, 0], rtol=1e-5)
+
+
+def test_a_model_without_next_sentence_head_has_no_such_signature(tmp_path):
+    model = bert_tf.BertPretrainer(export_models.CONFIG, next_sentence=False)
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"))
+    served = load_served(load(path))
+    assert set(served.signatures()) == {"serving_default", "ids", "ids_lengths"}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_vectors_of_texts(tmp_path, pooling, normalize):
+    served, model = load_tiny(
+        "embedding", tmp_path, pooling=pooling, normalize=normalize, max_seq_length=8
+    )
+    texts = ["a b c", "", "a " * 30, "zz"]
+    signature = served.signatures()["serving_default"]
+    found = signature(text=tf.constant(texts))["embedding"]
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    for row, text in enumerate(texts):
+        inputs = tokenizer.encode([text], seq_length=8)
+        length = int(inputs["input_mask"].numpy().sum())
+        vectors = model(inputs)["sequence_output"].numpy()[0, :length].astype(np.float64)
+        expected = vectors[0] if pooling == "first" else vectors.mean(axis=0)
+        if normalize:
+            expected /= np.linalg.norm(expected)
+        np.testing.assert_allclose(found[row], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "normalize", "length", "expected"),
+    [
+        ("pooling_mode_mean_tokens", True, 9, ("mean", True, 9)),
+        ("pooling_mode_cls_token", False, None, ("first", False, 16)),
+        ("pooling_mode_mean_tokens", False, 99, ("mean", False, 16)),
+    ],
+)
+def test_a_folder_of_sentence_transformers_has_its_own_settings(
+    tmp_path, mode, normalize, length, expected
+):
+    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    folder = tmp_path / "model"
+    bert_tf.save_checkpoint(model, tokenizer, str(folder), "hugging_face")
+    pooling = {"word_embedding_dimension": 8, mode: True, "pooling_mode_max_tokens": False}
+    export_models.write_sentence_transformer(folder, pooling, normalize, length)
+    settings = load_served(load(folder)).settings
+    found = settings.pooling, settings.normalize, settings.max_seq_length
+    assert found == expected
+    given = ServingSettings(pooling="mean", normalize=False, max_seq_length=5)
+    settings = load_served(load(folder), given).settings
+    assert (settings.pooling, settings.normalize, settings.max_seq_length) == ("mean", False, 5)
+
+
+def test_other_poolings_are_refused_but_the_folder_can_be_loaded(tmp_path):
+    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    folder = tmp_path / "model"
+    bert_tf.save_checkpoint(model, tokenizer, str(folder), "hugging_face")
+    export_models.write_sentence_transformer(folder, {"pooling_mode_max_tokens": True}, True)
+    checkpoint = load(folder)
+    with pytest.raises(bert_tf.InputError, match=r"pooling_mode_max_tokens.* Give pooling and"):
+        load_served(checkpoint)
+    load_served(checkpoint, ServingSettings(pooling="mean", normalize=True))
+    (folder / "modules.json").write_text("{")
+    with pytest.raises(bert_tf.InputError, match=r"modules\.json is damaged"):
+        load_served(load(folder))
+    (folder / "modules.json").write_text('[{"type": "a.Dense", "path": ""}]')
+    with pytest.raises(bert_tf.InputError, match="has the steps Dense"):
+        load_served(load(folder))
+
+
+def test_settings_out_of_range_are_refused(tmp_path):
+    path, _ = export_models.write_checkpoint("embedding", tmp_path)
+    checkpoint = load(path)
+    cases = {
+        "task must be one of": {"task": "ranking"},
+        "precision must be one of float32, bfloat16": {"precision": "float16"},
+        "pooling must be one of mean, first": {"pooling": "max"},
+        "top_k must be at least 1": {"top_k": 0},
+        "max_seq_length must be from 3 to 16": {"max_seq_length": 17},
+        "lacks labels, pair, max_seq_length, output_weights": {"task": "classification"},
+        "lacks max_seq_length, doc_stride": {"task": "span"},
+        "lacks cls/predictions/output_bias": {"task": "fill_mask"},
+    }
+    for message, settings in cases.items():
+        with pytest.raises(bert_tf.InputError, match=message):
+            load_served(checkpoint, ServingSettings(**settings))

@@ -1,0 +1,147 @@
+"""The check of a written SavedModel: equal outputs pass, different ones leave nothing behind."""
+
+import json
+import os
+
+import export_models
+import numpy as np
+import pytest
+import tensorflow as tf
+from run_programs import assert_refused, run_main
+
+import bert_tf
+from bert_tf.export import gate, saved_model
+from bert_tf.export.served import ServingSettings
+
+
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_each_kind_passes_and_has_all_files(exported, kind):
+    folder = exported(kind)
+    extra = os.listdir(os.path.join(folder, "assets.extra"))
+    expected = {
+        "README.md", "bert_config.json", "export_report.json", "model_card.md", "request.json",
+        "tf_serving_warmup_requests", "vocab.txt", "weights.json",
+    }  # fmt: skip
+    has_labels = kind in ("classification", "pair", "multi_label")
+    assert set(extra) == expected | ({"labels.txt"} if has_labels else set())
+    assert set(os.listdir(folder)) >= {"saved_model.pb", "batching_params.pbtxt", "variables"}
+    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
+        report = json.load(file)
+    signatures = tf.saved_model.load(folder).signatures
+    compared = {(each["signature"], each["output"]) for each in report["outputs"]}
+    assert compared == {
+        (name, output) for name, each in signatures.items() for output in each.structured_outputs
+    }
+    with open(f"{folder}/assets.extra/request.json", encoding="utf-8") as file:
+        (instance,) = json.load(file)["instances"]
+    signatures["serving_default"](**{n: tf.constant([text]) for n, text in instance.items()})
+
+
+def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path):
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    folder = saved_model.export(path, str(tmp_path / "half"), ServingSettings(precision="bfloat16"))
+    single = exported("classification")
+    sizes = [
+        os.path.getsize(f"{each}/variables/variables.data-00000-of-00001")
+        for each in (folder, single)
+    ]
+    assert sizes[0] < 0.75 * sizes[1]
+    text = tf.constant(["a b c"])
+    half, full = (
+        tf.saved_model.load(each).signatures["serving_default"](text=text)["probabilities"]
+        for each in (folder, single)
+    )
+    assert half.dtype == full.dtype == tf.float32
+    assert 0 < np.abs(half - full).max() < 0.05
+
+
+@pytest.mark.parametrize("value", [1.5, float("nan")], ids=["other", "nan"])
+def test_a_damaged_saved_model_is_refused_and_removed(tmp_path, monkeypatch, value):
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    write = tf.saved_model.save
+
+    def save_other_weights(served, place, signatures):
+        bias = served.model.head.output_bias
+        trained = np.array(bias)
+        bias.assign([value, 0, 0])
+        write(served, place, signatures=signatures)
+        bias.assign(trained)
+
+    monkeypatch.setattr(tf.saved_model, "save", save_other_weights)
+    with pytest.raises(gate.GateError, match=r"The SavedModel differs .* Nothing was exported"):
+        saved_model.export(path, str(tmp_path / "served"))
+    assert not os.listdir(tmp_path / "served")
+
+
+def test_a_saved_model_that_needs_this_library_is_refused(tmp_path, monkeypatch):
+    path, _ = export_models.write_checkpoint("embedding", tmp_path)
+    write = tf.saved_model.save
+
+    def save_python(served, place, signatures):
+        def call(text):
+            return {"embedding": tf.py_function(lambda _: tf.zeros([1, 8]), [text], tf.float32)}
+
+        spec = tf.TensorSpec([None], tf.string, name="text")
+        function = tf.function(call).get_concrete_function(text=spec)
+        write(served, place, signatures={**signatures, "serving_default": function})
+
+    monkeypatch.setattr(tf.saved_model, "save", save_python)
+    with pytest.raises(gate.GateError, match="does not run without bert_tf"):
+        saved_model.export(path, str(tmp_path / "served"))
+    assert not os.listdir(tmp_path / "served")
+
+
+def test_ties_may_be_decided_differently_but_nothing_else(tmp_path):
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    served = saved_model.load_served(bert_tf.load(path))
+    tie = np.array([[0.4, 0.4, 0.2]], np.float32)
+    outputs = {"probabilities": tie, "label": np.array([b"x"], object)}
+    other = {**outputs, "label": np.array([b"y, z"], object)}
+    results = list(gate.compare(served, "serving_default", outputs, other, "float32"))
+    assert all(each.passed for each in results)
+    clear = {"probabilities": np.array([[0.5, 0.3, 0.2]], np.float32)}
+    results = gate.compare(
+        served, "serving_default", {**outputs, **clear}, {**other, **clear}, "float32"
+    )
+    assert [each.output for each in results if not each.passed] == ["label"]
+    moved = {**outputs, "probabilities": tie + np.array([[2e-5, 0, 0]], np.float32)}
+    results = gate.compare(served, "serving_default", outputs, moved, "float32")
+    assert [each.output for each in results if not each.passed] == ["probabilities"]
+    fewer = {**outputs, "probabilities": tie[:, :2]}
+    results = gate.compare(served, "serving_default", outputs, fewer, "float32")
+    assert [each.output for each in results if not each.passed] == ["probabilities"]
+
+
+def test_the_program_exports_with_flags_and_refuses_in_one_line(tmp_path):
+    path, _ = export_models.write_checkpoint("fill_mask", tmp_path)
+    (tmp_path / "file").write_text("")
+    exported, wrong_task, to_file, wrong_length = run_main(
+        "bert_tf.run_scripts.export_model",
+        [f"--checkpoint={path}", f"--export_dir={tmp_path}/served", "--task=embedding",
+         "--pooling=first", "--max_seq_length=5", "--precision=bfloat16"],
+        [f"--checkpoint={path}", f"--export_dir={tmp_path}/other", "--task=span"],
+        [f"--checkpoint={path}", f"--export_dir={tmp_path}/file"],
+        [f"--checkpoint={path}", f"--export_dir={tmp_path}/other", "--max_seq_length=99"],
+    )  # fmt: skip
+    assert exported.code == 0, exported
+    assert exported.out.strip() == f"{tmp_path}/served/1"
+    assert "serving_default embedding: difference" in exported.err
+    assert_refused(wrong_task, "cannot be exported for this task", "doc_stride")
+    assert_refused(to_file, "file is a file")
+    assert_refused(wrong_length, "--max_seq_length must be from 3 to 16")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_of_squad_is_exported_with_its_best_threshold(tmp_path):
+    path, _ = export_models.write_checkpoint("span", tmp_path)
+    low = saved_model.export(path, str(tmp_path / "given"),
+                             ServingSettings(null_score_diff_threshold=-1e9))  # fmt: skip
+    with open(f"{path}/squad_threshold.json", "w", encoding="utf-8") as file:
+        json.dump({"null_score_diff_threshold": 1e9, "f1": 50.0}, file)
+    high = saved_model.export(path, str(tmp_path / "best"))
+    question, context = tf.constant(["a b"]), tf.constant(["c d e f g h a b c"])
+    answers = [
+        tf.saved_model.load(each).signatures["serving_default"](question=question, context=context)
+        for each in (low, high)
+    ]
+    assert [bool(each["no_answer"][0]) for each in answers] == [True, False]

@@ -1,0 +1,126 @@
+"""`Predictor`: decoded predictions, batches, threads, and refused input."""
+
+import concurrent.futures
+import json
+
+import export_models
+import numpy as np
+import pytest
+import tensorflow as tf
+from run_programs import assert_refused, run_main
+
+import bert_tf
+
+TEXTS = ["a b c", "", "c " * 40, "h", "a b c", "zz é 猫", "e f\tg"]
+
+
+def outputs_of(folder, *columns):
+    """Returns the outputs of the signature for one row at a time."""
+    model = tf.saved_model.load(folder)
+    signature = model.signatures["serving_default"]
+    names = export_models.text_names(folder.split("/")[-3])
+    rows = zip(*columns, strict=True)
+    inputs = [dict(zip(names, ([text] for text in row), strict=True)) for row in rows]
+    found = [signature(**{n: tf.constant(t) for n, t in each.items()}) for each in inputs]
+    return [{name: value.numpy()[0] for name, value in each.items()} for each in found]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_labels_come_best_first_in_the_order_of_the_texts(exported, batch_size):
+    predictor = bert_tf.Predictor(exported("classification"), batch_size)
+    assert predictor.names == ("text",)
+    found = predictor(TEXTS)
+    for each, expected in zip(found, outputs_of(exported("classification"), TEXTS), strict=True):
+        assert each["label"] == expected["label"].decode() == next(iter(each["probabilities"]))
+        values = list(each["probabilities"].values())
+        assert values == sorted(values, reverse=True)
+        by_label = [each["probabilities"][label] for label in export_models.LABELS]
+        np.testing.assert_allclose(by_label, expected["probabilities"], atol=1e-5)
+        assert each["probability"] == values[0]
+    assert predictor([]) == []
+    assert predictor(TEXTS[0])["label"] == found[0]["label"]
+
+
+def test_each_kind_is_decoded(exported):
+    second = TEXTS[::-1]
+    pairs = bert_tf.Predictor(exported("pair"))(TEXTS, second)
+    for each, expected in zip(pairs, outputs_of(exported("pair"), TEXTS, second), strict=True):
+        assert each["label"] == expected["label"].decode()
+    several = bert_tf.Predictor(exported("multi_label"))(TEXTS)
+    for each in several:  # a label contains a comma
+        chosen = {name for name, value in each["probabilities"].items() if value >= 0.4}
+        assert set(each["labels"]) == chosen
+    scores = bert_tf.Predictor(exported("regression"))(TEXTS)
+    expected = [each["score"] for each in outputs_of(exported("regression"), TEXTS)]
+    np.testing.assert_allclose([each["score"] for each in scores], expected, atol=1e-5)
+    vectors = bert_tf.Predictor(exported("embedding"))(TEXTS)
+    expected = [each["embedding"] for each in outputs_of(exported("embedding"), TEXTS)]
+    np.testing.assert_allclose([each["embedding"] for each in vectors], expected, atol=1e-5)
+    predictor = bert_tf.Predictor(exported("span"))
+    assert predictor.names == ("question", "context")
+    questions = ["a b"] * len(TEXTS)
+    answers = predictor(questions, TEXTS)
+    for each, wanted, text in zip(
+        answers, outputs_of(exported("span"), questions, TEXTS), TEXTS, strict=True
+    ):
+        assert each["answer"] == wanted["answer"].decode()
+        assert text.encode()[each["start"] : each["end"]].decode() == each["answer"]
+        assert each["no_answer"] == (each["answer"] == "")
+    masks = bert_tf.Predictor(exported("fill_mask"))(["a [MASK] b [MASK]", "a", "[MASK]"])
+    assert [len(each["masks"]) for each in masks] == [2, 0, 1]
+    for mask in masks[0]["masks"]:
+        values = list(mask["probabilities"].values())
+        assert values == sorted(values, reverse=True) and len(values) == 10
+
+
+def test_threads_get_the_answers_of_one_thread(exported):
+    predictor = bert_tf.Predictor(exported("classification"))
+    rng = np.random.default_rng(0)
+    requests = [
+        [" ".join(rng.choice(list("abcdefgh"), rng.integers(0, 20))) for _ in range(size)]
+        for size in rng.integers(1, 8, 200)
+    ]
+    expected = [predictor(each) for each in requests]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(predictor, requests))
+    for a, b in zip(expected, found, strict=True):
+        assert [each["label"] for each in a] == [each["label"] for each in b]
+
+
+def test_wrong_input_is_refused(exported, tmp_path):
+    predictor, pairs = (bert_tf.Predictor(exported(kind)) for kind in ("classification", "pair"))
+    cases = {
+        "takes a list of texts for each of text. Received: 2 values": (predictor, (["a"], ["b"])),
+        "text_a, text_b. Received: 1 values of the types list": (pairs, (["a"],)),
+        "Received: 0 values": (predictor, ()),
+        "types str, list": (pairs, ("a", ["b"])),
+        "the same number of texts. Received: 1 and 2": (pairs, (["a"], ["b", "c"])),
+        "A text must be a str. Received: 5": (predictor, ([5],)),
+        "Received: 1 values of the types int": (predictor, (5,)),
+        "A text must be a str. Received: None": (predictor, (["a", None],)),
+    }
+    for message, (call, texts) in cases.items():
+        with pytest.raises(bert_tf.InputError, match=message):
+            call(*texts)
+    with pytest.raises(bert_tf.InputError, match="is not an exported model"):
+        bert_tf.Predictor(tmp_path)
+    with pytest.raises(bert_tf.InputError, match="batch_size must be at least 1"):
+        bert_tf.Predictor(exported("pair"), 0)
+    assert predictor(["\ud800 a"])[0]["label"]  # a lone surrogate
+
+
+def test_the_program_answers_questions_and_fills_masks(exported):
+    by_flags, by_lines, masks, vector, alone = run_main(
+        "bert_tf.run_scripts.predict",
+        [f"--model={exported('span')}", "--question=a b", "--context=c d e f"],
+        [f"--model={exported('span')}", "--text=a b ||| c d e f", "--format=jsonl"],
+        [f"--model={exported('fill_mask')}", "--text=a [MASK] b"],
+        [f"--model={exported('embedding')}", "--text=a", "--format=jsonl"],
+        [f"--model={exported('span')}", "--question=a b"],
+    )
+    answer = json.loads(by_lines.out)
+    assert by_flags.out == f"{answer['answer']}\t{answer['probability']:.4f}\ta b ||| c d e f\n"
+    token, text = masks.out.rstrip("\n").split("\t")
+    assert text == "a [MASK] b" and float(token.split(" ")[1]) <= 1
+    assert len(json.loads(vector.out)["embedding"]) == 8
+    assert_refused(alone, "--question and --context need each other")

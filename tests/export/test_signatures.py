@@ -1,0 +1,201 @@
+"""The signatures of all kinds of exported models: names, dtypes, shapes, and their checks."""
+
+import export_models
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.export.served import load_served
+from bert_tf.export.served.id_checks import checked_ids
+from bert_tf.export.warm_up import serialized_example
+from bert_tf.pretrained import load
+
+TEXTS = [b"a b c", b"", b"Abc d\xc3\xa9fg h zzz", b"a " * 50, b"caf\xe9 \xff"]
+FURTHER = {
+    "classification": {"classify"}, "pair": {"classify"}, "multi_label": {"classify"},
+    "regression": {"regress"}, "fill_mask": {"next_sentence"}, "span": set(), "embedding": set(),
+}  # fmt: skip
+OUTPUTS = {
+    "classification": {"probabilities": (tf.float32, 2), "label": (tf.string, 1)},
+    "multi_label": {"probabilities": (tf.float32, 2), "labels": (tf.string, 1)},
+    "regression": {"score": (tf.float32, 1)},
+    "span": {
+        "answer": (tf.string, 1), "start": (tf.int32, 1), "end": (tf.int32, 1),
+        "score": (tf.float32, 1), "probability": (tf.float32, 1), "no_answer": (tf.bool, 1),
+        "null_score_diff": (tf.float32, 1),
+    },
+    "fill_mask": {
+        "tokens": (tf.string, 3), "probabilities": (tf.float32, 3), "num_masks": (tf.int32, 1),
+    },
+    "embedding": {"embedding": (tf.float32, 2)},
+}  # fmt: skip
+OUTPUTS["pair"] = OUTPUTS["classification"]
+IDS = ["input_ids", "input_mask", "segment_ids"]
+
+
+@pytest.fixture(scope="module", params=export_models.KINDS)
+def served(request, exported):
+    """The kind, the model in memory, and the signatures of the SavedModel."""
+    folder = exported(request.param)
+    found = load_served(load(f"{folder}/../../{request.param}"))
+    model = tf.saved_model.load(folder)
+    yield request.param, found, model.signatures
+    assert model.signatures  # the signatures do not keep the model alive
+
+
+def encoded(found, texts=TEXTS):
+    return {name: value.numpy() for name, value in found.encode(tf.constant(texts)).items()}
+
+
+def call(signature, inputs):
+    outputs = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def test_names_dtypes_and_shapes_follow_the_rules_of_tensorflow_serving(served):
+    kind, _, signatures = served
+    assert set(signatures) == {"serving_default", "ids", "ids_lengths"} | FURTHER[kind]
+    for signature in signatures.values():
+        (positional, inputs), outputs = (
+            signature.structured_input_signature, signature.structured_outputs
+        )  # fmt: skip
+        assert positional == ()
+        for name, spec in [*inputs.items(), *outputs.items()]:
+            assert not name.endswith("_bytes")  # REST would decode it as base64
+            assert spec.shape[0] is None, name  # the batch
+    default = signatures["serving_default"]
+    found = {name: (spec.dtype, spec.shape.rank)
+             for name, spec in default.structured_outputs.items()}  # fmt: skip
+    assert found == OUTPUTS[kind]
+    inputs = default.structured_input_signature[1]
+    assert {n: (s.dtype, s.shape.rank) for n, s in inputs.items()} == dict.fromkeys(
+        export_models.text_names(kind), (tf.string, 1)
+    )
+    inputs = signatures["ids"].structured_input_signature[1]
+    assert {n: (s.dtype, s.shape.rank) for n, s in inputs.items()} == dict.fromkeys(
+        IDS, (tf.int32, 2)
+    )
+    for name in {"classify", "regress"} & set(signatures):
+        inputs = signatures[name].structured_input_signature[1]
+        outputs = signatures[name].structured_outputs
+        assert {n: (s.dtype, s.shape.rank) for n, s in inputs.items()} == {"inputs": (tf.string, 1)}
+        expected = {"classes": (tf.string, 2), "scores": (tf.float32, 2)}
+        if name == "regress":
+            expected = {"outputs": (tf.float32, 1)}
+        assert {n: (s.dtype, s.shape.rank) for n, s in outputs.items()} == expected
+
+
+def test_texts_of_any_content_are_accepted(served):
+    kind, _, signatures = served
+    names = export_models.text_names(kind)
+    columns = {name: TEXTS[shift:] + TEXTS[:shift] for shift, name in enumerate(names)}
+    together = call(signatures["serving_default"], columns)
+    for row in range(len(TEXTS)):
+        one = {name: column[row : row + 1] for name, column in columns.items()}
+        for name, value in call(signatures["serving_default"], one).items():
+            expected = together[name][row]
+            if value.dtype == np.float32:
+                padded = expected[: value.shape[1]] if value.ndim == 3 else expected
+                np.testing.assert_allclose(value[0], padded, atol=1e-5)
+            elif value.ndim == 1:
+                assert value[0] == expected, name
+    nothing = {name: np.array([], object) for name in names}
+    inputs = {name: tf.zeros([0], tf.string) for name in nothing}
+    assert all(v.shape[0] == 0 for v in signatures["serving_default"](**inputs).values())
+
+
+def test_ids_give_the_outputs_of_texts(served):
+    kind, found, signatures = served
+    if kind in ("pair", "span", "fill_mask"):
+        pytest.skip("the inputs of ids are those of two texts, or the outputs are logits")
+    by_ids = call(signatures["ids"], encoded(found))
+    by_text = call(signatures["serving_default"], {"text": TEXTS})
+    for name, value in by_text.items():
+        if value.dtype == np.float32:
+            np.testing.assert_allclose(by_ids[name], value, atol=1e-6)
+        else:
+            assert by_ids[name].tolist() == value.tolist()
+
+
+def test_padding_with_the_first_element_does_not_change_the_outputs(served):
+    """As TensorFlow Serving pads: each row of each input with its own first element."""
+    _, found, signatures = served
+    inputs = encoded(found)
+    lengths = inputs["input_mask"].sum(axis=1, dtype=np.int32)
+    is_token = inputs["input_mask"] == 1
+    padded = {
+        name: np.where(is_token, inputs[name], inputs[name][:, :1])
+        for name in ("input_ids", "segment_ids")
+    }
+    expected = call(signatures["ids"], inputs)
+    actual = call(signatures["ids_lengths"], {**padded, "lengths": lengths})
+    assert set(actual) == set(expected)
+    for name, value in expected.items():
+        assert (actual[name] == value).all(), name
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("input_ids", 16, "input_ids must be from 0 to 15"),
+        ("input_ids", -1, "input_ids must be from 0 to 15"),
+        ("segment_ids", 2, "segment_ids must be from 0 to 1"),
+        ("input_mask", 3, "input_mask must be from 0 to 1"),
+    ],
+)
+def test_ids_out_of_range_are_refused(served, name, value, message):
+    _, found, signatures = served
+    inputs = encoded(found)
+    inputs[name][1, 0] = value
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        call(signatures["ids"], inputs)
+
+
+def test_wrong_shapes_are_refused(served):
+    _, found, signatures = served
+    inputs = encoded(found)
+    longer = {name: np.pad(value, [[0, 0], [0, 16]]) for name, value in inputs.items()}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="1 to 16 tokens"):
+        call(signatures["ids"], longer)
+    other = {**inputs, "segment_ids": inputs["segment_ids"][:, :-1]}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the shape of input_ids"):
+        call(signatures["ids"], other)
+    lengths = inputs["input_mask"].sum(axis=1, dtype=np.int32)
+    ids = {name: inputs[name] for name in ("input_ids", "segment_ids")}
+    for wrong in (lengths * 0, lengths + 16, lengths[:-1]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="lengths must"):
+            call(signatures["ids_lengths"], {**ids, "lengths": wrong})
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_wrong_rank_is_refused(name):
+    """The C API does not compare the rank with the signature, so the graph checks it."""
+    inputs = {each: tf.zeros([2, 3], tf.int32) for each in IDS}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Shape of tensor .*\[3\]"):
+        checked_ids({**inputs, name: tf.zeros([3], tf.int32)}, export_models.CONFIG)
+    checked_ids(inputs, export_models.CONFIG)
+
+
+def test_classify_sorts_the_classes(served):
+    kind, _, signatures = served
+    if "classify" not in signatures:
+        pytest.skip("no classes")
+    names = export_models.text_names(kind)
+    rows = [dict.fromkeys(names, text) for text in TEXTS]
+    serialized = [serialized_example(row) for row in rows]
+    outputs = call(signatures["classify"], {"inputs": serialized})
+    default = call(signatures["serving_default"], dict.fromkeys(names, TEXTS))
+    order = np.argsort(-default["probabilities"], axis=1)
+    labels = np.array([label.encode() for label in export_models.LABELS], object)
+    assert outputs["classes"].tolist() == labels[order].tolist()
+    expected = np.take_along_axis(default["probabilities"], order, axis=1)
+    np.testing.assert_allclose(outputs["scores"], expected, atol=1e-6)
+
+
+def test_regress_gives_the_scores(exported):
+    model = tf.saved_model.load(exported("regression"))
+    signatures = model.signatures
+    serialized = [serialized_example({"text": text}) for text in TEXTS]
+    outputs = call(signatures["regress"], {"inputs": serialized})
+    expected = call(signatures["serving_default"], {"text": TEXTS})
+    np.testing.assert_allclose(outputs["outputs"], expected["score"], atol=1e-6)

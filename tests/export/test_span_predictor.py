@@ -1,0 +1,186 @@
+"""The answers that are computed in the graph, against a transcription of the released rules."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import squad_data
+import tensorflow as tf
+from reference import squad as oracle
+from squad_data import (
+    Encoded,
+    make_task,
+    oracle_predictions,
+    random_data,
+    random_logits,
+    tokenizers,
+)
+
+import bert_tf
+from bert_tf.export.served.span_predictor import ServedSpanPredictor
+from bert_tf.export.served.spans import SpanSettings
+
+CONFIG = bert_tf.BertConfig(
+    vocab_size=60, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+    max_position_embeddings=64, type_vocab_size=2,
+)  # fmt: skip
+DEFAULTS = {
+    "n_best_size": 20, "max_answer_length": 30, "version_2_with_negative": False,
+    "null_score_diff_threshold": 0.0, "padding_as_released": False,
+}  # fmt: skip
+SIMPLE = ["the", "cat", "steve", "smith", "a", "b", "c", "who", "un", "1895"]
+CASES = {
+    "defaults": ({}, {}),
+    "version 2": ({}, {"version_2_with_negative": True}),
+    "short stride": ({"doc_stride": 1}, {"version_2_with_negative": True}),
+    "stride above the window": ({"doc_stride": 100}, {}),
+    "one answer": ({}, {"n_best_size": 1}),
+    "one answer, version 2": ({}, {"n_best_size": 1, "version_2_with_negative": True}),
+    "two answers, version 2": ({}, {"n_best_size": 2, "version_2_with_negative": True}),
+    "short answers": ({}, {"max_answer_length": 1, "version_2_with_negative": True}),
+    "threshold": ({}, {"version_2_with_negative": True, "null_score_diff_threshold": -4.0}),
+    "padding": ({}, {"padding_as_released": True, "version_2_with_negative": True}),
+}
+
+
+class WithLogits(ServedSpanPredictor):
+    """A served model that takes the logits from an array instead of its model."""
+
+    def __init__(self, found, logits, tokenizer, length, windows, settings):
+        model = bert_tf.BertSpanPredictor(
+            dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size)
+        )
+        values = SpanSettings(**{**DEFAULTS, **settings})
+        super().__init__(
+            model, tokenizer, length, windows["doc_stride"], windows["max_query_length"], values
+        )
+        self.found, self.given = found, logits
+
+    def _logits_in_parts(self, inputs):
+        """Checks the inputs of the model; returns the given logits."""
+        longest = inputs["input_ids"].shape[1]
+        for name, value in inputs.items():
+            np.testing.assert_array_equal(value, self.found.encoded.columns[name][:, :longest])
+        return tuple(tf.constant(each[:, :longest]) for each in self.given)
+
+
+def run(tmp_path, data, windows, settings, *, rounded, do_lower_case=True, length=16):
+    """Returns the outputs of the graph, the examples, and the predictions of the oracle."""
+    path = squad_data.write(tmp_path / "data.json", data)
+    tokenizer, reference = tokenizers(do_lower_case)
+    windows = {"doc_stride": 4, "max_query_length": 5, **windows}
+    task = make_task(tokenizer, windows, settings)
+    found = Encoded(path, task, reference, length)
+    logits = random_logits(found, seed=5, rounded=rounded)
+    used = None
+    if not settings.get("padding_as_released"):
+        used = found.encoded.columns["input_mask"].sum(axis=1).tolist()
+    expected = oracle_predictions(found, logits, do_lower_case, settings, used)
+    served = WithLogits(found, logits, tokenizer, length, windows, settings)
+    paragraphs = [each for article in data["data"] for each in article["paragraphs"]]
+    rows = [(qa["question"], each["context"]) for each in paragraphs for qa in each["qas"]]
+    questions, contexts = ([text.encode() for text in c] for c in zip(*rows, strict=True))
+    outputs = {n: v.numpy() for n, v in served.from_texts(questions, contexts).items()}
+    return outputs, contexts, found, expected
+
+
+def best_scores(found, nbest):
+    """Returns the score of the best answer other than "" in the n-best lists, or None."""
+    lists = [nbest[example.id] for example in found.examples]
+    return [
+        next((a["start_logit"] + a["end_logit"] for a in each if a["text"] not in ("", "empty")),
+             None) for each in lists
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(CASES))
+@pytest.mark.parametrize("rounded", [False, True], ids=["", "ties"])
+def test_scores_and_decisions_follow_the_released_rules(tmp_path, case, rounded):
+    windows, settings = CASES[case]
+    data = random_data(seed=len(case), count=40, version_2=True, contexts=["", " \t ", "zebra"])
+    # JSON can contain lone surrogates, and bytes cannot.
+    data = json.loads(json.dumps(data).replace("\\ud800", "x"))
+    outputs, contexts, found, (_, nbest, odds) = run(
+        tmp_path, data, windows, settings, rounded=rounded
+    )
+    version_2 = settings.get("version_2_with_negative", False)
+    threshold = settings.get("null_score_diff_threshold", 0.0)
+    for row, (example, score) in enumerate(
+        zip(found.examples, best_scores(found, nbest), strict=True)
+    ):
+        is_null = score is None or (version_2 and odds[example.id] > threshold)
+        assert outputs["no_answer"][row] == is_null, example
+        begin, end = outputs["start"][row], outputs["end"][row]
+        assert outputs["answer"][row] == contexts[row][begin:end]
+        assert bool(outputs["answer"][row]) == (not is_null)
+        if not is_null:
+            assert outputs["score"][row] == pytest.approx(score, rel=1e-6)
+        if version_2:
+            assert outputs["null_score_diff"][row] == pytest.approx(odds[example.id], abs=1e-5)
+        assert 0 <= outputs["probability"][row] <= 1
+    assert set(outputs) == {
+        "answer", "start", "end", "score", "probability", "no_answer",
+        *(["null_score_diff"] if version_2 else []),
+    }  # fmt: skip
+    if case != "threshold" and version_2 and case != "one answer, version 2":
+        assert 0 < outputs["no_answer"].sum() < len(contexts)
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_answers_and_probabilities_of_simple_texts_equal_the_released_ones(tmp_path, case):
+    """The words are in lower case with single blanks, so the answers are parts of the context."""
+    windows, settings = CASES[case]
+    rng = np.random.default_rng(3)
+    paragraphs = [
+        squad_data.paragraph_of(" ".join(rng.choice(SIMPLE, rng.integers(1, 40))), (f"q{n}", "who"))
+        for n in range(60)
+    ]
+    for each in paragraphs:
+        each["qas"] = [{"id": each["qas"][0]["id"], "question": "who cat"}]
+    data = squad_data.data_of(*paragraphs)
+    outputs, _, found, (chosen, nbest, _) = run(tmp_path, data, windows, settings, rounded=False)
+    for row, example in enumerate(found.examples):
+        expected = chosen[example.id]
+        assert outputs["answer"][row].decode() == ("" if expected == "empty" else expected)
+        if expected != "empty":
+            (probability,) = (a["probability"] for a in nbest[example.id] if a["text"] == expected)
+            assert outputs["probability"][row] == pytest.approx(probability, rel=1e-5)
+
+
+def test_the_graph_computes_windows_in_parts_and_any_batch(tmp_path):
+    """The signature gives the same answers for one question at a time, and for a long context."""
+    tokenizer, _ = tokenizers(True)
+    config = dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5)
+    settings = SpanSettings(**{**DEFAULTS, "version_2_with_negative": True})
+    model = bert_tf.BertSpanPredictor(config, seed=2)
+    served = ServedSpanPredictor(model, tokenizer, 16, 4, 5, settings)
+    signature = served.signatures()["serving_default"]
+    contexts = ["the cat " * 150, "", "steve smith who", "a b c Smith's 1895 (1895-1943)", "猫犬"]
+    questions = ["who", "the cat", "", "a b c d e f g h", "Steve"]
+    together = signature(question=tf.constant(questions), context=tf.constant(contexts))
+    eager = served.from_texts(tf.constant(questions), tf.constant(contexts))
+    for row, (question, context) in enumerate(zip(questions, contexts, strict=True)):
+        alone = signature(question=tf.constant([question]), context=tf.constant([context]))
+        for name, value in together.items():
+            for other in (alone[name][0], eager[name][row]):
+                if value.dtype == tf.float32:
+                    assert float(value[row]) == pytest.approx(float(other), abs=1e-5)
+                else:
+                    assert value[row] == other, name
+    nothing = signature(question=tf.zeros([0], tf.string), context=tf.zeros([0], tf.string))
+    assert {tuple(value.shape) for value in nothing.values()} == {(0,)}
+
+
+def test_bytes_that_are_not_utf8_stay_in_the_answer():
+    tokenizer, _ = tokenizers(True)
+    config = dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5)
+    served = ServedSpanPredictor(
+        bert_tf.BertSpanPredictor(config, seed=2), tokenizer, 32, 4, 5,
+        SpanSettings(**{**DEFAULTS, "max_answer_length": 100}),
+    )  # fmt: skip
+    context = b"the c\xe9at\xff  Caf\xc3\xa9 \xe7\x8c\xab who"
+    outputs = served.from_texts(tf.constant(["who"]), tf.constant([context]))
+    begin, end = int(outputs["start"][0]), int(outputs["end"][0])
+    assert outputs["answer"].numpy()[0] == context[begin:end] != b""
+    assert oracle.split_context("a")  # the oracle is importable without the project

@@ -1,0 +1,73 @@
+"""Tiny checkpoints of all kinds of models that can be exported, for the tests of exports."""
+
+import json
+
+import numpy as np
+
+import bert_tf
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abc")]
+CONFIG = bert_tf.BertConfig(
+    vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=16, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
+)  # fmt: skip
+LABELS = ["x", "y, z", "ž"]
+SPAN_FACTS = {
+    "task": "squad", "task_type": "span", "doc_stride": 3, "max_query_length": 4,
+    "n_best_size": 5, "max_answer_length": 4, "version_2_with_negative": True,
+    "null_score_diff_threshold": 0.5, "padding_as_released": False, "max_seq_length": 12,
+}  # fmt: skip
+KINDS = ("classification", "pair", "multi_label", "regression", "span", "fill_mask", "embedding")
+
+
+def text_names(kind):
+    """Returns the names of the inputs of `serving_default`."""
+    return {"pair": ["text_a", "text_b"], "span": ["question", "context"]}.get(kind, ["text"])
+
+
+def model_of(kind):
+    """Returns a model with random weights, and the facts of its checkpoint."""
+    facts = {"task": "custom", "pair": kind == "pair", "max_seq_length": 12}
+    if kind in ("classification", "pair", "multi_label"):
+        task_type = kind if kind == "multi_label" else "classification"
+        facts |= {"labels": LABELS, "task_type": task_type}
+        if kind == "multi_label":
+            facts["threshold"] = 0.4
+        model = bert_tf.BertClassifier(CONFIG, num_labels=3, seed=3)
+    elif kind == "regression":
+        model = bert_tf.BertClassifier(CONFIG, num_labels=1, seed=3)
+        facts |= {"labels": [], "task_type": kind}
+    elif kind == "span":
+        model, facts = bert_tf.BertSpanPredictor(CONFIG, seed=3), SPAN_FACTS
+    elif kind == "fill_mask":
+        model, facts = bert_tf.BertPretrainer(CONFIG, seed=3), {}
+    else:
+        model, facts = bert_tf.BertEncoder(CONFIG, seed=3), {}
+    return model, facts
+
+
+def write_checkpoint(kind, folder):
+    """Writes a weights folder; returns its path and the model."""
+    model, facts = model_of(kind)
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
+    path = bert_tf.save_checkpoint(model, tokenizer, str(folder / kind), **facts)
+    return path, model
+
+
+def write_sentence_transformer(folder, pooling, normalize, max_seq_length=None):
+    """Adds the files of sentence-transformers to a folder of Hugging Face."""
+    steps = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    steps += [("Normalize", "2_Normalize")] if normalize else []
+    modules = [{"type": f"sentence_transformers.models.{t}", "path": p} for t, p in steps]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
+    if max_seq_length:
+        values = {"max_seq_length": max_seq_length, "do_lower_case": False}
+        (folder / "sentence_bert_config.json").write_text(json.dumps(values))
+
+
+def softmax(logits):
+    """Returns the softmax over the last axis in float64."""
+    shifted = np.exp(np.asarray(logits, np.float64) - np.max(logits, axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)

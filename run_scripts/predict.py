@@ -31,7 +31,7 @@ from bert_tf import command_line, files
 from bert_tf.errors import InputError
 
 if TYPE_CHECKING:
-    from bert_tf.export import Predictor
+    from bert_tf.export.predictor import Predictor
 
 FLAGS = flags.FLAGS
 SEPARATORS = (" ||| ", "\t")  # of the two texts of a line
@@ -47,7 +47,7 @@ flags.mark_flag_as_required("model")
 
 def main() -> None:
     """Prints a prediction for each text."""
-    from bert_tf.export import Predictor
+    from bert_tf.export.predictor import Predictor
 
     predictor = Predictor(FLAGS.model, FLAGS.batch_size)
     batch: list[tuple[str, list[str]]] = []

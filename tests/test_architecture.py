@@ -180,9 +180,10 @@ EFFECTS_OF_PROGRAMS = {
     "print": ("command_line", "startup", "__main__"),
     "sys.stdout": ("command_line",),
     "sys.stderr": ("command_line", "startup"),
-    "sys.exit": ("command_line",),
+    "sys.exit": ("command_line", "export.gate_program"),
     "os._exit": (),
-    "os.environ": ("startup", "training.strategy"),  # TF_CPP_MIN_LOG_LEVEL; TF_CONFIG
+    # TF_CPP_MIN_LOG_LEVEL; TF_CONFIG; the environment of the process of the gate
+    "os.environ": ("startup", "training.strategy", "export.gate"),
     "signal.signal": ("training.lifecycle.stop_signals",),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),

@@ -72,7 +72,7 @@ def test_known_lines_are_hidden_and_other_lines_are_kept(tmp_path):
     assert result.stderr.splitlines() == [
         UNKNOWN,
         "a line from the search for devices",
-        "error: --model=m is not a SavedModel and contains no version of one.",
+        "error: m is not an exported model and contains no version of one.",
     ]
 
 

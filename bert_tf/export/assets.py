@@ -5,6 +5,7 @@ programs and people read the others.
 """
 
 import dataclasses
+import importlib.metadata
 import json
 import os
 import posixpath
@@ -14,13 +15,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-import bert_tf
 from bert_tf import files, weights
 from bert_tf.export import warm_up
-from bert_tf.export.served import ServedModel
+from bert_tf.export.layout import EXTRA
+from bert_tf.export.served import DEFAULT_THRESHOLD, ServedModel
 from bert_tf.pretrained import Pretrained
 
-EXTRA = "assets.extra"
 LABELS_FILE = "labels.txt"
 _RESULTS_FILE = "eval_results.txt"
 _SETTINGS_FILE = "training_config.json"
@@ -96,6 +96,8 @@ def write(folder: str, served: ServedModel, origin: Origin, version: str) -> Non
     facts, tokenizer = dict(origin.checkpoint.facts), served.tokenizer
     for name in ("source", "dialect", "global_step"):
         facts.pop(name, None)
+    if origin.task == "multi_label":
+        facts.setdefault("threshold", DEFAULT_THRESHOLD)
     labels = facts.get("labels", [])
     texts = {
         weights.FACTS_FILE: _json(
@@ -207,6 +209,13 @@ def _python_call(served: ServedModel) -> str:
     return f'print(model.signatures["serving_default"]({inputs}))'
 
 
+def _version() -> str:
+    try:
+        return importlib.metadata.version("bert-tf")
+    except importlib.metadata.PackageNotFoundError:  # the source tree was not installed
+        return "(source tree)"
+
+
 def _model_card(folder: str, served: ServedModel, origin: Origin) -> str:
     """Returns the model card, in the convention of the Hugging Face hub."""
     config, facts = origin.checkpoint.config, origin.checkpoint.facts
@@ -221,8 +230,7 @@ def _model_card(folder: str, served: ServedModel, origin: Origin) -> str:
         "casing": "lower-cased" if served.tokenizer.do_lower_case else "cased",
         "SHA-256 of the vocabulary": served.tokenizer.vocabulary_sha256,
         "fingerprint of the graph": str(fingerprint.graph_def_program_hash),
-        "versions": f"bert-tf {bert_tf.__version__}, tensorflow {tf.__version__}, "
-        f"keras {keras.__version__}",
+        "versions": f"bert-tf {_version()}, tensorflow {tf.__version__}, keras {keras.__version__}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
     results = "\n".join(f"| {name} | {value} |" for name, value in origin.results.items())

@@ -1,4 +1,7 @@
-"""`Predictor`: predictions of an exported model, for lists of texts of any length."""
+"""`Predictor`: predictions of an exported model, for lists of texts of any length.
+
+Imports foundation modules, `layout`, and TensorFlow; a program that predicts needs no Keras.
+"""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,8 +13,7 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.export.assets import EXTRA
-from bert_tf.export.served import DEFAULT_THRESHOLD
+from bert_tf.export.layout import EXTRA, newest_version
 from bert_tf.weights import FACTS_FILE
 
 Prediction = dict[str, Any]
@@ -117,7 +119,7 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
     probabilities = {labels[index]: float(values[index]) for index in order.tolist()}
     if "labels" in outputs:
         # The output joins the labels by commas, and a label may contain a comma.
-        reached = values >= facts.get("threshold", DEFAULT_THRESHOLD)
+        reached = values >= facts["threshold"]
         chosen = [label for label, is_in in zip(labels, reached, strict=True) if is_in]
         return {"labels": chosen, "probabilities": probabilities}
     label = labels[int(order[0])]
@@ -144,19 +146,3 @@ def _encoded(text: Any) -> bytes:
 def _in_order(inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the names of the inputs in their natural order."""
     return tuple(sorted(inputs, key=lambda name: (name == "context", name)))
-
-
-def newest_version(folder: str) -> str:
-    """Returns `folder` if it contains a SavedModel, else its subfolder with the highest version.
-
-    Raises:
-        InputError: The folder contains neither a SavedModel nor numbered version folders.
-    """
-    gfile = tf.io.gfile
-    if gfile.exists(os.path.join(folder, "saved_model.pb")):
-        return folder
-    names = gfile.listdir(folder) if gfile.isdir(folder) else []
-    versions = [int(name.rstrip("/")) for name in names if name.rstrip("/").isdigit()]
-    if not versions:
-        raise InputError(f"{folder} is not an exported model and contains no version of one.")
-    return os.path.join(folder, str(max(versions)))

@@ -15,6 +15,7 @@ import tensorflow as tf
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.export import assets, gate
+from bert_tf.export.layout import EXTRA
 from bert_tf.export.served import (
     DEFAULT_THRESHOLD,
     TASK_TYPES,
@@ -28,7 +29,7 @@ from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
 _LOGGER = logging.getLogger(__name__)
-REPORT_FILE = posixpath.join(assets.EXTRA, "export_report.json")
+REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
 _THRESHOLD_FILE = "squad_threshold.json"
 
 

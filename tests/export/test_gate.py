@@ -132,7 +132,7 @@ def test_the_program_exports_with_flags_and_refuses_in_one_line(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_a_run_of_squad_is_exported_with_its_best_threshold(tmp_path):
+def test_a_run_of_squad_is_exported_with_its_best_threshold(tmp_path, without_gate):
     path, _ = export_models.write_checkpoint("span", tmp_path)
     low = saved_model.export(path, str(tmp_path / "given"),
                              ServingSettings(null_score_diff_threshold=-1e9))  # fmt: skip

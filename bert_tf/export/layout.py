@@ -1,0 +1,24 @@
+"""The places of files in the folder of an exported model."""
+
+import os
+
+from bert_tf.errors import InputError
+
+EXTRA = "assets.extra"
+
+
+def newest_version(folder: str) -> str:
+    """Returns `folder` if it contains a SavedModel, else its subfolder with the highest version.
+
+    Raises:
+        InputError: The folder contains neither a SavedModel nor numbered version folders.
+    """
+    from tensorflow.io import gfile
+
+    if gfile.exists(os.path.join(folder, "saved_model.pb")):
+        return folder
+    names = gfile.listdir(folder) if gfile.isdir(folder) else []
+    versions = [int(name.rstrip("/")) for name in names if name.rstrip("/").isdigit()]
+    if not versions:
+        raise InputError(f"{folder} is not an exported model and contains no version of one.")
+    return os.path.join(folder, str(max(versions)))

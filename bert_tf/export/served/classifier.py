@@ -28,8 +28,8 @@ class ServedClassifier(ServedModel):
     `serving_default` takes `text`, or `text_a` and `text_b`. TensorFlow Serving's Classify API uses
     the signature `classify`, with the outputs `classes` (string [B, labels], best first) and
     `scores` (float32 [B, labels]), and its Regress API the signature `regress`, with the output
-    `outputs` (float32 [B]). Both take `inputs`, string [B]: serialized `tf.train.Example`s whose
-    features have the names of the texts.
+    `outputs` (float32 [B]). Both take `inputs`, string [B]: serialized `tf.train.Example` messages
+    whose features have the names of the texts.
 
     Args:
         model: The classifier with trained weights.

@@ -30,6 +30,8 @@ DEV = [
     "pre-commit>=4",
     "tokenizers>=0.21",  # a peer for comparison; bert-tf itself does not use it
 ]
+# Other implementations of entity F1, for comparison.
+ENTITY_F1 = ["seqeval>=1.2.2", "conlleval>=0.2"]
 # These folders are installed inside bert_tf, because their names are generic: other projects may
 # install top-level packages of the same names.
 PROGRAM_FOLDERS = ("data_prep", "run_scripts")
@@ -56,6 +58,8 @@ MAINS = {
     "bert-tf-run-pretraining": "bert_tf.run_scripts.run_pretraining",
     "bert-tf-run-classifier": "bert_tf.run_scripts.run_classifier",
     "bert-tf-run-squad": "bert_tf.run_scripts.run_squad",
+    "bert-tf-run-swag": "bert_tf.run_scripts.run_swag",
+    "bert-tf-run-ner": "bert_tf.run_scripts.run_ner",
     "bert-tf-make-glue-submission": "bert_tf.run_scripts.make_glue_submission",
     "bert-tf-extract-features": "bert_tf.run_scripts.extract_features",
     "bert-tf-convert-checkpoint": "bert_tf.run_scripts.convert_checkpoint",
@@ -97,7 +101,8 @@ setuptools.setup(
         "hub": HUB,
         "docs": DOCS,
         "dev": DEV,
-        "ci": [*DEV, *BEAM, *HUB, *DOCS, *SERVING],  # what any test imports: none is skipped
+        # The packages that any test imports, so that none is skipped.
+        "ci": [*DEV, *BEAM, *HUB, *DOCS, *SERVING, *ENTITY_F1],
     },
     entry_points={"console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]},
     classifiers=[

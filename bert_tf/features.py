@@ -1,7 +1,7 @@
 """The table of record features, and the encoder and parser of TFRecord examples.
 
 Imports `errors` and `wire_format`, and TensorFlow inside functions. Shape letters: B batch, S
-sequence length, P predictions per sequence, C classes.
+sequence length, P predictions per sequence, C classes or choices.
 """
 
 import dataclasses
@@ -63,6 +63,13 @@ MULTI_LABEL = (
     Feature("label_ids", "float32", ("C",), "1.0 for each label of the example, else 0.0"),
     Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
 )
+TAGGING = (
+    *INPUTS,
+    Feature(
+        "label_ids", "int64", ("S",),
+        "1 + the index of the tag, at the first token of each word to tag; 0 = ignored",
+    ),
+)  # fmt: skip
 # The number of a record in its file; `tasks.record_files` writes it.
 UNIQUE_IDS = Feature("unique_ids", "int64", (), "1,000,000,000 + the index of the record")
 FIRST_UNIQUE_ID = 1_000_000_000
@@ -72,6 +79,11 @@ SPAN = (
     Feature("start_positions", "int64", (), "position of the answer's first token, else 0"),
     Feature("end_positions", "int64", (), "position of the answer's last token, else 0"),
     Feature("is_impossible", "int64", (), "1 = the question has no answer"),
+)
+CHOICE = (
+    *(dataclasses.replace(feature, shape=("C", *feature.shape)) for feature in INPUTS),
+    Feature("num_choices", "int64", (), "number of choices; the other of C sequences are padding"),
+    Feature("label_ids", "int64", (), "index of the correct choice"),
 )
 
 Table = Sequence[Feature]

@@ -50,6 +50,11 @@ def exists(path: str) -> bool:
         return False
 
 
+def is_file(path: str) -> bool:
+    """Returns whether there is a file, and not a folder, with this path."""
+    return exists(path) and not _gfile().isdir(path)
+
+
 def check_is_file(path: str) -> None:
     """Checks that a file exists.
 

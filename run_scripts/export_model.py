@@ -10,9 +10,9 @@ imports tensorflow and tensorflow_text:
     model = tf.saved_model.load("/models/mrpc/1")
     model.signatures["serving_default"](text=tf.constant(["raw text"]))
 
-A run of run_classifier or run_squad is exported for its task. Any other checkpoint, such as a
-folder of Hugging Face, is exported for fill-mask if it has a masked-LM head, else for vectors of
-texts; --task chooses one of these.
+A run of run_classifier, run_squad, run_ner or run_swag is exported for its task. Any other
+checkpoint, such as a folder of Hugging Face, is exported for fill-mask if it has a masked-LM head,
+else for vectors of texts; --task chooses one of these.
 
 The program runs the written SavedModel in another process, and writes nothing if its outputs differ
 from those of the original model.
@@ -34,7 +34,8 @@ flags.DEFINE_enum("task", None, TASKS, "Default: the task that the checkpoint wa
 flags.DEFINE_enum("precision", "float32", PRECISIONS, "The dtype of the weights.")
 flags.DEFINE_integer(
     "max_seq_length", None,
-    "Longer texts are truncated to this number of tokens. Default: as in the training, or 128.",
+    "Longer texts are truncated to this number of tokens, or split into windows (tasks span and "
+    "tagging). Default: as in the training, or 128.",
 )  # fmt: skip
 flags.DEFINE_float(
     "null_score_diff_threshold", None,
@@ -54,8 +55,9 @@ flags.DEFINE_bool(
 flags.DEFINE_string(
     "dev_data", None,
     "File of labelled examples on which the metric of the SavedModel is compared with that of the "
-    "checkpoint: a table with the inputs and 'label', or a file of SQuAD. Default: the examples "
-    "of the dev split that a run stores with --do_eval.",
+    "checkpoint: a table with the inputs and 'label', or a file of SQuAD, SWAG or named entities "
+    "(words in the first column, tags in the last). Default: the examples of the dev split that a "
+    "run stores with --do_eval.",
 )  # fmt: skip
 flags.DEFINE_integer("top_k", 10, "Task fill_mask: the number of tokens for each [MASK].")
 flags.mark_flags_as_required(["checkpoint", "export_dir"])

@@ -81,11 +81,15 @@ def _define_data_flags() -> None:
 
 
 def define_split_flags() -> None:
-    """Defines the flags of tasks whose dev and test split are different files."""
+    """Defines the flags of tasks whose dev and test splits are different files."""
     flags.DEFINE_string(
         "dev_file", None, "File for --do_eval instead of the dev file in --data_dir."
     )
     flags.DEFINE_string("test_file", None, "The same as --predict_file.")
+
+
+def define_tfds_flags() -> None:
+    """Defines the flags of tasks that also read tensorflow-datasets."""
     flags.DEFINE_string(
         "tfds_name", None, "Data set of tensorflow-datasets instead of files, such as glue/mrpc."
     )
@@ -119,7 +123,7 @@ def run_task(
     strategy = make_strategy(runtime)
     _check_folders()
     model = shared.pretrained(FLAGS.init_checkpoint or _trained_model())
-    config = _fine_tuning_config()
+    config = fine_tuning_config()
     shared.check_length(config.max_seq_length, model.config)
     location = find_data()
     task = make_task(location, model.tokenizer)
@@ -162,7 +166,9 @@ def _export(checkpoint: str) -> None:
 
 
 def data_location() -> DataLocation:
-    """Returns the place of the data, from the flags of `define_flags` and `define_split_flags`.
+    """Returns the place of the data, from the flags that this module has defined.
+
+    The caller must have called `define_flags` and `define_split_flags`.
 
     Raises:
         InputError: No place or two places are given.
@@ -240,7 +246,7 @@ def _absolute(path: str) -> str:
     return path if "://" in path else os.path.join(os.path.abspath(path), "")
 
 
-def _fine_tuning_config() -> FineTuningConfig:
+def fine_tuning_config() -> FineTuningConfig:
     """Returns the settings; without training, the trained model gives the default length."""
     values = command_line.flag_values(FineTuningConfig)
     if not FLAGS["max_seq_length"].present:
@@ -262,7 +268,8 @@ def _fingerprint(data: Any, tokenizer: Any) -> dict[str, Any]:
     facts = data.task.facts
     selects_by_dev = FLAGS.do_train and FLAGS.early_stopping_evals
     return {
-        **{name: value for name, value in facts.items() if name not in DECISION_FACTS},
+        # The room for choices in the records also depends on the files to evaluate and predict.
+        **{k: v for k, v in facts.items() if k not in (*DECISION_FACTS, "num_choices")},
         "train_split": data.fingerprint(),
         "dev_split": data.fingerprint("dev") if selects_by_dev else None,
         "init_checkpoint": FLAGS.init_checkpoint and _absolute(FLAGS.init_checkpoint),
@@ -294,5 +301,5 @@ def _main_result(task: Task, data: Any, results: dict[str, float]) -> str:
         return ""
     metric, _ = task.best_by
     split = (data.splits["dev"] or data.splits["test"])[0].split
-    value = results.get(split.with_suffix(f"eval_{metric}"))
-    return "" if value is None else f"{task.name}: {metric} {value:.4f} on the dev split. "
+    value = results.get(split.result_name(metric))
+    return "" if value is None else f"{task.name}: {metric} {value:.4f} on the {split.kind} split. "

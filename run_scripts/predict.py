@@ -5,24 +5,29 @@ r"""Prints the predictions of an exported model for raw text.
     cat texts.txt | python run_scripts/predict.py --model=/models/mine --format=jsonl
     python run_scripts/predict.py --model=/models/squad --question="Who wrote it?" \
         --context="Ann wrote it in Rome."
+    python run_scripts/predict.py --model=/models/swag --context="It rains." \
+        --choice="Take an umbrella." --choice="Water the plants."
 
 Each line is a text, which may be empty. If the model takes two texts, a line contains both, such as
-a question and its context, separated by " ||| " or a tab. For each line the program prints the
-prediction and the line. With --format=jsonl, it prints a JSON object with the text and the
+a question and its context, separated by " ||| " or a tab. For a model of multiple choice, a line
+contains the context and all choices, separated in the same way. For each line the program prints
+the prediction and the line. With --format=jsonl, it prints a JSON object with the text and the
 prediction. The predictions of the tasks are:
 
 * classification: the most probable label and its probability;
 * multi-label: the labels that reach the threshold, separated by commas;
 * regression: the score;
 * questions: the answer and its probability; the answer is empty if the context has none;
-* fill-mask: for each [MASK], the most probable token and its probability;
+* named entities: the entities with their types, such as [PER Ann];
+* multiple choice: the best choice and its probability;
+* fill-mask: for each [MASK], the most probable token and its probability; with --score, the sum of
+  the log probabilities of the tokens (the pseudo log-likelihood), and their number;
 * embedding: the numbers of the vector.
 """
 
-import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -34,12 +39,22 @@ if TYPE_CHECKING:
     from bert_tf.export.predictor import Predictor
 
 FLAGS = flags.FLAGS
-SEPARATORS = (" ||| ", "\t")  # of the two texts of a line
+SEPARATORS = (" ||| ", "\t")  # of the texts of a line
+# An input line, and its value for each input of the model: a text, or a list of texts.
+Item = tuple[str, list[str | list[str]]]
 flags.DEFINE_string("model", None, "Folder of an exported model, or of one of its versions.")
 flags.DEFINE_multi_string("text", [], "A text; may be given several times.")
 flags.DEFINE_string("question", None, "A question; --context contains its answer.")
-flags.DEFINE_string("context", None, "The context of --question.")
+flags.DEFINE_string("context", None, "The context of --question or --choice.")
+flags.DEFINE_multi_string(
+    "choice", [], "A choice for --context; is given several times. An empty text is no choice."
+)
 flags.DEFINE_string("input_file", None, "A file with one text per line. Default: --text, or stdin.")
+flags.DEFINE_bool(
+    "score", False,
+    "For a pretrained model: print the sum of the log probabilities of the tokens of each text, "
+    "each predicted from all others, instead of the tokens for [MASK].",
+)  # fmt: skip
 flags.DEFINE_enum("format", "text", ["text", "jsonl"], "Output format.")
 flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
 flags.mark_flag_as_required("model")
@@ -49,18 +64,54 @@ def main() -> None:
     """Prints a prediction for each text."""
     from bert_tf.export.predictor import Predictor
 
-    predictor = Predictor(FLAGS.model, FLAGS.batch_size)
-    batch: list[tuple[str, list[str]]] = []
-    number = 0
-    for number, text in enumerate(texts(), start=1):
-        batch.append((text, split_pair(text, number) if len(predictor.names) == 2 else [text]))
+    signature = "score" if FLAGS.score else "serving_default"
+    predictor = Predictor(FLAGS.model, FLAGS.batch_size, signature)
+    batch: list[Item] = []
+    is_empty = True
+    for item in items(predictor):
+        is_empty = False
+        batch.append(item)
         if len(batch) == FLAGS.batch_size:
             print_predictions(predictor, batch)
             batch = []
     if batch:
         print_predictions(predictor, batch)
-    if not number:
+    if is_empty:
         raise InputError(f"No text was given: {FLAGS.input_file or 'stdin'} is empty.")
+
+
+def items(predictor: "Predictor") -> Iterator[Item]:
+    """Yields each input line with its texts.
+
+    Raises:
+        InputError: The flags of the texts do not belong together, the file is missing, or a line
+            is not valid UTF-8 or does not have the texts that the model takes.
+    """
+    is_one = any([FLAGS.question is not None, FLAGS.context is not None, FLAGS.choice])
+    if sum(map(bool, (FLAGS.text, FLAGS.input_file, is_one))) > 1:
+        raise InputError(
+            "Several inputs were given. Give only --text, only --input_file, or only --context "
+            "with --question or --choice."
+        )
+    if FLAGS.choice:
+        if FLAGS.context is None or FLAGS.question is not None:
+            raise InputError("--choice needs --context, and no --question.")
+        yield SEPARATORS[0].join([FLAGS.context, *FLAGS.choice]), [FLAGS.context, FLAGS.choice]
+    elif FLAGS.question is not None and FLAGS.context is not None:
+        pair: list[str | list[str]] = [FLAGS.question, FLAGS.context]
+        yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}", pair
+    elif FLAGS.question is not None or FLAGS.context is not None:
+        raise InputError(
+            "--question and --context need each other. Give both, or --context with --choice."
+        )
+    else:
+        for number, text in enumerate(texts(), start=1):
+            if predictor.list_names:
+                context, *choices = split_line(text, number)
+                yield text, [context, choices]
+            else:
+                pairs = len(predictor.names) == 2
+                yield text, [*split_line(text, number, maxsplit=1)] if pairs else [text]
 
 
 def texts() -> Iterator[str]:
@@ -69,19 +120,13 @@ def texts() -> Iterator[str]:
     Raises:
         InputError: The file is missing, or a line is not valid UTF-8.
     """
-    if (FLAGS.question is None) != (FLAGS.context is None):
-        raise InputError("--question and --context need each other. Give both.")
-    if FLAGS.question is not None:
-        yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}"
-        return
     if FLAGS.text:
         yield from FLAGS.text
         return
     if FLAGS.input_file:
-        lines: Iterable[str] = io.StringIO(files.read_text(FLAGS.input_file), newline="\n")
-    else:
-        lines = stdin_lines()
-    for line in lines:
+        yield from files.read_lines(FLAGS.input_file)
+        return
+    for line in stdin_lines():
         yield line.removesuffix("\n").removesuffix("\r")
 
 
@@ -97,8 +142,8 @@ def stdin_lines() -> Iterator[str]:
             ) from error
 
 
-def print_predictions(predictor: "Predictor", batch: list[tuple[str, list[str]]]) -> None:
-    """Prints a prediction for each item of `batch`. An item is an input line and its texts."""
+def print_predictions(predictor: "Predictor", batch: list[Item]) -> None:
+    """Prints a prediction for each item of `batch`."""
     columns = zip(*(parts for _, parts in batch), strict=True)
     for (text, _), prediction in zip(batch, predictor(*map(list, columns)), strict=True):
         if FLAGS.format == "jsonl":
@@ -114,6 +159,10 @@ def fields(prediction: Mapping[str, Any]) -> list[str]:
         return [prediction["label"], f"{prediction['probability']:.4f}"]
     if "labels" in prediction:
         return [",".join(prediction["labels"])]
+    if "entities" in prediction:
+        return [" ".join(f"[{each['type']} {each['text']}]" for each in prediction["entities"])]
+    if "choice" in prediction:
+        return [prediction["choice"], f"{prediction['probability']:.4f}"]
     if "answer" in prediction:
         return [prediction["answer"], f"{prediction['probability']:.4f}"]
     if "masks" in prediction:
@@ -121,25 +170,26 @@ def fields(prediction: Mapping[str, Any]) -> list[str]:
         return [f"{token} {probability:.4f}" for token, probability in best]
     if "embedding" in prediction:
         return [" ".join(f"{value:.6f}" for value in prediction["embedding"])]
-    return [f"{prediction['score']:.4f}"]
+    number_of_tokens = [str(prediction["num_tokens"])] if "num_tokens" in prediction else []
+    return [f"{prediction['score']:.4f}", *number_of_tokens]
 
 
-def split_pair(text: str, number: int) -> list[str]:
-    """Splits a line into two texts.
+def split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:
+    """Splits a line into two or more texts.
 
     Args:
         text: The line.
         number: Number of the line, from 1.
+        maxsplit: The largest number of separators; -1 for any number.
 
     Raises:
         InputError: The line has no separator.
     """
     for separator in SEPARATORS:
         if separator in text:
-            return text.split(separator, maxsplit=1)
-    raise InputError(
-        f'Text {number}: the model takes pairs, "first ||| second". Received: {text[:60]!r}.'
-    )
+            return text.split(separator, maxsplit)
+    expected = 'pairs, "first ||| second"' if maxsplit == 1 else '"context ||| choice ||| choice"'
+    raise InputError(f"Text {number}: the model takes {expected}. Received: {text[:60]!r}.")
 
 
 def run() -> None:

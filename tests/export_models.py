@@ -12,17 +12,38 @@ CONFIG = bert_tf.BertConfig(
     intermediate_size=16, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
 )  # fmt: skip
 LABELS = ["x", "y, z", "ž"]
+TAGS = ["O", "B-ž", "I-ž", "B-x-y", "I-x-y"]
 SPAN_FACTS = {
     "task": "squad", "task_type": "span", "doc_stride": 3, "max_query_length": 4,
     "n_best_size": 5, "max_answer_length": 4, "version_2_with_negative": True,
     "null_score_diff_threshold": 0.5, "padding_as_released": False, "max_seq_length": 12,
 }  # fmt: skip
-KINDS = ("classification", "pair", "multi_label", "regression", "span", "fill_mask", "embedding")
+KINDS = (
+    "classification", "pair", "multi_label", "regression", "span", "tagging", "choice",
+    "fill_mask", "embedding",
+)  # fmt: skip
 
 
 def text_names(kind):
     """Returns the names of the inputs of `serving_default`."""
-    return {"pair": ["text_a", "text_b"], "span": ["question", "context"]}.get(kind, ["text"])
+    names = {
+        "pair": ["text_a", "text_b"], "span": ["question", "context"],
+        "choice": ["context", "choices"],
+    }  # fmt: skip
+    return names.get(kind, ["text"])
+
+
+def inputs_of(kind, texts):
+    """Returns the inputs of `serving_default` with each text as a row, in another order for each.
+
+    A list of choices has three texts.
+    """
+    names = enumerate(text_names(kind))
+    inputs = {name: [*texts[shift:], *texts[:shift]] for shift, name in names}
+    if kind == "choice":
+        rows = (texts[-shift:] + texts[:-shift] for shift in (1, 2, 3))
+        inputs["choices"] = [list(row) for row in zip(*rows, strict=True)]
+    return inputs
 
 
 def model_of(kind):
@@ -39,6 +60,13 @@ def model_of(kind):
         facts |= {"labels": [], "task_type": kind}
     elif kind == "span":
         model, facts = bert_tf.BertSpanPredictor(CONFIG, seed=3), SPAN_FACTS
+    elif kind == "tagging":
+        model = bert_tf.BertTagger(CONFIG, num_labels=len(TAGS), seed=3)
+        facts = {"task": "ner", "task_type": kind, "labels": TAGS, "scheme": "iob2",
+                 "document_context": False, "max_seq_length": 12}  # fmt: skip
+    elif kind == "choice":
+        model = bert_tf.BertMultipleChoice(CONFIG, seed=3)
+        facts = {"task": "swag", "task_type": kind, "num_choices": 3, "max_seq_length": 12}
     elif kind == "fill_mask":
         model, facts = bert_tf.BertPretrainer(CONFIG, seed=3), {}
     else:

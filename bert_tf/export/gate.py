@@ -1,49 +1,29 @@
-"""Compares a written SavedModel with the model in memory, before the SavedModel is published.
+"""Compares a written SavedModel with the model in memory, before the SavedModel is published."""
 
-The SavedModel runs in a process of its own that cannot import bert_tf, as a server runs it.
-"""
-
-import base64
-import contextlib
 import dataclasses
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import InputError
+from bert_tf.export.gate_process import Gate, GateError
 from bert_tf.export.operations import unknown_operations
 from bert_tf.export.requests import Request, inputs_for
 from bert_tf.export.served import ServedModel
+from bert_tf.tasks.task import Outputs
 
-# This process may have all the memory of the GPUs.
-_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-with open(os.path.join(os.path.dirname(__file__), "gate_program.py"), encoding="utf-8") as _file:
-    # Given as text: the folder of the file would be on the path of modules.
-    _PROGRAM = _file.read()
 # Largest difference of a float output, and of the 99th percentile in bfloat16. Differences of
 # values above 1 are relative to the largest value of the output.
 _TOLERANCES = {"float32": 1e-5, "bfloat16": 2e-2}
 _METRIC_LIMIT = 0.5  # in percentage points
 _PERCENTILE = {"float32": 100, "bfloat16": 99}
-# For each decoded output, the output with its score.
-_SCORES = {
-    "classes": "scores", "tokens": "probabilities", "answer": "score", "start": "score",
-    "end": "score",
-}  # fmt: skip
-_TEXTS = (
+_EXAMPLES = (
     b"", b"A short text.", "Żółw, naïve: 東京 😀 [MASK] #42".encode(), b"\tmany   blanks\n",
     b"The quick brown fox jumps over the lazy dog. " * 40, b"not UTF-8: caf\xe9 \xff\xfe",
 )  # fmt: skip
 
 
-Outputs = Mapping[str, np.ndarray]
 # The outputs of the model in memory, and those of the SavedModel.
 Pair = tuple[Outputs, Outputs]
 
@@ -87,62 +67,6 @@ class Metric:
     saved_model: float
 
 
-class GateError(InputError):
-    """The SavedModel and the model in memory have different outputs."""
-
-
-class Gate:
-    """A process that runs a SavedModel; it imports TensorFlow while the SavedModel is written.
-
-    Args:
-        python: The Python program, whose environment may have another version of TensorFlow.
-    """
-
-    def __init__(self, python: str = sys.executable) -> None:
-        self._process = subprocess.Popen(
-            [python, "-c", _PROGRAM],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True, cwd=os.sep, env={**os.environ, **_ENVIRONMENT},
-        )  # fmt: skip
-
-    def run(self, folder: str, found: Sequence[Request]) -> list[dict[str, np.ndarray]]:
-        """Returns the outputs of requests.
-
-        Args:
-            folder: The SavedModel.
-            found: The requests.
-
-        Raises:
-            GateError: The SavedModel cannot be loaded, or a request fails.
-        """
-        with tempfile.TemporaryDirectory() as place:
-            paths = [os.path.join(place, name) for name in ("requests.json", "outputs.json")]
-            with open(paths[0], "w", encoding="utf-8") as file:
-                json.dump([[each.signature, _encode(each.inputs)] for each in found], file)
-            _, errors = self._process.communicate("\n".join([_absolute(folder), *paths, ""]))
-            if self._process.returncode:
-                last = (errors.strip().splitlines() or ["no message"])[-1]
-                raise GateError(f"The SavedModel does not run without bert_tf: {last}")
-            with open(paths[1], encoding="utf-8") as file:
-                return [_decode(each) for each in json.load(file)]
-
-    def close(self) -> None:
-        """Ends the process."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.communicate()
-
-
-@contextlib.contextmanager
-def open_gate(python: str = sys.executable) -> Iterator[Gate]:
-    """Starts the process of a gate, and ends it."""
-    gate = Gate(python)
-    try:
-        yield gate
-    finally:
-        gate.close()
-
-
 def check(
     gate: Gate,
     served: ServedModel,
@@ -169,7 +93,7 @@ def check(
     """
     batches = [
         Request(name, inputs_for(served, name, texts))
-        for name in signatures for texts in (_TEXTS, ())
+        for name in signatures for texts in (_EXAMPLES, ())
     ]  # fmt: skip
     unknown = unknown_operations(folder)
     if unknown:
@@ -240,16 +164,22 @@ def compare(
         precision: The dtype of the model, a key of `_TOLERANCES`.
     """
     limit = _TOLERANCES[precision]
-    for name in pairs[0][0]:
+    for name, first in pairs[0][0].items():
+        is_float = np.issubdtype(first.dtype, np.floating)
         arrays = [(expected[name], actual[name]) for expected, actual in pairs]
+        if not is_float:
+            arrays = [_with_equal_widths(*each) for each in arrays]
         if any(one.shape != other.shape for one, other in arrays):
             yield Comparison(signature, name, float("inf"), limit)
-        elif np.issubdtype(arrays[0][0].dtype, np.floating):
+        elif is_float:
             difference = _float_difference(arrays, _PERCENTILE[precision])
             yield Comparison(signature, name, difference, limit)
         else:
-            parts = [_differences(served, name, *pair, limit).reshape(-1) for pair in pairs]
-            different = np.concatenate(parts)
+            parts = [
+                (one != other) & ~np.asarray(served.near_ties(name, *pair, 2 * limit))
+                for (one, other), pair in zip(arrays, pairs, strict=True)
+            ]
+            different = np.concatenate([part.reshape(-1) for part in parts])
             yield Comparison(signature, name, different.sum() / max(different.size, 1), 0.0)
 
 
@@ -262,41 +192,18 @@ def _float_difference(arrays: Sequence[tuple[np.ndarray, np.ndarray]], percentil
     return float(np.percentile(found, percentile)) / scale
 
 
-def _differences(
-    served: ServedModel, name: str, expected: Outputs, actual: Outputs, limit: float
-) -> np.ndarray:
-    """Returns where two decoded outputs differ, except between answers with the same score."""
-    different: np.ndarray = expected[name] != actual[name]
-    score = _SCORES.get(name)
-    if different.any() and score is not None:
-        scale = max(1.0, float(np.abs(expected[score]).max()))
-        different = different & ~(np.abs(expected[score] - actual[score]) <= limit * scale)
-    if different.any():
-        different = different & ~np.asarray(served.near_ties(name, expected, 2 * limit))
-    return different
-
-
-def _encode(values: Mapping[str, np.ndarray]) -> dict[str, str]:
-    return {
-        name: base64.b64encode(tf.make_tensor_proto(_tensor(value)).SerializeToString()).decode()
-        for name, value in values.items()
-    }
-
-
-def _absolute(folder: str) -> str:
-    return folder if "://" in folder else os.path.abspath(folder)
+def _with_equal_widths(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pads two decoded outputs [B, E], such as lists of entities, to the same number of columns."""
+    if not (first.ndim == second.ndim == 2 and len(first) == len(second)):
+        return first, second
+    width = max(first.shape[1], second.shape[1])
+    arrays = []
+    for each in (first, second):
+        missing, padding = width - each.shape[1], b"" if each.dtype == object else 0
+        columns = np.full([len(each), missing], padding, each.dtype)
+        arrays.append(np.concatenate([each, columns], axis=1))
+    return arrays[0], arrays[1]
 
 
 def _tensor(value: np.ndarray) -> Any:
     return tf.constant(value, tf.string if value.dtype == object else None)
-
-
-def _decode(texts: Mapping[str, str]) -> dict[str, np.ndarray]:
-    return {name: _array(base64.b64decode(text)) for name, text in texts.items()}
-
-
-def _array(serialized: bytes) -> np.ndarray:
-    proto = tf.make_tensor_proto(0)
-    proto.ParseFromString(serialized)
-    array: np.ndarray = tf.make_ndarray(proto)
-    return array

@@ -1,39 +1,49 @@
 """Runs requests on a SavedModel, in a process without bert_tf; started by `gate`.
 
 Reads the path of the SavedModel, of the file of requests and of the file for the outputs from
-standard input, one per line, after it has imported TensorFlow.
+standard input, one per line, after it has imported TensorFlow. Both files have the ending .npz; see
+`gate`.
 """
 
-import base64
-import json
 import sys
 from typing import Any
 
+import numpy as np
+
 sys.modules["bert_tf"] = None  # type: ignore[assignment]  # an import of bert_tf then fails
+TEXTS = ".texts"
 
 
-def decode(text: str, tensorflow: Any) -> Any:
-    """Returns the tensor of a base64-encoded TensorProto."""
+def unpack(key: str, array: Any, tensorflow: Any) -> Any:
+    """Returns the tensor of an array in a file of requests."""
+    if not key.endswith(TEXTS):
+        return tensorflow.constant(array)
     proto = tensorflow.make_tensor_proto(0)
-    proto.ParseFromString(base64.b64decode(text))
-    return tensorflow.constant(tensorflow.make_ndarray(proto), proto.dtype)
+    proto.ParseFromString(array.tobytes())
+    return tensorflow.constant(tensorflow.make_ndarray(proto), tensorflow.string)
 
 
-def encode(value: Any, tensorflow: Any) -> str:
-    """Returns a tensor as a base64-encoded TensorProto."""
-    proto = tensorflow.make_tensor_proto(value)
-    return base64.b64encode(proto.SerializeToString()).decode()
+def pack(key: str, value: Any, tensorflow: Any) -> dict[str, Any]:
+    """Returns the entry of an output in the file of outputs."""
+    if value.dtype != object:
+        return {key: value}
+    serialized = tensorflow.make_tensor_proto(value).SerializeToString()
+    return {key + TEXTS: np.frombuffer(serialized, np.uint8)}
 
 
-def run(folder: str, requests_file: str, tensorflow: Any) -> list[dict[str, str]]:
-    """Returns the outputs of all requests, in their order."""
+def run(folder: str, requests_file: str, tensorflow: Any) -> dict[str, Any]:
+    """Returns the outputs of all requests; the keys are the number of a request and a name."""
     signatures = tensorflow.saved_model.load(folder).signatures
-    outputs = []
-    with open(requests_file, encoding="utf-8") as file:
-        for name, inputs in json.load(file):
-            tensors = {key: decode(text, tensorflow) for key, text in inputs.items()}
-            found = signatures[name](**tensors)
-            outputs.append({key: encode(each.numpy(), tensorflow) for key, each in found.items()})
+    requests: dict[tuple[str, str], dict[str, Any]] = {}
+    with np.load(requests_file) as file:
+        for key in file.files:
+            number, signature, name = key.split("/")
+            inputs = requests.setdefault((number, signature), {})
+            inputs[name.removesuffix(TEXTS)] = unpack(key, file[key], tensorflow)
+    outputs: dict[str, Any] = {}
+    for (number, signature), inputs in requests.items():
+        for name, value in signatures[signature](**inputs).items():
+            outputs |= pack(f"{number}/{name}", value.numpy(), tensorflow)
     return outputs
 
 
@@ -46,11 +56,9 @@ def main() -> None:
     if not folder:
         return
     try:
-        outputs = run(folder, requests_file, tf)
+        np.savez(outputs_file, **run(folder, requests_file, tf))
     except Exception as error:  # of any kind; the caller reports the last line
         sys.exit(f"{type(error).__name__}: {' '.join(str(error).split())}")
-    with open(outputs_file, "w", encoding="utf-8") as file:
-        json.dump(outputs, file)
 
 
 main()

@@ -1,8 +1,8 @@
 """Which operations of a SavedModel TensorFlow Serving may not have.
 
-`operations.txt` lists the operations of TensorFlow 2.20.0 and tensorflow-text 2.20.1. TensorFlow
-Serving 2.20, the newest release, contains these. A SavedModel with another operation does not load
-there.
+`operations.txt` lists the operations of TensorFlow 2.20.0 and tensorflow-text 2.20.0, which
+TensorFlow Serving 2.20, the newest release, contains; tensorflow-text 2.20.1 has the same. A
+SavedModel with another operation does not load there.
 """
 
 import importlib.resources

@@ -4,7 +4,7 @@ Imports foundation modules, `layout`, and TensorFlow; a program that predicts ne
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,13 @@ from bert_tf.export.layout import EXTRA, newest_version
 from bert_tf.weights import FACTS_FILE
 
 Prediction = dict[str, Any]
+# The order of inputs that are not in alphabetical order.
+_ORDER = ("question", "context", "choices")
+# The outputs with one value for each word of a text, and for each entity.
+_OF_WORDS = ("words", "tags", "probabilities", "start", "end")
+_OF_ENTITIES = ("entities", "entity_types", "entity_start", "entity_end")
+# The outputs with one value for each text of a list.
+_LIST_OUTPUTS = ("probabilities", "ranking", "tags")
 
 
 class Predictor:
@@ -30,73 +37,113 @@ class Predictor:
         path: The folder of an exported model, whose highest version is loaded, or the folder of a
             version.
         batch_size: Texts per batch. Texts of similar length are in the same batch.
+        signature: A signature of the model that takes texts, such as "score" of a pretrained model
+            or "words" of a model of named entities.
 
     Attributes:
         names: The names of the texts that a prediction needs, such as ("question", "context").
+        list_names: Those of `names` that stand for a list of texts: ("choices",) for a model of
+            multiple choice, else ().
 
     Call arguments:
-        *texts: For each name in `names`, a list of N str, or a single str for one prediction.
+        *texts: For each name in `names`, a list of N str, or a single str for one prediction. For
+            each name in `list_names`, a list of N lists of str, or a list of str for one
+            prediction. The lists may have different lengths.
 
     Returns:
-        For lists, N dicts, in the order of the texts; for str, one dict. Its keys are:
+        For N texts, N dicts, in the order of the texts; for one prediction, one dict. Its keys are:
 
         * classification: `label`, `probability`, and `probabilities` by label, best first;
         * multi-label: `labels` (list of str) and `probabilities` by label, best first;
         * regression: `score`;
         * questions: `answer` (str), `start` and `end` (its place in the context, in bytes of
           UTF-8), `score`, `probability`, `no_answer` (bool) and, for SQuAD 2.0, `null_score_diff`;
+        * multiple choice: `choice` (str), its `index` and `probability`, the `probabilities` of all
+          choices (list), and their indices in `ranking` (list), best first. An empty text is no
+          choice. Without choices, `choice` is "" and `index` is -1;
+        * named entities: `entities`, a list of dicts with `text`, `type`, `start` and `end`; and
+          lists with one value for each word: `words`, `tags`, `probabilities`, `start`, `end`.
+          The places are in bytes of UTF-8;
+        * signature "words": `tags` and `probabilities`, a list each;
         * fill-mask: `masks`: for each [MASK], the `probabilities` of the best tokens by token;
+        * signature "score": `score` and `num_tokens`; "next_sentence": `is_next`;
         * embedding: `embedding`, float32 [H].
 
     Raises:
-        InputError: The folder contains no exported model, or the texts are not lists of str of the
-            same length.
+        InputError: The folder contains no exported model, the model has no such signature, or the
+            texts are not lists of str of the same length.
     """
 
-    def __init__(self, path: str | os.PathLike[str], batch_size: int = 32) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        batch_size: int = 32,
+        signature: str = "serving_default",
+    ) -> None:
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1. Received: {batch_size}.")
         folder = newest_version(os.fspath(path))
         self._model = tf.saved_model.load(folder)  # the signature does not keep the weights alive
-        self._signature = self._model.signatures["serving_default"]
+        self._signature = _signature(self._model, signature, folder)
         self._batch_size = batch_size
         _, inputs = self._signature.structured_input_signature
         self.names = _in_order(inputs)
+        self.list_names = tuple(name for name in self.names if inputs[name].shape.rank == 2)
         self._facts = files.read_json(os.path.join(folder, EXTRA, FACTS_FILE))
 
     def __call__(self, *texts: Any) -> Any:
         """Returns the predictions for texts; see the docstring of the class."""
-        if all(isinstance(each, str) for each in texts):
-            return next(self._predict([[each] for each in texts])) if texts else self._refuse(texts)
+        if not texts:
+            return self._refuse(texts)
+        # An empty list is a list of no texts, and not one text without words.
+        is_one = all(map(self._is_one, self.names, texts))
+        if is_one and (isinstance(texts[0], str) or texts[0]):
+            return next(self._predict([[each] for each in texts]))
         return list(self._predict(texts))
+
+    def _is_one(self, name: str, value: Any) -> bool:
+        """Returns whether a value is the input of one prediction."""
+        if name not in self.list_names:
+            return isinstance(value, str)
+        is_sequence = isinstance(value, (list, tuple))
+        return is_sequence and all(isinstance(text, str) for text in value)
 
     def _predict(self, texts: Sequence[Sequence[str]]) -> Iterator[Prediction]:
         """Yields the predictions in the order of the texts."""
-        are_lists = all(isinstance(each, Iterable) and not isinstance(each, str) for each in texts)
-        if not are_lists or len(texts) != len(self.names):
+        if not all(map(_is_list, texts)) or len(texts) != len(self.names):
             self._refuse(texts)
-        columns = [[_encoded(text) for text in column] for column in texts]
+        columns = [
+            [_encoded_list(each) if name in self.list_names else _encoded(each) for each in column]
+            for name, column in zip(self.names, texts, strict=True)
+        ]
         if len({len(column) for column in columns}) > 1:
             raise InputError(
                 f"{' and '.join(self.names)} must have the same number of texts. Received: "
                 f"{' and '.join(str(len(column)) for column in columns)}."
             )
-        lengths = np.array([[len(text) for text in column] for column in columns], int).sum(axis=0)
+        # Choices become a sequence each, and the words of a list one sequence.
+        of_list = sum if "words" in self.names else max
+        lengths = np.array([[_length(each, of_list) for each in c] for c in columns], int).sum(0)
         order = np.argsort(lengths, kind="stable")
         found: dict[int, Prediction] = {}
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size].tolist()
-            batch = [tf.constant([column[row] for row in rows]) for column in columns]
+            batch = [_tensor([column[row] for row in rows]) for column in columns]
             outputs = self._signature(**dict(zip(self.names, batch, strict=True)))
             arrays = {name: value.numpy() for name, value in outputs.items()}
             for number, row in enumerate(rows):
                 values = {name: value[number] for name, value in arrays.items()}
+                for column in (columns[self.names.index(name)] for name in self.list_names):
+                    # The lists of a batch are padded to the longest one.
+                    size = len(column[row])
+                    values |= {n: values[n][:size] for n in _LIST_OUTPUTS if n in values}
                 found[row] = decode(values, self._facts)
         return (found[row] for row in range(len(order)))
 
     def _refuse(self, texts: Sequence[Any]) -> Any:
+        names = (f"{n} (a list of lists)" if n in self.list_names else n for n in self.names)
         raise InputError(
-            f"The model takes a list of texts for each of {', '.join(self.names)}. Received: "
+            f"The model takes a list of texts for each of {', '.join(names)}. Received: "
             f"{len(texts)} values of the types {', '.join(type(each).__name__ for each in texts)}."
         )
 
@@ -112,6 +159,12 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
         pairs = list(zip(outputs["tokens"], outputs["probabilities"], strict=True))
         masks = [_by_name(*pair) for pair in pairs[: int(outputs["num_masks"])]]
         return {"masks": [{"probabilities": each} for each in masks]}
+    if "ranking" in outputs:
+        return _of_choices(outputs)
+    if "entities" in outputs:
+        return _of_words(outputs)
+    if "tags" in outputs:
+        return {name: list(map(_plain, values)) for name, values in outputs.items()}
     if "probabilities" not in outputs:
         return {name: _plain(value) for name, value in outputs.items()}
     values, labels = outputs["probabilities"], facts["labels"]
@@ -124,6 +177,49 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
         return {"labels": chosen, "probabilities": probabilities}
     label = labels[int(order[0])]
     return {"label": label, "probability": probabilities[label], "probabilities": probabilities}
+
+
+def _signature(model: Any, name: str, folder: str) -> Any:
+    """Returns a signature of a SavedModel.
+
+    Raises:
+        InputError: There is no such signature, or it does not take texts.
+    """
+    of_texts = [
+        each for each, function in model.signatures.items()
+        if {spec.dtype for spec in function.structured_input_signature[1].values()} == {tf.string}
+        and "inputs" not in function.structured_input_signature[1]
+    ]  # fmt: skip
+    if name not in of_texts:
+        raise InputError(
+            f"{folder} has no signature {name!r} that takes texts. It has: "
+            f"{', '.join(sorted(of_texts))}."
+        )
+    return model.signatures[name]
+
+
+def _of_words(outputs: Mapping[str, Any]) -> Prediction:
+    """Returns the prediction of a model of named entities, without padding."""
+    lists = {
+        name: [_plain(value) for value in values[: np.count_nonzero(outputs[key] != b"")]]
+        for key, names in (("words", _OF_WORDS), ("entities", _OF_ENTITIES))
+        for name, values in ((name, outputs[name]) for name in names)
+    }
+    entities = zip(*(lists.pop(name) for name in _OF_ENTITIES), strict=True)
+    found = [dict(zip(("text", "type", "start", "end"), each, strict=True)) for each in entities]
+    return {"entities": found, **lists}
+
+
+def _of_choices(outputs: Mapping[str, Any]) -> Prediction:
+    """Returns the prediction of a model of multiple choice."""
+    index, probabilities = int(outputs["index"]), outputs["probabilities"].tolist()
+    return {
+        "choice": _plain(outputs["choice"]),
+        "index": index,
+        "probability": probabilities[index] if index >= 0 else 0.0,
+        "probabilities": probabilities,
+        "ranking": outputs["ranking"].tolist(),
+    }
 
 
 def _by_name(tokens: Any, probabilities: Any) -> dict[str, float]:
@@ -143,6 +239,29 @@ def _encoded(text: Any) -> bytes:
     return text.encode("utf-8", "replace")  # a str can contain lone surrogates
 
 
+def _encoded_list(texts: Any) -> list[bytes]:
+    if not _is_list(texts):
+        raise InputError(f"The texts of a row must be a list of str. Received: {texts!r:.60}.")
+    return [_encoded(text) for text in texts]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+
+
+def _length(value: bytes | list[bytes], of_list: Callable[[list[int]], int]) -> int:
+    """Returns the number of bytes of a text, or a sum or maximum of those of a list."""
+    return len(value) if isinstance(value, bytes) else of_list([0, *map(len, value)])
+
+
+def _tensor(column: Sequence[Any]) -> Any:
+    """Returns texts as string [B]; lists as string [B, K], padded with ""."""
+    if isinstance(column[0], bytes):
+        return tf.constant(column, tf.string)
+    return tf.ragged.constant(column, dtype=tf.string, ragged_rank=1).to_tensor()
+
+
 def _in_order(inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the names of the inputs in their natural order."""
-    return tuple(sorted(inputs, key=lambda name: (name == "context", name)))
+    place = {name: number for number, name in enumerate(_ORDER)}
+    return tuple(sorted(inputs, key=lambda name: (place.get(name, 0), name)))

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.export import assets, gate, warm_up
+from bert_tf.export import assets, gate, gate_process, warm_up
 from bert_tf.export.layout import EXTRA, versions
 from bert_tf.export.requests import Request, labelled_requests
 from bert_tf.export.served import DEFAULT_THRESHOLD, ServedModel, load_served, task_of
@@ -49,13 +49,14 @@ def export(
         The folder of the new version.
 
     Raises:
-        InputError: The checkpoint cannot be exported for the task, or `export_dir` is a file.
-        gate.GateError: The SavedModel and the model in memory have different outputs. Nothing is
+        InputError: The checkpoint cannot be exported for the task, `export_dir` is a file, or
+            another program has written a version with the same number.
+        GateError: The SavedModel and the model in memory have different outputs. Nothing is
             written.
     """
     if tf.io.gfile.exists(export_dir) and not tf.io.gfile.isdir(export_dir):
         raise InputError(f"{export_dir} is a file. Give the path of a folder for the versions.")
-    with gate.open_gate() as process:
+    with gate_process.open_gate() as process:
         found = load(checkpoint)
         run = assets.run_folder(checkpoint)
         settings = _with_best_threshold(settings or ServingSettings(), run)
@@ -70,14 +71,19 @@ def export(
         with files.atomic_folder(version, REPORT_FILE) as place:
             signatures = served.signatures()
             tf.saved_model.save(served, place, signatures=signatures)
-            requests = warm_up.requests(served)
-            assets.write(place, served, origin, requests, os.path.basename(version))
-            requests += labelled
+            assets.write(place, served, origin, os.path.basename(version))
+            requests = warm_up.read(os.path.join(place, warm_up.FILE)) + labelled
             if settings.precision != "float32":  # compared with the float32 model
                 single = dataclasses.replace(settings, precision="float32")
                 signatures = load_served(found, single).signatures()
             report = gate.check(process, served, signatures, requests, place, settings.precision)
             _write_report(place, served, settings, *report)
+            # Where folders can be renamed, another export may have written this version meanwhile.
+            if place != version and tf.io.gfile.exists(version):
+                raise InputError(
+                    f"Another program has written {version} during this export. Export again: the "
+                    "new version will have the next number."
+                )
     return version
 
 

@@ -8,7 +8,7 @@ import dataclasses
 from bert_tf.errors import InputError
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers
-TASKS = (*TASK_TYPES, "span", "fill_mask", "embedding")
+TASKS = (*TASK_TYPES, "span", "tagging", "choice", "fill_mask", "embedding")
 PRECISIONS = ("float32", "bfloat16")
 POOLINGS = ("mean", "first")
 

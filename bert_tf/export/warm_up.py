@@ -6,13 +6,13 @@ are not slow. The messages are encoded here, so that an export needs no tensorfl
 Source: `tensorflow_serving/apis/*.proto`; the numbers below are the field numbers of the messages.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.layout import EXTRA
-from bert_tf.export.requests import Request, inputs_for
+from bert_tf.export.requests import Request, array_of, inputs_for
 from bert_tf.export.served import ServedModel
 
 FILE = f"{EXTRA}/tf_serving_warmup_requests"
@@ -23,6 +23,7 @@ _TEXTS = (
 _MODEL_SPEC, _INPUTS = 1, 2  # of PredictRequest, ClassificationRequest and RegressionRequest
 _SIGNATURE_NAME = 3  # of ModelSpec
 _EXAMPLE_LIST, _EXAMPLES = 1, 1  # of Input and of ExampleList
+_KEY, _VALUE = 1, 2  # of an entry of a map
 _REQUEST = 1  # of ClassifyLog, RegressLog and PredictLog
 _LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
 
@@ -52,6 +53,42 @@ def write(path: str, found: Sequence[Request]) -> None:
             file.write(prediction_log(request))
 
 
+def read(path: str) -> list[Request]:
+    """Returns the requests of a warm-up file, as TensorFlow Serving runs them."""
+    return [_parse_log(each.numpy()) for each in tf.data.TFRecordDataset(path)]
+
+
+def _parse_log(serialized: bytes) -> Request:
+    """Returns the request of a serialized `PredictionLog`."""
+    ((kind, log),) = _parse_fields(serialized)
+    ((_, request),) = _parse_fields(log)
+    (_, spec), *inputs = _parse_fields(request)
+    signature = dict(_parse_fields(spec))[_SIGNATURE_NAME].decode()
+    if kind == _LOGS["predict"]:
+        entries = (dict(_parse_fields(entry)) for _, entry in inputs)
+        tensors = {entry[_KEY].decode(): array_of(entry[_VALUE]) for entry in entries}
+        return Request(signature, tensors)
+    ((_, example_list),) = _parse_fields(inputs[0][1])
+    examples = [each for _, each in _parse_fields(example_list)]
+    return Request(signature, {"inputs": np.array(examples, object)})
+
+
+def _parse_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yields number and content of the fields of a message; all are length-delimited."""
+    place = 0
+    while place < len(message):
+        number, place = message[place] >> 3, place + 1
+        length = shift = 0
+        while True:
+            byte, place = message[place], place + 1
+            length |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        yield number, message[place : place + length]
+        place += length
+
+
 def prediction_log(request: Request) -> bytes:
     """Returns the serialized `PredictionLog` of a request."""
     spec = _field(_MODEL_SPEC, _field(_SIGNATURE_NAME, request.signature.encode()))
@@ -67,7 +104,7 @@ def prediction_log(request: Request) -> bytes:
 
 def _map_entry(name: str, value: np.ndarray) -> bytes:
     tensor = tf.make_tensor_proto(value).SerializeToString()
-    return _field(1, name.encode()) + _field(2, tensor)
+    return _field(_KEY, name.encode()) + _field(_VALUE, tensor)
 
 
 def _field(number: int, content: bytes) -> bytes:

@@ -3,7 +3,8 @@
 Read `task` (the interface of a task), then the code that all tasks share: `config`, `tables` (rows
 of files), `record_files` and `batches` (records), `task_data` (the splits of a run), `evaluation`
 and `fine_tuning`. The package `classification` contains the tasks that classify sentences and
-sentence pairs. An import of this package does not import TensorFlow.
+sentence pairs, `squad` questions about a text, and `choice` multiple choice. An import of this
+package does not import TensorFlow.
 """
 
 from bert_tf.tasks.classification.sources.glue import ALIASES, GLUE_TASKS

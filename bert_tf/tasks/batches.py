@@ -26,7 +26,7 @@ class TrainingOrder:
     are sorted by length and cut into batches, and the batches are shuffled.
 
     Args:
-        num_tokens: int [R], the length of each record.
+        num_tokens: int [R], the length of each record; equal numbers give batches in random order.
         batch_size: Records per batch.
         seed: Determines the order.
     """

@@ -130,9 +130,11 @@ class _Run:
                 f"The examples in {split.split.source.name} give no records, because all contexts "
                 "are empty. Give examples with text."
             )
+        lengths = records.index.num_tokens
         order = batches.TrainingOrder(
-            records.index.num_tokens, training.global_batch_size, training.seed
-        )
+            lengths if data.task.groups_by_length else np.zeros_like(lengths),
+            training.global_batch_size, training.seed,
+        )  # fmt: skip
         held_out = self._held_out() if self._runtime.eval_steps else HeldOutData()
         per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
         if self.trainer.is_chief:
@@ -187,7 +189,7 @@ class _Run:
 
         Returns:
             The metrics of the splits, if the task computes metrics of predictions. They are then
-            also written to eval_results.txt.
+            also written to eval_results.txt or, for splits of the kind "test", to test_results.txt.
         """
         results: dict[str, float] = {}
         for split in self._data.splits["test"]:
@@ -195,13 +197,12 @@ class _Run:
                 self._evaluator.run(
                     split, writer, "predicting", self._data.config.predict_batch_size
                 )
-            with_suffix = split.split.with_suffix
-            results |= {
-                with_suffix(f"eval_{name}"): value for name, value in writer.results().items()
-            }
+            result_name = split.split.result_name
+            results |= {result_name(name): value for name, value in writer.results().items()}
         if results:
             results = {"global_step": step, **results}
-            write_results(os.path.join(self._folder, "eval_results.txt"), results)
+            name = f"{self._data.splits['test'][0].split.result_name('results')}.txt"
+            write_results(os.path.join(self._folder, name), results)
         return results
 
     def _score(self, split: SplitData) -> Scorer:

@@ -1,13 +1,13 @@
 """`PredictionFiles`: the output files of a `tasks.task.PredictionWriter`.
 
-Imports `errors` and `files`.
+Imports `errors` and `files`, and TensorFlow inside functions.
 """
 
 import contextlib
 import os
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from bert_tf import files
 from bert_tf.errors import InputError
@@ -19,6 +19,43 @@ class _Closable(Protocol):
 
 _File = TypeVar("_File", bound=_Closable)
 _Self = TypeVar("_Self", bound="PredictionFiles")
+_LINES_PER_WRITE = 1000
+
+
+class LineFile:
+    """A text file that is written in blocks of lines.
+
+    Args:
+        path: The path of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        import tensorflow as tf
+
+        self._file = tf.io.gfile.GFile(path, "wb")
+        self._lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        """Adds a line, which is given without its end."""
+        self._lines.append(line)
+        if len(self._lines) >= _LINES_PER_WRITE:
+            self._flush()
+
+    def _flush(self) -> None:
+        # "replace" is needed for lone surrogates, which JSON can contain and UTF-8 cannot.
+        text = "".join(f"{line}\n" for line in self._lines)
+        self._file.write(text.encode("utf-8", "replace"))
+        self._lines.clear()
+
+    def close(self) -> None:
+        """Writes the last block."""
+        self._flush()
+        self._file.close()
+
+
+def shortest_float(value: Any) -> float:
+    """Converts a float32 to the float with the fewest digits that rounds to the same float32."""
+    return float(str(value))
 
 
 class PredictionFiles:
@@ -85,3 +122,8 @@ def check_not_replaced(source: str, folder: str, names: Iterable[str | None]) ->
                 f"{source} would be replaced, because {name} is the name of an output file. Give "
                 "another output_dir."
             )
+
+
+def without_surrogates(text: str) -> str:
+    """Replaces lone surrogates, which JSON can contain and UTF-8 cannot, by escape sequences."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,21 +1,24 @@
-"""Reads the rows of tables as a stream: .tsv, .csv, .jsonl and .parquet files.
+"""Finds the files of data sets, and reads rows as a stream: .tsv, .csv, .jsonl, .parquet files.
 
-Imports `errors`, `files`, `column_names` and `parquet_table`.
+Imports `errors`, `files`, and `column_names`, `parquet_table` and `task` of this package.
 """
 
 import csv
 import dataclasses
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table
 from bert_tf.tasks.column_names import find_columns, no_column
+from bert_tf.tasks.task import DataLocation
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
+# The names of split files without their endings, by kind.
+SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +41,49 @@ class FileSource:
         """
         selection = f" {self.selection}" if self.selection else ""
         return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
+
+
+def find_split_file(
+    kind: str,
+    location: DataLocation,
+    split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES,
+    endings: Sequence[str] = ENDINGS,
+) -> str:
+    """Returns the file of a split.
+
+    Without an explicit file, the file in `data_dir` has one of the names of the split, such as
+    "dev" or "validation", and one of the endings.
+
+    Args:
+        kind: One of `tasks.task.KINDS`.
+        location: The place of the data set.
+        split_names: The possible names of the file without the ending, by kind.
+        endings: The possible endings of the name; "" for a name without an ending.
+
+    Raises:
+        InputError: There is no such file, or there are several.
+    """
+    explicit = location.explicit_file(kind)
+    if explicit:
+        if not files.exists(explicit):
+            raise InputError(f"There is no file {explicit}. {kind}_file must be an existing file.")
+        return explicit
+    folder = location.data_dir
+    if not folder:
+        raise InputError(f"There is no {kind} data. Give data_dir or {kind}_file.")
+    names = [f"{name}{ending}" for name in split_names[kind] for ending in endings]
+    found = [name for name in names if files.is_file(os.path.join(folder, name))]
+    if not found:
+        raise InputError(
+            f"{folder} has none of {', '.join(names)}. Give one of these files, or give the file "
+            f"as {kind}_file."
+        )
+    if len(found) > 1:
+        raise InputError(
+            f"{folder} has several {kind} files: {', '.join(found)}. Remove all but one of them, "
+            f"or give the file as {kind}_file."
+        )
+    return os.path.join(folder, found[0])
 
 
 def column_values(
@@ -72,13 +118,22 @@ def _json_values(
     path: str, columns: Sequence[str | None], optional: Collection[str]
 ) -> Iterator[tuple[int, list[Any]]]:
     required = {name for name in columns if name is not None and name not in optional}
+    for number, row in json_lines(path):
+        if not required <= row.keys():
+            missing = next(name for name in columns if name in required - row.keys())
+            raise no_column(f"{path}, line {number}", missing, row)
+        yield number, [row.get(name) for name in columns]  # type: ignore[arg-type]
+
+
+def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number and the JSON object of each line that is not empty.
+
+    Raises:
+        InputError: The file is missing or is not UTF-8, or a line is not a JSON object.
+    """
     for number, line in enumerate(files.read_lines(path), start=1):
         if line.strip():
-            row = _json_object(line, path, number)
-            if not required <= row.keys():
-                missing = next(name for name in columns if name in required - row.keys())
-                raise no_column(f"{path}, line {number}", missing, row)
-            yield number, [row.get(name) for name in columns]  # type: ignore[arg-type]
+            yield number, _json_object(line, path, number)
 
 
 def _values_below_header(

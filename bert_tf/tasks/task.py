@@ -29,6 +29,7 @@ DECISION_FACTS = (
 # training and the use of a model.
 CHANGEABLE_FACTS = (
     "doc_stride", "max_query_length", "version_2_with_negative", "padding_as_released",
+    "num_choices", "document_context",
 )  # fmt: skip
 # The name of the file of `dev_examples`.
 DEV_EXAMPLES = "dev_examples.jsonl"
@@ -104,6 +105,10 @@ class Split:
         """Appends the suffix, if there is one: "accuracy" becomes "accuracy_mismatched"."""
         return f"{text}_{self.suffix}" if self.suffix else text
 
+    def result_name(self, metric: str) -> str:
+        """Returns the name of a metric in the results: "eval_f1", or "test_f1" of a test split."""
+        return self.with_suffix(f"{'test' if self.kind == 'test' else 'eval'}_{metric}")
+
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
@@ -162,6 +167,8 @@ class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Pr
     def results(self) -> dict[str, float]:
         """Returns the metrics of the split, such as {"f1": 88.5}, after the files are complete.
 
+        They are written to eval_results.txt, or to test_results.txt if the kind is "test".
+
         The result is {} if the split has no labels, or if the task computes metrics on dev splits
         only.
         """
@@ -196,6 +203,14 @@ class Task(Protocol):
     @property
     def output_files(self) -> Sequence[str]:
         """The names of the files that evaluations and predictions write into the run's folder."""
+
+    @property
+    def groups_by_length(self) -> bool:
+        """Whether the records of a training batch have similar lengths, which saves padding."""
+
+    @property
+    def records_per_example(self) -> float:
+        """The records of an epoch divided by the examples; 1 if epochs are counted in examples."""
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the splits of a kind; the metrics of the first dev split select the best weights.

@@ -118,6 +118,7 @@ class TaskData:
                 f"global_batch_size must be at least 1. Received: {global_batch_size}."
             )
         count, epochs = self.splits["train"][0].num_examples, self.config.num_train_epochs
+        count = round(count * self.task.records_per_example)
         steps = int(count / global_batch_size * epochs)
         if steps < 1:
             raise InputError(

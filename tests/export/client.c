@@ -4,7 +4,7 @@
  *
  * LIBRARIES: libraries with operations, separated by commas.
  * INPUTS, OUTPUTS: tensors such as serving_default_text:0, separated by commas.
- * TEXT...: for each input one text.
+ * TEXT...: for each input one text. For an input of rank 2, texts separated by "|".
  *
  * Prints each value of each output on a line: the number of the output, and the value.
  */
@@ -39,13 +39,18 @@ static int find_tensors(TF_Graph *graph, char *names, TF_Output *tensors) {
   return count;
 }
 
-/* Returns a string tensor [1]. */
-static TF_Tensor *text_tensor(const char *text) {
-  const int64_t shape[1] = {1};
-  TF_Tensor *tensor = TF_AllocateTensor(TF_STRING, shape, 1, sizeof(TF_TString));
-  TF_TString *value = TF_TensorData(tensor);
-  TF_StringInit(value);
-  TF_StringCopy(value, text, strlen(text));
+/* Returns a string tensor [1], or [1, number of texts] if the rank is 2. */
+static TF_Tensor *text_tensor(const char *text, int rank) {
+  int64_t shape[2] = {1, 1};
+  for (const char *at = text; rank == 2 && *at; at++) shape[1] += *at == '|';
+  TF_Tensor *tensor = TF_AllocateTensor(TF_STRING, shape, rank, shape[1] * sizeof(TF_TString));
+  TF_TString *values = TF_TensorData(tensor);
+  for (int64_t i = 0; i < shape[1]; i++) {
+    const size_t size = rank == 2 ? strcspn(text, "|") : strlen(text);
+    TF_StringInit(&values[i]);
+    TF_StringCopy(&values[i], text, size);
+    text += size + 1;
+  }
   return tensor;
 }
 
@@ -95,7 +100,11 @@ int main(int argc, char **argv) {
   const int num_inputs = find_tensors(graph, argv[3], inputs);
   const int num_outputs = find_tensors(graph, argv[4], outputs);
   if (argc != 5 + num_inputs) return 2;
-  for (int i = 0; i < num_inputs; i++) values[i] = text_tensor(argv[5 + i]);
+  for (int i = 0; i < num_inputs; i++) {
+    const int rank = TF_GraphGetTensorNumDims(graph, inputs[i], status);
+    check(status, "rank");
+    values[i] = text_tensor(argv[5 + i], rank);
+  }
   TF_SessionRun(session, NULL, inputs, values, num_inputs, outputs, results, num_outputs, NULL, 0,
                 NULL, status);
   check(status, "run");

@@ -7,13 +7,13 @@ import time
 import export_models
 import pytest
 
-from bert_tf.export import gate, saved_model
+from bert_tf.export import gate, gate_process, saved_model
 
 
 @pytest.fixture
 def without_gate(monkeypatch):
     """Exports do not start another process; for tests that compare the outputs themselves."""
-    monkeypatch.setattr(gate, "open_gate", contextlib.nullcontext)
+    monkeypatch.setattr(gate_process, "open_gate", contextlib.nullcontext)
     monkeypatch.setattr(gate, "check", lambda *_: ([], None))
 
 
@@ -44,11 +44,15 @@ def exported(tmp_path_factory):
         except FileExistsError:
             end = time.monotonic() + 300
             while not version.exists():  # another process exports this model
-                assert time.monotonic() < end
+                assert time.monotonic() < end and not (folder / "failed").exists()
                 time.sleep(0.1)
         else:
-            path, _ = export_models.write_checkpoint(kind, folder)
-            saved_model.export(path, str(folder / "served"))
+            try:
+                path, _ = export_models.write_checkpoint(kind, folder)
+                saved_model.export(path, str(folder / "served"))
+            except BaseException:
+                (folder / "failed").touch()
+                raise
         return str(version)
 
     return export

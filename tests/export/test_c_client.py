@@ -15,7 +15,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 SOURCE = os.path.join(os.path.dirname(__file__), "client.c")
 TEXTS = {
     "text": "a [MASK] b Ž", "text_a": "a b", "text_b": "c é", "question": "a b",
-    "context": "c d e f g h a b c d  é f g",
+    "context": "c d e f g h a b c d  é f g", "choices": "a b|c Ž|h",
 }  # fmt: skip
 
 
@@ -77,7 +77,8 @@ def test_the_c_program_prints_the_outputs_of_python(client, exported, kind):
         number, value = line.split(" ", 1)
         found[int(number)].append(value)
     signature = tf.saved_model.load(folder).signatures["serving_default"]
-    expected = signature(**{name: tf.constant([TEXTS[name]]) for name in inputs})
+    texts = {name: TEXTS[name].split("|") if name == "choices" else TEXTS[name] for name in inputs}
+    expected = signature(**{name: tf.constant([value]) for name, value in texts.items()})
     for name, values in zip(outputs, found, strict=True):
         wanted = expected[name].numpy().reshape(-1)
         if wanted.dtype == object:

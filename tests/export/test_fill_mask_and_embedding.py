@@ -1,5 +1,9 @@
 """Fill-mask, next-sentence prediction and vectors of texts, against NumPy."""
 
+import dataclasses
+import pathlib
+import shutil
+
 import export_models
 import numpy as np
 import pytest
@@ -11,6 +15,9 @@ from bert_tf.export.served import load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import load
 
+VOCABULARY, SPECIAL = export_models.VOCABULARY, ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden/huggingface"
 TEXTS = ["a [MASK] c [MASK]", "no mask", "", "[MASK]", "a " * 20 + "[MASK]"]
 
 
@@ -60,7 +67,62 @@ def test_a_model_without_next_sentence_head_has_no_such_signature(tmp_path):
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"))
     served = load_served(load(path))
-    assert set(served.signatures()) == {"serving_default", "ids", "ids_lengths"}
+    assert set(served.signatures()) == {"serving_default", "ids", "ids_lengths", "score"}
+
+
+def test_the_score_of_a_text_predicts_each_token_from_all_others(tmp_path):
+    """With more tokens than the graph computes at a time."""
+    served, model = load_tiny("fill_mask", tmp_path, max_seq_length=16)
+    texts = ["a b c", "", "[MASK]", "a [MASK] zz é", *["h g f e d c b a"] * 5, "a " * 40]
+    outputs = served.signatures()["score"](text=tf.constant(texts))
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY, special_tokens_in_text=True)
+    counts = []
+    for text, found in zip(texts, outputs["score"].numpy(), strict=True):
+        inputs = {n: v.numpy() for n, v in tokenizer.encode([text], seq_length=16).items()}
+        (ids,) = inputs["input_ids"]
+        scored = [place for place, token in enumerate(ids) if VOCABULARY[token] not in SPECIAL]
+        total = 0.0
+        for place in scored:
+            masked = inputs["input_ids"].copy()
+            masked[0, place] = tokenizer.mask_id
+            logits = model({**inputs, "input_ids": masked})["masked_lm_logits"][0, place]
+            total += np.log(softmax(logits)[ids[place]])
+        assert found == pytest.approx(total, abs=1e-4)
+        counts.append(len(scored))
+    assert outputs["num_tokens"].numpy().tolist() == counts == [3, 0, 0, 3, 8, 8, 8, 8, 8, 14]
+    nothing = served.signatures()["score"](text=tf.zeros([0], tf.string))
+    assert nothing["score"].shape == nothing["num_tokens"].shape == (0,)
+
+
+def test_rows_of_the_table_without_a_token_are_never_returned(tmp_path):
+    config = dataclasses.replace(export_models.CONFIG, vocab_size=len(VOCABULARY) + 8)
+    model = bert_tf.BertPretrainer(config, seed=3)
+    bias = model.masked_lm_head.output_bias
+    bias.assign(np.where(np.arange(config.vocab_size) < len(VOCABULARY), 0, 50))
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
+    path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "padded"))
+    served = load_served(load(path), ServingSettings(top_k=100))
+    outputs = served.signatures()["serving_default"](text=tf.constant(["a [MASK] b"]))
+    assert sorted(outputs["tokens"].numpy()[0, 0].tolist()) == sorted(
+        token.encode() for token in VOCABULARY
+    )
+
+
+@pytest.mark.parametrize("name", ["masked_lm", "pretraining", "pretraining_gelu_new"])
+def test_masked_tokens_of_hugging_face_models_have_the_same_probabilities(tmp_path, name):
+    expected = np.load(GOLDEN / name / "expected.npz")
+    folder = shutil.copytree(GOLDEN / name, tmp_path / "model")
+    words = ["[UNK]", *SPECIAL, *(f"w{number}" for number in range(145))]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    served = load_served(load(str(folder)))
+    inputs = {n: tf.constant(expected[n], tf.int32) for n in INPUTS}
+    logits = served.signatures()["ids"](**inputs)["masked_lm_logits"].numpy()
+    wanted = expected["prediction_logits" if "prediction_logits" in expected else "logits"]
+    is_token = expected["input_mask"] == 1
+    found, wanted = softmax(logits[is_token]), softmax(wanted[is_token])
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    order = np.argsort(-wanted, kind="stable")[:, :10]
+    np.testing.assert_array_equal(np.argsort(-found, kind="stable")[:, :10], order)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])

@@ -11,7 +11,11 @@ from run_programs import assert_refused, run_main
 
 import bert_tf
 from bert_tf.export import gate, layout, saved_model
+from bert_tf.export.served import ServedClassifier
+from bert_tf.export.served.fill_mask import ServedPretrainer
+from bert_tf.export.served.span_predictor import ServedSpanPredictor
 from bert_tf.export.settings import ServingSettings
+from bert_tf.tasks.squad.best_answers import AnswerSettings
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
@@ -22,7 +26,7 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
         "README.md", "bert_config.json", "export_report.json", "model_card.md", "request.json",
         "tf_serving_warmup_requests", "vocab.txt", "weights.json",
     }  # fmt: skip
-    has_labels = kind in ("classification", "pair", "multi_label")
+    has_labels = kind in ("classification", "pair", "multi_label", "tagging")
     assert set(extra) == expected | ({"labels.txt"} if has_labels else set())
     assert set(os.listdir(folder)) >= {"saved_model.pb", "batching_params.pbtxt", "variables"}
     with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
@@ -148,10 +152,13 @@ def test_answers_within_the_tolerance_of_the_threshold_may_differ(tmp_path):
         return {
             "answer": np.array([b"" if is_null else b"a"], object), "score": np.float32([8.0]),
             "no_answer": np.array([is_null]), "null_score_diff": np.float32([difference]),
+            "probability": np.float32([0.9]),
         }  # fmt: skip
 
     assert not failed(served, outputs(0.49), outputs(0.505), precision="bfloat16")
-    assert failed(served, outputs(0.49), outputs(0.505)) == ["no_answer", "null_score_diff"]
+    assert failed(served, outputs(0.49), outputs(0.505)) == [
+        "answer", "no_answer", "null_score_diff",
+    ]  # fmt: skip
     assert "no_answer" in failed(served, outputs(-0.5), outputs(1.5), precision="bfloat16")
 
 
@@ -217,3 +224,73 @@ def test_other_folders_are_no_versions(tmp_path):
     for name in ("3", "²", "x4", "05"):
         (tmp_path / name).mkdir()
     assert sorted(layout.versions(str(tmp_path))) == [3, 5]
+    assert layout.newest_version(str(tmp_path)).endswith("05")
+
+
+def test_ranked_classes_may_differ_only_in_ties():
+    served = ServedClassifier.__new__(ServedClassifier)
+    clear = {"classes": objects([b"x", b"y", b"z"]), "scores": np.array([[0.7, 0.2, 0.1]], "f")}
+    tie = {"classes": objects([b"x", b"y", b"z"]), "scores": np.array([[0.4, 0.4, 0.2]], "f")}
+    swapped, other = objects([b"y", b"x", b"z"]), objects([b"x", b"z", b"y"])
+    assert failed(served, clear, clear) == failed(served, tie, {**tie, "classes": swapped}) == []
+    assert failed(served, clear, {**clear, "classes": swapped}) == ["classes"]
+    assert failed(served, tie, {**tie, "classes": other}) == ["classes"]
+
+
+def test_tokens_may_differ_only_in_ties():
+    served = ServedPretrainer.__new__(ServedPretrainer)
+    tokens = np.array([[[b"a", b"b", b"c"]]], object)
+    probabilities = np.array([[[0.6, 0.2, 0.2]]], "f")
+    expected = {"tokens": tokens, "probabilities": probabilities}
+    assert failed(served, expected, {**expected, "tokens": tokens[..., [0, 2, 1]]}) == []
+    assert failed(served, expected, {**expected, "tokens": tokens[..., [1, 0, 2]]}) == ["tokens"]
+    sure = {"tokens": tokens[..., :1], "probabilities": probabilities[..., :1]}
+    assert failed(served, sure, {**sure, "tokens": tokens[..., 1:2]}) == ["tokens"]
+
+
+def test_answers_may_differ_only_in_ties():
+    served = ServedSpanPredictor.__new__(ServedSpanPredictor)
+    served._settings = AnswerSettings()
+    sure = {
+        "answer": objects([b"Ann"])[0], "start": np.array([4]), "end": np.array([7]),
+        "score": np.array([8.0], "f"), "probability": np.array([0.9], "f"),
+        "no_answer": np.array([False]),
+    }  # fmt: skip
+    other = {"answer": objects([b"Bob"])[0], "start": np.array([9]), "end": np.array([12])}
+    names = ["answer", "start", "end"]
+    assert failed(served, sure, {**sure, **other}) == names
+    assert failed(served, sure, {**sure, "start": np.array([14]), "end": np.array([17])}) == []
+    tie = {**sure, "probability": np.array([0.5], "f")}
+    assert failed(served, tie, {**tie, **other}) == []
+    assert failed(served, tie, {**tie, "no_answer": np.array([True])}) == ["no_answer"]
+    served._settings = AnswerSettings(n_best_size=1)
+    assert failed(served, sure, {**sure, **other}) == []
+    served._settings = AnswerSettings(version_2_with_negative=True)
+    near = {**sure, "null_score_diff": np.array([1e-6], "f")}
+    nothing = {"answer": objects([b""])[0], "no_answer": np.array([True])}
+    assert failed(served, near, {**near, **nothing}) == []
+    far = {**sure, "null_score_diff": np.array([-3.0], "f")}
+    assert failed(served, far, {**far, **nothing}) == ["answer", "no_answer"]
+
+
+def objects(values):
+    """Returns a row of texts, as the outputs of a SavedModel: object [1, N]."""
+    return np.array([values], object)
+
+
+def test_a_version_of_another_program_is_kept(tmp_path, monkeypatch, without_gate):
+    path, _ = export_models.write_checkpoint("regression", tmp_path)
+    other = tmp_path / "served/1/saved_model.pb"
+
+    def check(*_):
+        other.parent.mkdir()
+        other.write_text("of another program")
+        return [], None
+
+    monkeypatch.setattr(gate, "check", check)
+    with pytest.raises(bert_tf.InputError, match="the next number"):
+        saved_model.export(path, str(tmp_path / "served"))
+    assert other.read_text() == "of another program"
+    assert os.listdir(tmp_path / "served") == ["1"]
+    monkeypatch.setattr(gate, "check", lambda *_: ([], None))
+    assert saved_model.export(path, str(tmp_path / "served")).endswith("2")

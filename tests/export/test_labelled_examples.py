@@ -1,5 +1,6 @@
 """The examples of the dev split that a run stores, and the metric that an export compares."""
 
+import hashlib
 import json
 import os
 import types
@@ -12,6 +13,7 @@ import scipy.stats
 import sklearn.metrics
 import squad_data
 import tensorflow as tf
+from reference import conlleval
 from reference import squad as oracle
 from run_programs import assert_refused, run_main
 
@@ -41,6 +43,13 @@ def rows_of(kind, count, seed=1):
         if kind == "span":
             row["context"] = f"a  b {text(60)}"
             row["answers"] = [] if rng.random() < 0.3 else ["b", row["context"][:5]]
+        elif kind == "tagging":
+            count_of_words = rng.integers(1, 30)
+            row = {"tokens": rng.choice(WORDS, count_of_words).tolist(),
+                   "tags": rng.choice(export_models.TAGS, count_of_words).tolist()}  # fmt: skip
+        elif kind == "choice":
+            row["choices"] = [f"{word} {text()}" for word in WORDS[: rng.integers(2, 8)]]
+            row["label"] = int(rng.integers(len(row["choices"])))
         elif kind == "regression":
             row["label"] = float(rng.normal())
         elif kind == "multi_label":
@@ -73,11 +82,21 @@ def metric_of(kind, outputs, rows):
         true = [[name in row for name in LABELS] for row in labels]
         f1 = sklearn.metrics.f1_score(true, outputs["probabilities"] >= 0.4, average="micro")
         return "micro_f1", 100 * f1
+    if kind == "tagging":
+        pairs = [
+            (row["tags"], [tag.decode() for tag in tags[: len(row["tags"])]])
+            for row, tags in zip(rows, outputs["tags"], strict=True)
+        ]
+        return "f1", conlleval.overall(conlleval.count(pairs))[2]
+    if kind == "choice":
+        return "accuracy", 100 * sklearn.metrics.accuracy_score(labels, outputs["index"])
     found = [text.decode() for text in outputs["label"]]
     return "accuracy", 100 * sklearn.metrics.accuracy_score(labels, found)
 
 
-@pytest.mark.parametrize("kind", ["classification", "pair", "multi_label", "regression", "span"])
+@pytest.mark.parametrize(
+    "kind", ["classification", "pair", "multi_label", "regression", "span", "tagging", "choice"]
+)
 def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     path, _ = export_models.write_checkpoint(kind, tmp_path)
     rows = rows_of(kind, 70)
@@ -85,9 +104,19 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     folder = saved_model.export(path, str(tmp_path / "served"))
     with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
         report = json.load(file)["metric"]
-    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
+        card = file.read()
+    stored = (tmp_path / kind / DEV_EXAMPLES).read_bytes()
+    assert hashlib.sha256(stored).hexdigest() in card and tf.__version__ in card
+    model = tf.saved_model.load(folder)
+    signature = model.signatures["words" if kind == "tagging" else "serving_default"]
     names = export_models.text_names(kind)
-    outputs = signature(**{name: tf.constant([row[name] for row in rows]) for name in names})
+    columns = {name: [row[name] for row in rows] for name in names if name in rows[0]}
+    if kind == "tagging":
+        columns = {"words": [row["tokens"] for row in rows]}
+    for name in {"words", "choices"} & set(columns):
+        columns[name] = tf.ragged.constant(columns[name]).to_tensor()
+    outputs = signature(**{name: tf.constant(column) for name, column in columns.items()})
     name, value = metric_of(kind, {n: each.numpy() for n, each in outputs.items()}, rows)
     assert 0 < abs(value) < 100
     assert report["name"] == name and report["num_examples"] == 70
@@ -132,6 +161,8 @@ def test_an_operation_that_serving_lacks_is_refused(tmp_path, monkeypatch):
         ("classification", {"label": "x"}, "text"),
         ("regression", {"text": "a", "label": "much"}, "Write a finite number"),
         ("span", {"question": "a", "context": "b", "answers": "b"}, "must be a list of texts"),
+        ("choice", {"context": "a", "choices": ["b"], "label": 0}, "line 2: at least two choices"),
+        ("choice", {"context": "a", "choices": ["b", "c"]}, "line 2 has no label"),
         ("embedding", {"text": "a"}, "have no metric"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 WORDS = [*"abcdefgh", "[MASK]", "é", "Ž", "猫", "abcab", "\u200b"]
-MIXED = ("classification", "pair", "span", "fill_mask")
+MIXED = ("classification", "pair", "span", "choice", "fill_mask")
 
 
 def signatures_of(exported, kind):
@@ -27,11 +27,17 @@ def random_request(rng, kind):
         lengths = rng.integers(1, shape[1] + 1, rows)
         tensors = {**inputs, "lengths": lengths}
         return "ids_lengths", {n: tf.constant(v, tf.int32) for n, v in tensors.items()}
-    texts = {
-        name: [" ".join(rng.choice(WORDS, rng.integers(0, 60))) for _ in range(rows)]
-        for name in export_models.text_names(kind)
-    }
-    return "serving_default", {n: tf.constant(v, tf.string) for n, v in texts.items()}
+
+    def text():
+        return " ".join(rng.choice(WORDS, rng.integers(0, 60)))
+
+    inputs = {name: [text() for _ in range(rows)] for name in export_models.text_names(kind)}
+    tensors = {name: tf.constant(value, tf.string) for name, value in inputs.items()}
+    if kind == "choice":
+        shape = rows, int(rng.integers(0, 8))
+        texts = [text() for _ in range(shape[0] * shape[1])]
+        tensors["choices"] = tf.reshape(tf.constant(texts, tf.string), shape)
+    return "serving_default", tensors
 
 
 def answers(signature, inputs):

@@ -124,3 +124,44 @@ def test_the_program_answers_questions_and_fills_masks(exported):
     assert text == "a [MASK] b" and float(token.split(" ")[1]) <= 1
     assert len(json.loads(vector.out)["embedding"]) == 8
     assert_refused(alone, "--question and --context need each other")
+
+
+def test_other_signatures_of_texts_can_be_called(exported):
+    scores = bert_tf.Predictor(exported("fill_mask"), signature="score")(TEXTS)
+    model = tf.saved_model.load(exported("fill_mask"))
+    expected = model.signatures["score"](text=tf.constant(TEXTS))
+    for each, score, count in zip(scores, *(expected[n] for n in ("score", "num_tokens")),
+                                  strict=True):  # fmt: skip
+        assert each == {"score": pytest.approx(float(score), abs=1e-4), "num_tokens": int(count)}
+    tagger = bert_tf.Predictor(exported("tagging"), signature="words")
+    (short, empty, long) = tagger([["a", "é"], [], ["b"] * 30])
+    assert [len(each["tags"]) for each in (short, empty, long)] == [2, 0, 30]
+    assert tagger(["b"] * 30)["tags"] == long["tags"]
+    for name in ("ids", "classify", "none"):
+        with pytest.raises(bert_tf.InputError, match="It has: serving_default"):
+            bert_tf.Predictor(exported("classification"), signature=name)
+
+
+def test_the_program_prints_scores_of_texts(exported):
+    (done,) = run_main(
+        "bert_tf.run_scripts.predict",
+        [
+            f"--model={exported('fill_mask')}",
+            "--score",
+            "--text=a b c",
+            "--text=a",
+            "--format=text",
+        ],
+    )
+    assert done.code == 0, done
+    first, second = (line.split("\t") for line in done.out.splitlines())
+    assert float(first[0]) < float(second[0]) < 0 and first[1:] == ["3", "a b c"]
+
+
+def test_several_kinds_of_input_are_refused(exported):
+    folder = f"--model={exported('span')}"
+    pair = ["--question=a", "--context=b"]
+    text, file = "--text=a ||| b", "--input_file=b"
+    commands = [[text, *pair], [text, file], [file, *pair]]
+    for done in run_main("bert_tf.run_scripts.predict", *([folder, *each] for each in commands)):
+        assert_refused(done, "only --text, only --input_file")

@@ -25,7 +25,7 @@ from squad_data import (
 from bert_tf import features
 from bert_tf.errors import InputError
 from bert_tf.tasks import record_files
-from bert_tf.tasks.squad import windows as squad_windows
+from bert_tf.tasks import windows as task_windows
 from bert_tf.tasks.squad.encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tasks.tables import FileSource
@@ -199,7 +199,7 @@ def grid():
 
 def test_windows_equal_the_released_ones():
     for pieces, room, stride in grid():
-        starts, lengths = squad_windows.windows(pieces, room, stride)
+        starts, lengths = task_windows.windows(pieces, room, stride)
         expected = oracle.doc_spans(pieces, room, stride)
         found = list(zip(starts.tolist(), lengths.tolist(), strict=True))
         assert found == expected, (pieces, room, stride)
@@ -208,7 +208,7 @@ def test_windows_equal_the_released_ones():
 def test_counts_of_windows_equal_the_released_ones():
     for stride in (1, 2, 3, 5, 7, 20, 128):
         pieces, room = (each.ravel() for each in np.meshgrid(np.arange(60), np.arange(1, 25)))
-        found = squad_windows.count_windows(pieces, room, stride)
+        found = task_windows.count_windows(pieces, room, stride)
         expected = [
             len(oracle.doc_spans(*each, stride))
             for each in zip(pieces.tolist(), room.tolist(), strict=True)
@@ -218,12 +218,12 @@ def test_counts_of_windows_equal_the_released_ones():
 
 def test_the_context_of_a_piece_equals_the_released_one():
     for sizes in grid():
-        starts, lengths = squad_windows.windows(*sizes)
+        starts, lengths = task_windows.windows(*sizes)
         spans = oracle.doc_spans(*sizes)
         best = [oracle.max_context_span(spans, position) for position in range(sizes[0])]
         times = np.zeros(sizes[0], int)
         for window, (start, length) in enumerate(spans):
-            found = squad_windows.has_max_context(starts, lengths, window)
+            found = task_windows.has_max_context(starts, lengths, window)
             assert found.tolist() == [each == window for each in best[start : start + length]]
             times[start : start + length] += found
         assert times.tolist() == [1] * sizes[0]

@@ -1,12 +1,12 @@
 """`ServedClassifier`: classification, multi-label classification and regression."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.served_model import ServedModel, Tensors
+from bert_tf.export.served.served_model import ServedModel, Tensors, adjacent_ties
 from bert_tf.export.settings import TASK_TYPES
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.classification.examples import TextExample
@@ -14,7 +14,7 @@ from bert_tf.tasks.classification.results.scoring import MultiLabelScorer, Regre
 from bert_tf.tasks.classification.sources.labels import place_of
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_of
 from bert_tf.tasks.tables import column_values
-from bert_tf.tasks.task import Scorer
+from bert_tf.tasks.task import Outputs, Scorer
 from bert_tf.tokenization import BertTokenizer
 
 DEFAULT_THRESHOLD = 0.5
@@ -93,8 +93,10 @@ class ServedClassifier(ServedModel):
             return {"regress": lambda *texts: {"outputs": self.from_texts(*texts)["score"]}}
         return {"classify": self._classes}
 
-    def near_ties(self, name: str, outputs: Mapping[str, np.ndarray], margin: float) -> Any:
-        """Returns where a label is decided by less than a margin."""
+    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+        """Returns where a label, or its place in a ranking, is decided by less than a margin."""
+        if name == "classes":
+            return adjacent_ties(outputs["scores"], margin)
         if name == "label" and outputs["probabilities"].shape[1] > 1:
             largest = np.sort(outputs["probabilities"], axis=-1)[:, -2:]
             return largest[:, 1] - largest[:, 0] <= margin
@@ -111,9 +113,7 @@ class ServedClassifier(ServedModel):
                 self._parse_label(label, path, number),
             )
 
-    def metric(
-        self, outputs: Mapping[str, np.ndarray], correct: Sequence[Any]
-    ) -> tuple[str, float]:
+    def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
         """Returns the accuracy, the micro-averaged F1, or Pearson's correlation, in percent."""
         if self._task_type == TASK_TYPES[0]:
             true = np.array([label.encode() for label in correct], object)

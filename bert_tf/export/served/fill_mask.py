@@ -5,9 +5,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.export.served.served_model import ServedModel, Tensors
+from bert_tf.export.served.served_model import ServedModel, Tensors, adjacent_ties, in_parts
 from bert_tf.modeling import BertPretrainer
 from bert_tf.modeling.inputs import POSITIONS
+from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
 
 
@@ -26,6 +27,13 @@ class ServedPretrainer(ServedModel):
     `is_next`, float32 [B]: the probability that the second text follows the first one. A model
     without a next-sentence head does not have it.
 
+    The signature `score` takes `text`, string [B], and returns `score`, float32 [B]: the sum of the
+    log probabilities of the tokens of the text, each predicted from all others (the pseudo
+    log-likelihood; Salazar et al., Masked Language Model Scoring, arXiv 1910.14659); and
+    `num_tokens`, int32 [B], the number of these tokens. [MASK], [PAD], [CLS] and [SEP] in the text
+    are not predicted, an unknown word counts as [UNK], and tokens after the longest sequence do not
+    count.
+
     `ids` and `ids_lengths` have the outputs `masked_lm_logits`, float32 [B, S, V], and, with a
     next-sentence head, `next_sentence_logits`, float32 [B, 2].
 
@@ -35,6 +43,8 @@ class ServedPretrainer(ServedModel):
         max_seq_length: Longer texts are truncated to this number of tokens.
         top_k: k, at most the size of the vocabulary.
     """
+
+    takes_masks = True
 
     def __init__(
         self, model: BertPretrainer, tokenizer: BertTokenizer, max_seq_length: int, top_k: int
@@ -59,7 +69,9 @@ class ServedPretrainer(ServedModel):
         positions = places.to_tensor()  # [B, M], padded with position 0
         count = tf.cast(places.row_lengths(), tf.int32)
         logits = self.logits({**inputs, POSITIONS: positions})["masked_lm_logits"]
-        best, ids = tf.math.top_k(tf.nn.softmax(logits), self._top_k)
+        # The table of embeddings may have more rows than the vocabulary has tokens.
+        probabilities = tf.nn.softmax(logits)[..., : self.tokenizer.vocab_size]
+        best, ids = tf.math.top_k(probabilities, self._top_k)
         exists = tf.sequence_mask(count, tf.shape(positions)[1])[..., None]
         return {
             "tokens": tf.where(exists, tf.gather(self._tokens, ids), ""),
@@ -67,15 +79,53 @@ class ServedPretrainer(ServedModel):
             "num_masks": count,
         }
 
+    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+        """Returns where the place of a token in its list is decided by less than a margin."""
+        if name != "tokens":
+            return False
+        ties = adjacent_ties(outputs["probabilities"], margin)
+        # The last token of a list may tie with one that is not in it.
+        ties[..., -1] |= outputs["probabilities"][..., -1] <= 0.5 + margin
+        return ties
+
     def from_ids(self, inputs: Tensors) -> Tensors:
         """Returns the logits for token ids."""
         return self.logits(inputs)
 
     def from_other_texts(self) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
-        """Returns the function of the signature `next_sentence`, and the names of its inputs."""
+        """Returns the functions of `score` and `next_sentence`, and the names of their inputs."""
+        score = (self._score, ("text",))
         if not self.model.next_sentence:
-            return {}
-        return {"next_sentence": (self._next_sentence, ("text_a", "text_b"))}
+            return {"score": score}
+        return {
+            "score": score,
+            "next_sentence": (self._next_sentence, ("text_a", "text_b")),
+        }
+
+    def _score(self, text: Any) -> Tensors:
+        inputs = self.encode(text)
+        ids = inputs["input_ids"]
+        tokens = self.tokenizer
+        special = tf.constant([tokens.pad_id, tokens.cls_id, tokens.sep_id, tokens.mask_id])
+        is_scored = tf.reduce_all(ids[..., None] != special, axis=-1)
+        places = tf.cast(tf.where(is_scored), tf.int32)  # [N, 2]: text and position of each token
+        row, position = places[:, 0], places[:, 1]
+
+        def of_part(rows: Tensors) -> tuple[Any]:
+            own = {name: tf.gather(each, rows["row"]) for name, each in inputs.items()}
+            is_target = tf.range(tf.shape(ids)[1])[None] == rows["position"]
+            masked = tf.where(is_target, self.tokenizer.mask_id, own["input_ids"])
+            target = tf.gather(own["input_ids"], rows["position"][:, 0], batch_dims=1)
+            logits = self.logits({**own, "input_ids": masked, POSITIONS: rows["position"]})
+            log_probabilities = tf.nn.log_softmax(logits["masked_lm_logits"][:, 0])
+            return (tf.gather(log_probabilities, target, batch_dims=1),)
+
+        (found,) = in_parts(of_part, {"row": row, "position": position[:, None]}, [1])
+        count = tf.shape(ids)[0]
+        return {
+            "score": tf.math.unsorted_segment_sum(found, row, count),
+            "num_tokens": tf.math.unsorted_segment_sum(tf.ones_like(row), row, count),
+        }
 
     def _next_sentence(self, text_a: Any, text_b: Any) -> Tensors:
         inputs = self.encode(text_a, text_b)

@@ -5,13 +5,22 @@ from collections.abc import Callable
 
 from bert_tf.conversion.sentence_transformers import check_supported
 from bert_tf.errors import InputError
+from bert_tf.export.served.choice import ServedChoice
 from bert_tf.export.served.classifier import DEFAULT_THRESHOLD, ServedClassifier
 from bert_tf.export.served.embedder import EmbeddingSettings, ServedEmbedder
 from bert_tf.export.served.fill_mask import ServedPretrainer
 from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
+from bert_tf.export.served.tagger import ServedTagger
 from bert_tf.export.settings import TASK_TYPES, ServingSettings
-from bert_tf.modeling import BertClassifier, BertEncoder, BertPretrainer, BertSpanPredictor
+from bert_tf.modeling import (
+    BertClassifier,
+    BertEncoder,
+    BertMultipleChoice,
+    BertPretrainer,
+    BertSpanPredictor,
+    BertTagger,
+)
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.encoding import WindowSettings
@@ -21,6 +30,8 @@ from bert_tf.tokenization import BertTokenizer
 _DEFAULT_LENGTH = 128
 _CLASSIFIER_HEAD = ("output_weights", "output_bias")
 _SPAN_HEAD = ("cls/squad/output_weights", "cls/squad/output_bias")
+_TAGGING_HEAD = ("cls/tagger/output_weights", "cls/tagger/output_bias")
+_CHOICE_HEAD = ("cls/choice/output_weights", "cls/choice/output_bias")
 _MASKED_LM_BIAS = "cls/predictions/output_bias"
 _NEXT_SENTENCE_WEIGHTS = "cls/seq_relationship/output_weights"
 
@@ -84,6 +95,23 @@ def _span_predictor(checkpoint: Pretrained, settings: ServingSettings) -> Served
 
 def _field_names(settings_class: type) -> list[str]:
     return [field.name for field in dataclasses.fields(settings_class)]
+
+
+def _tagger(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
+    facts = checkpoint.facts
+    _check_complete(checkpoint, ("labels", "scheme", "max_seq_length"), _TAGGING_HEAD)
+    length = _length(checkpoint, settings, facts["max_seq_length"])
+    model = checkpoint.model(BertTagger, num_labels=len(facts["labels"]), dtype=settings.precision)
+    return ServedTagger(model, checkpoint.tokenizer, length, facts["labels"], facts["scheme"])
+
+
+def _choice(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
+    # A folder of Hugging Face has this head, but does not state the length.
+    _check_complete(checkpoint, (), _CHOICE_HEAD)
+    default = checkpoint.facts.get("max_seq_length", _DEFAULT_LENGTH)
+    length = _length(checkpoint, settings, default)
+    model = checkpoint.model(BertMultipleChoice, dtype=settings.precision)
+    return ServedChoice(model, checkpoint.tokenizer, length)
 
 
 def _pretrainer(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
@@ -154,6 +182,8 @@ def _check_complete(
 _BUILDERS: dict[str, Callable[[Pretrained, ServingSettings], ServedModel]] = {
     **dict.fromkeys(TASK_TYPES, _classifier),
     "span": _span_predictor,
+    "tagging": _tagger,
+    "choice": _choice,
     "fill_mask": _pretrainer,
     "embedding": _embedder,
 }

@@ -13,10 +13,13 @@ from bert_tf.errors import InputError
 from bert_tf.export.served.id_checks import checked_ids, checked_lengths
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
+from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
 
 # A map from the name of an input or output to its tensor.
 Tensors = Mapping[str, Any]
+# The number of sequences that `in_parts` computes together.
+_SEQUENCES_AT_A_TIME = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +42,9 @@ class ServedModel(tf.Module, abc.ABC):
 
     Each served model has these signatures, and may have more:
 
-    * `serving_default`: the inputs are texts, string [B] each, whose names are `text_names`. It
-      fails for no content of the texts. Bytes that are not valid UTF-8 are ignored.
+    * `serving_default`: the inputs are texts, string [B] each, whose names are `text_names`. Those
+      of `list_names` have several texts for each request, string [B, K]. It fails for no content of
+      the texts. Bytes that are not valid UTF-8 are ignored.
     * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S] each.
     * `ids_lengths`: `input_ids` and `segment_ids`, int32 [B, S] each, and `lengths`, int32 [B], the
       number of tokens of each sequence. The tokens after these are ignored. This signature is for
@@ -56,7 +60,14 @@ class ServedModel(tf.Module, abc.ABC):
 
     Attributes:
         tokenizer, max_seq_length: The arguments.
+        list_names: The names of inputs that are lists of texts.
+        labelled_signature: The signature whose outputs `metric` evaluates.
+        takes_masks: Whether [MASK] in a text stands for a token to predict.
     """
+
+    list_names: tuple[str, ...] = ()
+    takes_masks = False
+    labelled_signature = "serving_default"
 
     def __init__(self, model: Any, tokenizer: BertTokenizer, max_seq_length: int) -> None:
         super().__init__()
@@ -81,7 +92,7 @@ class ServedModel(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def from_texts(self, *texts: Any) -> Tensors:
-        """Returns the outputs for texts, string [B] each, in the order of `text_names`."""
+        """Returns the outputs for the inputs of `serving_default`, in the order of `text_names`."""
 
     @abc.abstractmethod
     def from_ids(self, inputs: Tensors) -> Tensors:
@@ -113,18 +124,46 @@ class ServedModel(tf.Module, abc.ABC):
         tensors = {name: value for name, value in outputs.items() if tf.is_tensor(value)}
         return {name: tf.cast(value, tf.float32) for name, value in tensors.items()}
 
-    def near_ties(self, name: str, outputs: Mapping[str, np.ndarray], margin: float) -> Any:
-        """Returns where a decoded output is decided by less than a margin: bool, [B] or [].
+    def logits_in_parts(self, inputs: Tensors, *names: str, rank: int = 2) -> tuple[Any, ...]:
+        """Runs the model on a few sequences at a time, so that many sequences need little memory.
+
+        Args:
+            inputs: The inputs of the model, whose first dimension is R, the number of sequences.
+            names: The names of outputs.
+            rank: The rank of these outputs.
+
+        Returns:
+            For each name, the output, float32 [R, ...].
+        """
+
+        def of_part(rows: Tensors) -> tuple[Any, ...]:
+            logits = self.logits(rows)
+            return tuple(logits[name] for name in names)
+
+        return in_parts(of_part, inputs, [rank] * len(names))
+
+    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+        """Returns where two models may decide differently, because two answers have equal scores.
 
         Args:
             name: The name of the decoded output, such as "label".
-            outputs: All outputs.
+            outputs: All outputs of a model.
+            others: All outputs of the other model.
             margin: The largest difference of scores that counts as a tie.
+
+        Returns:
+            bool, of the shape of the decoded output, or one that can be broadcast to it.
         """
         return False
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-        """Yields the texts of each labelled example in a file, and the correct output.
+    def row_for(self, signature: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the inputs of a signature of texts for an example of `read_examples`."""
+        return row
+
+    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """Yields the inputs of each labelled example in a file, and the correct output.
+
+        An input is a text, or a list of texts.
 
         Args:
             path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file with the columns `text_names` and a
@@ -137,13 +176,11 @@ class ServedModel(tf.Module, abc.ABC):
             f"{path}: models of this task have no metric of labelled examples. Leave out dev_data."
         )
 
-    def metric(
-        self, outputs: Mapping[str, np.ndarray], correct: Sequence[Any]
-    ) -> tuple[str, float]:
+    def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
         """Returns the name and the value, in percent, of the metric of labelled examples.
 
         Args:
-            outputs: The outputs of `serving_default` for N examples.
+            outputs: The outputs of `labelled_signature` for N examples.
             correct: The correct outputs, as from `read_examples`.
         """
         raise NotImplementedError
@@ -152,7 +189,7 @@ class ServedModel(tf.Module, abc.ABC):
         """Returns the functions of all signatures, by signature name."""
         of_texts = {"serving_default": (self.from_texts, self.text_names)}
         found = {
-            name: Endpoint(_of_texts(function, names), _specs(names, tf.string, 1), "texts")
+            name: Endpoint(_of_texts(function, names), self._text_specs(names), "texts")
             for name, (function, names) in {**of_texts, **self.from_other_texts()}.items()
         }
         for name, function in self.from_examples().items():
@@ -175,6 +212,12 @@ class ServedModel(tf.Module, abc.ABC):
             for name, each in self.endpoints().items()
         }
 
+    def _text_specs(self, names: Iterable[str]) -> dict[str, tf.TensorSpec]:
+        ranks = {name: 2 if name in self.list_names else 1 for name in names}
+        return {
+            name: tf.TensorSpec([None] * rank, tf.string, name=name) for name, rank in ranks.items()
+        }
+
     def _from_checked_ids(self, **inputs: Any) -> Tensors:
         return self.from_ids(checked_ids(inputs, self.model.config))
 
@@ -189,6 +232,73 @@ class ServedModel(tf.Module, abc.ABC):
         spec = {name: tf.io.FixedLenFeature([], tf.string) for name in self.text_names}
         parsed = tf.io.parse_example(inputs, spec)
         return function(*(parsed[name] for name in self.text_names))
+
+
+def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
+    """Returns parts of texts; unlike `tf.strings.substr`, without a copy of the text for each part.
+
+    Args:
+        texts: string [B].
+        row: int [N], the text of each part.
+        begin: int32 [N], its first byte.
+        end: int32 [N], the byte after its last one.
+
+    Returns:
+        string [N].
+    """
+    letters = tf.strings.bytes_split(texts)
+    start = tf.gather(letters.row_splits, row)
+    places = tf.ragged.range(start + tf.cast(begin, tf.int64), start + tf.cast(end, tf.int64))
+    return tf.strings.reduce_join(tf.gather(letters.values, places), axis=-1)
+
+
+def adjacent_ties(scores: np.ndarray, margin: float) -> np.ndarray:
+    """Returns which scores of a ranking are within a margin of the one before or after them.
+
+    Args:
+        scores: float [..., K], in descending order.
+        margin: The largest difference that counts as a tie.
+
+    Returns:
+        bool [..., K].
+    """
+    is_close = np.abs(np.diff(scores, axis=-1)) <= margin
+    rest = [(0, 0)] * (scores.ndim - 1)
+    before, after = (np.pad(is_close, [*rest, side]) for side in ((1, 0), (0, 1)))
+    ties: np.ndarray = before | after
+    return ties
+
+
+def in_parts(
+    function: Callable[[Tensors], Sequence[Any]], inputs: Tensors, ranks: Sequence[int]
+) -> tuple[Any, ...]:
+    """Calls a function with a few rows at a time, so that many rows need little memory.
+
+    Args:
+        function: Takes tensors [N, ...] by name; returns float32 tensors [N, ...].
+        inputs: Tensors [R, ...] by name.
+        ranks: The rank of each output.
+
+    Returns:
+        The outputs for all rows, [R, ...].
+    """
+    count = tf.shape(next(iter(inputs.values())))[0]
+    num_parts = tf.maximum(-(-count // _SEQUENCES_AT_A_TIME), 1)
+    arrays = tuple(
+        tf.TensorArray(tf.float32, num_parts, element_shape=[None] * rank, infer_shape=False)
+        for rank in ranks
+    )
+
+    def compute(part: Any, *written: Any) -> tuple[Any, ...]:
+        first = part * _SEQUENCES_AT_A_TIME
+        rows = {n: each[first : first + _SEQUENCES_AT_A_TIME] for n, each in inputs.items()}
+        outputs = function(rows)
+        return part + 1, *(a.write(part, o) for a, o in zip(written, outputs, strict=True))
+
+    _, *computed = tf.while_loop(
+        lambda part, *_: part < num_parts, compute, (0, *arrays), parallel_iterations=1
+    )
+    return tuple(array.concat() for array in computed)
 
 
 def _specs(names: Iterable[str], dtype: Any, rank: int) -> dict[str, tf.TensorSpec]:

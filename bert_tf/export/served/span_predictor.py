@@ -1,7 +1,7 @@
 """`ServedSpanPredictor`: answers to questions, which are parts of a context."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,18 +9,16 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.served import spans, windows
-from bert_tf.export.served.served_model import ServedModel, Tensors
+from bert_tf.export.served.served_model import ServedModel, Tensors, substrings
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.tasks.classification.sources.row_examples import text_of
 from bert_tf.tasks.squad.best_answers import AnswerSettings
-from bert_tf.tasks.squad.encoding import WindowSettings
+from bert_tf.tasks.squad.encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.examples import SquadExample, read_examples
 from bert_tf.tasks.squad.results import AnswerMetrics
 from bert_tf.tasks.tables import column_values
+from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
-
-# The windows of a batch are computed in parts, so that a long context needs little memory.
-_WINDOWS_AT_A_TIME = 32
 
 
 class ServedSpanPredictor(ServedModel):
@@ -70,13 +68,16 @@ class ServedSpanPredictor(ServedModel):
         settings, limits = self._settings, self._window_settings
         questions = self.tokenizer.tokenize(question)[:, : limits.max_query_length]
         contexts, starts, ends = self.tokenizer.tokenize_with_offsets(context)
-        parts = windows.split(questions, contexts, self.max_seq_length, limits.doc_stride)
+        question_length = tf.cast(questions.row_lengths(), tf.int32)
+        room = self.max_seq_length - SPECIAL_TOKENS - question_length
+        parts = windows.split(contexts, room, limits.doc_stride, question_length + 2)
         length = self.max_seq_length if settings.padding_as_released else None
-        inputs = windows.sequences(parts, questions, contexts, self.tokenizer, length)
-        start_logits, end_logits = self._logits_in_parts(inputs)
+        inputs = windows.sequences(parts, contexts, questions, self.tokenizer, length)
+        # A long context has many windows.
+        start_logits, end_logits = self.logits_in_parts(inputs, "start_logits", "end_logits")
         found = spans.candidates(parts, start_logits, end_logits, inputs["input_mask"], settings)
         begin, end = _bytes_of(found, contexts, starts, ends)
-        all_texts = tf.strings.substr(tf.gather(context, found.question), begin, end - begin)
+        all_texts = substrings(context, found.question, begin, end)
         found, different = spans.with_different_texts(found, all_texts)
         null = spans.null_scores(parts, start_logits, end_logits, tf.size(context))
         best = spans.best(found, null, settings)
@@ -87,13 +88,25 @@ class ServedSpanPredictor(ServedModel):
         """Returns the logits for token ids."""
         return self.logits(inputs)
 
-    def near_ties(self, name: str, outputs: Mapping[str, np.ndarray], margin: float) -> Any:
-        """Returns where the answer is "" or not by less than a margin, relative to the scores."""
-        if not self._settings.version_2_with_negative:
-            return False
-        scale = max(1.0, float(np.abs(outputs["score"]).max(initial=0)))
-        distance = outputs["null_score_diff"] - self._settings.null_score_diff_threshold
-        return np.abs(distance) <= margin * scale
+    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+        """Returns where another answer is as good within a margin, relative to the scores.
+
+        Of two equally good answers, each has at most half of the probability. An answer can also
+        be at several places of a context.
+        """
+        settings = self._settings
+        margin *= max(1.0, float(np.abs(outputs["score"]).max(initial=0)))
+        distance = outputs.get("null_score_diff", np.inf) - settings.null_score_diff_threshold
+        at_threshold = np.abs(distance) <= margin
+        if name == "no_answer":
+            return at_threshold
+        is_tie = at_threshold | (outputs["probability"] <= 0.5 + margin)
+        same_score = np.abs(outputs["score"] - others["score"]) <= margin
+        if settings.n_best_size == 1:  # then all probabilities are 1
+            return is_tie | same_score
+        if name == "answer":
+            return is_tie
+        return is_tie | (same_score & (outputs["answer"] == others["answer"]))
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yields question and context, and the answers, of each example in a file.
@@ -114,9 +127,7 @@ class ServedSpanPredictor(ServedModel):
             texts = (text_of(question, place), text_of(context, place))
             yield texts, tuple(text_of(answer, place) for answer in answers)
 
-    def metric(
-        self, outputs: Mapping[str, np.ndarray], correct: Sequence[Any]
-    ) -> tuple[str, float]:
+    def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
         """Returns the official F1 of the answers."""
         metrics = AnswerMetrics(self._settings)
         for text, answers in zip(outputs["answer"], correct, strict=True):
@@ -143,29 +154,6 @@ class ServedSpanPredictor(ServedModel):
         if self._settings.version_2_with_negative:
             outputs["null_score_diff"] = tf.cast(best.null_score_diff, tf.float32)
         return outputs
-
-    def _logits_in_parts(self, inputs: Tensors) -> tuple[Any, Any]:
-        """Returns start and end logits, float32 [R, S]."""
-        count = tf.shape(inputs["input_ids"])[0]
-        num_parts = tf.maximum(-(-count // _WINDOWS_AT_A_TIME), 1)
-        names = ("start_logits", "end_logits")
-        arrays = tuple(
-            tf.TensorArray(tf.float32, num_parts, element_shape=[None, None], infer_shape=False)
-            for _ in names
-        )
-
-        def compute(part: Any, *written: Any) -> tuple[Any, ...]:
-            first = part * _WINDOWS_AT_A_TIME
-            rows = {n: each[first : first + _WINDOWS_AT_A_TIME] for n, each in inputs.items()}
-            logits = self.logits(rows)
-            return part + 1, *(
-                a.write(part, logits[n]) for a, n in zip(written, names, strict=True)
-            )
-
-        _, starts, ends = tf.while_loop(
-            lambda part, *_: part < num_parts, compute, (0, *arrays), parallel_iterations=1
-        )
-        return starts.concat(), ends.concat()
 
 
 def _bytes_of(found: spans.Candidates, contexts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:

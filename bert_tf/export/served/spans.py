@@ -63,7 +63,7 @@ def candidates(
     window = chosen[:, 0]
     shift = tf.gather(windows.first_token - windows.offset, window)
     found = Candidates(
-        question=tf.gather(windows.question, window),
+        question=tf.gather(windows.row, window),
         first_token=shift + tf.gather_nd(starts.indices, chosen[:, :2]),
         last_token=shift + tf.gather_nd(ends.indices, tf.gather(chosen, [0, 2], axis=1)),
         score=tf.gather_nd(scores, chosen),
@@ -112,7 +112,7 @@ def null_scores(windows: Windows, start_logits: Any, end_logits: Any, num_questi
         num_questions: B.
     """
     scores = tf.cast(start_logits[:, 0], tf.float64) + tf.cast(end_logits[:, 0], tf.float64)
-    smallest = tf.math.unsorted_segment_min(scores, windows.question, num_questions)
+    smallest = tf.math.unsorted_segment_min(scores, windows.row, num_questions)
     return tf.where(windows.count > 0, smallest, 0.0)
 
 

@@ -1,8 +1,9 @@
-"""Splits the tokens of questions and contexts into windows, in the graph.
+"""Splits the tokens of long texts into windows, in the graph.
 
-The windows are those of `tasks.squad.windows`, which are the windows of google-research/bert.
+The windows are those of `tasks.windows`, which are the windows of google-research/bert. A text may
+be the context of a question, which then precedes each window.
 
-Shape letters: B questions, R windows of all contexts, S sequence length, T tokens of a context.
+Shape letters: B texts, R windows of all texts, S sequence length, T tokens of a text.
 """
 
 import dataclasses
@@ -10,28 +11,27 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.tasks.squad.windows import SPECIAL_TOKENS
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.packing import gather_where
 
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """The windows of a batch of contexts.
+    """The windows of a batch of texts.
 
     Attributes:
-        question: int32 [R], the question of each window.
-        number: int32 [R], the number of the window among those of its context, from 0.
-        first_token: int32 [R], the index of the window's first token in its context.
-        length: int32 [R], the number of tokens of the context in the window.
+        row: int32 [R], the text of each window.
+        number: int32 [R], the number of the window among those of its text, from 0.
+        first_token: int32 [R], the index of the window's first token in its text.
+        length: int32 [R], the number of tokens of the text in the window.
         offset: int32 [R], the position of the first of these tokens in the sequence.
         room: int32 [B], the largest number of tokens in a window.
         stride: int32 [B], the number of tokens between the starts of successive windows.
         num_tokens: int32 [B], T.
-        count: int32 [B], the number of windows; 0 for a context without tokens.
+        count: int32 [B], the number of windows; 0 for a text without tokens.
     """
 
-    question: Any
+    row: Any
     number: Any
     first_token: Any
     length: Any
@@ -42,31 +42,29 @@ class Windows:
     count: Any
 
 
-def split(questions: Any, contexts: Any, max_seq_length: int, doc_stride: int) -> Windows:
-    """Splits contexts into windows.
+def split(texts: Any, room: Any, stride: int, offset: Any) -> Windows:
+    """Splits texts into windows.
 
     Args:
-        questions: Ids of the questions, ragged int32 [B, None].
-        contexts: Ids of the contexts, ragged int32 [B, None].
-        max_seq_length: The largest number of tokens of a sequence.
-        doc_stride: Tokens between the starts of successive windows. A stride that is larger than a
+        texts: Ids of the texts, ragged int32 [B, None].
+        room: int32 [B], the largest number of tokens in a window.
+        stride: Tokens between the starts of successive windows. A stride that is larger than a
             window gives adjacent windows.
+        offset: int32 [B], the position of the first token of a window in its sequence.
     """
-    question_length = tf.cast(questions.row_lengths(), tf.int32)
-    num_tokens = tf.cast(contexts.row_lengths(), tf.int32)
-    room = max_seq_length - SPECIAL_TOKENS - question_length
-    stride = tf.minimum(room, doc_stride)
+    num_tokens = tf.cast(texts.row_lengths(), tf.int32)
+    stride = tf.minimum(room, stride)
     further = -(-tf.maximum(num_tokens - room, 0) // stride)
     count = tf.where(num_tokens > 0, 1 + further, 0)
     number = tf.ragged.range(count)
-    question = tf.cast(number.value_rowids(), tf.int32)
-    first = number.values * tf.gather(stride, question)
+    row = tf.cast(number.value_rowids(), tf.int32)
+    first = number.values * tf.gather(stride, row)
     return Windows(
-        question=question,
+        row=row,
         number=number.values,
         first_token=first,
-        length=tf.minimum(tf.gather(room, question), tf.gather(num_tokens, question) - first),
-        offset=tf.gather(question_length, question) + 2,
+        length=tf.minimum(tf.gather(room, row), tf.gather(num_tokens, row) - first),
+        offset=tf.gather(offset, row),
         room=room,
         stride=stride,
         num_tokens=num_tokens,
@@ -76,17 +74,17 @@ def split(questions: Any, contexts: Any, max_seq_length: int, doc_stride: int) -
 
 def sequences(
     windows: Windows,
-    questions: Any,
-    contexts: Any,
+    texts: Any,
+    questions: Any | None,
     tokenizer: BertTokenizer,
     length: int | None = None,
 ) -> dict[str, Any]:
-    """Returns the inputs of the model: [CLS] question [SEP] window [SEP].
+    """Returns the inputs of the model: [CLS] question [SEP] window [SEP], or [CLS] window [SEP].
 
     Args:
-        windows: The windows of `contexts`.
-        questions: Ids of the questions, ragged int32 [B, None].
-        contexts: Ids of the contexts, ragged int32 [B, None].
+        windows: The windows of `texts`.
+        texts: Ids of the texts, ragged int32 [B, None].
+        questions: Ids of the questions, ragged int32 [B, None]; None for texts without questions.
         tokenizer: Has the ids of the special tokens.
         length: S; None for the length of the longest sequence.
 
@@ -97,21 +95,19 @@ def sequences(
     size = tf.reduce_max(tf.concat([total[:, 0], [1]], 0)) if length is None else length
     position = tf.range(size)[None]
     offset, mask = windows.offset[:, None], position < total
-    in_question = (position > 0) & (position < offset - 1)
-    in_context = (position >= offset) & (position < total - 1)
-    question_start = _first_value(questions, windows.question)[:, None]
-    context_start = _first_value(contexts, windows.question) + windows.first_token
+    in_text = (position >= offset) & (position < total - 1)
+    text_start = first_value(texts, windows.row) + windows.first_token
     ids = tf.where(mask, tokenizer.sep_id, tokenizer.pad_id)
     ids = tf.where(position == 0, tokenizer.cls_id, ids)
-    index = question_start + position - 1
-    ids = tf.where(in_question, gather_where(in_question, questions, index), ids)
-    index = context_start[:, None] + position - offset
-    ids = tf.where(in_context, gather_where(in_context, contexts, index), ids)
-    return {
-        "input_ids": ids,
-        "input_mask": tf.cast(mask, tf.int32),
-        "segment_ids": tf.cast(mask & (position >= offset), tf.int32),
-    }
+    index = text_start[:, None] + position - offset
+    ids = tf.where(in_text, gather_where(in_text, texts, index), ids)
+    segments = tf.zeros_like(ids)
+    if questions is not None:
+        in_question = (position > 0) & (position < offset - 1)
+        index = first_value(questions, windows.row)[:, None] + position - 1
+        ids = tf.where(in_question, gather_where(in_question, questions, index), ids)
+        segments = tf.cast(mask & (position >= offset), tf.int32)
+    return {"input_ids": ids, "input_mask": tf.cast(mask, tf.int32), "segment_ids": segments}
 
 
 def has_max_context(windows: Windows, positions: Any) -> Any:
@@ -122,9 +118,9 @@ def has_max_context(windows: Windows, positions: Any) -> Any:
     first one counts.
 
     Args:
-        windows: The windows of all contexts.
+        windows: The windows of all texts.
         positions: int32 [R, k], positions in the sequences. The result is arbitrary for positions
-            that are not in the context.
+            that are not in the text.
 
     Returns:
         bool [R, k].
@@ -132,12 +128,12 @@ def has_max_context(windows: Windows, positions: Any) -> Any:
     Source: google-research/bert `run_squad._check_is_max_context`.
     """
     room, stride, num_tokens, count = (
-        tf.gather(each, windows.question)[:, None, None]
+        tf.gather(each, windows.row)[:, None, None]
         for each in (windows.room, windows.stride, windows.num_tokens, windows.count)
     )
     token = (windows.first_token[:, None] + positions - windows.offset[:, None])[..., None]
     # Only the windows from the first one that contains the token are compared, so the memory does
-    # not grow with the square of the length of a context.
+    # not grow with the square of the length of a text.
     first = tf.maximum(-(-(token - room + 1) // stride), 0)
     overlapping = tf.minimum(-(-windows.room // windows.stride), windows.count)
     number = first + tf.range(tf.reduce_max(tf.concat([overlapping, [1]], 0)))
@@ -150,6 +146,6 @@ def has_max_context(windows: Windows, positions: Any) -> Any:
     return best == windows.number[:, None]
 
 
-def _first_value(ragged: Any, rows: Any) -> Any:
+def first_value(ragged: Any, rows: Any) -> Any:
     """Returns the index of the first value of some rows in `ragged.values`: int32."""
     return tf.gather(tf.cast(ragged.row_splits, tf.int32), rows)

@@ -80,6 +80,9 @@ class ClassificationTask:
     submission: "Submission | None" = None
     trained_as: str | None = None
 
+    groups_by_length = True
+    records_per_example = 1.0
+
     def __post_init__(self) -> None:
         check_choice(TABLES, "task_type", self.task_type)
 

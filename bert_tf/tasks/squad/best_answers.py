@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_tf.errors import InputError, check_at_least
-from bert_tf.tasks.squad.encoding import tokenize_words
 from bert_tf.tasks.squad.examples import SquadExample
 from bert_tf.tasks.squad.final_text import final_text
-from bert_tf.tasks.squad.windows import has_max_context, windows
 from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.windows import has_max_context, windows
+from bert_tf.tasks.words import tokenize_words
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer

@@ -4,18 +4,21 @@ Shape letters: N examples, R records, S sequence length, T pieces of a context.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bert_tf.errors import check_at_least
 from bert_tf.tasks.squad.examples import SquadExample
-from bert_tf.tasks.squad.windows import SPECIAL_TOKENS, count_windows
 from bert_tf.tasks.task import Encoded
+from bert_tf.tasks.windows import count_windows
+from bert_tf.tasks.words import Pieces, tokenize_words
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
+
+SPECIAL_TOKENS = 3  # [CLS] question [SEP] window [SEP]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,48 +39,6 @@ class WindowSettings:
     def __post_init__(self) -> None:
         check_at_least(1, self, "doc_stride")
         check_at_least(0, self, "max_query_length")
-
-
-@dataclasses.dataclass(frozen=True)
-class Pieces:
-    """The WordPiece tokens of a context.
-
-    Attributes:
-        ids: int32 [T].
-        first: int64 [words + 1], the index of the first piece of each word, and T.
-    """
-
-    ids: np.ndarray
-    first: np.ndarray
-
-    def words(self) -> np.ndarray:
-        """Returns the index of the word of each piece: int64 [T]."""
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
-
-
-def tokenize_words(contexts: Iterable[tuple[str, ...]], tokenizer: "BertTokenizer") -> list[Pieces]:
-    """Tokenizes contexts word by word; each different word is tokenized once.
-
-    Args:
-        contexts: The words of each context.
-        tokenizer: Converts text to ids.
-    """
-    index: dict[str, int] = {}
-    contexts = list(contexts)
-    numbers = np.array([index.setdefault(w, len(index)) for c in contexts for w in c], np.int64)
-    if not index:
-        return [Pieces(np.zeros(0, np.int32), np.zeros(1, np.int64)) for _ in contexts]
-    tokenized = tokenizer.tokenize(list(index))
-    splits, ids = tokenized.row_splits.numpy(), tokenized.values.numpy()
-    lengths = np.diff(splits)[numbers]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    flat = ids[np.repeat(splits[numbers] - ends[:-1], lengths) + np.arange(ends[-1])]
-    pieces, word = [], 0
-    for words in contexts:
-        first = ends[word : word + len(words) + 1]
-        pieces.append(Pieces(flat[first[0] : first[-1]], first - first[0]))
-        word += len(words)
-    return pieces
 
 
 def encode(

@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.tasks.prediction_files import PredictionFiles
+from bert_tf.tasks.prediction_files import PredictionFiles, without_surrogates
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.examples import SquadExample
@@ -163,8 +163,7 @@ def _as_text(example: SquadExample, predicted: str) -> str:
         f"predicted: {predicted or _NO_ANSWER}\n"
         f"correct:   {' | '.join(correct) or _NO_ANSWER}\n"
     )
-    # JSON can contain lone surrogates, and UTF-8 cannot.
-    return text.encode("utf-8", "backslashreplace").decode()
+    return without_surrogates(text)
 
 
 class JsonObjectFile:

@@ -17,7 +17,7 @@ from bert_tf.errors import InputError
 from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.squad import encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
-from bert_tf.tasks.squad.encoding import WindowSettings
+from bert_tf.tasks.squad.encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.examples import SquadExample, read_examples
 from bert_tf.tasks.squad.results import (
     NBEST,
@@ -27,7 +27,6 @@ from bert_tf.tasks.squad.results import (
     SquadScorer,
     SquadWriter,
 )
-from bert_tf.tasks.squad.windows import SPECIAL_TOKENS
 from bert_tf.tasks.tables import FileSource
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Encoded, Split
 
@@ -63,6 +62,8 @@ class SquadTask:
     name = "squad"
     table = features.SPAN
     best_by = ("f1", 1)
+    groups_by_length = True
+    records_per_example = 1.0  # as in google-research/bert: some questions have several records
     output_files = (
         "eval_results.txt", "eval_report.txt", PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD,
         DEV_EXAMPLES,

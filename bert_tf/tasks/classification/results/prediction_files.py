@@ -1,7 +1,7 @@
 """Writes the predictions of a split as a stream.
 
 The files are `test_results.tsv`, `predictions.jsonl`, and the file that a benchmark's server
-accepts. Imports `tasks`, and TensorFlow inside functions.
+accepts. Imports `tasks`.
 """
 
 import json
@@ -13,39 +13,18 @@ import numpy as np
 
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import is_predicted
-from bert_tf.tasks.prediction_files import PredictionFiles, check_not_replaced
+from bert_tf.tasks.prediction_files import (
+    LineFile,
+    PredictionFiles,
+    check_not_replaced,
+    shortest_float,
+)
 from bert_tf.tasks.task import Outputs, Split
 
 if TYPE_CHECKING:
     from bert_tf.tasks.classification.results.submission import Submission
 
 _LOGGER = logging.getLogger(__name__)
-_LINES_PER_WRITE = 1000
-
-
-class _LineFile:
-    """A text file that is written in blocks of lines; `close` writes the last block."""
-
-    def __init__(self, path: str) -> None:
-        import tensorflow as tf
-
-        self._file = tf.io.gfile.GFile(path, "wb")
-        self._lines: list[str] = []
-
-    def add(self, line: str) -> None:
-        self._lines.append(line)
-        if len(self._lines) >= _LINES_PER_WRITE:
-            self._flush()
-
-    def _flush(self) -> None:
-        # "replace" is needed for lone surrogates, which JSON can contain and UTF-8 cannot.
-        text = "".join(f"{line}\n" for line in self._lines)
-        self._file.write(text.encode("utf-8", "replace"))
-        self._lines.clear()
-
-    def close(self) -> None:
-        self._flush()
-        self._file.close()
 
 
 class ClassificationWriter(PredictionFiles):
@@ -100,10 +79,10 @@ class ClassificationWriter(PredictionFiles):
         return None
 
     def _open_files(self) -> None:
-        self._results = self._open(self._results_name, _LineFile)
-        self._readable = self._open(self._readable_name, _LineFile)
+        self._results = self._open(self._results_name, LineFile)
+        self._readable = self._open(self._readable_name, LineFile)
         name = self._submission_name
-        self._submitted = self._open(name, _LineFile) if name else None
+        self._submitted = self._open(name, LineFile) if name else None
         if self._submitted:
             self._submitted.add("index\tprediction")
 
@@ -126,14 +105,14 @@ class ClassificationWriter(PredictionFiles):
 
     def _prediction(self, values: np.ndarray) -> dict[str, Any]:
         if self._task_type == "regression":
-            return {"score": _number(values[0])}
+            return {"score": shortest_float(values[0])}
         if self._task_type == "classification":
             best = int(values.argmax())
-            return {"predicted": self._labels[best], "probability": _number(values[best])}
+            return {"predicted": self._labels[best], "probability": shortest_float(values[best])}
         chosen = np.flatnonzero(is_predicted(values, self._threshold))
         return {
             "predicted": [self._labels[index] for index in chosen],
-            "probabilities": dict(zip(self._labels, map(_number, values), strict=True)),
+            "probabilities": dict(zip(self._labels, map(shortest_float, values), strict=True)),
         }
 
 
@@ -144,8 +123,3 @@ def _texts_and_label(example: TextExample) -> dict[str, Any]:
     if example.label is not None:
         row["label"] = example.label
     return row
-
-
-def _number(value: Any) -> float:
-    """Converts a float32 to the float with the fewest digits that rounds to the same float32."""
-    return float(str(value))

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.results.text_tables import aligned
 from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.text_tables import aligned
 
 # The number of examples that are scored in one NumPy call.
 _BLOCK = 4096

@@ -1,11 +1,9 @@
 """The task for the user's own data, from files or from tensorflow-datasets.
 
-Imports `classification_task`, `row_examples`, `tfds_reader`, `tasks.tables` and `errors`, and
-TensorFlow inside functions.
+Imports `classification_task`, `row_examples`, `tfds_reader`, `tasks.tables` and `errors`.
 """
 
 import dataclasses
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -15,11 +13,9 @@ from bert_tf.tasks.classification.classification_task import TABLES, Classificat
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
-from bert_tf.tasks.tables import ENDINGS, FileSource, column_values
+from bert_tf.tasks.tables import FileSource, column_values, find_split_file
 from bert_tf.tasks.task import DataLocation, Split
 
-# The names of split files without their endings, by kind.
-_FILE_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
 # The metrics in addition to the loss and the accuracy, and the metric that selects the best
 # weights, by task type.
 _METRICS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -105,43 +101,6 @@ class CustomReader:
     def _tfds(self) -> TfdsReader:
         separator = self.columns.label_separator
         return TfdsReader(*self.columns.names, self.labels, self.task_type, separator)
-
-
-def find_split_file(kind: str, location: DataLocation) -> str:
-    """Returns the file of a split.
-
-    Without an explicit file, the file in `data_dir` has the name of the split and one of the
-    endings .tsv, .csv, .jsonl and .parquet. The dev split may also have the name "validation".
-
-    Args:
-        kind: One of `tasks.task.KINDS`.
-        location: The place of the data set.
-
-    Raises:
-        InputError: There is no such file, or there are several.
-    """
-    import tensorflow as tf
-
-    explicit = location.explicit_file(kind)
-    if explicit:
-        if not tf.io.gfile.exists(explicit):
-            raise InputError(f"There is no file {explicit}. {kind}_file must be an existing file.")
-        return explicit
-    if not location.data_dir:
-        raise InputError(f"There is no {kind} data. Give data_dir or {kind}_file.")
-    names = [f"{name}{ending}" for name in _FILE_NAMES[kind] for ending in ENDINGS]
-    found = [name for name in names if tf.io.gfile.exists(os.path.join(location.data_dir, name))]
-    if not found:
-        raise InputError(
-            f"{location.data_dir} has none of {', '.join(names)}. Give one of these files, or give "
-            f"the file as {kind}_file."
-        )
-    if len(found) > 1:
-        raise InputError(
-            f"{location.data_dir} has several {kind} files: {', '.join(found)}. Remove all but one "
-            f"of them, or give the file as {kind}_file."
-        )
-    return os.path.join(location.data_dir, found[0])
 
 
 def custom(

@@ -1,24 +1,22 @@
-"""Splits the pieces of a context into overlapping windows.
+"""Splits the pieces of a text that is too long for the model into overlapping windows.
 
-Shape letters: W windows of a context, T pieces (tokens) of a context.
+Imports NumPy only. Shape letters: N texts, W windows of a text, T pieces (tokens) of a text.
 """
 
 import numpy as np
 
-SPECIAL_TOKENS = 3  # [CLS] question [SEP] window [SEP]
-
 
 def count_windows(num_pieces: np.ndarray, room: np.ndarray, doc_stride: int) -> np.ndarray:
-    """Returns the number of windows of each context.
+    """Returns the number of windows of each text.
 
     Args:
-        num_pieces: int [N], T of each context.
+        num_pieces: int [N], T of each text.
         room: int [N], the maximum number of pieces in a window; at least 1.
         doc_stride: Pieces between the starts of successive windows; at least 1. A stride that is
             larger than a window gives adjacent windows.
 
     Returns:
-        int [N]; 0 for a context without pieces.
+        int [N]; 0 for a text without pieces.
 
     Source: google-research/bert `run_squad.convert_examples_to_features`.
     """

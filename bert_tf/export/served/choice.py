@@ -1,0 +1,128 @@
+"""`ServedChoice`: the best of several texts for a context."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.export.served.served_model import ServedModel, Tensors, adjacent_ties
+from bert_tf.tasks.choice.choice_objective import MISSING_CHOICE
+from bert_tf.tasks.choice.examples import read_examples
+from bert_tf.tasks.task import Outputs
+
+
+class ServedChoice(ServedModel):
+    """A tokenizer and a model of multiple choice in one graph.
+
+    `serving_default` takes `context`, string [B], and `choices`, string [B, K]. K may differ from
+    the number of choices in the training, and between requests. Rows with fewer choices are padded
+    with "": an empty text is no choice, at any position. For SWAG, the context is `sent1`, and a
+    choice is `sent2`, a blank and the ending. The outputs are:
+
+    * `probabilities`, float32 [B, K]: the softmax of the scores of the choices; 0 for no choice.
+    * `ranking`, int32 [B, K]: the indices of the choices, best first; those without choice last.
+    * `choice`, string [B]: the best choice; "" if a row has no choices.
+    * `index`, int32 [B]: its index; -1 if a row has no choices.
+
+    `ids` and `ids_lengths` take one sequence for each choice, [B, S], and have the output `score`,
+    float32 [B]: the logit of the choice. The score of a choice does not depend on other choices, so
+    a client can compute the softmax over any of them, and these signatures have the shapes and the
+    checks of all other models.
+
+    Args:
+        model: A `BertMultipleChoice` with trained weights.
+        tokenizer: The tokenizer that the model was trained with.
+        max_seq_length: The largest number of tokens of a context with a choice.
+    """
+
+    list_names = ("choices",)
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """The names of the inputs of `serving_default`."""
+        return ("context", "choices")
+
+    def from_texts(self, *texts: Any) -> Tensors:
+        """Returns the outputs for contexts, string [B], and choices, string [B, K]."""
+        context, choices = _with_equal_rows(*texts)
+        exists = tf.not_equal(choices, "")
+        places = tf.where(exists)  # int64 [R, 2]: row and index of each choice
+        pairs = tf.gather(context, places[:, 0]), tf.gather_nd(choices, places)
+        # One row can have any number of choices.
+        (logits,) = self.logits_in_parts(_as_single_choices(self.encode(*pairs)), "logits")
+        missing = tf.fill(tf.shape(choices), MISSING_CHOICE)
+        scores = tf.tensor_scatter_nd_update(missing, places, logits[:, 0])
+        return _decode(choices, exists, scores)
+
+    def from_ids(self, inputs: Tensors) -> Tensors:
+        """Returns the scores for token ids."""
+        return {"score": self.logits(_as_single_choices(inputs))["logits"][:, 0]}
+
+    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+        """Returns where the order of two choices is decided by less than a margin."""
+        if name == "ranking":
+            ranked = np.take_along_axis(outputs["probabilities"], outputs["ranking"], axis=-1)
+            return adjacent_ties(ranked, margin)
+        if name in ("choice", "index"):
+            # There may be only one choice.
+            padded = np.pad(outputs["probabilities"], [(0, 0), (2, 0)], constant_values=-1)
+            largest = np.sort(padded, axis=-1)[:, -2:]
+            return largest[:, 1] - largest[:, 0] <= margin
+        return False
+
+    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """Yields context and choices, and the label, of each example in a `.csv` or `.jsonl` file.
+
+        See `tasks.choice.examples.read_examples`.
+        """
+        for example in read_examples(path, "dev", Counter()):
+            yield (example.context, list(example.choices)), example.label
+
+    def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
+        """Returns the accuracy, in percent."""
+        return "accuracy", 100 * float(np.mean(outputs["index"] == np.array(correct)))
+
+
+def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
+    """Checks, when the graph runs, that there is a context for each row of choices.
+
+    Raises:
+        tf.errors.InvalidArgumentError: The numbers of rows differ, or the rank of an input is
+            wrong. The C API does not compare the rank with the signature.
+    """
+    context = tf.ensure_shape(tf.convert_to_tensor(context, tf.string), [None])
+    choices = tf.ensure_shape(tf.convert_to_tensor(choices, tf.string), [None, None])
+    sizes = tf.shape(context)[0], tf.shape(choices)[0]
+    message = ["context and choices must have equal numbers of rows. Received:", *sizes]
+    with tf.control_dependencies([tf.debugging.Assert(sizes[0] == sizes[1], message)]):
+        return tf.identity(context), tf.identity(choices)
+
+
+def _as_single_choices(inputs: Tensors) -> dict[str, Any]:
+    """Returns sequences [R, S] as the inputs of R examples with one choice, [R, 1, S]."""
+    return {name: value[:, None] for name, value in inputs.items()}
+
+
+def _decode(choices: Any, exists: Any, scores: Any) -> dict[str, Any]:
+    """Returns the outputs of `serving_default`.
+
+    Args:
+        choices: string [B, K].
+        exists: bool [B, K].
+        scores: float32 [B, K], `MISSING_CHOICE` for no choice.
+    """
+    # A row without choices has equal scores, whose softmax is not 0.
+    probabilities = tf.nn.softmax(scores) * tf.cast(exists, tf.float32)
+    # Of equal scores, top_k puts the one with the lowest index first.
+    _, ranking = tf.math.top_k(scores, tf.shape(scores)[1])
+    # K may be 0.
+    first = tf.pad(ranking, [[0, 0], [0, 1]])[:, 0]
+    texts = tf.concat([choices, tf.fill([tf.shape(choices)[0], 1], "")], axis=1)
+    return {
+        "probabilities": probabilities,
+        "ranking": ranking,
+        "choice": tf.gather(texts, first, batch_dims=1),
+        "index": tf.where(tf.reduce_any(exists, axis=1), first, -1),
+    }

@@ -1,0 +1,202 @@
+"""`ServedTagger`: the tags of words, and the named entities that they mark."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.export.served import windows
+from bert_tf.export.served.served_model import ServedModel, Tensors, substrings
+from bert_tf.export.served.tags import TagTable
+from bert_tf.modeling import BertTagger
+from bert_tf.tasks.ner import conll, json_sentences
+from bert_tf.tasks.ner.encoding import SPECIAL_TOKENS, stride_of
+from bert_tf.tasks.ner.metrics import EntityMetrics
+from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.words import is_word_start
+from bert_tf.tokenization import BertTokenizer
+
+_WORDS = "words"
+
+
+class ServedTagger(ServedModel):
+    """A tokenizer and a model of tags in one graph.
+
+    `serving_default` takes `text`, string [B], of any length. The words are those of the tokenizer,
+    which splits at white space, at punctuation and around Chinese characters. W is the largest
+    number of words of a text in the batch, E that of entities. The outputs, padded with "" and 0:
+
+    * `words`, `tags`, string [B, W], and `probabilities`, float32 [B, W], of the tag that the model
+      predicts. Tags mark complete entities in the scheme of the model, also if the predicted
+      sequence is not permitted.
+    * `start`, `end`, int32 [B, W]: a word is `text[start:end]`, in bytes.
+    * `entities`, `entity_types`, string [B, E]; `entity_start`, `entity_end`, int32 [B, E], in
+      bytes.
+
+    The signature `words` takes `words`, string [B, W]: texts that have been split into words,
+    padded with "". An empty text is no word, at any position. It returns `tags` and
+    `probabilities`, [B, W].
+
+    Texts that are too long for the model are split into windows in the graph, and each word is
+    predicted where it has most context. The documents of the training are not used: each text
+    stands alone.
+
+    `ids` and `ids_lengths` have the outputs `logits`, float32 [B, S, labels].
+
+    Args:
+        model: The model with trained weights.
+        tokenizer: The tokenizer that the model was trained with.
+        max_seq_length: The largest number of tokens of a window with its special tokens.
+        labels: The tags, in the order of the model's outputs.
+        scheme: The scheme of the tags.
+    """
+
+    list_names = (_WORDS,)
+    labelled_signature = _WORDS
+
+    def __init__(
+        self,
+        model: BertTagger,
+        tokenizer: BertTokenizer,
+        max_seq_length: int,
+        labels: Sequence[str],
+        scheme: str,
+    ) -> None:
+        super().__init__(model, tokenizer, max_seq_length)
+        self._table, self._scheme = TagTable(labels), scheme
+        self._is_word_start = tf.constant(is_word_start(tokenizer.vocabulary))
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """The names of the inputs of `serving_default`."""
+        return ("text",)
+
+    def from_texts(self, *texts: Any) -> Tensors:
+        """Returns words, tags and entities of texts, string [B]."""
+        (text,) = texts
+        ids, starts, ends = self.tokenizer.tokenize_with_offsets(text)
+        starts_word = tf.gather(self._is_word_start, ids.values)
+        first = tf.where(starts_word)[:, 0]  # the piece with which each word starts
+        after = tf.concat([first[1:], tf.shape(ids.values, tf.int64)], 0)[: tf.size(first)]
+        begin = tf.cast(tf.gather(starts.values, first), tf.int32)
+        end = tf.cast(tf.gather(ends.values, after - 1), tf.int32)
+        row = tf.gather(ids.value_rowids(), first)
+        label, probability = self._labels(ids, starts_word)
+        words, count = self._table.words(label, row), tf.shape(text, tf.int64)[0]
+        entity_row, kind = (tf.boolean_mask(each, words.is_first) for each in (row, words.kind))
+        entity_begin = tf.boolean_mask(begin, words.is_first)
+        entity_end = tf.boolean_mask(end, words.is_last)
+        of_words = {
+            "words": substrings(text, row, begin, end), "tags": words.tags(self._scheme),
+            "probabilities": probability, "start": begin, "end": end,
+        }  # fmt: skip
+        of_entities = {
+            "entities": substrings(text, entity_row, entity_begin, entity_end),
+            "entity_types": kind,
+            "entity_start": entity_begin, "entity_end": entity_end,
+        }  # fmt: skip
+        return {
+            **{name: _dense(value, row, count) for name, value in of_words.items()},
+            **{name: _dense(value, entity_row, count) for name, value in of_entities.items()},
+        }
+
+    def from_other_texts(self) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
+        """Returns the function of the signature `words`, and the name of its input."""
+        return {_WORDS: (self._from_words, (_WORDS,))}
+
+    def _from_words(self, words: Any) -> Tensors:
+        """Returns the tags of words, string [B, W]."""
+        places = tf.where(tf.not_equal(words, ""))  # int64 [N, 2]: row and index of each word
+        pieces = self.tokenizer.tokenize(tf.gather_nd(words, places))
+        # Words whose characters the tokenizer removes.
+        is_empty = tf.cast(tf.equal(pieces.row_lengths(), 0), tf.int64)
+        unknown = tf.fill(tf.reduce_sum(is_empty, keepdims=True), self.tokenizer.unk_id)
+        pieces = tf.concat([pieces, tf.RaggedTensor.from_row_lengths(unknown, is_empty)], axis=1)
+        of_rows = tf.math.unsorted_segment_sum(
+            pieces.row_lengths(), places[:, 0], tf.shape(words, tf.int64)[0]
+        )
+        ids = tf.RaggedTensor.from_row_lengths(pieces.values, of_rows)
+        starts_word = tf.equal(tf.ragged.range(pieces.row_lengths()).values, 0)
+        label, probability = self._labels(ids, starts_word)
+        tags = self._table.words(label, places[:, 0]).tags(self._scheme)
+        shape = tf.shape(words, tf.int64)
+        return {
+            "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), places, tags),
+            "probabilities": tf.scatter_nd(places, probability, shape),
+        }
+
+    def _labels(self, ids: Any, starts_word: Any) -> tuple[Any, Any]:
+        """Returns the index and the probability of the predicted tag of each word, [N] each.
+
+        Args:
+            ids: The pieces of the words of B texts, ragged int32 [B, None].
+            starts_word: bool, for each value of `ids`, whether it is the first piece of a word.
+        """
+        room = self.max_seq_length - SPECIAL_TOKENS
+        rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
+        parts = windows.split(ids, room * rows, stride_of(room), rows)
+        inputs = windows.sequences(parts, ids, None, self.tokenizer)
+        (logits,) = self.logits_in_parts(inputs, "logits", rank=3)
+        position = tf.range(tf.shape(inputs["input_ids"])[1])[None]
+        in_text = (position >= 1) & (position <= parts.length[:, None])
+        index = windows.first_value(ids, parts.row) + parts.first_token
+        index = tf.where(in_text, index[:, None] + position - 1, 0)
+        starts_word = tf.gather(tf.concat([starts_word, [False]], 0), index)
+        owned = (
+            in_text
+            & starts_word
+            & windows.has_max_context(parts, tf.broadcast_to(position, tf.shape(in_text)))
+        )
+        # The windows of a text, and the words of a window, are in the order of the text.
+        probabilities = tf.nn.softmax(tf.boolean_mask(logits, owned))
+        label = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        return label, tf.reduce_max(probabilities, axis=-1)
+
+    def from_ids(self, inputs: Tensors) -> Tensors:
+        """Returns the logits for token ids."""
+        return self.logits(inputs)
+
+    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+        """Returns where tags may be decided by less than a margin.
+
+        Two tags with equal probabilities have at most one half each. One such word in a text can
+        change all entities, and the tags after it.
+        """
+        probabilities = outputs.get("probabilities")
+        if probabilities is None or name in (_WORDS, "start", "end"):
+            return False
+        is_tie = (probabilities > 0) & (probabilities <= 0.5 + margin)
+        return is_tie.any(axis=1, keepdims=True)
+
+    def row_for(self, signature: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the inputs of a signature for an example: its words, or their text."""
+        return row if signature == _WORDS else (" ".join(row[0]),)
+
+    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """Yields words and tags of each sentence in a `.jsonl` file, or in one with columns.
+
+        The words are in the first column, and the tags in the last one. Sentences without tags are
+        skipped.
+        """
+        counts: Counter[str] = Counter()
+        if path.lower().endswith(".jsonl"):
+            examples = json_sentences.read_examples(path, "test", None, self.tokenizer, counts)
+        else:
+            examples = conll.read_examples(path, "test", conll.Columns(), None, False, counts)
+        for example in examples:
+            if example.tags is not None:
+                yield (list(example.words),), (example.words, example.tags)
+
+    def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
+        """Returns the F1 of entities, in percent."""
+        metrics = EntityMetrics()
+        for row, (words, tags) in zip(outputs["tags"], correct, strict=True):
+            predicted = [tag.decode() for tag in row[: len(words)]]
+            metrics.add(words, tags, predicted)
+        return "f1", metrics.overall().f1
+
+
+def _dense(values: Any, row: Any, count: Any) -> Any:
+    """Returns the values of B texts as [B, None], padded with "" or 0."""
+    return tf.RaggedTensor.from_value_rowids(values, row, nrows=count).to_tensor()

@@ -1,0 +1,282 @@
+"""Converts sentences to the records of the model, one for each window.
+
+A window is [CLS], pieces of the sentence and, with document context, of its neighbors, and [SEP].
+
+Shape letters: N sentences, W words of all sentences, R records, S sequence length, T pieces of all
+documents.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bert_tf.tasks.ner.examples import NerExample
+from bert_tf.tasks.ner.schemes import convert
+from bert_tf.tasks.task import Encoded
+from bert_tf.tasks.windows import count_windows, has_max_context
+from bert_tf.tasks.words import Pieces, tokenize_sequence
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization import BertTokenizer
+
+SPECIAL_TOKENS = 2  # [CLS] window [SEP]
+# A piece can only be in a window and in this number of windows before and after it: windows overlap
+# by half, and with document context the last one can be twice as long.
+_NEAREST = 4
+SEVERAL_WINDOWS = "sentences in several windows, because they are longer than max_seq_length"
+EMPTY_WORDS = "words whose characters the tokenizer removes, read as [UNK]"
+
+
+def encode(
+    examples: Sequence[NerExample],
+    tokenizer: "BertTokenizer",
+    max_seq_length: int,
+    labels: Mapping[str, int],
+    scheme: str,
+    document_context: bool,
+) -> Encoded:
+    """Converts N sentences to R records.
+
+    The first piece of each word has a label; all other positions are ignored. A sentence with more
+    pieces than a window is split into windows that overlap by half of a window, and each word has
+    its label only in the window in which its first piece has most context. A window in which no
+    word has a label gives no record. With document context, the rest of a window is filled with
+    complete words that precede and follow in the document, if possible with equal numbers of
+    pieces; these words have no labels.
+
+    Args:
+        examples: N sentences.
+        tokenizer: Converts text to ids.
+        max_seq_length: S, at least 3.
+        labels: The index of each tag. A tag that is not in it, or that is not known, has index 0.
+        scheme: The scheme of `labels`.
+        document_context: Whether neighbors fill the windows.
+
+    Returns:
+        The columns of `features.TAGGING`, and the numbers of sentences with several windows and of
+        words without a token.
+
+    Source: paper, section 5.3 (labels of the first sub-token, document context).
+    """
+    room = max_seq_length - SPECIAL_TOKENS
+    texts = _Texts.of(examples, tokenizer, room if document_context else 0)
+    windows = _Windows.of(texts, room, document_context)
+    owner = _owners(texts, windows)
+    windows, owner, per_example = _drop_windows_without_labels(windows, owner, len(examples))
+    columns = _inputs(texts.pieces.ids, windows, tokenizer, max_seq_length)
+    tags = [index for example in examples for index in _label_ids(example, labels, scheme)]
+    columns["label_ids"] = np.zeros(columns["input_ids"].shape, np.min_scalar_type(len(labels)))
+    positions = 1 + texts.first_piece - windows.start[owner]
+    columns["label_ids"][owner, positions] = 1 + np.array(tags, np.int64)
+    counts = {
+        SEVERAL_WINDOWS: int(np.count_nonzero(per_example > 1)),
+        EMPTY_WORDS: texts.num_empty_words,
+    }
+    return Encoded(columns, per_example, counts)
+
+
+def _label_ids(example: NerExample, labels: Mapping[str, int], scheme: str) -> list[int]:
+    """Returns the index of the tag of each word."""
+    if example.tags is None:
+        return [0] * len(example.words)
+    return [labels.get(tag, 0) for tag in convert(example.tags, scheme)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Texts:
+    """The pieces of the documents of a block, concatenated, and the place of each sentence.
+
+    Attributes:
+        pieces: The pieces. Each word has at least one.
+        word_example: int [W], the sentence of each word.
+        first_piece: int [W], the first piece of each word.
+        start, end: int [N], the first piece of each sentence, and the one after its last.
+        document_start, document_end: int [N], the same for its document.
+        num_empty_words: The number of words of the sentences that are [UNK] because the tokenizer
+            removes all of their characters.
+    """
+
+    pieces: Pieces
+    word_example: np.ndarray
+    first_piece: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    document_start: np.ndarray
+    document_end: np.ndarray
+    num_empty_words: int
+
+    @classmethod
+    def of(cls, examples: Sequence[NerExample], tokenizer: "BertTokenizer", reach: int) -> "_Texts":
+        """Tokenizes N sentences, with up to `reach` words of their documents on both sides."""
+        words, places = _words_with_neighbors(examples, reach)
+        pieces = tokenize_sequence(words, tokenizer)
+        is_empty, pieces = pieces.is_empty(), pieces.fill_empty_words(tokenizer.unk_id)
+        sentence, document, document_end = places.T
+        num_words = np.array([len(example.words) for example in examples], np.int64)
+        word_example: np.ndarray = np.repeat(np.arange(len(examples)), num_words)
+        number_in_sentence = np.arange(len(word_example)) - _starts(num_words)[word_example]
+        index = sentence[word_example] + number_in_sentence
+        return cls(
+            pieces=pieces,
+            word_example=word_example,
+            first_piece=pieces.first[index],
+            start=pieces.first[sentence],
+            end=pieces.first[sentence + num_words],
+            document_start=pieces.first[document],
+            document_end=pieces.first[document_end],
+            num_empty_words=int(np.count_nonzero(is_empty[index])),
+        )
+
+
+def _words_with_neighbors(
+    examples: Sequence[NerExample], reach: int
+) -> tuple[list[str], np.ndarray]:
+    """Concatenates the parts of documents that N sentences need; each part once.
+
+    Args:
+        examples: N sentences.
+        reach: The number of words that are needed before and after a sentence.
+
+    Returns:
+        The words, and int64 [N, 3]: the indices there of the first word of the sentence, of the
+        first word of the part of its document, and of the word after that part.
+    """
+    needed: dict[int, tuple[int, int]] = {}  # the words of each document, by its id
+    for each in examples:
+        first, last = each.first_word, each.first_word + len(each.words)
+        start, end = needed.get(id(each.document), (first, last))
+        needed[id(each.document)] = min(start, first), max(end, last)
+    words: list[str] = []
+    parts: dict[int, tuple[int, int, int]] = {}
+    places = []
+    for each in examples:
+        key = id(each.document)
+        if key not in parts:
+            start, end = needed[key]
+            part = each.document[max(0, start - reach) : end + reach]
+            parts[key] = (len(words) - max(0, start - reach), len(words), len(words) + len(part))
+            words += part
+        offset, *limits = parts[key]
+        places.append([offset + each.first_word, *limits])
+    return words, np.array(places, np.int64).reshape(-1, 3)
+
+
+def _starts(counts: np.ndarray) -> np.ndarray:
+    """Returns the number of items before each group, from the number of items of each group."""
+    return np.cumsum(counts) - counts
+
+
+def stride_of(room: int) -> int:
+    """Returns the number of pieces between the starts of successive windows.
+
+    With half of a window, a word has at least a quarter of a window on both sides, except at the
+    start and at the end of the sentence.
+
+    Args:
+        room: The largest number of pieces in a window.
+    """
+    return max(1, room // 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windows:
+    """The windows of all sentences, in the order of the sentences.
+
+    Attributes:
+        example: int [R], the sentence.
+        start, end: int [R], the first piece, and the one after the last.
+    """
+
+    example: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+    @classmethod
+    def of(cls, texts: _Texts, room: int, document_context: bool) -> "_Windows":
+        """Splits the sentences into windows of at most `room` pieces."""
+        num_pieces = texts.end - texts.start
+        stride = stride_of(room)
+        counts = count_windows(num_pieces, np.full_like(num_pieces, room), stride)
+        example: np.ndarray = np.repeat(np.arange(len(counts)), counts)
+        number = np.arange(len(example)) - _starts(counts)[example]
+        start = texts.start[example] + number * stride
+        end = np.minimum(start + room, texts.end[example])
+        windows = cls(example, start, end)
+        return windows._with_neighbors(texts, room) if document_context else windows
+
+    def _with_neighbors(self, texts: _Texts, room: int) -> "_Windows":
+        """Fills the windows with complete words from the same document."""
+        spare = room - (self.end - self.start)
+        available_left = self.start - texts.document_start[self.example]
+        available_right = texts.document_end[self.example] - self.end
+        left = np.minimum(available_left, np.maximum(spare // 2, spare - available_right))
+        right = np.minimum(available_right, spare - left)
+        first = texts.pieces.first
+        start = first[np.searchsorted(first, self.start - left)]
+        end = first[np.searchsorted(first, self.end + right, "right") - 1]
+        # A window of a long sentence may start or end inside a word.
+        return _Windows(self.example, np.minimum(start, self.start), np.maximum(end, self.end))
+
+
+def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
+    """Returns the window in which the first piece of each word has most context: int [W]."""
+    num_windows = np.bincount(windows.example, minlength=len(texts.start))
+    first_window = _starts(num_windows)
+    owner = first_window[texts.word_example]
+    for example in np.flatnonzero(num_windows > 1).tolist():
+        chosen = slice(first_window[example], first_window[example] + num_windows[example])
+        starts, lengths = windows.start[chosen], windows.end[chosen] - windows.start[chosen]
+        first_word = int(np.searchsorted(texts.word_example, example))
+        after = int(np.searchsorted(texts.word_example, example + 1))
+        words = slice(first_word, after)
+        places = texts.first_piece[words]
+        for window, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            first = int(np.searchsorted(places, start))
+            inside = slice(first, int(np.searchsorted(places, start + length)))
+            near = slice(max(0, window - _NEAREST), window + _NEAREST + 1)
+            best = has_max_context(starts[near], lengths[near], window - near.start)
+            own = owner[words][inside]  # a view
+            own[best[places[inside] - start]] = chosen.start + window
+    return owner
+
+
+def _drop_windows_without_labels(
+    windows: _Windows, owner: np.ndarray, num_examples: int
+) -> tuple[_Windows, np.ndarray, np.ndarray]:
+    """Returns the windows that own a word, the new owners, and the windows of each example."""
+    used: np.ndarray = np.zeros(len(windows.example), bool)
+    used[owner] = True
+    kept = _Windows(windows.example[used], windows.start[used], windows.end[used])
+    per_example = np.bincount(kept.example, minlength=num_examples)
+    return kept, (np.cumsum(used) - 1)[owner], per_example
+
+
+def _inputs(
+    ids: np.ndarray, windows: _Windows, tokenizer: "BertTokenizer", max_seq_length: int
+) -> dict[str, np.ndarray]:
+    """Returns the inputs of the model.
+
+    Args:
+        ids: int32 [T].
+        windows: R windows.
+        tokenizer: Has the ids of the special tokens.
+        max_seq_length: S.
+
+    Returns:
+        `input_ids` (int32), `input_mask` and `segment_ids` (uint8), each [R, S].
+    """
+    length = (windows.end - windows.start)[:, None]
+    position = np.arange(max_seq_length)
+    is_piece = (position >= 1) & (position <= length)
+    shape = [len(length), max_seq_length]
+    input_ids: np.ndarray = np.full(shape, tokenizer.pad_id, np.int32)
+    input_ids[is_piece] = ids[(windows.start[:, None] + position - 1)[is_piece]]
+    input_ids[:, 0] = tokenizer.cls_id
+    np.put_along_axis(input_ids, length + 1, np.int32(tokenizer.sep_id), axis=1)
+    return {
+        "input_ids": input_ids,
+        "input_mask": (position <= length + 1).astype(np.uint8),
+        "segment_ids": np.zeros_like(input_ids, np.uint8),
+    }

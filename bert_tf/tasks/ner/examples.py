@@ -1,0 +1,63 @@
+"""The example of named-entity recognition. Imports `errors`, and `schemes` of this package."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.ner import schemes
+
+SKIPPED = "sentences skipped, because a line or a tag is malformed"
+
+
+class MalformedSentenceError(InputError):
+    """A sentence that cannot be used. In a train split, it is skipped and counted."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NerExample:
+    """A sentence.
+
+    Attributes:
+        words: The words.
+        tags: The tag of each word, in the scheme of the file; None if they are unknown.
+        origin: The part of the file that contains the sentence, for `conll.render` or
+            `json_sentences.render`.
+        document: The words of the document that contains the sentence.
+        first_word: The index of the first word of the sentence in `document`.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None
+    origin: Any
+    document: tuple[str, ...]
+    first_word: int = 0
+
+
+def join_documents(sentences: Sequence[NerExample]) -> Iterator[NerExample]:
+    """Yields the sentences of a document, which get all its words as `document`."""
+    document = tuple(word for sentence in sentences for word in sentence.words)
+    first_word = 0
+    for sentence in sentences:
+        yield dataclasses.replace(sentence, document=document, first_word=first_word)
+        first_word += len(sentence.words)
+
+
+def check_tag(tag: str, scheme: str | None, place: str, remedy: str) -> None:
+    """Checks a tag.
+
+    Args:
+        tag: The tag.
+        scheme: The scheme of the file, or None if it is unknown.
+        place: The file and the line, for the error message.
+        remedy: A sentence for the end of the error message.
+
+    Raises:
+        MalformedSentenceError: The tag is not one of the scheme.
+    """
+    if not schemes.is_tag(tag, scheme):
+        prefixes = "B-, I-, E- or S-" if scheme in (None, "iobes") else "B- or I-"
+        raise MalformedSentenceError(
+            f"{place}: the tag {tag[:60]!r} is malformed. Expected: O, or {prefixes} and a type, "
+            f"such as B-PER. {remedy}"
+        )

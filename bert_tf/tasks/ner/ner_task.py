@@ -1,0 +1,239 @@
+"""`NerTask`: named-entity recognition.
+
+Imports foundation modules, `tasks`, and this package; `modeling` and TensorFlow inside functions.
+"""
+
+import dataclasses
+import functools
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bert_tf import features
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError, check_choice
+from bert_tf.tasks.ner import conll, encoding, json_sentences, schemes
+from bert_tf.tasks.ner.conll import Columns
+from bert_tf.tasks.ner.examples import NerExample
+from bert_tf.tasks.ner.results import NerScorer, NerWriter
+from bert_tf.tasks.prediction_files import check_not_replaced
+from bert_tf.tasks.tables import FileSource, find_split_file
+from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Encoded, Split
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.ner.ner_objective import NerObjective
+    from bert_tf.tokenization import BertTokenizer
+
+# "eng.train", "eng.testa" and "eng.testb" are the names of the CoNLL-2003 shared task.
+_STEMS = {
+    "train": ("train", "eng.train"),
+    "dev": ("dev", "valid", "validation", "testa", "eng.testa"),
+    "test": ("test", "testb", "eng.testb"),
+}
+_ENDINGS = ("", ".conll", ".txt", ".bio", ".iob", ".tsv", ".jsonl")
+_JSON_ENDING = ".jsonl"
+_PREDICTIONS, _JSON_PREDICTIONS = "predictions.conll", "predictions.jsonl"
+DETECT = "detect"
+_SENTENCES_PER_BLOCK = 1024
+FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads them"
+
+
+@dataclasses.dataclass(frozen=True)
+class NerTask:
+    """A `tasks.task.Task` that predicts a tag for each word.
+
+    The files have one word on each line (see `conll`) or, with the ending .jsonl, one sentence on
+    each line (see `json_sentences`).
+
+    Attributes:
+        tokenizer: The tokenizer of the model. It splits the texts of .jsonl files into words.
+        labels: The tags that the model predicts, in the order of its outputs.
+        scheme: The scheme of `labels`, one of `schemes.SCHEMES`.
+        columns: The columns of the words and of the tags.
+        input_scheme: The scheme of the tags in the files, one of `schemes.SCHEMES`; or `DETECT`, to
+            detect it for each file (see `schemes.SchemeEvidence`). The entities do not depend on
+            it: it decides which tags are malformed or counted as forbidden, and the scheme of the
+            predictions.
+        document_context: Whether neighboring sentences of the same document fill the windows.
+        records_per_example: The mean number of records of a train sentence; more than 1 if
+            sentences are split into windows.
+
+    Raises:
+        InputError: A scheme is unknown.
+    """
+
+    tokenizer: "BertTokenizer"
+    labels: tuple[str, ...]
+    scheme: str = "iob2"
+    columns: Columns = dataclasses.field(default_factory=Columns)
+    input_scheme: str = DETECT
+    document_context: bool = False
+    records_per_example: float = 1.0
+
+    name = "ner"
+    table = features.TAGGING
+    best_by = ("f1", 1)
+    # The loss is the mean over the words of a batch. In batches of short sentences, each word would
+    # have a larger weight.
+    groups_by_length = False
+    output_files = (
+        "eval_results.txt", "eval_report.txt", "test_results.txt", "test_report.txt", _PREDICTIONS,
+        _JSON_PREDICTIONS, DEV_EXAMPLES,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_choice(schemes.SCHEMES, "scheme", self.scheme)
+        check_choice((DETECT, *schemes.SCHEMES), "input_scheme", self.input_scheme)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns {}: all sizes but that of the sequence are known."""
+        return {}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """JSON values about the task; see `tasks.task.Task`."""
+        return {
+            "task": self.name,
+            "task_type": "tagging",
+            "labels": list(self.labels),
+            "scheme": self.scheme,
+            "document_context": self.document_context,
+        }
+
+    @functools.cached_property
+    def _label_index(self) -> Mapping[str, int]:
+        return {label: index for index, label in enumerate(self.labels)}
+
+    @property
+    def _file_scheme(self) -> str | None:
+        return None if self.input_scheme == DETECT else self.input_scheme
+
+    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
+        """Returns the split of a kind; see `tasks.task.Task`.
+
+        Without an explicit file, the name of the file in `data_dir` starts with "train"; with
+        "dev", "valid", "validation" or "testa"; or with "test" or "testb". It has one of the
+        endings .conll, .txt, .bio, .iob, .tsv and .jsonl, or none. "eng.train", "eng.testa" and
+        "eng.testb" are possible too.
+
+        Raises:
+            InputError: There is no file, or there are several.
+        """
+        path = find_split_file(kind, location, _STEMS, _ENDINGS)
+        settings = dataclasses.astuple(self.columns)
+        selection = (*map(str, settings), self.input_scheme)
+        return [Split(kind, FileSource(path, selection))]
+
+    def read(self, split: Split, counts: Counter[str]) -> Iterator[NerExample]:
+        """Yields the examples of a split; see `tasks.task.Task`.
+
+        A sentence of a train split with a malformed line or tag is skipped and counted. In other
+        splits, such a sentence is an error.
+        """
+        evidence = schemes.SchemeEvidence()
+        for example in itertools.islice(self._sentences(split, counts), split.limit or None):
+            evidence.add(example.tags or ())
+            yield example
+        if num_forbidden := evidence.num_forbidden(self._file_scheme):
+            counts[FORBIDDEN] += num_forbidden
+
+    def _sentences(self, split: Split, counts: Counter[str]) -> Iterator[NerExample]:
+        path, kind, scheme = split.source.name, split.kind, self._file_scheme
+        if _is_json(path):
+            return json_sentences.read_examples(path, kind, scheme, self.tokenizer, counts)
+        return conll.read_examples(path, kind, self.columns, scheme, self.document_context, counts)
+
+    def as_row(self, example: NerExample) -> dict[str, Any]:
+        """Returns the words and, in the scheme of the model, the tags; see `tasks.task.Task`."""
+        if example.tags is None:
+            return {"tokens": list(example.words)}
+        return {"tokens": list(example.words), "tags": schemes.convert(example.tags, self.scheme)}
+
+    def encode(
+        self, examples: Sequence[NerExample], tokenizer: "BertTokenizer", max_seq_length: int
+    ) -> Encoded:
+        """Converts a block of examples to records, one for each window."""
+        return encoding.encode(
+            examples, tokenizer, max_seq_length, self._label_index, self.scheme,
+            self.document_context,
+        )  # fmt: skip
+
+    def make_objective(
+        self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
+    ) -> "NerObjective":
+        """Builds the model and its loss; see `tasks.task.Task`."""
+        from bert_tf.modeling import BertTagger
+        from bert_tf.tasks.ner.ner_objective import NerObjective
+
+        model = BertTagger(
+            config, num_labels=len(self.labels), recompute=recompute, seed=seed, dtype=dtype
+        )
+        return NerObjective(model, self.best_by)
+
+    def make_scorer(self, split: Split) -> NerScorer:
+        """Returns an object that computes the F1 of entities."""
+        return NerScorer(self.labels, self._scheme_of(split))
+
+    def make_writer(self, split: Split, folder: str) -> NerWriter:
+        """Returns an object that writes the file of the split with the predicted tags."""
+        check_not_replaced(split.source.name, folder, self.output_files)
+        is_json = _is_json(split.source.name)
+        return NerWriter(
+            folder,
+            split.with_suffix(_JSON_PREDICTIONS if is_json else _PREDICTIONS),
+            f"{split.result_name('report')}.txt",
+            json_sentences.render if is_json else conll.render,
+            self.labels,
+            self._scheme_of(split),
+        )
+
+    def _scheme_of(self, split: Split) -> str:
+        """Returns the scheme of the tags of a file; that of the model if the file has no tags."""
+        if self._file_scheme:
+            return self._file_scheme
+        evidence, has_tags = schemes.SchemeEvidence(), False
+        for example in itertools.islice(self._sentences(split, Counter()), split.limit or None):
+            has_tags = has_tags or example.tags is not None
+            evidence.add(example.tags or ())
+        return evidence.scheme() if has_tags else self.scheme
+
+
+def _is_json(path: str) -> bool:
+    return os.path.splitext(path)[1].lower() == _JSON_ENDING
+
+
+def with_train_labels(task: NerTask, location: DataLocation, max_seq_length: int) -> NerTask:
+    """Returns a task with labels for the types of the train split: all tags of its scheme.
+
+    The task also has the mean number of records of a train sentence.
+
+    Args:
+        task: A task; its labels are ignored.
+        location: The place of the data set. The complete train split is read.
+        max_seq_length: The number of tokens of a record, at least 3.
+
+    Raises:
+        InputError: The train split is missing, is malformed or has no entities.
+    """
+    (split,) = task.splits("train", location)
+    counts: Counter[str] = Counter()
+    tags: set[str] = set()
+    num_sentences = num_records = 0
+    examples = task.read(split, counts)
+    while block := list(itertools.islice(examples, _SENTENCES_PER_BLOCK)):
+        tags.update(tag for example in block for tag in example.tags or ())
+        encoded = task.encode(block, task.tokenizer, max_seq_length)
+        num_sentences += len(block)
+        num_records += len(encoded.columns["input_ids"])
+    types = schemes.types_of(tags)
+    if not types:
+        skipped = "".join(f" ({number:,} {reason})" for reason, number in counts.items())
+        raise InputError(
+            f"{split.source.name} has no entities{skipped}, so there is nothing to learn. Give a "
+            "train file with tags such as B-PER."
+        )
+    labels = schemes.all_tags(types, task.scheme)
+    return dataclasses.replace(task, labels=labels, records_per_example=num_records / num_sentences)

@@ -1,0 +1,170 @@
+"""Tags of words, and the entities that they mark. Imports `errors`.
+
+A tag is "O", for a word outside of all entities, or a prefix, a hyphen and the type of the entity,
+such as "B-PER". The prefix depends on the scheme:
+
+* iob2: B for the first word of an entity, I for the others.
+* iob1: I for all words; B for the first word of an entity directly after one of the same type.
+* iobes: S for an entity of one word; else B for the first word, E for the last, I for the others.
+
+`find_entities` reads all three schemes without knowing which one it is.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from bert_tf.errors import InputError
+
+SCHEMES = ("iob2", "iob1", "iobes")
+OUTSIDE = "O"
+_PREFIXES = {"iob2": "BI", "iob1": "BI", "iobes": "BIES"}
+
+
+class Entity(NamedTuple):
+    """An entity of a sentence.
+
+    Attributes:
+        type: The type, such as "PER".
+        start: The index of the first word.
+        end: The index after the last word.
+    """
+
+    type: str
+    start: int
+    end: int
+
+
+def is_tag(text: str, scheme: str | None = None) -> bool:
+    """Returns whether a text is a tag.
+
+    Args:
+        text: The text.
+        scheme: One of `SCHEMES`, or None to accept the prefixes of all schemes.
+    """
+    prefixes = _PREFIXES[scheme or "iobes"]
+    # Lone surrogates, which JSON can contain, cannot be written to files.
+    pattern = rf"[{prefixes}]-[^\s\ud800-\udfff]+"
+    return text == OUTSIDE or re.fullmatch(pattern, text) is not None
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """Returns prefix and type: ("B", "creative-work") for "B-creative-work", ("O", "") for "O"."""
+    prefix, _, entity_type = tag.partition("-")
+    return prefix, entity_type
+
+
+def find_entities(tags: Iterable[str]) -> list[Entity]:
+    """Returns the entities of a sentence, in their order.
+
+    Each word with another tag than O is in an entity. A word continues the entity of the word
+    before it if both have the same type, its prefix is I or E, and the prefix of the word before it
+    is B or I. In all other cases it starts an entity. Sequences that a scheme does not permit, such
+    as O before I-PER in IOB2, thus have entities too.
+
+    Source: conlleval of the CoNLL-2000 shared task; E and S as in its later Python versions.
+    """
+    found: list[Entity] = []
+    start, last, last_type = 0, OUTSIDE, ""
+    for position, tag in enumerate((*tags, OUTSIDE)):
+        prefix, entity_type = split_tag(tag)
+        if not (prefix in "IE" and last in "BI" and entity_type == last_type):
+            if last != OUTSIDE:
+                found.append(Entity(last_type, start, position))
+            start = position
+        last, last_type = prefix, entity_type
+    return found
+
+
+def to_tags(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
+    """Returns the tags of a sentence.
+
+    Args:
+        entities: The entities in their order; they do not overlap.
+        length: The number of words of the sentence.
+        scheme: One of `SCHEMES`.
+    """
+    tags = [OUTSIDE] * length
+    previous = Entity("", 0, 0)
+    for entity in entities:
+        words = range(entity.start, entity.end)
+        inner = ["I"] * len(words)
+        touches = previous.end == entity.start and previous.type == entity.type
+        if scheme != "iob1" or touches:
+            inner[0] = "B"
+        if scheme == "iobes":
+            inner[-1] = "S" if len(words) == 1 else "E"
+        for word, prefix in zip(words, inner, strict=True):
+            tags[word] = f"{prefix}-{entity.type}"
+        previous = entity
+    return tags
+
+
+def convert(tags: Sequence[str], scheme: str) -> list[str]:
+    """Returns the tags of the same entities in a scheme."""
+    return to_tags(find_entities(tags), len(tags), scheme)
+
+
+def all_tags(types: Iterable[str], scheme: str) -> tuple[str, ...]:
+    """Returns "O", and for each type, in alphabetic order, its tags in a scheme."""
+    prefixes = _PREFIXES[scheme]
+    return (OUTSIDE, *(f"{prefix}-{each}" for each in sorted(types) for prefix in prefixes))
+
+
+def types_of(tags: Iterable[str]) -> set[str]:
+    """Returns the types of the entities that the tags mark."""
+    return {entity_type for _, entity_type in map(split_tag, tags) if entity_type}
+
+
+def scheme_of_labels(labels: Sequence[str]) -> str:
+    """Returns the scheme of the labels of a model: "iobes" if a prefix is E or S, else "iob2".
+
+    Raises:
+        InputError: A label is not a tag.
+    """
+    wrong = next((label for label in labels if not is_tag(label)), None)
+    if wrong is not None:
+        raise InputError(
+            f"The model has the label {wrong!r}, which is not a tag of named-entity recognition "
+            "such as O or B-PER. Give a model that was trained with run_ner."
+        )
+    return "iobes" if any(label[0] in "ES" for label in labels) else "iob2"
+
+
+class SchemeEvidence:
+    """Detects the scheme of the tags of a file, and counts tags in an order that it forbids.
+
+    The scheme is the one that the fewest tags violate; of equal numbers, the first of `SCHEMES`. In
+    IOB1, a B is permitted only directly after an entity of the same type, and in IOB2, an I only
+    after a B or I of the same type. Both have no E and no S. A file with a few malformed sentences
+    is thus detected correctly.
+    """
+
+    def __init__(self) -> None:
+        self._forbidden = dict.fromkeys(SCHEMES, 0)
+
+    def add(self, tags: Iterable[str]) -> None:
+        """Adds the tags of a sentence."""
+        last, last_type = OUTSIDE, ""
+        for tag in (*tags, OUTSIDE):
+            if tag != OUTSIDE or last != OUTSIDE:
+                prefix, entity_type = split_tag(tag)
+                self._add_pair(last, prefix, last_type == entity_type)
+                last, last_type = prefix, entity_type
+
+    def _add_pair(self, last: str, prefix: str, same_type: bool) -> None:
+        """Adds the prefixes of two successive words, and whether their types are equal."""
+        continues = last in "BI" and same_type
+        only_iobes = prefix in "ES"
+        self._forbidden["iob2"] += only_iobes or (prefix == "I" and not continues)
+        self._forbidden["iob1"] += only_iobes or (prefix == "B" and not continues)
+        needs_more, is_more = last in "BI", prefix in "IE"
+        self._forbidden["iobes"] += (needs_more or is_more) and not (continues and is_more)
+
+    def scheme(self) -> str:
+        """Returns the detected scheme, one of `SCHEMES`."""
+        return min(SCHEMES, key=self._forbidden.__getitem__)
+
+    def num_forbidden(self, scheme: str | None = None) -> int:
+        """Returns the number of tags that a scheme, by default the detected one, forbids."""
+        return self._forbidden[scheme or self.scheme()]

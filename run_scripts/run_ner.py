@@ -1,0 +1,125 @@
+r"""Fine-tunes BERT to find named entities, evaluates the model, and tags files.
+
+    python run_scripts/run_ner.py --do_train=true --do_eval=true --do_predict=true \
+        --data_dir=$CONLL_DIR --vocab_file=$BERT_DIR/vocab.txt --do_lower_case=false \
+        --bert_config_file=$BERT_DIR/bert_config.json --init_checkpoint=$BERT_DIR/bert_model.ckpt \
+        --max_seq_length=128 --train_batch_size=32 --learning_rate=5e-5 --num_train_epochs=3.0 \
+        --output_dir=/tmp/ner_output/
+
+The files train, dev (also valid or testa) and test (also testb) have one word on each line, with
+its tag in another column (.conll, .txt, .bio, .iob, .tsv), or one sentence on each line (.jsonl):
+{"tokens": [...], "tags": [...]} or {"text": "...", "entities": [{"start": 0, "end": 3, "label":
+"PER"}]}. Tags in IOB1, IOB2 and IOBES are read. A file to predict needs no tags. With the context
+of the document, as in the paper:
+
+    python run_scripts/run_ner.py --document_context=true --max_seq_length=512 ...
+
+Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, eval_results.txt (entity F1
+as conlleval computes it), and eval_report.txt with the scores of each type. With --do_predict=true
+also writes predictions.conll, the lines of the file with one more column, or predictions.jsonl; if
+the file has tags, also test_results.txt and test_report.txt. The same command resumes an
+interrupted run.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from bert_tf import command_line
+from bert_tf.errors import InputError
+from bert_tf.run_scripts import fine_tuning_main
+from bert_tf.run_scripts import flags as shared
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.ner.conll import Columns
+from bert_tf.tasks.ner.ner_task import DETECT, NerTask, with_train_labels
+from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
+from bert_tf.tasks.task import DataLocation, Task
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization import BertTokenizer
+
+FLAGS = flags.FLAGS
+_COLUMNS = Columns()
+flags.DEFINE_integer(
+    "max_seq_length", FineTuningConfig().max_seq_length,
+    "Number of tokens of a sentence. Longer ones are split into windows that overlap.",
+)  # fmt: skip
+flags.DEFINE_integer(
+    "token_column", _COLUMNS.token_column,
+    "Column of the words, from 0; -1 is the last column.",
+)  # fmt: skip
+flags.DEFINE_integer(
+    "label_column", _COLUMNS.label_column,
+    "Column of the tags, from 0; -1 is the last column. A file to predict that does not have this "
+    "column has no tags.",
+)  # fmt: skip
+flags.DEFINE_enum(
+    "input_scheme", DETECT, [DETECT, *SCHEMES],
+    "Scheme of the tags in the files. detect: the one that the fewest tags violate, for each file.",
+)  # fmt: skip
+flags.DEFINE_enum(
+    "scheme", "iob2", SCHEMES, "Scheme of the tags that the model learns; entities are converted."
+)
+flags.DEFINE_bool(
+    "document_context", False,
+    "Fill each sequence up to --max_seq_length with neighboring sentences of the same document. "
+    "Documents start at -DOCSTART- lines; a line of a .jsonl file is a document of its own. Slower "
+    "than without, because all sequences are long.",
+)  # fmt: skip
+fine_tuning_main.define_flags()
+fine_tuning_main.define_split_flags()
+flags.adopt_module_key_flags(fine_tuning_main)
+flags.adopt_module_key_flags(shared)
+flags.mark_flags_as_required(["output_dir"])
+
+
+def main() -> None:
+    """Trains, evaluates and predicts."""
+    fine_tuning_main.run_task(fine_tuning_main.data_location, make_task, next_step)
+
+
+def make_task(location: DataLocation, tokenizer: "BertTokenizer") -> Task:
+    """Returns the task; without training, the trained model gives labels and defaults.
+
+    Raises:
+        InputError: The train file cannot be read or has no entities, or the trained model has no
+            tags as labels.
+    """
+    facts = fine_tuning_main.trained_facts()
+    document_context = FLAGS.document_context
+    if not FLAGS["document_context"].present:
+        document_context = facts.get("document_context", document_context)
+    task = NerTask(
+        tokenizer, (), FLAGS.scheme, Columns(**command_line.flag_values(Columns)),
+        FLAGS.input_scheme, document_context,
+    )  # fmt: skip
+    if FLAGS.do_train:
+        return with_train_labels(
+            task, location, fine_tuning_main.fine_tuning_config().max_seq_length
+        )
+    labels = facts.get("labels")
+    if not labels:
+        raise InputError(
+            "The model has no labels, so it is not a model for named entities. Give a model that "
+            "run_ner trained as --init_checkpoint or --output_dir, or give --do_train=true."
+        )
+    scheme = facts.get("scheme") or scheme_of_labels(labels)
+    return dataclasses.replace(task, labels=tuple(labels), scheme=scheme)
+
+
+def next_step(checkpoint: str) -> str:
+    """Returns the command that tags another file."""
+    return (
+        f"python run_scripts/run_ner.py --do_predict=true --init_checkpoint={checkpoint} "
+        "--predict_file=sentences.conll --output_dir=tagged"
+    )
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,72 @@
+r"""Fine-tunes BERT to choose the best of several texts (SWAG, multiple choice), and predicts.
+
+    python run_scripts/run_swag.py --do_train=true --do_eval=true --data_dir=$SWAG_DIR \
+        --vocab_file=$BERT_DIR/vocab.txt --bert_config_file=$BERT_DIR/bert_config.json \
+        --init_checkpoint=$BERT_DIR/bert_model.ckpt --max_seq_length=80 --train_batch_size=16 \
+        --learning_rate=2e-5 --num_train_epochs=3.0 --output_dir=/tmp/swag_output/
+
+--data_dir contains train.csv, val.csv and test.csv of SWAG, or your own files: .csv with the
+columns sent1, sent2, ending0, ending1 and so on, and label, or .jsonl with one object per line and
+any number of choices, which may differ between lines:
+
+    {"context": "It rains.", "choices": ["Take an umbrella.", "Water the plants."], "label": 0}
+
+Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, eval_results.txt, and
+eval_report.txt with the predictions for a few examples. With --do_predict=true also writes
+test_results.tsv (one line per example of the test file, with the probabilities of its choices,
+separated by tabs) and predictions.jsonl. The same command resumes an interrupted run.
+"""
+
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from bert_tf import command_line
+from bert_tf.run_scripts import fine_tuning_main
+from bert_tf.run_scripts import flags as shared
+from bert_tf.tasks.choice import choice_task
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.task import DataLocation, Task
+
+if TYPE_CHECKING:
+    from bert_tf.tokenization import BertTokenizer
+
+FLAGS = flags.FLAGS
+flags.DEFINE_integer(
+    "max_seq_length", FineTuningConfig().max_seq_length,
+    "A longer context with a choice is truncated to this number of tokens.",
+)  # fmt: skip
+fine_tuning_main.define_flags()
+fine_tuning_main.define_split_flags()
+flags.adopt_module_key_flags(fine_tuning_main)
+flags.adopt_module_key_flags(shared)
+flags.mark_flags_as_required(["output_dir"])
+
+
+def main() -> None:
+    """Trains, evaluates and predicts."""
+    fine_tuning_main.run_task(fine_tuning_main.data_location, make_task, next_step)
+
+
+def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
+    """Returns the task; its records have room for all choices of the files that the run reads.
+
+    Raises:
+        InputError: A file is missing or malformed.
+    """
+    phases = {"train": FLAGS.do_train, "dev": FLAGS.do_eval, "test": FLAGS.do_predict}
+    return choice_task.task_for(location, [kind for kind, use in phases.items() if use])
+
+
+def next_step(checkpoint: str) -> str:
+    """Returns the command that exports the model."""
+    return f"python run_scripts/export_model.py --checkpoint={checkpoint} --export_dir=served"
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,213 @@
+"""run_ner.py: training, evaluation, tagged files, other runs, and refused input."""
+
+import json
+
+import numpy as np
+import pytest
+from reference import conlleval as reference
+from run_programs import assert_refused, run_main
+
+MODULE = "bert_tf.run_scripts.run_ner"
+PEOPLE, CITIES, OTHERS = ["ann", "bob"], ["rome", "oslo"], ["lives", "in", "and", "."]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PEOPLE, *CITIES, *OTHERS, "##s"]
+CONFIG = {
+    "vocab_size": len(VOCABULARY), "hidden_size": 16, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 32,
+    "type_vocab_size": 2,
+}  # fmt: skip
+TRAIN = {
+    "do_train": True, "num_train_epochs": 10, "learning_rate": 5e-3, "optimizer": "adamw",
+    "schedule": "linear",
+}  # fmt: skip
+
+
+def random_sentence(rng):
+    """Returns pairs of a word and its tag in IOB1; names of two words are people."""
+    found = []
+    for _ in range(int(rng.integers(1, 7))):
+        if rng.random() < 0.5:
+            names = PEOPLE if rng.random() < 0.5 else CITIES
+            tag = "I-PER" if names is PEOPLE else "I-LOC"
+            found.append((str(rng.choice(names)), tag))
+            found.append((str(rng.choice(OTHERS)), "O"))
+        else:
+            found.append((str(rng.choice(OTHERS)) + "s" * int(rng.integers(2)), "O"))
+    return found
+
+
+def lines_of(count, seed, with_tags=True, separator=" ", documents=True):
+    rng, lines = np.random.default_rng(seed), []
+    for number in range(count):
+        if documents and number % 4 == 0:
+            lines += [separator.join(["-DOCSTART-", "x", "O"]), ""]
+        for word, tag in random_sentence(rng):
+            lines.append(separator.join([word, "x", tag]) if with_tags else word)
+        lines.append("")
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    for name, count in (("train", 60), ("testa", 15), ("testb", 12)):
+        (tmp_path / f"{name}.txt").write_text(lines_of(count, seed=count))
+    return tmp_path
+
+
+def command(folder, **flags):
+    values = {
+        "output_dir": folder / "out", "vocab_file": folder / "vocab.txt",
+        "bert_config_file": folder / "config.json", "max_seq_length": 10, "train_batch_size": 8,
+        "learning_rate": 1e-2, "data_dir": folder, **flags,
+    }  # fmt: skip
+    return [f"--{name}={value}" for name, value in values.items() if value is not None]
+
+
+def results_of(path):
+    lines = path.read_text().splitlines()
+    return {name: float(value) for name, value in (line.split(" = ") for line in lines)}
+
+
+def facts_of(folder):
+    (path,) = (folder / "checkpoints").glob("*/weights.json")
+    return json.loads(path.read_text())
+
+
+def test_a_run_is_trained_scored_and_tags_files(folder):
+    out = folder / "out"
+    (folder / "words.txt").write_text(lines_of(5, 3, with_tags=False, documents=False))
+    everything = {**TRAIN, "do_eval": True, "do_predict": True, "eval_steps": 10}
+    trained, words, dev, further = run_main(
+        MODULE,
+        command(folder, **everything, document_context=True, keep_checkpoints=1),
+        # The run gives the model, the vocabulary, the labels and the context.
+        [f"--init_checkpoint={out}", f"--output_dir={folder}/words", "--do_predict",
+         f"--predict_file={folder}/words.txt"],
+        command(folder, do_predict=True, test_file=folder / "testa.txt", data_dir=None,
+                init_checkpoint=out, output_dir=folder / "dev"),
+        command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
+    )  # fmt: skip
+    assert trained.code == 0, trained
+    facts = facts_of(out)
+    assert facts["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert (facts["task"], facts["task_type"], facts["scheme"]) == ("ner", "tagging", "iob2")
+    assert facts["document_context"] is True and facts["max_seq_length"] == 10
+
+    found = results_of(out / "test_results.txt")
+    counts = reference.of_file(out / "predictions.conll", " ")
+    precision, recall, f1 = reference.overall(counts)
+    expected = {"precision": precision, "recall": recall, "f1": f1}
+    assert {name: found[f"test_{name}"] for name in expected} == pytest.approx(expected)
+    assert f1 > 50  # the words determine the tags
+    written = (out / "predictions.conll").read_text().split("\n")
+    original = (folder / "testb.txt").read_text().split("\n")
+    assert [line.rpartition(" ")[0] for line in written] == original
+    assert "all " in (out / "test_report.txt").read_text()
+    dev_results = results_of(out / "eval_results.txt")
+    assert {"eval_f1", "eval_surface_f1", "eval_accuracy", "global_step"} <= dev_results.keys()
+    assert f"ner: f1 {dev_results['eval_f1']:.4f} on the dev split." in trained.out
+    assert "evaluating dev" in trained.err  # at --eval_steps
+    assert (out / "eval_report.txt").exists()
+    rows = [json.loads(line) for line in (out / "dev_examples.jsonl").open()]
+    assert len(rows) == 15 and rows[0].keys() == {"tokens", "tags"}
+    assert {tag for row in rows for tag in row["tags"]} <= set(facts["labels"])
+
+    assert words.code == 0, words
+    tagged = (folder / "words/predictions.conll").read_text().split("\n")
+    assert [line.split("\t")[0] for line in tagged] == (
+        (folder / "words.txt").read_text().split("\n")
+    )
+    assert {line.split("\t")[1] for line in tagged if line} <= set(facts["labels"])
+    assert not (folder / "words/test_results.txt").exists()
+    assert dev.code == 0, dev
+    again = results_of(folder / "dev/test_results.txt")
+    assert again["test_f1"] == pytest.approx(dev_results["eval_f1"])
+    assert f"ner: f1 {again['test_f1']:.4f} on the test split." in dev.out
+    # Without document context, the facts of the head are equal.
+    assert further.code == 0 and "The head is that of" in further.err, further
+
+
+def json_lines(count, seed, as_text):
+    rng, rows = np.random.default_rng(seed), []
+    for _ in range(count):
+        words, tags = zip(*random_sentence(rng), strict=True)
+        row = {"tokens": words, "tags": tags}
+        if as_text:
+            starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
+            entities = [
+                {"start": start, "end": start + len(word), "label": tag[2:]}
+                for word, tag, start in zip(words, tags, starts, strict=False)
+                if tag != "O"
+            ]
+            row = {"text": " ".join(words), "entities": entities}
+        rows.append(json.dumps(row))
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("as_text", [True, False], ids=["text", "tokens"])
+def test_json_lines(folder, as_text):
+    data = folder / "json"
+    data.mkdir()
+    for name, count in (("train", 60), ("valid", 15), ("test", 12)):
+        (data / f"{name}.jsonl").write_text(json_lines(count, count, as_text))
+    flags = {**TRAIN, "do_eval": True, "do_predict": True, "data_dir": data, "scheme": "iobes"}
+    (trained,) = run_main(MODULE, command(folder, **flags))
+    assert trained.code == 0, trained
+    out = folder / "out"
+    rows = [json.loads(line) for line in (data / "test.jsonl").open()]
+    written = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+    predicted = [row.pop("predicted") for row in written]
+    assert written == rows
+    assert any(predicted)
+    assert results_of(out / "test_results.txt")["test_f1"] > 50
+    assert len(facts_of(out)["labels"]) == 9
+
+
+def test_damaged_sentences_are_counted_in_train(folder):
+    text = (folder / "train.txt").read_text().split("\n")
+    text[2] = text[2].rpartition(" ")[0] + " X-PER"
+    (folder / "train.txt").write_text("\n".join(text))
+    trained, other = run_main(
+        MODULE,
+        command(folder, do_train=True, num_train_epochs=1),
+        command(folder, do_eval=True, dev_file=folder / "train.txt"),
+    )
+    assert trained.code == 0, trained
+    assert "1 sentences skipped, because a line or a tag is malformed" in trained.err
+    assert_refused(other, "train.txt, line 3", "X-PER", "Expected:", "--label_column")
+
+
+def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
+    words = lines_of(5, 3, with_tags=False)
+    files = {
+        "empty.txt": "", "words.txt": words, "outside.txt": "ann O\n", "bad.jsonl": '{"tokens": 1}',
+        "ragged.txt": "ann x I-PER\nbob I-PER\n", "predictions.conll": "ann I-PER\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    train, predict = {"do_train": True}, {"do_predict": True}
+    cases = [
+        (command(folder), "Nothing to do"),
+        (command(folder, **train, train_file=folder / "empty.txt"), "empty.txt", "no entities"),
+        (command(folder, **train, train_file=folder / "outside.txt"), "outside.txt", "no entities"),
+        (command(folder, **train, train_file=folder / "words.txt"), "words.txt",
+         "--label_column=-1"),
+        (command(folder, **train, label_column=7), "3 columns", "--label_column=7"),
+        (command(folder, **train, token_column=-4), "--token_column must be from -3 to 2"),
+        (command(folder, **train, label_column=0), "--label_column=0"),
+        (command(folder, **train, train_file=folder / "bad.jsonl"), "bad.jsonl, line 1"),
+        (command(folder, **train, do_eval=True, dev_file=folder / "ragged.txt"),
+         "ragged.txt, line", "column"),
+        (command(folder, **train, do_eval=True, dev_file=folder / "empty.txt"), "no examples"),
+        (command(folder, **train, data_dir=None), "--data_dir", "--train_file"),
+        (command(folder, **train, max_seq_length=2), "--max_seq_length must be at least 3"),
+        (command(folder, **train, max_seq_length=64), "max_position_embeddings"),
+        (command(folder, **predict), "no labels"),
+        (command(folder, **train, **predict, output_dir=folder,
+                 predict_file=folder / "predictions.conll"), "predictions.conll would be replaced"),
+    ]  # fmt: skip
+    results = run_main(MODULE, *(arguments for arguments, *_ in cases))
+    for result, (_, *parts) in zip(results, cases, strict=True):
+        assert_refused(result, *parts)
+    assert not (folder / "out").exists()

@@ -1,0 +1,96 @@
+"""Records of multiple choice, compared with a plain transcription of the rules."""
+
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference import multiple_choice as reference
+from reference.tokenizer import Tokenizer
+
+from bert_tf import features
+from bert_tf.tasks.choice.choice_task import ChoiceTask
+from bert_tf.tasks.choice.examples import ChoiceExample
+from bert_tf.tokenization import BertTokenizer
+
+TOKENS = [
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "un", "##able",
+    ",", ".", "!", "e", "##e", "猫",
+]  # fmt: skip
+WORDS = ["The", "cats", "sat", "unable", ",", "ÉE!", "猫", "dog", ".", "\u200b"]
+INPUTS = "input_ids", "input_mask", "segment_ids"
+CHOICES = 7
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return BertTokenizer(TOKENS)
+
+
+def random_examples(count, seed=0):
+    """Returns examples with 2 to 7 choices; some texts have no tokens."""
+    rng = random.Random(seed)
+
+    def text():
+        return " ".join(rng.choices(WORDS, k=rng.randrange(12)))
+
+    examples = []
+    for _ in range(count):
+        choices = tuple(text() for _ in range(rng.randint(2, CHOICES)))
+        examples.append(ChoiceExample(text(), choices, rng.choice([None, len(choices) - 1])))
+    return examples
+
+
+@pytest.mark.parametrize("length", [3, 4, 5, 12, 40])
+def test_records_equal_the_transcription(tokenizer, length):
+    examples = random_examples(200)
+    plain = Tokenizer(TOKENS, True).tokenize
+    expected = [
+        reference.record(each.context, each.choices, plain, length, CHOICES, (2, 3, 0))
+        for each in examples
+    ]
+    encoded = ChoiceTask(CHOICES).encode(examples, tokenizer, length)
+    *columns, truncated = zip(*expected, strict=True)
+    for name, values in zip(INPUTS, columns, strict=True):
+        assert encoded.columns[name].shape == (200, CHOICES, length)
+        np.testing.assert_array_equal(encoded.columns[name], values)
+    sizes = [len(each.choices) for each in examples]
+    assert encoded.columns["num_choices"].tolist() == sizes and set(sizes) == set(range(2, 8))
+    assert encoded.columns["label_ids"].tolist() == [each.label or 0 for each in examples]
+    empty = sum(any(not plain(t) for t in (e.context, *e.choices)) for e in examples)
+    assert encoded.counts == {"truncated": sum(truncated), "with an empty text": empty}
+    assert encoded.records_per_example is None
+    assert 0 < empty < 200
+
+
+def test_a_literal_record(tokenizer):
+    example = ChoiceExample("The cats", ("sat.", "The cats sat, unable!"), 1)
+    columns = ChoiceTask(3).encode([example], tokenizer, 8).columns
+    assert columns["input_ids"].tolist() == [
+        [
+            [2, 5, 6, 8, 3, 7, 12, 3],  # [CLS] the cat ##s [SEP] sat . [SEP]
+            [2, 5, 6, 8, 3, 5, 6, 3],  # from the end of the longer text, then from the choice
+            [0] * 8,
+        ]
+    ]
+    assert columns["segment_ids"].tolist() == [[[0] * 5 + [1] * 3] * 2 + [[0] * 8]]
+    assert columns["input_mask"].tolist() == [[[1] * 8] * 2 + [[0] * 8]]
+
+
+def test_one_example_passes_through_a_record(tokenizer):
+    task = ChoiceTask(3)
+    encoded = task.encode([ChoiceExample("cat", ("the", "cat"), 1)], tokenizer, 6)
+    records = features.encode(encoded.columns, task.table)
+    parsed = features.parser(task.table, {**task.sizes, "S": 6})(tf.constant(records))
+    shapes = {name: tuple(value.shape) for name, value in parsed.items()}
+    of_sequences = dict.fromkeys(INPUTS, (1, 3, 6))
+    assert shapes == {**of_sequences, "num_choices": (1,), "label_ids": (1,)}
+    for name, value in parsed.items():
+        np.testing.assert_array_equal(value, encoded.columns[name])
+    example = tf.train.Example.FromString(records[0])
+    assert set(example.features.feature) == {*INPUTS, "num_choices", "label_ids"}
+
+
+def test_lone_surrogates_are_encoded(tokenizer):
+    example = ChoiceExample("the \ud800", ("cat\udfff", "sat"), 0)
+    assert ChoiceTask(2).encode([example], tokenizer, 8).columns["input_ids"].shape == (1, 2, 8)

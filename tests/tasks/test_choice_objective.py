@@ -1,0 +1,155 @@
+"""Scores, loss and accuracy of multiple choice, compared with NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference import multiple_choice as reference
+
+from bert_tf.config import BertConfig
+from bert_tf.modeling import arrays_by_name
+from bert_tf.tasks.choice.choice_task import ChoiceTask
+from bert_tf.training.step.objective import loss_and_metrics
+
+CONFIG = BertConfig(
+    vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
+    max_position_embeddings=16, initializer_range=0.5,
+)  # fmt: skip
+SIZES = [2, 3, 4, 5, 6, 7]  # the number of choices of each row
+C, S = 7, 9
+INPUTS = "input_ids", "input_mask", "segment_ids"
+
+
+@pytest.fixture(scope="module")
+def objective():
+    return ChoiceTask(C).make_objective(CONFIG, seed=3, dtype="float32")
+
+
+def make_batch(sizes=SIZES, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(3, S + 1, [len(sizes), C]) * (np.arange(C) < np.array(sizes)[:, None])
+    mask = (np.arange(S) < lengths[..., None]).astype(np.int32)
+    shape = len(sizes), C, S
+    arrays = {
+        "input_ids": rng.integers(5, 30, shape) * mask, "input_mask": mask,
+        "segment_ids": rng.integers(0, 2, shape) * mask, "num_choices": np.array(sizes),
+        "label_ids": rng.integers(0, sizes),
+    }  # fmt: skip
+    return {name: value.astype(np.int32) for name, value in arrays.items()}
+
+
+def tensors(batch):
+    return {name: tf.constant(value, tf.int32) for name, value in batch.items()}
+
+
+def outputs_of(objective, batch):
+    return {name: value.numpy() for name, value in objective.outputs(tensors(batch)).items()}
+
+
+def expected_scores(objective, batch):
+    """Returns the scores of the choices of each row."""
+    arrays = arrays_by_name(objective.model)
+    weights = {name: tf.constant(value, tf.float64) for name, value in arrays.items()}
+    rows = []
+    for number, size in enumerate(batch["num_choices"].tolist()):
+        inputs = {name: tf.constant(batch[name][number, :size]) for name in INPUTS}
+        rows.append(np.asarray(reference.scores(weights, CONFIG.to_dict(), inputs)))
+    return rows
+
+
+def evaluate(objective, batch):
+    batch = tensors(batch)
+    sums = objective.sums(batch, training=False)
+    return loss_and_metrics(objective, sums, objective.counts(batch))
+
+
+def test_rows_with_2_to_7_choices_have_the_values_of_the_paper(objective):
+    batch = make_batch()
+    scores = expected_scores(objective, batch)
+    found = outputs_of(objective, batch)
+    for row, size in enumerate(SIZES):
+        np.testing.assert_allclose(found["logits"][row, :size], scores[row], atol=1e-5)
+        probabilities = reference.probabilities(scores[row])
+        np.testing.assert_allclose(found["probabilities"][row, :size], probabilities, atol=1e-5)
+        assert not found["probabilities"][row, size:].any()
+        assert (found["logits"][row, size:] < -1e8).all()
+    loss, accuracy = reference.loss_and_accuracy(scores, batch["label_ids"])
+    values = evaluate(objective, batch)
+    assert values == pytest.approx({"loss": loss, "accuracy": accuracy}, rel=1e-4)
+    assert np.ptp(np.concatenate(scores)) > 0.1
+
+
+def test_a_row_alone_has_the_scores_that_it_has_in_a_batch(objective):
+    batch = make_batch()
+    together = outputs_of(objective, batch)
+    for row in range(len(SIZES)):
+        alone = outputs_of(objective, {n: value[row : row + 1] for n, value in batch.items()})
+        for name, value in alone.items():
+            np.testing.assert_allclose(value[0], together[name][row], atol=1e-5)
+
+
+def test_missing_choices_and_padding_may_have_any_content(objective):
+    batch = make_batch()
+    expected, values = outputs_of(objective, batch), evaluate(objective, batch)
+    other = make_batch(seed=9)
+    exists = (np.arange(C) < np.array(SIZES)[:, None])[..., None]
+    is_token = batch["input_mask"] > 0
+    changed = {
+        **batch,
+        "input_ids": np.where(is_token, batch["input_ids"], 1 + other["segment_ids"]),
+        "input_mask": np.where(exists, batch["input_mask"], 1),
+    }
+    found = outputs_of(objective, changed)
+    np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-5)
+    assert evaluate(objective, changed) == pytest.approx(values, abs=1e-5)
+
+
+def test_a_permutation_of_the_choices_permutes_the_scores(objective):
+    batch = make_batch([4] * 5)
+    order = np.array([2, 0, 3, 1, *range(4, C)])
+    permuted = {n: value[:, order] if n in INPUTS else value for n, value in batch.items()}
+    permuted["label_ids"] = np.argsort(order)[batch["label_ids"]].astype(np.int32)
+    before, after = outputs_of(objective, batch), outputs_of(objective, permuted)
+    for name in ("logits", "probabilities"):
+        np.testing.assert_allclose(after[name], before[name][:, order], atol=1e-5)
+    assert evaluate(objective, permuted) == pytest.approx(evaluate(objective, batch), abs=1e-5)
+
+
+def test_room_for_more_choices_changes_nothing(objective):
+    batch = make_batch([2, 3])
+    fewer = {n: value[:, :3] if n in INPUTS else value for n, value in batch.items()}
+    expected = outputs_of(objective, fewer)
+    found = outputs_of(objective, batch)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name][:, :3], value, atol=1e-5)
+    assert evaluate(objective, fewer) == pytest.approx(evaluate(objective, batch), abs=1e-5)
+
+
+def test_the_gradient_of_the_vector_is_that_of_the_loss(objective):
+    """The gradient equals a quotient of differences."""
+    batch = tensors(make_batch([2, 4]))
+    (name,) = (n for n in objective.variables if n == "cls/choice/output_weights")
+    variable = objective.variables[name]
+    before = np.array(variable)
+
+    def loss():
+        return float(objective.sums(batch, training=False)["loss"])
+
+    with tf.GradientTape() as tape:
+        value = objective.sums(batch, training=False)["loss"]
+    gradient = np.asarray(tape.gradient(value, variable.value))[0]
+    step, numeric = 1e-2, []
+    for index in range(len(gradient)):
+        change = np.zeros_like(before)
+        change[0, index] = step
+        variable.assign(before + change)
+        above = loss()
+        variable.assign(before - change)
+        numeric.append((above - loss()) / (2 * step))
+        variable.assign(before)
+    np.testing.assert_allclose(gradient, numeric, atol=2e-3)
+    assert np.abs(gradient).max() > 0.01
+
+
+def test_counts_are_examples_and_not_sequences(objective):
+    assert float(objective.counts(tensors(make_batch()))["examples"]) == len(SIZES)
+    assert objective.best_by == ("accuracy", 1)

@@ -1,0 +1,273 @@
+"""The records of sentences: labels, windows, document context, and words without pieces."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from ner_data import make_task, read, write
+from reference import squad as oracle
+from squad_data import WORDS, tokenizers
+
+from bert_tf import features
+from bert_tf.tasks import record_files
+from bert_tf.tasks.ner.encoding import EMPTY_WORDS, SEVERAL_WINDOWS
+from bert_tf.tasks.ner.examples import NerExample, join_documents
+from bert_tf.tasks.ner.ner_task import NerTask
+
+LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+TAGS = ["O", "O", "B-PER", "B-LOC", "I-PER", "I-LOC", "S-PER"]
+
+
+def sentence(words, tags=None):
+    words = tuple(words)
+    return NerExample(words, None if tags is None else tuple(tags), None, words)
+
+
+def random_sentences(seed, count, longest):
+    rng = random.Random(seed)
+    for _ in range(count):
+        words = rng.choices([word for word in WORDS if word], k=rng.randint(1, longest))
+        yield sentence(words, rng.choices(TAGS, k=len(words)))
+
+
+def encode(examples, length, context=False, do_lower_case=True, labels=LABELS):
+    task = NerTask(tokenizers(do_lower_case)[0], labels, document_context=context)
+    return task.encode(list(examples), task.tokenizer, length)
+
+
+def pieces_of(words, do_lower_case=True):
+    """Returns the ids of each word by the released rules; [UNK] for a word without pieces."""
+    reference = tokenizers(do_lower_case)[1]
+    return [reference.tokenize(word) or [reference.ids["[UNK]"]] for word in words]
+
+
+def expected_records(example, length, do_lower_case):
+    """Returns pairs of ids and labels, with the windows and the context of run_squad."""
+    room = length - 2
+    ids = tokenizers(do_lower_case)[1].ids
+    pieces = pieces_of(example.words, do_lower_case)
+    first = np.cumsum([0, *map(len, pieces)]).tolist()
+    flat = [piece for word in pieces for piece in word]
+    task = make_task(LABELS)
+    tags = task.as_row(example)["tags"]
+    spans = oracle.doc_spans(len(flat), room, max(1, room // 2))
+    best = [oracle.max_context_span(spans, place) for place in first[:-1]]
+    for index, (start, size) in enumerate(spans):
+        labels = [0] * length
+        for place, tag, window in zip(first, tags, best, strict=False):
+            if window == index:
+                labels[1 + place - start] = 1 + LABELS.index(tag)
+        if any(labels):
+            sequence = [ids["[CLS]"], *flat[start : start + size], ids["[SEP]"]]
+            yield sequence + [ids["[PAD]"]] * (length - len(sequence)), labels
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+@pytest.mark.parametrize("length", [3, 4, 5, 9, 16, 40])
+def test_random_sentences(length, do_lower_case):
+    examples = list(random_sentences(length, 60, 30))
+    found = encode(examples, length, do_lower_case=do_lower_case)
+    expected = [list(expected_records(each, length, do_lower_case)) for each in examples]
+    assert found.records_per_example.tolist() == [len(each) for each in expected]
+    ids, labels = zip(*(record for each in expected for record in each), strict=True)
+    assert found.columns["input_ids"].tolist() == list(ids)
+    assert found.columns["label_ids"].tolist() == list(labels)
+    sep = tokenizers(do_lower_case)[0].sep_id
+    ends = [row.index(sep) for row in found.columns["input_ids"].tolist()]
+    assert found.columns["input_mask"].sum(axis=1).tolist() == [end + 1 for end in ends]
+    assert not found.columns["segment_ids"].any()
+    several = sum(len(each) > 1 for each in expected)
+    assert found.counts[SEVERAL_WINDOWS] == several
+    # Each word has exactly one label, in the order of the words.
+    tags = [tag for each in examples for tag in make_task(LABELS).as_row(each)["tags"]]
+    given = found.columns["label_ids"]
+    assert [LABELS[index - 1] for index in given[given > 0]] == tags
+
+
+def test_the_first_piece_has_the_label():
+    found = encode([sentence(["cats", "unable", "a"], ["B-PER", "I-PER", "O"])], 9)
+    assert found.columns["label_ids"].tolist() == [[0, 2, 0, 3, 0, 1, 0, 0, 0]]
+    assert found.columns["input_mask"].tolist() == [[1, 1, 1, 1, 1, 1, 1, 0, 0]]
+    assert found.columns["label_ids"].dtype == np.uint8
+
+
+@pytest.mark.parametrize("word", ["\ufe0f", "\u200b", "\ufffd", "\u0301"])
+def test_a_word_without_pieces_is_unknown_and_has_a_label(word):
+    tokenizer = tokenizers(True)[0]
+    found = encode([sentence(["a", word, "b"], ["O", "B-LOC", "O"]), sentence([word])], 6)
+    ids = [tokenizer.vocabulary[index] for index in found.columns["input_ids"][0]]
+    assert ids == ["[CLS]", "a", "[UNK]", "b", "[SEP]", "[PAD]"]
+    assert found.columns["label_ids"].tolist() == [[0, 1, 4, 1, 0, 0], [0, 1, 0, 0, 0, 0]]
+    assert found.counts[EMPTY_WORDS] == 2
+
+
+def test_an_unknown_word_is_not_counted_as_empty():
+    found = encode([sentence(["zebra", "a"])], 6)
+    assert found.counts[EMPTY_WORDS] == 0
+
+
+def test_a_long_sentence_is_split_into_windows_that_overlap_by_half():
+    found = encode([sentence(["a", "b", "c", "x", "y"] * 2)], 8)  # room for 6
+    vocabulary = tokenizers(True)[0].vocabulary
+    words = [[vocabulary[i] for i in row if i > 3] for row in found.columns["input_ids"]]
+    assert words == [list("abcxya"), list("xyabcx"), list("bcxy")]
+    labels = [np.flatnonzero(row).tolist() for row in found.columns["label_ids"]]
+    # Words 0 to 4, 5 to 7, and 8 to 9: each has its label where it is further inside the window.
+    assert labels == [[1, 2, 3, 4, 5], [3, 4, 5], [3, 4]]
+
+
+def test_words_have_a_quarter_of_a_window_on_both_sides():
+    length = 34
+    (count,) = encode([sentence(["a"] * 500)], length).records_per_example.tolist()
+    found = encode([sentence(["a"] * 500)], length)
+    room, first = length - 2, 0
+    for index, row in enumerate(found.columns["label_ids"]):
+        places = np.flatnonzero(row) - 1
+        if index:
+            assert places[0] >= room // 4 - 1
+        if index < count - 1:
+            assert room - 1 - places[-1] >= room // 4 - 1
+        first += len(places)
+    assert first == 500
+
+
+def test_a_word_that_is_longer_than_a_window_has_a_label():
+    words = ["b", "猫" * 30, "unablesss"]
+    found = encode([sentence(words, ["O", "B-PER", "B-LOC"])], 5)
+    labels = found.columns["label_ids"]
+    assert labels[labels > 0].tolist() == [1, 2, 4]
+    assert (labels > 0).any(axis=1).all()  # no record without a label
+    # All three pieces of a window of the long word except the first have no label.
+    assert found.records_per_example.tolist() == [len(labels)]
+
+
+def test_unknown_tags_and_unknown_types():
+    found = encode([sentence(["a", "b"]), sentence(["a", "b"], ["B-NEW", "B-PER"])], 4)
+    assert found.columns["label_ids"].tolist() == [[0, 1, 1, 0], [0, 1, 2, 0]]
+
+
+def test_tags_are_converted_to_the_scheme_of_the_model():
+    labels = ("O", "B-PER", "I-PER", "E-PER", "S-PER")
+    task = make_task(labels, scheme="iobes")
+    examples = [sentence(["a", "b", "c"], ["I-PER", "I-PER", "B-PER"])]
+    found = task.encode(examples, task.tokenizer, 5)
+    assert found.columns["label_ids"].tolist() == [[0, 2, 4, 5, 0]]
+
+
+def test_no_sentences_and_sentences_without_words():
+    for examples in ([], [sentence([])], [sentence([]), sentence([])]):
+        found = encode(examples, 6, context=True)
+        assert found.columns["input_ids"].shape == (0, 6)
+        assert found.records_per_example.tolist() == [0] * len(examples)
+    found = encode([sentence([]), sentence(["a"]), sentence([])], 6)
+    assert found.records_per_example.tolist() == [0, 1, 0]
+
+
+def words_of(found, row):
+    vocabulary = tokenizers(True)[0].vocabulary
+    tokens = [vocabulary[i] for i in found.columns["input_ids"][row]]
+    return " ".join(tokens[1 : tokens.index("[SEP]")])
+
+
+def test_document_context_fills_the_window_on_both_sides():
+    parts = ["a b c", "x y", "s i the", "cat un who"]
+    examples = list(join_documents([sentence(part.split()) for part in parts]))
+    found = encode(examples, 9, context=True)  # room for 7
+    assert [words_of(found, row) for row in range(4)] == [
+        "a b c x y s i",  # nothing precedes, so all room is for the following words
+        "b c x y s i the",
+        "x y s i the cat un",
+        "y s i the cat un who",
+    ]
+    labels = [(np.flatnonzero(row) - 1).tolist() for row in found.columns["label_ids"]]
+    assert labels == [[0, 1, 2], [2, 3], [2, 3, 4], [4, 5, 6]]
+
+
+def test_document_context_ends_at_the_borders_of_documents(tmp_path):
+    text = "-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\nx O\n\n-DOCSTART- O\n\ny O\n"
+    task = make_task(document_context=True)
+    examples, _ = read(task, write(tmp_path / "a.txt", text))
+    found = task.encode(examples, task.tokenizer, 12)
+    assert [words_of(found, row) for row in range(4)] == ["a b", "a b", "c x", "y"]
+
+
+def test_context_has_complete_words():
+    examples = list(join_documents([sentence(each) for each in (["cats"], ["a"], ["unable"])]))
+    found = encode(examples, 6, context=True)  # room for 4; "cats" and "unable" have 2 pieces
+    assert [words_of(found, row) for row in range(3)] == ["cat ##s a", "a un ##able", "a un ##able"]
+
+
+def random_documents(seed, count):
+    rng = random.Random(seed)
+    for _ in range(count):
+        yield list(join_documents(list(random_sentences(rng.random(), rng.randint(1, 9), 20))))
+
+
+@pytest.mark.parametrize("length", [3, 6, 11, 24, 60])
+def test_context_of_random_documents(length):
+    room = length - 2
+    documents = list(random_documents(length, 12))
+    examples = [each for document in documents for each in document]
+    found, plain = encode(examples, length, context=True), encode(examples, length)
+    with_context, without = found.columns["label_ids"], plain.columns["label_ids"]
+    # The same words have the same labels, in the same order.
+    assert with_context[with_context > 0].tolist() == without[without > 0].tolist()
+    rows = iter(range(len(with_context)))
+    for example, count in zip(examples, found.records_per_example.tolist(), strict=True):
+        document = pieces_of(example.document)
+        flat = [piece for word in document for piece in word]
+        borders = np.cumsum([0, *map(len, document)]).tolist()
+        start = borders[example.first_word]
+        end = borders[example.first_word + len(example.words)]
+        labelled = 0
+        for row in (next(rows) for _ in range(count)):
+            size = int(found.columns["input_mask"][row].sum()) - 2
+            places = np.flatnonzero(with_context[row]) - 1
+            # The window is a part of the document, at the place that its labels show.
+            offset = borders[example.first_word + labelled] - int(places[0])
+            window = found.columns["input_ids"][row, 1 : 1 + size].tolist()
+            assert window == flat[offset : offset + size]
+            labelled += len(places)
+            if end - start <= room:
+                check_balance(offset, offset + size, start, end, borders, room)
+        assert labelled == len(example.words)
+
+
+def check_balance(first, last, start, end, borders, room):
+    """Checks the limits of a window: complete words, as many as fit, and equally many sides."""
+    assert first in borders and last in borders and first <= start and last >= end
+    longest = int(np.diff(borders).max())
+    left, right = start - first, last - end
+    if first > 0 and last < borders[-1]:
+        assert abs(left - right) <= 1 + longest
+        assert room - (last - first) < 2 * longest
+    elif first > 0 or last < borders[-1]:  # one side has no more words
+        assert room - (last - first) < longest
+
+
+def test_sentences_of_a_document_in_several_blocks():
+    """The records do not depend on the other sentences of the block."""
+    examples = [each for document in random_documents("blocks", 10) for each in document]
+    together = encode(examples, 16, context=True).columns
+    alone = [encode([each], 16, context=True).columns for each in examples]
+    for name, values in together.items():
+        np.testing.assert_array_equal(values, np.concatenate([each[name] for each in alone]))
+
+
+def test_records_can_be_written_and_read(tmp_path):
+    task = make_task(LABELS)
+    examples = list(random_sentences(0, 30, 40))
+
+    def encode_block(block):
+        return task.encode(block, task.tokenizer, 12)
+
+    path = str(tmp_path / "a.tf_record")
+    records = record_files.write(path, examples, 30, encode_block, task.table, {})
+    expected = encode_block(examples)
+    parsed = features.parser(task.table, {"S": 12})(records.read(np.arange(len(records))))
+    for name, values in expected.columns.items():
+        np.testing.assert_array_equal(parsed[name].numpy(), values)
+    per_example = records.index.records_per_example
+    assert per_example.tolist() == expected.records_per_example.tolist()
+    assert records.index.counts == Counter(expected.counts)

@@ -1,0 +1,195 @@
+"""Sentences as JSON lines: words with tags, and texts with spans."""
+
+import json
+
+import pytest
+from ner_data import make_task, read, write
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.ner.examples import SKIPPED
+from bert_tf.tasks.ner.json_sentences import EXTENDED, render
+from bert_tf.tasks.ner.ner_task import FORBIDDEN
+
+TASK = make_task()
+
+
+def write_rows(tmp_path, *rows):
+    lines = [json.dumps(row, ensure_ascii=index % 2) for index, row in enumerate(rows)]
+    return write(tmp_path / "a.jsonl", "\n".join(lines) + "\n\n")
+
+
+def check_refused(tmp_path, row, *parts, kind="dev"):
+    path = write_rows(tmp_path, {"tokens": ["a"], "tags": ["O"]}, row)
+    with pytest.raises(InputError) as error:
+        read(TASK, path, kind)
+    assert "\n" not in str(error.value) and f"{path}, line 2" in str(error.value)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def text_row(text, *entities):
+    """Returns a row; an entity is its text, and its label."""
+    found, at = [], 0
+    for part, label in entities:
+        at = text.index(part, at)
+        found.append({"start": at, "end": at + len(part), "label": label})
+        at += len(part)
+    return {"text": text, "entities": found}
+
+
+def test_words_with_tags(tmp_path):
+    rows = [
+        {"tokens": ["Ann", "left", "\ufe0f"], "tags": ["S-PER", "O", "O"], "id": 7},
+        {"tokens": [], "tags": []},
+    ]
+    examples, counts = read(TASK, write_rows(tmp_path, *rows))
+    assert [(each.words, each.tags) for each in examples] == [
+        (("Ann", "left", "\ufe0f"), ("S-PER", "O", "O")), ((), ()),
+    ]  # fmt: skip
+    assert TASK.as_row(examples[0]) == {
+        "tokens": ["Ann", "left", "\ufe0f"],
+        "tags": ["B-PER", "O", "O"],
+    }
+    assert not counts
+    (line,) = render(examples[0], ["O", "B-LOC", "I-LOC"])
+    assert json.loads(line) == {**rows[0], "predicted": ["O", "B-LOC", "I-LOC"]}
+
+
+def test_texts_with_entities(tmp_path):
+    row = text_row("Ann-Lee  saw (old) Rome, ok.", ("Ann-Lee", "PER"), ("old) Rome", "LOC"))
+    ((example,), counts) = read(TASK, write_rows(tmp_path, row))
+    assert example.words == ("Ann", "-", "Lee", "saw", "(", "old", ")", "Rome", ",", "ok", ".")
+    tags = ["B-PER", "I-PER", "I-PER", "O", "O", "B-LOC", "I-LOC", "I-LOC", "O", "O", "O"]
+    assert list(example.tags) == tags
+    assert not counts
+    (line,) = render(example, tags)
+    assert json.loads(line) == {**row, "predicted": row["entities"]}
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_offsets_are_in_characters(tmp_path, do_lower_case):
+    row = text_row(
+        "Ünï 猫犬 😀 café\u0301 Rome", ("猫", "A"), ("犬", "B"), ("😀", "C"), ("Rome", "D")
+    )
+    task = make_task(do_lower_case=do_lower_case)
+    ((example,), counts) = read(task, write_rows(tmp_path, row))
+    assert example.words == ("Ünï", "猫", "犬", "😀", "café\u0301", "Rome")
+    assert example.tags == ("O", "B-A", "B-B", "B-C", "O", "B-D")
+    assert not counts
+    (line,) = render(example, list(example.tags))
+    assert json.loads(line)["predicted"] == row["entities"]
+
+
+def test_entities_of_one_type_that_touch_stay_apart(tmp_path):
+    row = text_row("Ann Lee", ("Ann", "PER"), ("Lee", "PER"))
+    row["entities"].reverse()
+    ((example,), _) = read(TASK, write_rows(tmp_path, row))
+    assert example.tags == ("B-PER", "B-PER")
+
+
+def test_an_entity_that_ends_inside_a_word_is_extended_and_counted(tmp_path):
+    row = text_row("Annes house", ("Anne", "PER"))
+    ((example,), counts) = read(TASK, write_rows(tmp_path, row))
+    assert (example.words, example.tags) == (("Annes", "house"), ("B-PER", "O"))
+    assert counts == {EXTENDED: 1}
+
+
+def test_blanks_around_an_entity_are_not_counted(tmp_path):
+    row = {"text": "Ann left ", "entities": [{"start": 0, "end": 4, "label": "PER"}]}
+    ((example,), counts) = read(TASK, write_rows(tmp_path, row))
+    assert example.tags == ("B-PER", "O") and not counts
+
+
+def test_entities_get_the_tags_of_the_scheme_of_the_file(tmp_path):
+    row = text_row("Ann Lee saw Rome", ("Ann Lee", "PER"), ("Rome", "LOC"))
+    ((example,), counts) = read(make_task(input_scheme="iobes"), write_rows(tmp_path, row))
+    assert example.tags == ("B-PER", "E-PER", "O", "S-LOC") and not counts
+
+
+def test_tags_may_have_blanks_at_their_ends_and_tokens_may_be_null(tmp_path):
+    rows = [
+        {"tokens": ["Ann"], "tags": [" B-PER "]},
+        {"tokens": None, **text_row("Ann", ("Ann", "PER"))},
+    ]
+    examples, _ = read(TASK, write_rows(tmp_path, *rows))
+    assert [each.tags for each in examples] == [("B-PER",)] * 2
+
+
+@pytest.mark.parametrize("label", ["WORK OF ART", "", "a\ud800", "a\tb"])
+def test_labels_that_cannot_be_in_a_tag_are_refused(tmp_path, label):
+    row = {"text": "Ann", "entities": [{"start": 0, "end": 3, "label": label}]}
+    path = write_rows(tmp_path, {"tokens": ["a"], "tags": ["O"]}, row)
+    with pytest.raises(InputError, match=r"line 2: .* such as PER or WORK_OF_ART"):
+        read(TASK, path, "train")
+
+
+def test_texts_without_words(tmp_path):
+    rows = [{"text": text, "entities": []} for text in ("", " \t", "\u200b")]
+    examples, _ = read(TASK, write_rows(tmp_path, *rows))
+    assert [(each.words, each.tags) for each in examples] == [((), ())] * 3
+    assert [json.loads(*render(each, []))["predicted"] for each in examples] == [[]] * 3
+
+
+def test_many_texts_keep_their_order(tmp_path):
+    rows = [text_row(f"Ann saw {number}", ("Ann", "PER")) for number in range(1100)]
+    rows[5::7] = [{"tokens": ["a", "b"], "tags": ["O", "O"]}] * len(rows[5::7])
+    examples, _ = read(TASK, write_rows(tmp_path, *rows))
+    expected = [row.get("tokens") or row["text"].split() for row in rows]
+    assert [list(each.words) for each in examples] == expected
+
+
+def test_files_to_predict_need_no_tags(tmp_path):
+    path = write_rows(tmp_path, {"tokens": ["a"]}, {"text": "a b"}, {"tokens": ["a"], "tags": None})
+    examples, _ = read(TASK, path, "test")
+    assert [each.tags for each in examples] == [None] * 3
+    check_refused(tmp_path, {"tokens": ["a"]}, "has no tags, which this split needs")
+    check_refused(tmp_path, {"text": "a"}, "has no entities", kind="train")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"tokens": ["a", "b"], "tags": ["O"]}, "2 words and 1 tags"),
+        ({"tokens": ["a"], "tags": ["X-PER"]}, "the tag 'X-PER' is malformed"),
+    ],
+)
+def test_malformed_tags_are_skipped_in_train_and_refused_elsewhere(tmp_path, row, message):
+    for kind in ("dev", "test"):
+        check_refused(tmp_path, row, message, kind=kind)
+    path = write_rows(tmp_path, {"tokens": ["c"], "tags": ["O"]}, row)
+    examples, counts = read(TASK, path, "train")
+    assert [each.words for each in examples] == [("c",)]
+    assert counts == {SKIPPED: 1}
+
+
+BAD = [
+    ({"words": ["a"]}, "the keys are words. Expected:"),
+    ({"text": 5, "entities": []}, "the keys are text, entities"),
+    ({"tokens": "a b", "tags": []}, "'tokens' must be a list of texts. Received: \"a b\""),
+    ({"tokens": ["a", 1], "tags": ["O", "O"]}, "must be a list of texts"),
+    ({"tokens": ["a", ""], "tags": ["O", "O"]}, "a word is empty"),
+    ({"tokens": ["a"], "tags": "O"}, "'tags' must be a list of texts"),
+    ({"text": "a b", "entities": [{"start": 0, "end": 1}]}, "an entity must have a label"),
+    ({"text": "a b", "entities": [{"start": 0, "end": 9, "label": "X"}]}, "end <= 3"),
+    ({"text": "a b", "entities": [{"start": 1, "end": 1, "label": "X"}]}, "0 <= start < end"),
+    ({"text": "a b", "entities": [{"start": 0.0, "end": 1, "label": "X"}]}, "Received:"),
+    ({"text": "a b", "entities": [{"start": False, "end": 1, "label": "X"}]}, "Received:"),
+    ({"text": "a b", "entities": ["X"]}, "Received: \"X\""),
+    ({"text": "a b", "entities": [{"start": 1, "end": 2, "label": "X"}]}, "contains no word"),
+    (text_row("a b c", ("a b", "X"), ("c", "Y")) | {"entities": [
+        {"start": 0, "end": 3, "label": "X"}, {"start": 2, "end": 5, "label": "Y"},
+    ]}, "the entity Y at 2 to 5 overlaps another entity"),
+    (text_row("abc", ("a", "X"), ("bc", "Y")), "or is in the same word"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "message"), BAD)
+def test_bad_rows_are_refused_in_all_splits(tmp_path, row, message):
+    for kind in ("train", "dev", "test"):
+        check_refused(tmp_path, row, message, kind=kind)
+
+
+def test_forbidden_tags_are_counted(tmp_path):
+    rows = [{"tokens": ["a", "b"], "tags": ["B-X", "I-Y"]}, {"tokens": ["c"], "tags": ["B-X"]}]
+    _, counts = read(TASK, write_rows(tmp_path, *rows))
+    assert counts == {FORBIDDEN: 1}

@@ -1,0 +1,269 @@
+"""Files with one word on each line: separators, columns, documents, and damaged lines."""
+
+from collections import Counter
+
+import pytest
+from ner_data import make_task, read, write
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.ner.conll import ALONE, Columns, render
+from bert_tf.tasks.ner.examples import SKIPPED
+from bert_tf.tasks.ner.ner_task import FORBIDDEN, with_train_labels
+from bert_tf.tasks.task import DataLocation
+
+TASK = make_task()
+CONLL_2003 = """-DOCSTART- -X- -X- O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+
+Peter NNP I-NP I-PER
+-DOCSTART- -X- O O
+
+Rome NNP I-NP I-LOC
+"""
+
+
+def sentences(examples):
+    return [(" ".join(each.words), " ".join(each.tags or ["-"])) for each in examples]
+
+
+def check_refused(path, *parts, task=TASK, kind="dev"):
+    with pytest.raises(InputError) as error:
+        read(task, path, kind)
+    message = str(error.value)
+    assert "\n" not in message and str(path) in message
+    for part in parts:
+        assert part in message
+
+
+def test_first_and_last_column_are_the_default(tmp_path):
+    path = write(tmp_path / "a.txt", CONLL_2003)
+    examples, counts = read(TASK, path)
+    assert sentences(examples) == [("EU rejects", "I-ORG O"), ("Peter", "I-PER"), ("Rome", "I-LOC")]
+    assert not counts
+
+
+@pytest.mark.parametrize(
+    ("columns", "words", "tags"),
+    [((0, 3), "EU", "I-ORG"), ((-4, -1), "EU", "I-ORG"), ((1, 2), "NNP", "I-NP")],
+)
+def test_columns_are_indices(tmp_path, columns, words, tags):
+    path = write(tmp_path / "a.txt", CONLL_2003)
+    examples, _ = read(make_task(columns=Columns(*columns)), path)
+    assert (examples[0].words[0], examples[0].tags[0]) == (words, tags)
+
+
+@pytest.mark.parametrize("separator", ["\t", " ", "    "])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_separators_and_line_ends(tmp_path, separator, line_end):
+    lines = ["Ann x B-PER", "left y O", "", "Rome z B-LOC"]
+    text = line_end.join(lines).replace(" ", separator)
+    examples, _ = read(TASK, write(tmp_path / "a.conll", text))
+    assert sentences(examples) == [("Ann left", "B-PER O"), ("Rome", "B-LOC")]
+
+
+def test_special_words(tmp_path):
+    """No comments; a no-break space, a variation selector and a blank may be in a word."""
+    text = "#\tO\n# text\tO\n\xa0\tO\n\ufe0f\tB-PER\na b\tI-PER\n -DOCSTART-\tO\n"
+    ((example,), _) = read(TASK, write(tmp_path / "a.conll", text))
+    assert example.words == ("#", "# text", "\xa0", "\ufe0f", "a b", " -DOCSTART-")
+
+
+def test_lines_of_white_space_end_a_sentence(tmp_path):
+    text = "\n \nAnn\tB-PER\n\t\nleft\tO\n \t \n\n\u3000\nRome\tB-LOC\n\n\n"
+    examples, _ = read(TASK, write(tmp_path / "a.conll", text))
+    assert [each.words for each in examples] == [("Ann",), ("left",), ("Rome",)]
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \n\t\n", "-DOCSTART- -X- O O\n\n"])
+def test_a_file_without_words_has_no_sentences(tmp_path, text):
+    assert read(TASK, write(tmp_path / "a.conll", text)) == ([], Counter())
+    with pytest.raises(InputError, match="has no entities, so there is nothing to learn"):
+        with_train_labels(TASK, DataLocation(train_file=str(tmp_path / "a.conll")), 16)
+
+
+def test_documents(tmp_path):
+    text = "Ann O\n\nleft O\n\n-DOCSTART- O\n\na O\nb O\n\nc O\n\n-DOCSTART- O\n\nd O\n\ne O\n"
+    path = write(tmp_path / "a.txt", text)
+    examples, counts = read(make_task(document_context=True), path)
+    found = [(each.words, each.document, each.first_word) for each in examples]
+    assert found == [
+        (("Ann",), ("Ann",), 0), (("left",), ("left",), 0),
+        (("a", "b"), ("a", "b", "c"), 0), (("c",), ("a", "b", "c"), 2),
+        (("d",), ("d", "e"), 0), (("e",), ("d", "e"), 1),
+    ]  # fmt: skip
+    assert examples[2].document is examples[3].document
+    assert counts == {ALONE: 2}
+    without, counts = read(TASK, path)
+    assert all(each.document == each.words and each.first_word == 0 for each in without)
+    assert not counts
+
+
+def test_a_limit_counts_sentences(tmp_path):
+    path = write(tmp_path / "a.txt", "-DOCSTART- O\n\nb O\n\nc O\n\nd O\n")
+    for context in (False, True):
+        examples, _ = read(make_task(document_context=context), path, limit=2)
+        assert [each.words for each in examples] == [("b",), ("c",)]
+
+
+DAMAGE = {
+    "too few columns": ("left", "1 column", "most lines of the file have 2"),
+    "too many columns": ("left\tx\tO", "3 columns", "most lines of the file have 2"),
+    "prefix": ("left\tX-PER", "the tag 'X-PER' is malformed", "Expected: O, or B-, I-, E- or S-"),
+    "no type": ("left\tB", "the tag 'B' is malformed"),
+    "empty type": ("left\tB-", "the tag 'B-' is malformed"),
+    "no tag": ("left\t", "the tag '' is malformed"),
+    "no word": ("\tO", "the word is empty"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_skipped_in_train_and_refused_elsewhere(tmp_path, damage):
+    line, *parts = DAMAGE[damage]
+    good = "Ann\tB-PER\nsaw\tO\n\n"
+    path = write(tmp_path / "a.conll", f"{good}Rome\tB-LOC\n{line}\nPeter\tB-PER\n\n{good}")
+    examples, counts = read(TASK, path, "train")
+    assert sentences(examples) == [("Ann saw", "B-PER O")] * 2
+    assert counts == {SKIPPED: 1}
+    for kind in ("dev", "test"):
+        check_refused(path, "line 5", *parts, kind=kind)
+
+
+def test_damage_at_the_start_does_not_change_the_columns(tmp_path):
+    path = write(tmp_path / "a.conll", "x y z\n\n" + "Ann\tB-PER\n\n" * 3)
+    examples, counts = read(TASK, path, "train")
+    assert len(examples) == 3 and counts == {SKIPPED: 1}
+
+
+def test_a_skipped_sentence_is_no_context(tmp_path):
+    text = "-DOCSTART- O\n\na O\n\nb X\n\nc O\n\n-DOCSTART- O\n\nd X\n\ne O\n"
+    path = write(tmp_path / "a.conll", text)
+    examples, counts = read(make_task(document_context=True), path, "train")
+    assert [each.document for each in examples] == [("a", "c"), ("a", "c"), ("e",)]
+    assert counts == {SKIPPED: 2}
+
+
+def test_forbidden_tags_are_read_and_counted(tmp_path):
+    text = "a\tB-PER\nb\tI-PER\nc\tI-LOC\n\nd\tO\ne\tI-PER\n\nf\tB-LOC\ng\tB-LOC\nh\tO\ni\tB-PER\n"
+    path = write(tmp_path / "a.conll", text)
+    examples, counts = read(TASK, path)
+    assert len(examples) == 3 and counts == {FORBIDDEN: 2}
+    assert TASK.as_row(examples[1])["tags"] == ["O", "B-PER"]
+
+
+def test_a_given_scheme_refuses_tags_of_others(tmp_path):
+    path = write(tmp_path / "a.conll", "a\tO\nb\tS-PER\n")
+    assert len(read(TASK, path)[0]) == 1
+    check_refused(path, "line 2", "Expected: O, or B- or I-", task=make_task(input_scheme="iob2"))
+    iob1 = write(tmp_path / "b.conll", "a\tI-PER\n")
+    assert read(TASK, iob1)[1] == {}
+    assert read(make_task(input_scheme="iob2"), iob1)[1] == {FORBIDDEN: 1}
+
+
+def test_files_to_predict_may_have_words_only(tmp_path):
+    path = write(tmp_path / "a.txt", "Ann\nleft\n\nRome\n")
+    examples, _ = read(TASK, path, "test")
+    assert [(each.words, each.tags) for each in examples] == [
+        (("Ann", "left"), None), (("Rome",), None),
+    ]  # fmt: skip
+    for kind in ("train", "dev"):
+        check_refused(path, "1 column", "label_column=-1", kind=kind)
+    two = write(tmp_path / "b.txt", "Ann NNP\nleft VBD\n")
+    task = make_task(columns=Columns(0, 3))
+    assert read(task, two, "test")[0][0].tags is None
+    check_refused(two, "2 columns", "label_column=3", task=task)
+    check_refused(two, "the tag 'NNP' is malformed", "label_column", kind="test")
+
+
+def test_a_column_that_does_not_exist_is_refused(tmp_path):
+    path = write(tmp_path / "a.txt", "Ann O\n")
+    for column in (2, -3):
+        check_refused(
+            path, "token_column must be from -2 to 1", task=make_task(columns=Columns(column, 1))
+        )
+    check_refused(path, "no column for tags", task=make_task(columns=Columns(1, -1)))
+
+
+def test_files_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "a.conll").write_bytes(b"Ann\tO\n\xe9\tO\n")
+    check_refused(tmp_path / "a.conll", "not UTF-8")
+
+
+@pytest.mark.parametrize("text", [
+    CONLL_2003,
+    CONLL_2003.rstrip("\n"),
+    "\n\nAnn\tB-PER\n\n\nleft\tO\n\n\n",
+    "-DOCSTART-\n\nAnn  x   B-PER\n",
+    "Ann B-PER",
+])  # fmt: skip
+def test_each_line_of_the_file_gives_a_line_of_the_output(tmp_path, text):
+    examples, _ = read(TASK, write(tmp_path / "a.conll", text))
+    tags = ["B-NEW", *["I-NEW"] * 10]
+    lines = [line for each in examples for line in render(each, tags[: len(each.words)])]
+    expected = text.removesuffix("\n").split("\n")
+    assert len(lines) == len(expected)
+    for line, original in zip(lines, expected, strict=True):
+        if not original or original == "-DOCSTART-":
+            assert line == original
+        else:
+            assert line.startswith(original) and line[len(original)] in " \t"
+            assert ("\t" in line) == ("\t" in original)
+            assert line[len(original) + 1 :] in ("B-NEW", "I-NEW", "O")
+
+
+def test_the_output_of_words_only_is_separated_by_tabs(tmp_path):
+    ((example,), _) = read(TASK, write(tmp_path / "a.txt", "Ann \nleft\n"), "test")
+    assert list(render(example, ["B-PER", "O"])) == ["Ann\tB-PER", "left\tO"]
+
+
+def test_white_space_between_sentences_becomes_an_empty_line(tmp_path):
+    examples, _ = read(TASK, write(tmp_path / "a.conll", "Ann\tO\n\t\nleft\tO\n"))
+    lines = [line for each in examples for line in render(each, ["O"])]
+    assert lines == ["Ann\tO\tO", "", "left\tO\tO"]
+
+
+def test_labels_are_those_of_the_types_of_the_train_file(tmp_path):
+    path = write(tmp_path / "a.conll", "a\tS-b-c\n\nb\tB-A\nc\tE-A\n\nd\tX-Y\n")
+    location = DataLocation(train_file=path)
+    task = with_train_labels(TASK, location, 16)
+    assert task.labels == ("O", "B-A", "I-A", "B-b-c", "I-b-c")
+    assert task.records_per_example == 1
+    task = with_train_labels(TASK, location, 3)  # a window for each word
+    assert task.records_per_example == 1.5  # the last sentence is skipped
+    task = with_train_labels(make_task(scheme="iobes"), location, 16)
+    assert task.labels[:5] == ("O", "B-A", "I-A", "E-A", "S-A") and len(task.labels) == 9
+    path = write(tmp_path / "b.conll", "a\tO\n\nb\tO\n\nc\tX-Y\n")
+    with pytest.raises(InputError, match=r"has no entities \(1 sentences skipped"):
+        with_train_labels(TASK, DataLocation(train_file=path), 16)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train.conll", "dev.txt", "test.bio"),
+        ("train.iob", "valid.tsv", "test.jsonl"),
+        ("eng.train", "eng.testa", "eng.testb"),
+        ("train.txt", "testa.txt", "testb.txt"),
+        ("train.jsonl", "validation.jsonl", "test.jsonl"),
+    ],
+    ids=" ".join,
+)
+def test_names_of_split_files(tmp_path, names):
+    for name in names:
+        write(tmp_path / name, "")
+    (tmp_path / "train").mkdir()  # a folder is no file
+    location = DataLocation(data_dir=str(tmp_path))
+    for kind, name in zip(("train", "dev", "test"), names, strict=True):
+        (split,) = TASK.splits(kind, location)
+        assert split.source.name == str(tmp_path / name)
+    write(tmp_path / "dev.bio", "")
+    with pytest.raises(InputError, match="several dev files"):
+        TASK.splits("dev", location)
+
+
+def test_a_change_of_the_columns_changes_the_fingerprint(tmp_path):
+    location = DataLocation(dev_file=write(tmp_path / "a.conll", "a O\n"))
+    tasks = [TASK, make_task(columns=Columns(0, 1)), make_task(input_scheme="iob1")]
+    found = {task.splits("dev", location)[0].source.fingerprint() for task in tasks}
+    assert len(found) == 3

@@ -1,0 +1,46 @@
+"""WNUT-2017 and Universal NER: all sentences are read, encoded and written."""
+
+import pytest
+from ner_data import outputs_of, read
+from reference import conlleval as reference
+
+from bert_tf.tasks.ner.ner_task import NerTask, with_train_labels
+from bert_tf.tasks.task import DataLocation
+from bert_tf.tokenization import BertTokenizer
+
+SENTENCES = {
+    "wnut17": {"train": 3394, "dev": 1009, "test": 1287},
+    "uner_ewt": {"train": 12543, "dev": 2001, "test": 2077},
+}
+TYPES = {
+    "wnut17": ["corporation", "creative-work", "group", "location", "person", "product"],
+    "uner_ewt": ["LOC", "ORG", "PER"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SENTENCES)
+def test_correct_predictions_have_the_highest_scores(name, test_data, tmp_path):
+    tokenizer = BertTokenizer(str(test_data / "data/vocab/bert-base-cased-vocab.txt"), False)
+    paths = {kind: test_data / f"data/ner/{name}_{kind}.conll" for kind in SENTENCES[name]}
+    location = DataLocation(train_file=str(paths["train"]))
+    task = with_train_labels(NerTask(tokenizer, ()), location, 128)
+    assert 1 <= task.records_per_example < 1.01
+    assert task.labels[1::2] == tuple(f"B-{each}" for each in TYPES[name])
+    for kind, path in paths.items():
+        examples, counts = read(task, path, kind)
+        assert len(examples) == SENTENCES[name][kind] and not counts
+        folder = tmp_path / kind
+        (split,) = task.splits("test", DataLocation(test_file=str(path)))
+        # Many sentences are longer than these windows.
+        encoded = task.encode(examples, tokenizer, 24)
+        assert encoded.records_per_example.max() > 3
+        indices = [task.labels.index(tag) for each in examples for tag in each.tags]
+        outputs = outputs_of(encoded.columns, encoded.records_per_example, indices)
+        with task.make_writer(split, str(folder)) as writer:
+            for example, found in zip(examples, outputs, strict=True):
+                writer.add(example, found)
+        assert set(writer.results().values()) == {100.0}
+        written = reference.of_file(folder / "predictions.conll", "\t")
+        assert reference.overall(written) == (100, 100, 100)
+        assert written.words == sum(len(each.words) for each in examples)

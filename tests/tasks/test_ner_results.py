@@ -1,0 +1,197 @@
+"""Scores, reports and prediction files of sentences, from given predictions of the model."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+from ner_data import make_task, outputs_of, random_tags, read, tags_of, write
+from reference import conlleval as reference
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.ner import schemes
+from bert_tf.tasks.task import DataLocation
+
+NAMES = {"precision": 0, "recall": 1, "f1": 2}
+
+
+def split_of(task, path, kind):
+    return task.splits(kind, DataLocation(**{f"{kind}_file": str(path)}))[0]
+
+
+def with_outputs(task, path, kind, predictions, length=9):
+    """Returns the examples of a file with the outputs that have the given tags, in order."""
+    examples, _ = read(task, path, kind)
+    encoded = task.encode(examples, task.tokenizer, length)
+    indices = [task.labels.index(tag) for tag in predictions]
+    outputs = outputs_of(encoded.columns, encoded.records_per_example, indices)
+    return list(zip(examples, outputs, strict=True))
+
+
+def score(task, path, predictions, kind="dev", length=9):
+    scorer = task.make_scorer(split_of(task, path, kind))
+    for example, outputs in with_outputs(task, path, kind, predictions, length):
+        scorer.add(example, outputs)
+    return scorer
+
+
+def predict(task, path, folder, predictions, kind="test", length=9):
+    with task.make_writer(split_of(task, path, kind), str(folder)) as writer:
+        for example, outputs in with_outputs(task, path, kind, predictions, length):
+            writer.add(example, outputs)
+    return writer
+
+
+def random_file(path, scheme, seed, separator="\t", count=60):
+    """Writes a file of random sentences in a scheme; returns their words and tags."""
+    rng, lines, tags = np.random.default_rng(seed), [], []
+    for _ in range(count):
+        length = int(rng.integers(1, 20))
+        found = random_tags(rng, length, scheme)
+        words = rng.choice(["a", "b", "cats", "unable", "\ufe0f", "#"], length)
+        lines += [separator.join([word, "x", tag]) for word, tag in zip(words, found, strict=True)]
+        lines.append("")
+        tags += found
+    write(path, "\n".join(lines))
+    return tags
+
+
+def random_predictions(task, tags, seed):
+    """Returns tags of the labels of a task, half of which are converted from the given tags."""
+    rng = np.random.default_rng(seed)
+    correct = schemes.convert(tags, task.scheme)
+    return [
+        tag if rng.random() < 0.6 and tag in task.labels else str(rng.choice(task.labels))
+        for tag in correct
+    ]
+
+
+@pytest.mark.parametrize("file_scheme", ["iob1", "iob2", "iobes"])
+@pytest.mark.parametrize("scheme", schemes.SCHEMES)
+@pytest.mark.parametrize("separator", ["\t", " "])
+def test_the_scores_are_those_of_conlleval_for_the_written_file(
+    tmp_path, scheme, file_scheme, separator
+):
+    path, folder = tmp_path / "dev.conll", tmp_path / "out"
+    tags = random_file(path, file_scheme, 1, separator)
+    labels = schemes.all_tags(["PER", "LOC", "creative-work"], scheme)
+    task = make_task(labels, scheme=scheme)
+    predictions = random_predictions(task, tags, 2)
+    results = score(task, path, predictions).results()
+    writer = predict(task, path, folder, predictions)
+    assert writer.results() == results
+    counts = reference.of_file(folder / "predictions.conll", separator)
+    expected = reference.overall(counts)
+    for name, index in NAMES.items():
+        assert results[name] == pytest.approx(expected[index])
+    assert results["accuracy"] == pytest.approx(100 * counts.equal_tags / counts.words)
+    assert 0 < results["f1"] < 100
+    report = (folder / "test_report.txt").read_text()
+    for kind in ("PER", "LOC", "creative-work"):
+        scores = reference.scores(counts.common[kind], counts.predicted[kind], counts.correct[kind])
+        cells = [kind, *(f"{value:.2f}" for value in scores), str(counts.correct[kind])]
+        assert [*cells, str(counts.predicted[kind])] in [line.split() for line in
+                                                         report.splitlines()]  # fmt: skip
+
+
+@pytest.mark.parametrize("separator", ["\t", " "])
+def test_the_columns_of_the_output_are_those_of_the_input(tmp_path, separator):
+    path, folder = tmp_path / "dev.conll", tmp_path / "out"
+    tags = random_file(path, "iob2", 3, separator)
+    task = make_task(schemes.all_tags(["PER", "LOC", "creative-work"], "iob2"))
+    predict(task, path, folder, schemes.convert(tags, "iob2"))
+    lines = path.read_text().split("\n")
+    written = (folder / "predictions.conll").read_text().split("\n")
+    assert written.pop() == ""  # the last line has an end
+    for line, original in zip(written, lines, strict=False):
+        assert line.rpartition(separator)[0] == original or line == original == ""
+    # The predictions are the correct tags.
+    assert [line.split(separator)[-1] for line in written if line] == tags
+
+
+def test_a_long_sentence_is_written_completely(tmp_path):
+    words = [f"{word}\tO" for word in ["a", "cats", "\ufe0f", "unable"] * 100]
+    path = write(tmp_path / "a.conll", "\n".join(words))
+    task, rng = make_task(), np.random.default_rng(0)
+    predictions = tags_of([("PER", k, k + 1) for k in rng.choice(400, 99, replace=False)], 400,
+                          "iob2")  # fmt: skip
+    predict(task, path, tmp_path / "out", predictions, length=8)
+    written = (tmp_path / "out/predictions.conll").read_text().splitlines()
+    assert [line.split("\t") for line in written] == [
+        [*line.split("\t"), tag] for line, tag in zip(words, predictions, strict=True)
+    ]
+
+
+def test_files_without_tags_have_no_scores(tmp_path):
+    path = write(tmp_path / "a.txt", "Ann\nleft\n\nRome\n")
+    writer = predict(make_task(), path, tmp_path / "out", ["B-PER", "O", "I-LOC"])
+    assert writer.results() == {}
+    (written,) = (tmp_path / "out").iterdir()
+    assert written.read_text() == "Ann\tB-PER\nleft\tO\n\nRome\tB-LOC\n"
+    with pytest.raises(InputError, match="no words with tags"):
+        score(make_task(), path, ["O"] * 3, "test").results()
+
+
+def test_json_lines(tmp_path):
+    rows = [
+        {"id": 1, "tokens": ["Ann", "left"], "tags": ["B-PER", "O"]},
+        {"text": "in Rome.", "entities": [{"start": 3, "end": 7, "label": "LOC"}]},
+    ]
+    path = write(tmp_path / "a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    tags = ["B-PER", "O", "O", "B-PER", "I-PER"]
+    writer = predict(make_task(), path, tmp_path / "out", tags)
+    lines = (tmp_path / "out/predictions.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {**rows[0], "predicted": ["B-PER", "O"]},
+        {**rows[1], "predicted": [{"start": 3, "end": 8, "label": "PER"}]},
+    ]
+    assert writer.results()["f1"] == pytest.approx(50)
+
+
+def test_all_tags_are_o(tmp_path):
+    path = write(tmp_path / "a.conll", "a O\nb O\n")
+    results = score(make_task(), path, ["O", "O"]).results()
+    assert results["accuracy"] == 100 and results["f1"] == 0
+    assert score(make_task(), path, ["O", "B-PER"]).results()["accuracy"] == 50
+
+
+def test_types_that_the_model_does_not_know_count_and_are_reported(tmp_path, caplog):
+    path = write(tmp_path / "a.conll", "a B-NEW\nb O\nc B-PER\n\nd B-OTHER\n")
+    scorer = score(make_task(), path, ["O", "O", "B-PER", "O"])
+    with caplog.at_level(logging.WARNING):
+        results = scorer.results()
+    assert results["precision"] == 100 and results["recall"] == pytest.approx(100 / 3)
+    assert "2 entities, because their types are not in the train split: NEW, OTHER" in caplog.text
+    lines = scorer.report().splitlines()
+    assert any(line.startswith("NEW (not in the train split)") for line in lines)
+
+
+def test_the_report_has_scores_by_type_and_samples(tmp_path):
+    path = write(tmp_path / "a.conll", "Ann I-PER\nLee I-PER\nsaw O\nRome I-LOC\n")
+    scorer = score(make_task(), path, ["B-PER", "B-PER", "O", "B-LOC"])
+    assert scorer.report().split("\n") == [
+        "type  precision  recall      f1  entities  predicted",
+        "LOC      100.00  100.00  100.00         1          1",
+        "PER        0.00    0.00    0.00         1          2",
+        "all       33.33   50.00   40.00         2          3",
+        "",
+        "predicted: [PER Ann] [PER Lee] saw [LOC Rome]",
+        "correct:   [PER Ann Lee] saw [LOC Rome]",
+        "",
+    ]
+
+
+def test_a_given_scheme_is_that_of_the_predictions(tmp_path):
+    path = write(tmp_path / "a.conll", "a I-PER\nb O\n")
+    task = make_task(input_scheme="iobes")
+    with pytest.raises(InputError, match="scheme must be one of"):
+        make_task(scheme="bioes")
+    predict(task, path, tmp_path / "out", ["B-PER", "I-PER"])
+    written = (tmp_path / "out/predictions.conll").read_text()
+    assert written == "a I-PER B-PER\nb O E-PER\n"
+
+
+def test_the_file_to_predict_is_not_replaced(tmp_path):
+    path = write(tmp_path / "predictions.conll", "a O\n")
+    with pytest.raises(InputError, match="would be replaced"):
+        make_task().make_writer(split_of(make_task(), path, "test"), str(tmp_path))

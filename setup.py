@@ -16,6 +16,7 @@ CORE = [
 ]
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]
 LITE = ["ai-edge-litert>=2.0"]
+MEDIAPIPE = ["mediapipe>=1.2"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
 HUB = ["huggingface_hub>=0.30"]
@@ -96,13 +97,14 @@ setuptools.setup(
     extras_require={
         "serving": SERVING,
         "lite": LITE,
+        "mediapipe": [*LITE, *MEDIAPIPE],
         "beam": BEAM,
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "hub": HUB,
         "docs": DOCS,
         "dev": DEV,
         # The packages that any test imports, so that none is skipped.
-        "ci": [*DEV, *BEAM, *HUB, *DOCS, *SERVING, *ENTITY_F1],
+        "ci": [*DEV, *BEAM, *HUB, *DOCS, *SERVING, *LITE, *MEDIAPIPE, *ENTITY_F1],
     },
     entry_points={"console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]},
     classifiers=[

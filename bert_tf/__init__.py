@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bert_tf.config import BertConfig
     from bert_tf.errors import InputError, TrainingInterrupted
+    from bert_tf.export.exporter import export_model
     from bert_tf.export.predictor import Predictor
-    from bert_tf.export.saved_model import export_model
     from bert_tf.modeling import (
         BertClassifier,
         BertEncoder,
@@ -63,7 +63,7 @@ _MODULES = {
     "TrainingData": "training.trainer",
     "TrainingInterrupted": "errors",
     "WarmupSchedule": "training.step.keras_optimizer",
-    "export_model": "export.saved_model",
+    "export_model": "export.exporter",
     "load": "pretrained",
     "save_checkpoint": "pretrained",
 }

@@ -1,4 +1,4 @@
-"""Exports a model as a SavedModel that takes raw text.
+"""Exports a model as a SavedModel that takes raw text, as TFLite files, or both.
 
     python run_scripts/export_model.py --checkpoint=/tmp/mrpc_output --export_dir=/models/mrpc
 
@@ -14,14 +14,26 @@ A run of run_classifier, run_squad, run_ner or run_swag is exported for its task
 checkpoint, such as a folder of Hugging Face, is exported for fill-mask if it has a masked-LM head,
 else for vectors of texts; --task chooses one of these.
 
-The program runs the written SavedModel in another process, and writes nothing if its outputs differ
-from those of the original model.
+With --format=tflite, the program writes TFLite files to /models/mrpc/1/tflite, and prints their
+sizes and latencies:
+
+    predictor = bert_tf.Predictor("/models/mrpc/1/tflite/int8.tflite")
+
+The program runs what it wrote in another process, and writes nothing if the outputs differ from
+those of the original model.
 """
 
 from absl import flags
 
 from bert_tf import command_line
-from bert_tf.export.settings import POOLINGS, PRECISIONS, TASKS, ServingSettings
+from bert_tf.export.settings import (
+    FORMATS,
+    LITE_PRECISIONS,
+    POOLINGS,
+    PRECISIONS,
+    TASKS,
+    ServingSettings,
+)
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
@@ -31,7 +43,27 @@ flags.DEFINE_string(
 )  # fmt: skip
 flags.DEFINE_string("export_dir", None, "Folder of the model; a new version is created in it.")
 flags.DEFINE_enum("task", None, TASKS, "Default: the task that the checkpoint was trained for.")
-flags.DEFINE_enum("precision", "float32", PRECISIONS, "The dtype of the weights.")
+flags.DEFINE_enum(
+    "format", FORMATS[0], FORMATS,
+    "A SavedModel for TensorFlow Serving, TFLite files for phones and single requests, or both.",
+)  # fmt: skip
+flags.DEFINE_enum(
+    "precision", PRECISIONS[0], PRECISIONS, "The dtype of the weights of the SavedModel."
+)
+flags.DEFINE_list(
+    "tflite_precisions", list(LITE_PRECISIONS),
+    f"The dtypes of the weights of the TFLite files, one file each: {', '.join(LITE_PRECISIONS)}.",
+)  # fmt: skip
+flags.DEFINE_integer(
+    "tflite_length", None,
+    "The TFLite files take sequences of this number of tokens, for accelerators that need fixed "
+    "shapes. Default: any number.",
+)  # fmt: skip
+flags.DEFINE_bool(
+    "tflite_text_input", False,
+    "Write also TFLite files that contain the tokenizer and take texts. They need the operations "
+    "of tensorflow-text. For classification, regression, multi_label and embedding.",
+)  # fmt: skip
 flags.DEFINE_integer(
     "max_seq_length", None,
     "Longer texts are truncated to this number of tokens, or split into windows (tasks span and "
@@ -67,13 +99,13 @@ def main() -> None:
     """Exports the checkpoint."""
     import tensorflow as tf
 
-    from bert_tf.export import saved_model
+    from bert_tf.export import exporter
 
     # The SavedModel runs on the CPU of another process, and is compared with the model in this one.
     tf.config.set_visible_devices([], "GPU")
     settings = ServingSettings(**command_line.flag_values(ServingSettings))
     checkpoint = FLAGS.checkpoint.rstrip("/")
-    print(saved_model.export(checkpoint, FLAGS.export_dir, settings, FLAGS.dev_data))
+    print(exporter.export(checkpoint, FLAGS.export_dir, settings, FLAGS.dev_data))
 
 
 def run() -> None:

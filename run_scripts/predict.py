@@ -42,7 +42,9 @@ FLAGS = flags.FLAGS
 SEPARATORS = (" ||| ", "\t")  # of the texts of a line
 # An input line, and its value for each input of the model: a text, or a list of texts.
 Item = tuple[str, list[str | list[str]]]
-flags.DEFINE_string("model", None, "Folder of an exported model, or of one of its versions.")
+flags.DEFINE_string(
+    "model", None, "Folder of an exported model, or of one of its versions, or a .tflite file."
+)
 flags.DEFINE_multi_string("text", [], "A text; may be given several times.")
 flags.DEFINE_string("question", None, "A question; --context contains its answer.")
 flags.DEFINE_string("context", None, "The context of --question or --choice.")

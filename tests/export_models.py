@@ -22,6 +22,8 @@ KINDS = (
     "classification", "pair", "multi_label", "regression", "span", "tagging", "choice",
     "fill_mask", "embedding",
 )  # fmt: skip
+# The kinds whose TFLite files can contain the tokenizer.
+KINDS_WITH_TEXT_INPUT = ("classification", "pair", "multi_label", "regression", "embedding")
 
 
 def text_names(kind):

@@ -21,7 +21,7 @@ import sys
 import unicodedata
 from typing import Any
 
-import flatbuffers  # type: ignore[import-untyped]
+import flatbuffers
 import numpy as np
 
 from bert_tf.tokenization.unicode_tables import (

@@ -1,10 +1,12 @@
 """Exports models for serving. Layer 4: imports layers 0 to 3, `conversion` and `pretrained`.
 
-Read in this order: `settings`, `served` (the models of SavedModels, one for each task), `layout`,
-`requests` (made from texts), `warm_up` and `assets` (the other files of a SavedModel's folder),
-`operations` (those that TensorFlow Serving has), `gate_process` (runs `gate_program`, and with it
-the SavedModel, in another process), `gate` (compares its outputs with those of the model in
-memory), `saved_model` (`export` for a checkpoint, `export_model` for a model in memory),
-`predictor` (loads a SavedModel and decodes its predictions).
+Read in this order: `settings`, `served` (the models of exports, one for each task), `layout`,
+`requests` (made from texts), `job` (a checkpoint to export), `gate_process` (runs `gate_program`,
+and with it what was exported, in another process), `gate` (compares its outputs with those of the
+model in memory), `saved_model` (writes and checks a SavedModel; `operations` are those that
+TensorFlow Serving has, `warm_up` and `server_files` write the files that it reads), `lite` (writes
+and checks TFLite files), `assets` (the files of both formats), `exporter` (`export` for a
+checkpoint, `export_model` for a model in memory), `predictor` (loads what was exported and decodes
+its predictions).
 This module imports none of them, because a program that predicts needs no Keras.
 """

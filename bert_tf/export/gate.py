@@ -1,24 +1,19 @@
-"""Compares a written SavedModel with the model in memory, before the SavedModel is published."""
+"""Compares an exported model with the model in memory, before the exported one is published."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.gate_process import Gate, GateError
+from bert_tf.export.gate_process import GateError
 from bert_tf.export.operations import unknown_operations
 from bert_tf.export.requests import Request, inputs_for
 from bert_tf.export.served import ServedModel
 from bert_tf.tasks.task import Outputs
 
-# Largest difference of a float output, and of the 99th percentile in bfloat16. Differences of
-# values above 1 are relative to the largest value of the output.
-_TOLERANCES = {"float32": 1e-5, "bfloat16": 2e-2}
-_METRIC_LIMIT = 0.5  # in percentage points
-_PERCENTILE = {"float32": 100, "bfloat16": 99}
-_EXAMPLES = (
+EXAMPLES = (
     b"", b"A short text.", "Żółw, naïve: 東京 😀 [MASK] #42".encode(), b"\tmany   blanks\n",
     b"The quick brown fox jumps over the lazy dog. " * 40, b"not UTF-8: caf\xe9 \xff\xfe",
 )  # fmt: skip
@@ -58,102 +53,163 @@ class Metric:
         name: The name of the metric.
         num_examples: The number of examples.
         model: The value of the model in memory.
-        saved_model: The value of the SavedModel.
+        exported: The value of the exported model.
     """
 
     name: str
     num_examples: int
     model: float
-    saved_model: float
+    exported: float
 
 
-def check(
-    gate: Gate,
-    served: ServedModel,
-    signatures: Mapping[str, Any],
-    requests: Sequence[Request],
-    folder: str,
-    precision: str,
-) -> tuple[list[Comparison], Metric | None]:
-    """Compares all signatures of a SavedModel with the model in memory.
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """The largest differences between the outputs of an exported model and those in memory.
+
+    Attributes:
+        difference: The largest difference of a float output. Differences of values above 1 are
+            relative to the largest value of the output.
+        percentile: The percentile of the differences that is compared.
+        metric_loss: The largest difference of the metric, in percentage points.
+        compares_decoded: Whether labels, answers and so on must be equal, except for near ties.
+    """
+
+    difference: float
+    percentile: int
+    metric_loss: float
+    compares_decoded: bool = True
+
+
+LIMITS = {"float32": Limits(1e-5, 100, 0.5), "bfloat16": Limits(2e-2, 99, 0.5)}
+
+
+def example_requests(
+    served: ServedModel, names: Iterable[str], texts: Sequence[bytes] = EXAMPLES
+) -> list[Request]:
+    """Returns requests with texts of many kinds, and without rows, for signatures.
 
     Args:
-        gate: The process that runs the SavedModel.
-        served: The model in memory.
-        signatures: The signatures of the model in memory, in float32.
-        requests: Requests to run in addition to those of this module, such as labelled ones.
-        folder: The SavedModel.
-        precision: The dtype of the SavedModel's weights, a key of `_TOLERANCES`.
+        served: The model.
+        names: The names of the signatures.
+        texts: The texts.
+    """
+    return [
+        Request(name, inputs_for(served, name, each)) for name in names for each in (texts, ())
+    ]  # fmt: skip
 
-    Returns:
-        The differences, and the metric of the requests with correct outputs, if there are any.
+
+def outputs_in_memory(
+    signatures: Mapping[str, Any], requests: Sequence[Request]
+) -> list[dict[str, np.ndarray]]:
+    """Returns the outputs of the signatures of a model in memory for requests."""
+    found = []
+    for request in requests:
+        inputs = {name: _tensor(value) for name, value in request.inputs.items()}
+        with tf.device("CPU"):  # as in the other process
+            tensors = signatures[request.signature](**inputs)
+        found.append({name: value.numpy() for name, value in tensors.items()})
+    return found
+
+
+def check_operations(folder: str) -> None:
+    """Checks that TensorFlow Serving has the operations of a SavedModel.
 
     Raises:
-        GateError: The SavedModel does not run, or a difference is too large.
+        GateError: It lacks some.
     """
-    batches = [
-        Request(name, inputs_for(served, name, texts))
-        for name in signatures for texts in (_EXAMPLES, ())
-    ]  # fmt: skip
     unknown = unknown_operations(folder)
     if unknown:
         raise GateError(
             f"The SavedModel has operations that TensorFlow Serving 2.20 lacks: "
             f"{', '.join(unknown)}. Nothing was exported."
         )
-    found = [*requests, *batches]
-    outputs = gate.run(folder, found)
+
+
+def check(
+    served: ServedModel,
+    requests: Sequence[Request],
+    expected: Sequence[Outputs],
+    actual: Sequence[Outputs],
+    limits: Limits,
+    name: str = "The SavedModel",
+) -> list[Comparison]:
+    """Compares the outputs of an exported model with those of the model in memory.
+
+    Args:
+        served: The model in memory.
+        requests: The requests.
+        expected: The outputs of the model in memory for each request.
+        actual: Those of the exported model. Further outputs are ignored.
+        limits: How much they may differ.
+        name: The exported model, for messages.
+
+    Returns:
+        The differences.
+
+    Raises:
+        GateError: A difference is too large, or an output is not finite.
+    """
     pairs: dict[str, list[Pair]] = {}
-    labelled: list[tuple[Request, Pair]] = []
-    for request, actual in zip(found, outputs, strict=True):
-        inputs = {name: _tensor(value) for name, value in request.inputs.items()}
-        with tf.device("CPU"):  # as in the other process
-            tensors = signatures[request.signature](**inputs)
-        pair = {name: value.numpy() for name, value in tensors.items()}, actual
-        pairs.setdefault(request.signature, []).append(pair)
-        if request.correct is not None:
-            labelled.append((request, pair))
-    comparisons = [
-        each for name, own in pairs.items() for each in compare(served, name, own, precision)
-    ]
+    for request, *pair in zip(requests, expected, actual, strict=True):
+        pairs.setdefault(request.signature, []).append((pair[0], pair[1]))
+    comparisons = [each for key, own in pairs.items() for each in compare(served, key, own, limits)]
     failed = [each for each in comparisons if not each.passed]
     if failed:
         worst = failed[0]
         raise GateError(
-            f"The SavedModel differs from the model in memory: {worst.output} of "
-            f"{worst.signature} by {worst.difference:.2g}, and at most {worst.limit:.2g} is "
-            "allowed. Nothing was exported."
+            f"{name} differs from the model in memory: {worst.output} of {worst.signature} by "
+            f"{worst.difference:.2g}, and at most {worst.limit:.2g} is allowed. Nothing was "
+            "exported."
         )
-    return comparisons, _metric(served, labelled) if labelled else None
+    return comparisons
 
 
-def _metric(served: ServedModel, labelled: Sequence[tuple[Request, Pair]]) -> Metric:
-    """Returns the metric of labelled requests.
+def metric(
+    served: ServedModel,
+    requests: Sequence[Request],
+    expected: Sequence[Outputs],
+    actual: Sequence[Outputs],
+    limits: Limits,
+    name: str = "The SavedModel",
+) -> Metric | None:
+    """Returns the metric of the requests with correct outputs; None if there are none.
 
     Args:
         served: The model.
-        labelled: Each request, with the outputs of the model in memory and of the SavedModel.
+        requests: The requests.
+        expected: The outputs of the model in memory for each request.
+        actual: Those of the exported model.
+        limits: How much the metrics may differ.
+        name: The exported model, for messages.
 
     Raises:
         GateError: The two models differ in the metric.
     """
-    correct = [each for request, _ in labelled for each in request.correct or ()]
+    labelled = [
+        (request.correct, pair)
+        for request, *pair in zip(requests, expected, actual, strict=True)
+        if request.correct is not None
+    ]
+    if not labelled:
+        return None
+    correct = [each for answers, _ in labelled for each in answers]
     values = []
     for outputs in zip(*(pair for _, pair in labelled), strict=True):
         joined = {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
-        name, value = served.metric(joined, correct)
+        kind, value = served.metric(joined, correct)
         values.append(value)
-    if not abs(values[0] - values[1]) <= _METRIC_LIMIT:
+    loss = values[0] - values[1]
+    if not (abs(loss) if limits.compares_decoded else loss) <= limits.metric_loss:
         raise GateError(
-            f"The {name} on {len(correct)} examples of the dev split is {values[1]:.2f} with the "
-            f"SavedModel and {values[0]:.2f} with the model in memory, and at most "
-            f"{_METRIC_LIMIT} points of difference are allowed. Nothing was exported."
+            f"{name} has the {kind} {values[1]:.2f} on {len(correct)} examples of the dev split, "
+            f"and the model in memory has {values[0]:.2f}. At most {limits.metric_loss} points of "
+            "difference are allowed. Nothing was exported."
         )
-    return Metric(name, len(correct), *values)
+    return Metric(kind, len(correct), *values)
 
 
 def compare(
-    served: ServedModel, signature: str, pairs: Sequence[Pair], precision: str
+    served: ServedModel, signature: str, pairs: Sequence[Pair], limits: Limits
 ) -> Iterator[Comparison]:
     """Compares the outputs of a signature for all of its requests.
 
@@ -161,18 +217,20 @@ def compare(
         served: The model.
         signature: The name of the signature.
         pairs: The outputs for each request.
-        precision: The dtype of the model, a key of `_TOLERANCES`.
+        limits: How much the outputs may differ.
     """
-    limit = _TOLERANCES[precision]
+    limit = limits.difference
     for name, first in pairs[0][0].items():
         is_float = np.issubdtype(first.dtype, np.floating)
+        if not is_float and not limits.compares_decoded:
+            continue
         arrays = [(expected[name], actual[name]) for expected, actual in pairs]
         if not is_float:
             arrays = [_with_equal_widths(*each) for each in arrays]
         if any(one.shape != other.shape for one, other in arrays):
             yield Comparison(signature, name, float("inf"), limit)
         elif is_float:
-            difference = _float_difference(arrays, _PERCENTILE[precision])
+            difference = _float_difference(arrays, limits.percentile)
             yield Comparison(signature, name, difference, limit)
         else:
             parts = [

@@ -1,4 +1,4 @@
-"""A process that runs a SavedModel, as a server runs it: it cannot import bert_tf."""
+"""A process that runs exported models: a SavedModel as a server does, without bert_tf."""
 
 import contextlib
 import os
@@ -20,14 +20,15 @@ with open(os.path.join(os.path.dirname(__file__), "gate_program.py"), encoding="
     # Given as text: the folder of the file would be on the path of modules.
     _PROGRAM = _file.read()
 _TEXTS = ".texts"
+_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 
 
 class GateError(InputError):
-    """The SavedModel and the model in memory have different outputs."""
+    """The exported model and the model in memory have different outputs."""
 
 
 class Gate:
-    """A process that runs a SavedModel; it imports TensorFlow while the SavedModel is written.
+    """A process that runs exported models; it imports TensorFlow while they are written.
 
     Args:
         python: The Python program, whose environment may have another version of TensorFlow.
@@ -40,24 +41,32 @@ class Gate:
             text=True, cwd=os.sep, env={**os.environ, **_ENVIRONMENT},
         )  # fmt: skip
 
-    def run(self, folder: str, found: Sequence[Request]) -> list[dict[str, np.ndarray]]:
-        """Returns the outputs of requests.
+    def run(
+        self, paths: Sequence[str], found: Sequence[Sequence[Request]]
+    ) -> list[list[dict[str, np.ndarray]]]:
+        """Returns the outputs of requests for models. A process runs only once.
 
         Args:
-            folder: The SavedModel.
-            found: The requests.
+            paths: SavedModels, or TFLite files.
+            found: The requests for each of them.
 
         Raises:
-            GateError: The SavedModel cannot be loaded, or a request fails.
+            GateError: A model cannot be loaded, or a request fails.
         """
         with tempfile.TemporaryDirectory() as place:
-            paths = [os.path.join(place, name) for name in ("requests.npz", "outputs.npz")]
-            np.savez(paths[0], **_pack(found))
-            _, errors = self._process.communicate("\n".join([_absolute(folder), *paths, ""]))
+            lines, results = [], []
+            for number, (path, requests) in enumerate(zip(paths, found, strict=True)):
+                files = [os.path.join(place, f"{number}.{name}.npz") for name in ("in", "out")]
+                np.savez(files[0], **_pack(requests))
+                lines += [_absolute(path), *files]
+                results.append(files[1])
+            lines = [_ROOT, *lines]
+            _, errors = self._process.communicate("".join(f"{line}\n" for line in lines))
             if self._process.returncode:
                 last = (errors.strip().splitlines() or ["no message"])[-1]
-                raise GateError(f"The SavedModel does not run without bert_tf: {last}")
-            return _unpack(paths[1], len(found))
+                raise GateError(f"The exported model does not run in another process: {last}")
+            sizes = map(len, found)
+            return [_unpack(path, size) for path, size in zip(results, sizes, strict=True)]
 
     def close(self) -> None:
         """Ends the process."""

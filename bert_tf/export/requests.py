@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,15 @@ class Request:
     correct: Sequence[Any] | None = None
 
 
-def labelled_requests(served: ServedModel, path: str) -> list[Request]:
-    """Returns requests for all signatures with the labelled examples of a file.
+def labelled_requests(served: ServedModel, path: str, names: Collection[str] = ()) -> list[Request]:
+    """Returns requests for signatures with the labelled examples of a file.
 
     Only those for `labelled_signature` have correct outputs.
 
     Args:
         served: The model.
         path: A file that `served.read_examples` reads.
+        names: The names of the signatures; () for all.
 
     Raises:
         InputError: The file is malformed or has no examples, or the task has no metric.
@@ -48,7 +49,7 @@ def labelled_requests(served: ServedModel, path: str) -> list[Request]:
         raise InputError(f"{path} has no labelled examples. Give a file with at least one.")
     found = []
     rows, correct = zip(*examples, strict=True)
-    for name in served.endpoints():
+    for name in names or served.endpoints():
         columns = zip(*(served.row_for(name, row) for row in rows), strict=True)
         encoded = [list(map(_encoded, each)) for each in columns]
         # The lists of all requests have the same length, so that their outputs can be concatenated.

@@ -1,234 +1,77 @@
-"""Exports a model as a SavedModel that takes raw text, and checks the SavedModel's outputs."""
+"""Writes a SavedModel that takes raw text, and checks its outputs."""
 
 import dataclasses
+import functools
 import logging
 import os
-import posixpath
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
-from bert_tf.errors import InputError
-from bert_tf.export import assets, gate, gate_process, warm_up
-from bert_tf.export.layout import EXTRA, versions
-from bert_tf.export.requests import Request, labelled_requests
-from bert_tf.export.served import DEFAULT_THRESHOLD, ServedModel, load_served, task_of
-from bert_tf.export.settings import TASK_TYPES, ServingSettings
-from bert_tf.modeling import BertClassifier
-from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
-from bert_tf.tasks.squad.results import THRESHOLD
-from bert_tf.tasks.task import DEV_EXAMPLES
-from bert_tf.tokenization import BertTokenizer
+from bert_tf.export import gate, server_files, warm_up
+from bert_tf.export.gate_process import Gate
+from bert_tf.export.job import ExportJob
+from bert_tf.export.requests import Request
+from bert_tf.export.served import ServedModel, load_served
 
 _LOGGER = logging.getLogger(__name__)
-REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
 
 
-def export(
-    checkpoint: str,
-    export_dir: str,
-    settings: ServingSettings | None = None,
-    dev_data: str | None = None,
-) -> str:
-    """Writes the model of a checkpoint as a SavedModel, and checks the SavedModel's outputs.
+def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
+    """Reads everything that a SavedModel needs, before anything is written.
 
     Args:
-        checkpoint: The output folder of a run, or another path that `load` accepts.
-        export_dir: Folder that contains a numbered folder for each version of the model, as
-            TensorFlow Serving expects. The new version gets the next number.
-        settings: The settings of the export.
-        dev_data: A file of labelled examples on which the metric is compared too; see
-            `ServedModel.read_examples`. Default: the examples of the dev split that the run stored,
-            if it did.
+        job: The model and the settings.
 
     Returns:
-        The folder of the new version.
+        A function that writes a SavedModel and the files that TensorFlow Serving reads to a folder,
+        checks them in a process, and returns the report. It raises `GateError` if the SavedModel
+        and the model in memory have different outputs.
 
     Raises:
-        InputError: The checkpoint cannot be exported for the task, `export_dir` is a file, or
-            another program has written a version with the same number.
-        GateError: The SavedModel and the model in memory have different outputs. Nothing is
-            written.
+        InputError: The checkpoint cannot be exported for the task.
     """
-    if tf.io.gfile.exists(export_dir) and not tf.io.gfile.isdir(export_dir):
-        raise InputError(f"{export_dir} is a file. Give the path of a folder for the versions.")
-    with gate_process.open_gate() as process:
-        found = load(checkpoint)
-        run = assets.run_folder(checkpoint)
-        settings = _with_best_threshold(settings or ServingSettings(), run)
-        served = load_served(found, settings)
-        task = settings.task or task_of(found)
-        origin = assets.read_origin(run, found, task, settings.precision)
-        if dev_data:
-            labelled = labelled_requests(served, dev_data)
-        else:
-            labelled = _stored_requests(served, run) if task == task_of(found) else []
-        version = os.path.join(export_dir, str(1 + max(versions(export_dir), default=0)))
-        with files.atomic_folder(version, REPORT_FILE) as place:
-            signatures = served.signatures()
-            tf.saved_model.save(served, place, signatures=signatures)
-            assets.write(place, served, origin, os.path.basename(version))
-            requests = warm_up.read(os.path.join(place, warm_up.FILE)) + labelled
-            if settings.precision != "float32":  # compared with the float32 model
-                single = dataclasses.replace(settings, precision="float32")
-                signatures = load_served(found, single).signatures()
-            report = gate.check(process, served, signatures, requests, place, settings.precision)
-            _write_report(place, served, settings, *report)
-            # Where folders can be renamed, another export may have written this version meanwhile.
-            if place != version and tf.io.gfile.exists(version):
-                raise InputError(
-                    f"Another program has written {version} during this export. Export again: the "
-                    "new version will have the next number."
-                )
-    return version
+    served = load_served(job.origin.checkpoint, job.settings)
+    return functools.partial(_write, job, served, job.labelled_requests(served))
 
 
-def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings:
-    """Adds the threshold that run_squad found on the dev split, unless one is given."""
-    path = posixpath.join(run, THRESHOLD)
-    if settings.null_score_diff_threshold is not None or not files.exists(path):
-        return settings
-    threshold = files.read_json(path)["null_score_diff_threshold"]
-    _LOGGER.info("no answer above a score difference of %.4f, from %s.", threshold, path)
-    return dataclasses.replace(settings, null_score_diff_threshold=threshold)
-
-
-def _stored_requests(served: ServedModel, run: str) -> list[Request]:
-    """Returns requests with the examples that a run stored; [] if it did not.
-
-    Raises:
-        InputError: The examples are not those of the model.
-    """
-    path = posixpath.join(run, DEV_EXAMPLES)
-    if not files.exists(path):
-        return []
-    try:
-        return labelled_requests(served, path)
-    except InputError as error:
-        raise InputError(f"{error} Remove the file, or give another one as dev_data.") from error
-
-
-def _write_report(
-    place: str,
-    served: ServedModel,
-    settings: ServingSettings,
-    comparisons: Sequence[gate.Comparison],
-    metric: gate.Metric | None,
-) -> None:
-    """Writes export_report.json, and logs the same as a table."""
-    rows = [dataclasses.asdict(each) for each in comparisons]
-    for row in rows:
+def _write(
+    job: ExportJob, served: ServedModel, labelled: Sequence[Request], process: Gate, folder: str
+) -> dict[str, Any]:
+    """Writes and checks a SavedModel; see `prepare`."""
+    settings, checkpoint = job.settings, job.origin.checkpoint
+    signatures = served.signatures()
+    tf.saved_model.save(served, folder, signatures=signatures)
+    server_files.write(folder, served, job)
+    gate.check_operations(folder)
+    requests = [
+        *warm_up.read(os.path.join(folder, warm_up.FILE)),
+        *labelled,
+        *gate.example_requests(served, signatures),
+    ]
+    (outputs,) = process.run([folder], [requests])
+    if settings.precision != "float32":  # compared with the float32 model
+        single = dataclasses.replace(settings, precision="float32")
+        signatures = load_served(checkpoint, single).signatures()
+    expected = gate.outputs_in_memory(signatures, requests)
+    limits = gate.LIMITS[settings.precision]
+    comparisons = gate.check(served, requests, expected, outputs, limits)
+    metric = gate.metric(served, requests, expected, outputs, limits)
+    for each in comparisons:
         _LOGGER.info(
-            "%(signature)s %(output)s: difference %(difference).1e, limit %(limit).0e", row
-        )
-    values = {
-        "model": type(served).__name__,
-        "precision": settings.precision,
-        "outputs": rows,
-        "metric": dataclasses.asdict(metric) if metric else None,
-    }
+            "%s %s: difference %.1e, limit %.0e",
+            each.signature, each.output, each.difference, each.limit,
+        )  # fmt: skip
     if metric:
         _LOGGER.info(
-            "%(name)s on %(num_examples)d examples: %(saved_model).2f, and %(model).2f before the "
-            "export", values["metric"],
+            "%s on %d examples: %.2f, and %.2f before the export",
+            metric.name, metric.num_examples, metric.exported, metric.model,
         )  # fmt: skip
-    files.write_json(os.path.join(place, REPORT_FILE), values)
-
-
-def export_model(
-    model: BertClassifier,
-    tokenizer: BertTokenizer,
-    path: str | os.PathLike[str],
-    *,
-    labels: Sequence[str] | None = None,
-    pair: bool = False,
-    max_seq_length: int = 128,
-    task_type: str = "classification",
-    threshold: float = DEFAULT_THRESHOLD,
-) -> str:
-    """Writes a classifier and its tokenizer as a SavedModel, and checks the SavedModel's outputs.
-
-    The SavedModel has float32 weights and activations, whatever the dtype policy of `model` is. It
-    is equal to the SavedModel that `export` writes for a checkpoint with the same weights.
-
-    Args:
-        model: The classifier, such as one that `fit` trained.
-        tokenizer: The tokenizer that the classifier was trained with.
-        path: Folder that contains a numbered folder for each version of the model, as TensorFlow
-            Serving expects. The new version gets the next number.
-        labels: The labels, in the order of the classifier's outputs; none for regression.
-        pair: Whether the classifier takes pairs of texts.
-        max_seq_length: Longer texts or pairs are truncated to this number of tokens.
-        task_type: "classification" (one label for each text), "multi_label" (any number of labels;
-            the model was trained with a sigmoid cross entropy) or "regression" (a score; the model
-            has num_labels=1).
-        threshold: The lowest probability, between 0 and 1, of the labels that a multi-label
-            classifier returns. Ignored for other types.
-
-    Returns:
-        The folder of the new version.
-
-    Raises:
-        InputError: The model is not a classifier with a number of outputs that suits `task_type`,
-            the labels or the vocabulary do not match the model, or `max_seq_length` or `threshold`
-            is out of range.
-    """
-    _check_task_type(task_type)
-    _check_outputs(model, task_type)
-    check_tokenizer(tokenizer)
-    _check_length(model, pair, max_seq_length)
-    facts: dict[str, Any] = {"labels": [] if labels is None else labels}
-    if task_type != TASK_TYPES[0]:
-        facts["task_type"] = task_type
-    if task_type == "multi_label":
-        facts["threshold"] = _check_threshold(threshold)
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = save_checkpoint(
-            model, tokenizer, posixpath.join(folder, "model"),
-            **facts, pair=bool(pair), max_seq_length=int(max_seq_length),
-        )  # fmt: skip
-        return export(checkpoint, os.fspath(path))
-
-
-def _check_task_type(task_type: Any) -> None:
-    if task_type not in TASK_TYPES:
-        raise InputError(
-            f"task_type must be one of {', '.join(TASK_TYPES)}. Received: {task_type!r}."
-        )
-
-
-def _check_outputs(model: Any, task_type: str) -> None:
-    """Raises `InputError` if `model` is not a classifier with the outputs of the task type."""
-    outputs = model.num_labels if isinstance(model, BertClassifier) else 0
-    least = {"classification": 2, "multi_label": 1, "regression": 1}[task_type]
-    if outputs < least or (task_type == "regression" and outputs != 1):
-        number = "1 output" if task_type == "regression" else f"at least {least} labels"
-        raise InputError(
-            f"export_model exports a BertClassifier with {number} for {task_type}. Received: "
-            f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels."
-        )
-
-
-def _check_length(model: BertClassifier, pair: bool, max_seq_length: Any) -> None:
-    """Raises `InputError` if the model cannot compute sequences of `max_seq_length` tokens."""
-    positions = model.config.max_position_embeddings
-    shortest = 3 if pair else 2  # [CLS] and [SEP]
-    is_int = isinstance(max_seq_length, (int, np.integer))
-    if not is_int or not shortest <= max_seq_length <= positions:
-        raise InputError(
-            f"max_seq_length must be an integer from {shortest} to {positions}, the model's "
-            f"max_position_embeddings. Received: {max_seq_length!r}."
-        )
-
-
-def _check_threshold(threshold: Any) -> float:
-    is_number = isinstance(threshold, (int, float, np.number))
-    if not is_number or not 0 < threshold < 1:
-        raise InputError(
-            f"threshold must be a number between 0 and 1, such as 0.5. Received: {threshold!r}."
-        )
-    return float(threshold)
+    return {
+        "model": type(served).__name__,
+        "precision": settings.precision,
+        "max_seq_length": served.max_seq_length,
+        "outputs": [dataclasses.asdict(each) for each in comparisons],
+        "metric": dataclasses.asdict(metric) if metric else None,
+    }

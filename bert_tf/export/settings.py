@@ -4,13 +4,16 @@ Imports `errors`, so that programs can read the choices before they import Tenso
 """
 
 import dataclasses
+from collections.abc import Sequence
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_at_least, check_choice
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers
 TASKS = (*TASK_TYPES, "span", "tagging", "choice", "fill_mask", "embedding")
 PRECISIONS = ("float32", "bfloat16")
 POOLINGS = ("mean", "first")
+FORMATS = ("saved_model", "tflite", "both")
+LITE_PRECISIONS = ("float32", "float16", "int8")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,31 +22,43 @@ class ServingSettings:
 
     Attributes:
         task: One of `TASKS`. Default: the task that the checkpoint was trained for.
-        precision: The dtype of the weights and of the computation, one of `PRECISIONS`.
+        format: One of `FORMATS`.
+        precision: The dtype of the weights and of the computation of a SavedModel, one of
+            `PRECISIONS`.
         max_seq_length: The largest number of tokens of a sequence.
         null_score_diff_threshold: See `AnswerSettings`.
         pooling: One of `POOLINGS`; see `EmbeddingSettings`.
         normalize: See `EmbeddingSettings`.
         top_k: The number of tokens for each [MASK].
+        tflite_precisions: The dtypes of the weights of TFLite files, of `LITE_PRECISIONS`.
+        tflite_length: The number of tokens of the sequences of TFLite files; None for any number.
+        tflite_text_input: Whether to write also TFLite files that take texts.
 
     Raises:
         InputError: A value is not known.
     """
 
     task: str | None = None
+    format: str = FORMATS[0]
     precision: str = PRECISIONS[0]
     max_seq_length: int | None = None
     null_score_diff_threshold: float | None = None
     pooling: str | None = None
     normalize: bool | None = None
     top_k: int = 10
+    tflite_precisions: Sequence[str] = LITE_PRECISIONS
+    tflite_length: int | None = None
+    tflite_text_input: bool = False
 
     def __post_init__(self) -> None:
-        if self.task not in (None, *TASKS):
-            raise InputError(f"task must be one of {', '.join(TASKS)}. Received: {self.task!r}.")
-        if self.precision not in PRECISIONS:
+        if self.task is not None:
+            check_choice(TASKS, "task", self.task)
+        check_choice(FORMATS, "format", self.format)
+        check_choice(PRECISIONS, "precision", self.precision)
+        check_at_least(1, self, "top_k")
+        if not self.tflite_precisions:
             raise InputError(
-                f"precision must be one of {', '.join(PRECISIONS)}. Received: {self.precision!r}."
+                f"tflite_precisions must name at least one of {', '.join(LITE_PRECISIONS)}."
             )
-        if self.top_k < 1:
-            raise InputError(f"top_k must be at least 1. Received: {self.top_k}.")
+        for precision in self.tflite_precisions:
+            check_choice(LITE_PRECISIONS, "tflite_precisions", precision)

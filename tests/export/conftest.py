@@ -7,14 +7,22 @@ import time
 import export_models
 import pytest
 
-from bert_tf.export import gate, gate_process, saved_model
+from bert_tf.export import exporter, gate, gate_process
+from bert_tf.export.settings import ServingSettings
+
+
+class _NoProcess:
+    def run(self, paths, _):
+        return [[] for _ in paths]
 
 
 @pytest.fixture
 def without_gate(monkeypatch):
     """Exports do not start another process; for tests that compare the outputs themselves."""
-    monkeypatch.setattr(gate_process, "open_gate", contextlib.nullcontext)
-    monkeypatch.setattr(gate, "check", lambda *_: ([], None))
+    monkeypatch.setattr(gate_process, "open_gate", lambda: contextlib.nullcontext(_NoProcess()))
+    monkeypatch.setattr(gate, "outputs_in_memory", lambda *_: [])
+    monkeypatch.setattr(gate, "check", lambda *_: [])
+    monkeypatch.setattr(gate, "metric", lambda *_: None)
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +36,7 @@ def older_python():
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
-    """A function from a kind of model to the folder of its SavedModel.
+    """A function from a kind of model to the folder of its SavedModel and TFLite files.
 
     The processes of a run of pytest share the folders.
     """
@@ -49,7 +57,10 @@ def exported(tmp_path_factory):
         else:
             try:
                 path, _ = export_models.write_checkpoint(kind, folder)
-                saved_model.export(path, str(folder / "served"))
+                settings = ServingSettings(
+                    format="both", tflite_text_input=kind in export_models.KINDS_WITH_TEXT_INPUT
+                )
+                exporter.export(path, str(folder / "served"), settings)
             except BaseException:
                 (folder / "failed").touch()
                 raise

@@ -19,7 +19,7 @@ from run_programs import assert_refused, run_main
 
 import bert_tf
 from bert_tf.errors import InputError
-from bert_tf.export import gate, operations, saved_model
+from bert_tf.export import exporter, gate, operations
 from bert_tf.export.served import load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.tasks import dev_examples
@@ -101,7 +101,7 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     path, _ = export_models.write_checkpoint(kind, tmp_path)
     rows = rows_of(kind, 70)
     write_rows(tmp_path / kind / DEV_EXAMPLES, rows)
-    folder = saved_model.export(path, str(tmp_path / "served"))
+    folder = exporter.export(path, str(tmp_path / "served"))
     with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
         report = json.load(file)["metric"]
     with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
@@ -120,14 +120,14 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     name, value = metric_of(kind, {n: each.numpy() for n, each in outputs.items()}, rows)
     assert 0 < abs(value) < 100
     assert report["name"] == name and report["num_examples"] == 70
-    assert report["saved_model"] == pytest.approx(value, abs=1e-4)
+    assert report["exported"] == pytest.approx(value, abs=1e-4)
     assert report["model"] == pytest.approx(value, abs=1e-4)
 
 
 def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(tmp_path, monkeypatch):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     data = write_rows(tmp_path / "dev.jsonl", rows_of("classification", 40))
-    monkeypatch.setitem(gate._TOLERANCES, "float32", np.inf)
+    monkeypatch.setitem(gate.LIMITS, "float32", gate.Limits(np.inf, 100, 0.5))
     write = tf.saved_model.save
 
     def save_other_weights(served, place, signatures):
@@ -138,9 +138,9 @@ def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(tmp_path
         bias.assign(trained)
 
     monkeypatch.setattr(tf.saved_model, "save", save_other_weights)
-    message = r"The accuracy on 40 examples .* Nothing was exported"
+    message = r"has the accuracy .* on 40 examples .* Nothing was exported"
     with pytest.raises(gate.GateError, match=message):
-        saved_model.export(path, str(tmp_path / "served"), dev_data=data)
+        exporter.export(path, str(tmp_path / "served"), dev_data=data)
     assert not os.listdir(tmp_path / "served")
 
 
@@ -149,7 +149,7 @@ def test_an_operation_that_serving_lacks_is_refused(tmp_path, monkeypatch):
     known = operations._known() - {"Rsqrt", "GatherV2"}
     monkeypatch.setattr(operations, "_known", lambda: known)
     with pytest.raises(gate.GateError, match=r"Serving 2\.20 lacks: GatherV2, Rsqrt"):
-        saved_model.export(path, str(tmp_path / "served"))
+        exporter.export(path, str(tmp_path / "served"))
     assert not os.listdir(tmp_path / "served")
 
 
@@ -171,7 +171,7 @@ def test_malformed_examples_are_refused(tmp_path, kind, line, message):
     first = rows_of(kind, 1)
     data = write_rows(tmp_path / "dev.jsonl", [*first, line])
     with pytest.raises(InputError, match=message):
-        saved_model.export(path, str(tmp_path / "served"), dev_data=data)
+        exporter.export(path, str(tmp_path / "served"), dev_data=data)
     assert not (tmp_path / "served").exists()
 
 
@@ -221,8 +221,8 @@ def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_gate):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     write_rows(tmp_path / "classification" / DEV_EXAMPLES, [{"text": "a", "label": "none"}])
     with pytest.raises(InputError, match=r"the label 'none'.* Remove the file"):
-        saved_model.export(path, str(tmp_path / "served"))
-    saved_model.export(path, str(tmp_path / "served"), ServingSettings(task="embedding"))
+        exporter.export(path, str(tmp_path / "served"))
+    exporter.export(path, str(tmp_path / "served"), ServingSettings(task="embedding"))
 
 
 @pytest.mark.parametrize("count", [1, 3, 256, 257, 1000])

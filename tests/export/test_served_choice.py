@@ -13,7 +13,7 @@ from reference.tokenizer import Tokenizer
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import gate, requests, saved_model
+from bert_tf.export import exporter, gate, requests
 from bert_tf.export.served import load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import arrays_by_name
@@ -183,7 +183,9 @@ def test_ties_may_be_decided_differently_but_nothing_else(served):
     }  # fmt: skip
 
     def failures(expected, actual):
-        results = gate.compare(served, "serving_default", [(expected, actual)], "float32")
+        results = gate.compare(
+            served, "serving_default", [(expected, actual)], gate.LIMITS["float32"]
+        )
         return [each.output for each in results if not each.passed]
 
     assert failures(tie, swapped) == []
@@ -209,13 +211,13 @@ def test_a_folder_of_hugging_face_is_exported_with_the_task(tmp_path, without_ga
     model, _ = export_models.model_of("choice")
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "hf"), "hugging_face")
-    folder = saved_model.export(path, str(tmp_path / "out"), ServingSettings("choice"))
+    folder = exporter.export(path, str(tmp_path / "out"), ServingSettings("choice"))
     predictor = bert_tf.Predictor(folder)
     expected = reference.probabilities(expected_scores("a b", ["c", "d e"]))
     np.testing.assert_allclose(predictor("a b", ["c", "d e"])["probabilities"], expected, atol=1e-5)
     encoder, _ = export_models.write_checkpoint("embedding", tmp_path)
     with pytest.raises(bert_tf.InputError, match=r"it lacks cls/choice/output_weights"):
-        saved_model.export(encoder, str(tmp_path / "none"), ServingSettings("choice"))
+        exporter.export(encoder, str(tmp_path / "none"), ServingSettings("choice"))
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])

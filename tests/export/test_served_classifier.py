@@ -10,7 +10,7 @@ import pytest
 from run_programs import assert_refused, run_main
 
 from bert_tf.config import BertConfig
-from bert_tf.export import saved_model
+from bert_tf.export import exporter
 from bert_tf.export.served import load_served
 from bert_tf.modeling import BertClassifier, variables_by_name
 from bert_tf.pretrained import load
@@ -54,7 +54,7 @@ def checkpoint(request, tmp_path_factory):
 def served(checkpoint):
     """The folder of the versions of the exported model, with version 1."""
     folder = f"{checkpoint}_served"
-    assert saved_model.export(checkpoint, folder) == f"{folder}/1"
+    assert exporter.export(checkpoint, folder) == f"{folder}/1"
     return folder
 
 
@@ -73,7 +73,7 @@ def test_a_process_without_bert_tf_gives_the_same_outputs(checkpoint, served):
     assert labels == [names[int(row)] for row in np.argmax(probabilities, axis=1)]
     assert len(set(map(tuple, probabilities))) > 1
     if not pair:
-        assert saved_model.export(checkpoint, served) == f"{served}/2"
+        assert exporter.export(checkpoint, served) == f"{served}/2"
 
 
 def test_padding_and_batching_do_not_change_the_outputs(checkpoint):

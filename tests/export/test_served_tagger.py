@@ -11,7 +11,7 @@ import tensorflow as tf
 from reference import conlleval
 
 import bert_tf
-from bert_tf.export.served.served_model import substrings
+from bert_tf.export.served.graph_functions import substrings
 from bert_tf.export.served.tagger import ServedTagger
 from bert_tf.export.served.tags import TagTable
 from bert_tf.tasks.ner.examples import NerExample

@@ -56,7 +56,7 @@ class WithLogits(ServedSpanPredictor):
         super().__init__(model, tokenizer, length, WindowSettings(**windows), values)
         self.found, self.given = found, logits
 
-    def logits_in_parts(self, inputs, *names):
+    def outputs_in_parts(self, inputs, *names):
         """Checks the inputs of the model; returns the given logits."""
         longest = inputs["input_ids"].shape[1]
         for name, value in inputs.items():

@@ -8,7 +8,7 @@ import tensorflow as tf
 from run_programs import run_main
 
 import bert_tf
-from bert_tf.export import saved_model
+from bert_tf.export import exporter
 from bert_tf.export.served import ServedClassifier
 
 pytestmark = pytest.mark.usefixtures("without_gate")
@@ -148,7 +148,7 @@ def test_a_checkpoint_of_another_head_is_not_a_classifier(tokenizer, tmp_path):
     tagger = bert_tf.BertTagger(CONFIG, num_labels=3)
     path = bert_tf.save_checkpoint(tagger, tokenizer, tmp_path / "tagger", **facts)
     with pytest.raises(bert_tf.InputError, match=r"it lacks output_weights, output_bias\. Give"):
-        saved_model.export(path, str(tmp_path / "out"))
+        exporter.export(path, str(tmp_path / "out"))
 
 
 def test_predict_prints_labels_and_scores(tokenizer, tmp_path):

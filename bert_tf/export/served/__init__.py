@@ -1,11 +1,11 @@
-"""The models of SavedModels: a tokenizer and a model in one graph, one module for each task.
+"""The models of exports: a tokenizer and a model in one graph, one module for each task.
 
 Read in this order: `served_model` (base class, with the signatures that all tasks share),
-`id_checks` (checks of token ids in a graph), `classifier`, `windows` (of long texts), `spans`
-(arithmetic of answers), `span_predictor`, `tags` (arithmetic of entities), `tagger`, `choice`,
-`fill_mask`, `embedder`, `load` (builds the served model of a checkpoint). Imports foundation
-modules, `tokenization`, `modeling`, `tasks` and TensorFlow; `load` also `conversion` and
-`pretrained`.
+`graph_functions`, `id_checks` (checks of token ids in a graph), `classifier`, `windows` (of long
+texts), `spans` (arithmetic of answers), `span_predictor`, `tags` (arithmetic of entities),
+`tagger`, `choice`, `fill_mask`, `embedder`, `load` (builds the served model of a checkpoint).
+Imports foundation modules, `tokenization`, `modeling`, `tasks` and TensorFlow; `load` also
+`conversion` and `pretrained`.
 
 Shape letters: B requests in a batch, S sequence length, K labels, answers or choices, R windows.
 """

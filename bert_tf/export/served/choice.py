@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.served_model import ServedModel, Tensors, adjacent_ties
+from bert_tf.export.served.graph_functions import Tensors, adjacent_ties
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.tasks.choice.choice_objective import MISSING_CHOICE
 from bert_tf.tasks.choice.examples import read_examples
 from bert_tf.tasks.task import Outputs
@@ -40,6 +41,11 @@ class ServedChoice(ServedModel):
     list_names = ("choices",)
 
     @property
+    def lite_outputs(self) -> tuple[str, ...]:
+        """The names of the outputs of a TFLite file."""
+        return ("score",)
+
+    @property
     def text_names(self) -> tuple[str, ...]:
         """The names of the inputs of `serving_default`."""
         return ("context", "choices")
@@ -51,14 +57,15 @@ class ServedChoice(ServedModel):
         places = tf.where(exists)  # int64 [R, 2]: row and index of each choice
         pairs = tf.gather(context, places[:, 0]), tf.gather_nd(choices, places)
         # One row can have any number of choices.
-        (logits,) = self.logits_in_parts(_as_single_choices(self.encode(*pairs)), "logits")
+        (score,) = self.outputs_in_parts(self.encode(*pairs), "score", rank=1)
         missing = tf.fill(tf.shape(choices), MISSING_CHOICE)
-        scores = tf.tensor_scatter_nd_update(missing, places, logits[:, 0])
+        scores = tf.tensor_scatter_nd_update(missing, places, score)
         return _decode(choices, exists, scores)
 
-    def from_ids(self, inputs: Tensors) -> Tensors:
-        """Returns the scores for token ids."""
-        return {"score": self.logits(_as_single_choices(inputs))["logits"][:, 0]}
+    def forward(self, inputs: Tensors) -> Tensors:
+        """Returns the scores of sequences [R, S], each of which is one choice."""
+        single = {name: value[:, None] for name, value in inputs.items()}
+        return {"score": super().forward(single)["logits"][:, 0]}
 
     def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
         """Returns where the order of two choices is decided by less than a margin."""
@@ -98,11 +105,6 @@ def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
     message = ["context and choices must have equal numbers of rows. Received:", *sizes]
     with tf.control_dependencies([tf.debugging.Assert(sizes[0] == sizes[1], message)]):
         return tf.identity(context), tf.identity(choices)
-
-
-def _as_single_choices(inputs: Tensors) -> dict[str, Any]:
-    """Returns sequences [R, S] as the inputs of R examples with one choice, [R, 1, S]."""
-    return {name: value[:, None] for name, value in inputs.items()}
 
 
 def _decode(choices: Any, exists: Any, scores: Any) -> dict[str, Any]:

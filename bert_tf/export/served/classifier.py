@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.served_model import ServedModel, Tensors, adjacent_ties
+from bert_tf.export.served.graph_functions import Tensors, adjacent_ties
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import TASK_TYPES
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.classification.examples import TextExample
@@ -47,6 +48,8 @@ class ServedClassifier(ServedModel):
         threshold: The lowest probability of the labels that a multi-label classifier returns.
     """
 
+    lite_takes_texts = True
+
     def __init__(
         self,
         model: BertClassifier,
@@ -61,6 +64,13 @@ class ServedClassifier(ServedModel):
         self._labels, self._pair = tf.constant(labels, tf.string), pair
         self._parse_label = LabelParser("label", task_type, tuple(labels))
         self._task_type, self._threshold = task_type, threshold
+        if not pair and task_type != "regression":
+            self.mediapipe_task = "classifier"
+
+    @property
+    def lite_outputs(self) -> tuple[str, ...]:
+        """The names of the outputs of a TFLite file."""
+        return ("score",) if self._task_type == "regression" else ("probabilities",)
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -69,21 +79,28 @@ class ServedClassifier(ServedModel):
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for texts or pairs, string [B] each."""
-        return self._decode(self.logits(self.encode(*texts))["logits"])
+        return self._decode(self.outputs(self.encode(*texts)))
 
     def from_ids(self, inputs: Tensors) -> Tensors:
         """Returns the outputs for token ids, and the logits."""
-        logits = self.logits(inputs)["logits"]
-        return {**self._decode(logits), "logits": logits}
+        outputs = self.outputs(inputs)
+        return {**outputs, **self._decode(outputs)}
 
-    def _decode(self, logits: Any) -> dict[str, Any]:
-        """Returns the outputs for logits, float32 [B, labels]."""
+    def forward(self, inputs: Tensors) -> Tensors:
+        """Returns `logits`, and `probabilities` or `score`."""
+        logits = super().forward(inputs)["logits"]
         if self._task_type == "regression":
-            return {"score": logits[:, 0]}
+            return {"logits": logits, "score": logits[:, 0]}
+        function = tf.sigmoid if self._task_type == "multi_label" else tf.nn.softmax
+        return {"logits": logits, "probabilities": function(logits)}
+
+    def _decode(self, outputs: Tensors) -> dict[str, Any]:
+        """Returns the outputs of `serving_default` for those of `forward`."""
+        if self._task_type == "regression":
+            return {"score": outputs["score"]}
+        probabilities = outputs["probabilities"]
         if self._task_type == "multi_label":
-            probabilities = tf.sigmoid(logits)
             return {"probabilities": probabilities, "labels": self._selected(probabilities)}
-        probabilities = tf.nn.softmax(logits)
         label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
         return {"probabilities": probabilities, "label": label}
 

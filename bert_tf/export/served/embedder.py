@@ -6,7 +6,8 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.export.served.served_model import ServedModel, Tensors
+from bert_tf.export.served.graph_functions import Tensors
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import POOLINGS
 from bert_tf.modeling import BertEncoder
 from bert_tf.tokenization import BertTokenizer
@@ -55,11 +56,19 @@ class ServedEmbedder(ServedModel):
         settings: The argument.
     """
 
+    lite_takes_texts = True
+    mediapipe_task = "embedder"
+
     def __init__(
         self, model: BertEncoder, tokenizer: BertTokenizer, settings: EmbeddingSettings
     ) -> None:
         super().__init__(model, tokenizer, settings.max_seq_length)
         self.settings = settings
+
+    @property
+    def lite_outputs(self) -> tuple[str, ...]:
+        """The names of the outputs of a TFLite file."""
+        return ("embedding",)
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -68,11 +77,11 @@ class ServedEmbedder(ServedModel):
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the vectors of texts, string [B]."""
-        return {"embedding": self.from_ids(self.encode(*texts))["embedding"]}
+        return {"embedding": self.outputs(self.encode(*texts))["embedding"]}
 
-    def from_ids(self, inputs: Tensors) -> Tensors:
+    def forward(self, inputs: Tensors) -> Tensors:
         """Returns the vectors of texts and of their tokens."""
-        encoded = self.logits(inputs)
+        encoded = super().forward(inputs)
         outputs = {name: encoded[name] for name in ("sequence_output", "pooled_output")}
         return {
             "embedding": self._pool(outputs["sequence_output"], inputs["input_mask"]),

@@ -5,7 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.export.served.served_model import ServedModel, Tensors, adjacent_ties, in_parts
+from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, in_parts
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.modeling import BertPretrainer
 from bert_tf.modeling.inputs import POSITIONS
 from bert_tf.tasks.task import Outputs
@@ -54,6 +55,12 @@ class ServedPretrainer(ServedModel):
         self._top_k = min(top_k, tokenizer.vocab_size)
 
     @property
+    def lite_outputs(self) -> tuple[str, ...]:
+        """The names of the outputs of a TFLite file."""
+        names = ("masked_lm_logits", "next_sentence_logits")
+        return names if self.model.next_sentence else names[:1]
+
+    @property
     def text_names(self) -> tuple[str, ...]:
         """The names of the inputs of `serving_default`."""
         return ("text",)
@@ -68,7 +75,7 @@ class ServedPretrainer(ServedModel):
         )  # fmt: skip
         positions = places.to_tensor()  # [B, M], padded with position 0
         count = tf.cast(places.row_lengths(), tf.int32)
-        logits = self.logits({**inputs, POSITIONS: positions})["masked_lm_logits"]
+        logits = self.outputs({**inputs, POSITIONS: positions})["masked_lm_logits"]
         # The table of embeddings may have more rows than the vocabulary has tokens.
         probabilities = tf.nn.softmax(logits)[..., : self.tokenizer.vocab_size]
         best, ids = tf.math.top_k(probabilities, self._top_k)
@@ -87,10 +94,6 @@ class ServedPretrainer(ServedModel):
         # The last token of a list may tie with one that is not in it.
         ties[..., -1] |= outputs["probabilities"][..., -1] <= 0.5 + margin
         return ties
-
-    def from_ids(self, inputs: Tensors) -> Tensors:
-        """Returns the logits for token ids."""
-        return self.logits(inputs)
 
     def from_other_texts(self) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
         """Returns the functions of `score` and `next_sentence`, and the names of their inputs."""
@@ -116,7 +119,7 @@ class ServedPretrainer(ServedModel):
             is_target = tf.range(tf.shape(ids)[1])[None] == rows["position"]
             masked = tf.where(is_target, self.tokenizer.mask_id, own["input_ids"])
             target = tf.gather(own["input_ids"], rows["position"][:, 0], batch_dims=1)
-            logits = self.logits({**own, "input_ids": masked, POSITIONS: rows["position"]})
+            logits = self.outputs({**own, "input_ids": masked, POSITIONS: rows["position"]})
             log_probabilities = tf.nn.log_softmax(logits["masked_lm_logits"][:, 0])
             return (tf.gather(log_probabilities, target, batch_dims=1),)
 
@@ -130,5 +133,5 @@ class ServedPretrainer(ServedModel):
     def _next_sentence(self, text_a: Any, text_b: Any) -> Tensors:
         inputs = self.encode(text_a, text_b)
         no_position = tf.zeros([tf.shape(inputs["input_ids"])[0], 0], tf.int32)
-        logits = self.logits({**inputs, POSITIONS: no_position})["next_sentence_logits"]
+        logits = self.outputs({**inputs, POSITIONS: no_position})["next_sentence_logits"]
         return {"is_next": tf.nn.softmax(logits)[:, 0]}

@@ -6,20 +6,15 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
+from bert_tf.export.served.graph_functions import Tensors, in_parts
 from bert_tf.export.served.id_checks import checked_ids, checked_lengths
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
 from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
-
-# A map from the name of an input or output to its tensor.
-Tensors = Mapping[str, Any]
-# The number of sequences that `in_parts` computes together.
-_SEQUENCES_AT_A_TIME = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +58,17 @@ class ServedModel(tf.Module, abc.ABC):
         list_names: The names of inputs that are lists of texts.
         labelled_signature: The signature whose outputs `metric` evaluates.
         takes_masks: Whether [MASK] in a text stands for a token to predict.
+        outputs_of_tokens: Whether `lite_outputs` have one value for each token.
+        lite_takes_texts: Whether a TFLite file can contain the tokenizer.
+        mediapipe_task: The task of MediaPipe that can run a TFLite file, "classifier" or
+            "embedder", or "".
     """
 
     list_names: tuple[str, ...] = ()
     takes_masks = False
+    outputs_of_tokens = False
+    lite_takes_texts = False
+    mediapipe_task = ""
     labelled_signature = "serving_default"
 
     def __init__(self, model: Any, tokenizer: BertTokenizer, max_seq_length: int) -> None:
@@ -76,14 +78,20 @@ class ServedModel(tf.Module, abc.ABC):
         # graph for each layer, which takes longer than everything else.
         self._get_model = lambda: model
         # All signatures call the same function, so the model is traced and saved once.
-        forward = tf.function(lambda inputs: model(inputs, training=False), reduce_retracing=True)
-        self._get_forward = lambda: forward
+        self.replace_forward(
+            tf.function(lambda each: self.forward(each), autograph=False, reduce_retracing=True)
+        )
         self._weights = [variable.value for variable in variables_by_name(model).values()]
 
     @property
     def model(self) -> Any:
         """The model."""
         return self._get_model()
+
+    @property
+    @abc.abstractmethod
+    def lite_outputs(self) -> tuple[str, ...]:
+        """The names of the outputs of `forward` that a TFLite file has."""
 
     @property
     @abc.abstractmethod
@@ -94,9 +102,9 @@ class ServedModel(tf.Module, abc.ABC):
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for the inputs of `serving_default`, in the order of `text_names`."""
 
-    @abc.abstractmethod
     def from_ids(self, inputs: Tensors) -> Tensors:
         """Returns the outputs for `input_ids`, `input_mask` and `segment_ids`, int32 [B, S]."""
+        return self.outputs(inputs)
 
     def from_examples(self) -> dict[str, Callable[..., Tensors]]:
         """Returns the functions of the signatures with the input `inputs`, by signature name.
@@ -110,7 +118,9 @@ class ServedModel(tf.Module, abc.ABC):
         return {}
 
     def encode(self, *texts: Any) -> Tensors:
-        """Returns the inputs of the model for texts or pairs, string [B] each."""
+        """Returns the inputs of `outputs` for texts or pairs, string [B] each."""
+        if self._takes_texts:
+            return dict(zip(self.text_names, texts, strict=True))
         # Padding takes as much computation as text, so sequences are padded only to the length of
         # the longest sequence in the batch.
         inputs = self.tokenizer.encode(*texts, seq_length=self.max_seq_length, trim_to_longest=True)
@@ -118,13 +128,29 @@ class ServedModel(tf.Module, abc.ABC):
         missing = tf.cast(tf.shape(inputs["input_ids"])[0] == 0, tf.int32)
         return {name: tf.pad(each, [[0, 0], [0, missing]]) for name, each in inputs.items()}
 
-    def logits(self, inputs: Tensors) -> Tensors:
-        """Runs the model without dropout; returns its float32 outputs."""
-        outputs = self._get_forward()(dict(inputs))
+    def forward(self, inputs: Tensors) -> Tensors:
+        """Runs the model without dropout; returns its float32 outputs, and values of these."""
+        outputs = self.model(dict(inputs), training=False)
         tensors = {name: value for name, value in outputs.items() if tf.is_tensor(value)}
         return {name: tf.cast(value, tf.float32) for name, value in tensors.items()}
 
-    def logits_in_parts(self, inputs: Tensors, *names: str, rank: int = 2) -> tuple[Any, ...]:
+    def replace_forward(
+        self, forward: Callable[[Tensors], Tensors], takes_texts: bool = False
+    ) -> None:
+        """Uses a function in place of `forward`, such as one that runs a TFLite file.
+
+        Args:
+            forward: Returns at least `lite_outputs`.
+            takes_texts: Whether the inputs of the function are those of `serving_default` instead
+                of ids.
+        """
+        self._get_forward, self._takes_texts = lambda: forward, takes_texts
+
+    def outputs(self, inputs: Tensors) -> Tensors:
+        """Returns the outputs of `forward`, or of the function that replaces it."""
+        return dict(self._get_forward()(dict(inputs)))
+
+    def outputs_in_parts(self, inputs: Tensors, *names: str, rank: int = 2) -> tuple[Any, ...]:
         """Runs the model on a few sequences at a time, so that many sequences need little memory.
 
         Args:
@@ -137,8 +163,8 @@ class ServedModel(tf.Module, abc.ABC):
         """
 
         def of_part(rows: Tensors) -> tuple[Any, ...]:
-            logits = self.logits(rows)
-            return tuple(logits[name] for name in names)
+            outputs = self.outputs(rows)
+            return tuple(outputs[name] for name in names)
 
         return in_parts(of_part, inputs, [rank] * len(names))
 
@@ -195,6 +221,8 @@ class ServedModel(tf.Module, abc.ABC):
         for name, function in self.from_examples().items():
             function = functools.partial(self._from_serialized, function)
             found[name] = Endpoint(function, _specs(["inputs"], tf.string, 1), "examples")
+        if self._takes_texts:
+            return found
         ids, rows = _specs(INPUT_NAMES, tf.int32, 2), _specs(["lengths"], tf.int32, 1)
         without_mask = {name: spec for name, spec in ids.items() if name != "input_mask"}
         return {
@@ -203,14 +231,18 @@ class ServedModel(tf.Module, abc.ABC):
             "ids_lengths": Endpoint(self._from_ids_and_lengths, {**without_mask, **rows}, "ids"),
         }
 
-    def signatures(self) -> dict[str, Any]:
-        """Returns the signatures of the SavedModel: concrete functions, keyed by signature name."""
+    def signatures(self, *names: str) -> dict[str, Any]:
+        """Returns signatures: concrete functions, keyed by signature name.
+
+        Args:
+            *names: The names of the signatures; none for all.
+        """
         return {
             name: tf.function(_with_names(each), autograph=False).get_concrete_function(
                 **each.inputs
             )
-            for name, each in self.endpoints().items()
-        }
+            for name, each in self.endpoints().items() if not names or name in names
+        }  # fmt: skip
 
     def _text_specs(self, names: Iterable[str]) -> dict[str, tf.TensorSpec]:
         ranks = {name: 2 if name in self.list_names else 1 for name in names}
@@ -232,73 +264,6 @@ class ServedModel(tf.Module, abc.ABC):
         spec = {name: tf.io.FixedLenFeature([], tf.string) for name in self.text_names}
         parsed = tf.io.parse_example(inputs, spec)
         return function(*(parsed[name] for name in self.text_names))
-
-
-def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
-    """Returns parts of texts; unlike `tf.strings.substr`, without a copy of the text for each part.
-
-    Args:
-        texts: string [B].
-        row: int [N], the text of each part.
-        begin: int32 [N], its first byte.
-        end: int32 [N], the byte after its last one.
-
-    Returns:
-        string [N].
-    """
-    letters = tf.strings.bytes_split(texts)
-    start = tf.gather(letters.row_splits, row)
-    places = tf.ragged.range(start + tf.cast(begin, tf.int64), start + tf.cast(end, tf.int64))
-    return tf.strings.reduce_join(tf.gather(letters.values, places), axis=-1)
-
-
-def adjacent_ties(scores: np.ndarray, margin: float) -> np.ndarray:
-    """Returns which scores of a ranking are within a margin of the one before or after them.
-
-    Args:
-        scores: float [..., K], in descending order.
-        margin: The largest difference that counts as a tie.
-
-    Returns:
-        bool [..., K].
-    """
-    is_close = np.abs(np.diff(scores, axis=-1)) <= margin
-    rest = [(0, 0)] * (scores.ndim - 1)
-    before, after = (np.pad(is_close, [*rest, side]) for side in ((1, 0), (0, 1)))
-    ties: np.ndarray = before | after
-    return ties
-
-
-def in_parts(
-    function: Callable[[Tensors], Sequence[Any]], inputs: Tensors, ranks: Sequence[int]
-) -> tuple[Any, ...]:
-    """Calls a function with a few rows at a time, so that many rows need little memory.
-
-    Args:
-        function: Takes tensors [N, ...] by name; returns float32 tensors [N, ...].
-        inputs: Tensors [R, ...] by name.
-        ranks: The rank of each output.
-
-    Returns:
-        The outputs for all rows, [R, ...].
-    """
-    count = tf.shape(next(iter(inputs.values())))[0]
-    num_parts = tf.maximum(-(-count // _SEQUENCES_AT_A_TIME), 1)
-    arrays = tuple(
-        tf.TensorArray(tf.float32, num_parts, element_shape=[None] * rank, infer_shape=False)
-        for rank in ranks
-    )
-
-    def compute(part: Any, *written: Any) -> tuple[Any, ...]:
-        first = part * _SEQUENCES_AT_A_TIME
-        rows = {n: each[first : first + _SEQUENCES_AT_A_TIME] for n, each in inputs.items()}
-        outputs = function(rows)
-        return part + 1, *(a.write(part, o) for a, o in zip(written, outputs, strict=True))
-
-    _, *computed = tf.while_loop(
-        lambda part, *_: part < num_parts, compute, (0, *arrays), parallel_iterations=1
-    )
-    return tuple(array.concat() for array in computed)
 
 
 def _specs(names: Iterable[str], dtype: Any, rank: int) -> dict[str, tf.TensorSpec]:

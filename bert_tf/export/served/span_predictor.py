@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.served import spans, windows
-from bert_tf.export.served.served_model import ServedModel, Tensors, substrings
+from bert_tf.export.served.graph_functions import Tensors, substrings
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.tasks.classification.sources.row_examples import text_of
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -46,6 +47,8 @@ class ServedSpanPredictor(ServedModel):
         settings: The settings of the answers.
     """
 
+    outputs_of_tokens = True
+
     def __init__(
         self,
         model: BertSpanPredictor,
@@ -56,6 +59,11 @@ class ServedSpanPredictor(ServedModel):
     ) -> None:
         super().__init__(model, tokenizer, max_seq_length)
         self._window_settings, self._settings = window_settings, settings
+
+    @property
+    def lite_outputs(self) -> tuple[str, ...]:
+        """The names of the outputs of a TFLite file."""
+        return ("start_logits", "end_logits")
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -74,7 +82,7 @@ class ServedSpanPredictor(ServedModel):
         length = self.max_seq_length if settings.padding_as_released else None
         inputs = windows.sequences(parts, contexts, questions, self.tokenizer, length)
         # A long context has many windows.
-        start_logits, end_logits = self.logits_in_parts(inputs, "start_logits", "end_logits")
+        start_logits, end_logits = self.outputs_in_parts(inputs, "start_logits", "end_logits")
         found = spans.candidates(parts, start_logits, end_logits, inputs["input_mask"], settings)
         begin, end = _bytes_of(found, contexts, starts, ends)
         all_texts = substrings(context, found.question, begin, end)
@@ -83,10 +91,6 @@ class ServedSpanPredictor(ServedModel):
         best = spans.best(found, null, settings)
         begin, end = _bytes_of(found, contexts, starts, ends)
         return self._outputs(best, different, begin, end)
-
-    def from_ids(self, inputs: Tensors) -> Tensors:
-        """Returns the logits for token ids."""
-        return self.logits(inputs)
 
     def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
         """Returns where another answer is as good within a margin, relative to the scores.

@@ -7,7 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.export.served import windows
-from bert_tf.export.served.served_model import ServedModel, Tensors, substrings
+from bert_tf.export.served.graph_functions import Tensors, substrings
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.served.tags import TagTable
 from bert_tf.modeling import BertTagger
 from bert_tf.tasks.ner import conll, json_sentences
@@ -54,6 +55,7 @@ class ServedTagger(ServedModel):
 
     list_names = (_WORDS,)
     labelled_signature = _WORDS
+    outputs_of_tokens = True
 
     def __init__(
         self,
@@ -66,6 +68,11 @@ class ServedTagger(ServedModel):
         super().__init__(model, tokenizer, max_seq_length)
         self._table, self._scheme = TagTable(labels), scheme
         self._is_word_start = tf.constant(is_word_start(tokenizer.vocabulary))
+
+    @property
+    def lite_outputs(self) -> tuple[str, ...]:
+        """The names of the outputs of a TFLite file."""
+        return ("logits",)
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -137,7 +144,7 @@ class ServedTagger(ServedModel):
         rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
         parts = windows.split(ids, room * rows, stride_of(room), rows)
         inputs = windows.sequences(parts, ids, None, self.tokenizer)
-        (logits,) = self.logits_in_parts(inputs, "logits", rank=3)
+        (logits,) = self.outputs_in_parts(inputs, "logits", rank=3)
         position = tf.range(tf.shape(inputs["input_ids"])[1])[None]
         in_text = (position >= 1) & (position <= parts.length[:, None])
         index = windows.first_value(ids, parts.row) + parts.first_token
@@ -152,10 +159,6 @@ class ServedTagger(ServedModel):
         probabilities = tf.nn.softmax(tf.boolean_mask(logits, owned))
         label = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return label, tf.reduce_max(probabilities, axis=-1)
-
-    def from_ids(self, inputs: Tensors) -> Tensors:
-        """Returns the logits for token ids."""
-        return self.logits(inputs)
 
     def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
         """Returns where tags may be decided by less than a margin.

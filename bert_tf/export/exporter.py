@@ -1,0 +1,206 @@
+"""Exports the model of a checkpoint, or a model in memory, in one or both formats."""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import posixpath
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files
+from bert_tf.errors import InputError
+from bert_tf.export import assets, gate_process, saved_model
+from bert_tf.export.job import ExportJob, read_origin, run_folder
+from bert_tf.export.layout import EXTRA, versions
+from bert_tf.export.lite import lite_files
+from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
+from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
+from bert_tf.modeling import BertClassifier
+from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
+from bert_tf.tasks.squad.results import THRESHOLD
+from bert_tf.tasks.task import DEV_EXAMPLES
+from bert_tf.tokenization import BertTokenizer
+
+_LOGGER = logging.getLogger(__name__)
+REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
+_Writer = Callable[[gate_process.Gate, str], dict[str, Any]]
+# The function that checks the input of a format, and returns the one that writes it.
+_FORMATS: dict[str, Callable[[ExportJob], _Writer]] = {
+    "saved_model": saved_model.prepare,
+    "tflite": lite_files.prepare,
+}
+
+
+def export(
+    checkpoint: str,
+    export_dir: str,
+    settings: ServingSettings | None = None,
+    dev_data: str | None = None,
+) -> str:
+    """Writes the model of a checkpoint for serving, and checks the outputs of what it wrote.
+
+    Args:
+        checkpoint: The output folder of a run, or another path that `load` accepts.
+        export_dir: Folder that contains a numbered folder for each version of the model, as
+            TensorFlow Serving expects. The new version gets the next number.
+        settings: The settings of the export.
+        dev_data: A file of labelled examples on which the metric is compared too; see
+            `ServedModel.read_examples`. Default: the examples of the dev split that the run stored,
+            if it did.
+
+    Returns:
+        The folder of the new version.
+
+    Raises:
+        InputError: The checkpoint cannot be exported for the task, `export_dir` is a file, or
+            another program has written a version with the same number.
+        GateError: The exported model and the model in memory have different outputs. Nothing is
+            written.
+    """
+    if tf.io.gfile.exists(export_dir) and not tf.io.gfile.isdir(export_dir):
+        raise InputError(f"{export_dir} is a file. Give the path of a folder for the versions.")
+    settings = settings or ServingSettings()
+    formats = list(_FORMATS) if settings.format == FORMATS[-1] else [settings.format]
+    with contextlib.ExitStack() as stack:
+        # The processes import TensorFlow while the model is read and converted.
+        processes = [stack.enter_context(gate_process.open_gate()) for _ in formats]
+        version = os.path.join(export_dir, str(1 + max(versions(export_dir), default=0)))
+        job = _job(checkpoint, settings, dev_data, os.path.basename(version))
+        writers = [_FORMATS[name](job) for name in formats]
+        with files.atomic_folder(version, REPORT_FILE) as place:
+            report: dict[str, Any] = {"task": job.origin.task}
+            for write, process in zip(writers, processes, strict=True):
+                report |= write(process, place)
+            assets.write(place, job.origin, report)
+            files.write_json(os.path.join(place, REPORT_FILE), report)
+            # Where folders can be renamed, another export may have written this version meanwhile.
+            if place != version and tf.io.gfile.exists(version):
+                raise InputError(
+                    f"Another program has written {version} during this export. Export again: the "
+                    "new version will have the next number."
+                )
+    return version
+
+
+def _job(
+    checkpoint: str, settings: ServingSettings, dev_data: str | None, version: str
+) -> ExportJob:
+    """Reads the checkpoint of an export, and the files of its run."""
+    found, run = load(checkpoint), run_folder(checkpoint)
+    settings = _with_best_threshold(settings, run)
+    task = settings.task or task_of(found)
+    origin = read_origin(run, found, task)
+    stored = posixpath.join(run, DEV_EXAMPLES)
+    is_stored = not dev_data and task == task_of(found) and files.exists(stored)
+    examples = stored if is_stored else dev_data or ""
+    return ExportJob(origin, settings, version, examples, is_stored)
+
+
+def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings:
+    """Adds the threshold that run_squad found on the dev split, unless one is given."""
+    path = posixpath.join(run, THRESHOLD)
+    if settings.null_score_diff_threshold is not None or not files.exists(path):
+        return settings
+    threshold = files.read_json(path)["null_score_diff_threshold"]
+    _LOGGER.info("no answer above a score difference of %.4f, from %s.", threshold, path)
+    return dataclasses.replace(settings, null_score_diff_threshold=threshold)
+
+
+def export_model(
+    model: BertClassifier,
+    tokenizer: BertTokenizer,
+    path: str | os.PathLike[str],
+    *,
+    labels: Sequence[str] | None = None,
+    pair: bool = False,
+    max_seq_length: int = 128,
+    task_type: str = "classification",
+    threshold: float = DEFAULT_THRESHOLD,
+) -> str:
+    """Writes a classifier and its tokenizer as a SavedModel, and checks the SavedModel's outputs.
+
+    The SavedModel has float32 weights and activations, whatever the dtype policy of `model` is. It
+    is equal to the SavedModel that `export` writes for a checkpoint with the same weights.
+
+    Args:
+        model: The classifier, such as one that `fit` trained.
+        tokenizer: The tokenizer that the classifier was trained with.
+        path: Folder that contains a numbered folder for each version of the model, as TensorFlow
+            Serving expects. The new version gets the next number.
+        labels: The labels, in the order of the classifier's outputs; none for regression.
+        pair: Whether the classifier takes pairs of texts.
+        max_seq_length: Longer texts or pairs are truncated to this number of tokens.
+        task_type: "classification" (one label for each text), "multi_label" (any number of labels;
+            the model was trained with a sigmoid cross entropy) or "regression" (a score; the model
+            has num_labels=1).
+        threshold: The lowest probability, between 0 and 1, of the labels that a multi-label
+            classifier returns. Ignored for other types.
+
+    Returns:
+        The folder of the new version.
+
+    Raises:
+        InputError: The model is not a classifier with a number of outputs that suits `task_type`,
+            the labels or the vocabulary do not match the model, or `max_seq_length` or `threshold`
+            is out of range.
+    """
+    _check_task_type(task_type)
+    _check_outputs(model, task_type)
+    check_tokenizer(tokenizer)
+    _check_length(model, pair, max_seq_length)
+    facts: dict[str, Any] = {"labels": [] if labels is None else labels}
+    if task_type != TASK_TYPES[0]:
+        facts["task_type"] = task_type
+    if task_type == "multi_label":
+        facts["threshold"] = _check_threshold(threshold)
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = save_checkpoint(
+            model, tokenizer, posixpath.join(folder, "model"),
+            **facts, pair=bool(pair), max_seq_length=int(max_seq_length),
+        )  # fmt: skip
+        return export(checkpoint, os.fspath(path))
+
+
+def _check_task_type(task_type: Any) -> None:
+    if task_type not in TASK_TYPES:
+        raise InputError(
+            f"task_type must be one of {', '.join(TASK_TYPES)}. Received: {task_type!r}."
+        )
+
+
+def _check_outputs(model: Any, task_type: str) -> None:
+    """Raises `InputError` if `model` is not a classifier with the outputs of the task type."""
+    outputs = model.num_labels if isinstance(model, BertClassifier) else 0
+    least = {"classification": 2, "multi_label": 1, "regression": 1}[task_type]
+    if outputs < least or (task_type == "regression" and outputs != 1):
+        number = "1 output" if task_type == "regression" else f"at least {least} labels"
+        raise InputError(
+            f"export_model exports a BertClassifier with {number} for {task_type}. Received: "
+            f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels."
+        )
+
+
+def _check_length(model: BertClassifier, pair: bool, max_seq_length: Any) -> None:
+    """Raises `InputError` if the model cannot compute sequences of `max_seq_length` tokens."""
+    positions = model.config.max_position_embeddings
+    shortest = 3 if pair else 2  # [CLS] and [SEP]
+    is_int = isinstance(max_seq_length, (int, np.integer))
+    if not is_int or not shortest <= max_seq_length <= positions:
+        raise InputError(
+            f"max_seq_length must be an integer from {shortest} to {positions}, the model's "
+            f"max_position_embeddings. Received: {max_seq_length!r}."
+        )
+
+
+def _check_threshold(threshold: Any) -> float:
+    is_number = isinstance(threshold, (int, float, np.number))
+    if not is_number or not 0 < threshold < 1:
+        raise InputError(
+            f"threshold must be a number between 0 and 1, such as 0.5. Received: {threshold!r}."
+        )
+    return float(threshold)

@@ -1,0 +1,132 @@
+"""`ExportJob`: the checkpoint of an export, what its run knows about it, and the settings."""
+
+import dataclasses
+import posixpath
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from bert_tf import files
+from bert_tf.errors import InputError
+from bert_tf.export.requests import Request, labelled_requests
+from bert_tf.export.served import DEFAULT_THRESHOLD, ServedModel, task_of
+from bert_tf.export.settings import ServingSettings
+from bert_tf.pretrained import Pretrained
+from bert_tf.tasks.task import DEV_EXAMPLES
+from bert_tf.training.lifecycle.run_folder import TRAINING_FILE
+
+_RESULTS_FILE = "eval_results.txt"
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The checkpoint of an export.
+
+    Attributes:
+        checkpoint: The checkpoint.
+        task: The task of the export, such as "classification".
+        results: The results of the run's evaluation, by name; {} if they are not known.
+        settings: The settings of the run's training; {} if they are not known.
+        dev_examples: The SHA-256 of the examples of the dev split that the run stored; "" if it did
+            not.
+    """
+
+    checkpoint: Pretrained
+    task: str
+    results: Mapping[str, str]
+    settings: Mapping[str, Any]
+    dev_examples: str
+
+
+def run_folder(checkpoint: str) -> str:
+    """Returns the output folder of the run to which a checkpoint belongs, or the checkpoint itself.
+
+    Args:
+        checkpoint: The output folder, or one of its checkpoints.
+    """
+    parent = posixpath.dirname(checkpoint)
+    candidates = (checkpoint, parent, posixpath.dirname(parent))
+    found = (path for path in candidates if files.exists(posixpath.join(path, TRAINING_FILE)))
+    return next(found, checkpoint)
+
+
+def read_origin(path: str, checkpoint: Pretrained, task: str) -> Origin:
+    """Returns the origin of an export, with the results and settings of the run's folder.
+
+    Results of another step or for another task are left out.
+
+    Args:
+        path: The output folder of the run, or another path of the checkpoint.
+        checkpoint: The checkpoint.
+        task: The task of the export.
+    """
+    results_path, settings_path = (
+        posixpath.join(path, name) for name in (_RESULTS_FILE, TRAINING_FILE)
+    )
+    results, settings = {}, {}
+    if files.exists(results_path):
+        lines = files.read_text(results_path).splitlines()
+        results = dict(line.split(" = ", 1) for line in lines if " = " in line)
+        step = str(checkpoint.facts.get("global_step"))
+        if results.get("global_step") != step or task != task_of(checkpoint):
+            results = {}
+    if files.exists(settings_path):
+        settings = files.read_json(settings_path)
+        start = settings.get("data", {}).get("init_checkpoint")
+        if start:  # a path of this machine
+            settings["data"]["init_checkpoint"] = posixpath.basename(start.rstrip("/"))
+    examples_path = posixpath.join(path, DEV_EXAMPLES)
+    examples = files.sha256_of_file(examples_path) if files.exists(examples_path) else ""
+    return Origin(checkpoint, task, results, settings, examples)
+
+
+def facts_of(origin: Origin) -> dict[str, Any]:
+    """Returns the facts of an exported model, such as its labels."""
+    facts, tokenizer = dict(origin.checkpoint.facts), origin.checkpoint.tokenizer
+    for name in ("source", "dialect", "global_step"):
+        facts.pop(name, None)
+    if origin.task == "multi_label":
+        facts.setdefault("threshold", DEFAULT_THRESHOLD)
+    return {
+        **facts,
+        "do_lower_case": tokenizer.do_lower_case,
+        "vocabulary_sha256": tokenizer.vocabulary_sha256,
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportJob:
+    """A checkpoint to export, and how.
+
+    Attributes:
+        origin: The checkpoint.
+        settings: The settings of the export.
+        version: The name of the version's folder when the export is complete.
+        dev_data: A file of labelled examples; "" if there is none.
+        is_stored: Whether `dev_data` is the file that the run stored, and not one that was given.
+    """
+
+    origin: Origin
+    settings: ServingSettings
+    version: str
+    dev_data: str
+    is_stored: bool
+
+    def labelled_requests(self, served: ServedModel, names: Collection[str] = ()) -> list[Request]:
+        """Returns requests with the labelled examples; [] if there is no file.
+
+        Args:
+            served: The model.
+            names: The signatures; () for all.
+
+        Raises:
+            InputError: The examples are not those of the model.
+        """
+        if not self.dev_data:
+            return []
+        try:
+            return labelled_requests(served, self.dev_data, names)
+        except InputError as error:
+            if not self.is_stored:
+                raise
+            message = f"{error} Remove the file, or give another one as dev_data."
+            raise InputError(message) from error

@@ -1,0 +1,91 @@
+"""`load_lite`: a served model whose outputs a TFLite file computes."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import CheckpointContents
+from bert_tf.export.lite.embedded_files import FACTS_FILE, read_files
+from bert_tf.export.lite.lite_forward import LiteForward
+from bert_tf.export.served import ServedModel, load_served
+from bert_tf.export.settings import ServingSettings
+from bert_tf.pretrained import Pretrained
+from bert_tf.weights import VOCABULARY_FILE
+
+
+@dataclasses.dataclass(frozen=True)
+class LiteFacts:
+    """The content of `bert_tf.json` in a TFLite file.
+
+    Attributes:
+        config: The architecture, as in `bert_config.json`.
+        facts: The facts of the checkpoint, such as `labels`.
+        settings: The settings of the export.
+        heads: The names of the weights outside of the encoder.
+        do_lower_case: Whether the tokenizer lower-cases text.
+        takes_texts: Whether the inputs are texts.
+    """
+
+    config: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    heads: tuple[str, ...]
+    do_lower_case: bool
+    takes_texts: bool
+
+
+class _ModelOfFile:
+    """Stands for the Keras model, which the file replaces, in a served model."""
+
+    def __init__(self, config: BertConfig, next_sentence: bool = False) -> None:
+        self.config, self.next_sentence = config, next_sentence
+
+    def variables_by_name(self) -> dict[str, Any]:
+        """Returns the variables that TensorFlow has: none."""
+        return {}
+
+
+class _Checkpoint(Pretrained):
+    """The contents of a TFLite file in the form of a checkpoint, without its weights."""
+
+    def model(self, model_class: Any, **arguments: Any) -> Any:
+        """Returns what a served model needs to know about the Keras model."""
+        return _ModelOfFile(self.config, bool(arguments.get("next_sentence")))
+
+
+def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, dict[str, Any]]:
+    """Loads a TFLite file.
+
+    Tokenizer and decoding are those of SavedModels, in TensorFlow; the file computes the rest.
+
+    Args:
+        path: The file.
+        num_threads: Threads of a computation. Default: the number of cores of this process.
+
+    Returns:
+        The served model, and the facts of the model.
+
+    Raises:
+        InputError: The file is missing, bert-tf did not write it, or LiteRT is not installed.
+    """
+    embedded = read_files(path)
+    stored = LiteFacts(**json.loads(embedded[FACTS_FILE]))
+    config = BertConfig.from_dict(dict(stored.config))
+    contents = CheckpointContents(
+        source=path,
+        dialect="bert-tf",
+        arrays={name: np.zeros(0, np.float32) for name in stored.heads},
+        config=config,
+        vocabulary=embedded[VOCABULARY_FILE].decode().split("\n")[:-1],
+        do_lower_case=stored.do_lower_case,
+        extra=stored.facts,
+    )
+    settings = ServingSettings(**stored.settings)
+    served = load_served(_Checkpoint(config, contents), settings)
+    forward = LiteForward(path, num_threads, served.outputs_of_tokens)
+    served.replace_forward(forward, takes_texts=stored.takes_texts)
+    return served, dict(stored.facts)

@@ -1,0 +1,116 @@
+"""Metadata of a TFLite file for MediaPipe's `TextClassifier` and `TextEmbedder`.
+
+MediaPipe's own writers cannot be imported since version 0.10.31, but its package contains the
+classes of the schema of the metadata.
+
+Source: the metadata schema of tflite-support, and its writer for BERT classifiers.
+"""
+
+from typing import Any
+
+import flatbuffers
+import numpy as np
+
+_NAME, _IDENTIFIER = b"TFLITE_METADATA", b"M001"
+_PARSER_VERSION = "1.1.0"  # the first version with tokenizers of BERT
+# MediaPipe's names of the inputs, by ours.
+_INPUTS = {"input_ids": "ids", "input_mask": "mask", "segment_ids": "segment_ids"}
+_ALIGNMENT = 16  # of the weights in a TFLite file
+_MARGIN = 1 << 16
+
+
+def is_installed() -> bool:
+    """Returns whether the package mediapipe can be imported."""
+    try:
+        import mediapipe.tasks.metadata.metadata_schema_py_generated  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def with_metadata(model: bytes, vocabulary_file: str, labels_file: str | None) -> bytes:
+    """Returns a TFLite file with metadata for MediaPipe.
+
+    Args:
+        model: A TFLite file with the inputs `input_ids`, `input_mask` and `segment_ids` and one
+            output, without embedded files.
+        vocabulary_file: The name of the vocabulary among the embedded files.
+        labels_file: The name of the labels; None for a file whose output is a vector.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    root = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model, 0))
+    metadata = _packed(_metadata(root, vocabulary_file, labels_file), _IDENTIFIER)
+    entry, buffer = schema.MetadataT(), schema.BufferT()
+    buffer.data = np.frombuffer(metadata, np.uint8)
+    entry.name, entry.buffer = _NAME, len(root.buffers)
+    root.buffers.append(buffer)
+    root.metadata = [*(root.metadata or []), entry]
+    # A smaller builder would copy the weights each time it grows.
+    return _packed(root, b"TFL3", len(model) + len(metadata) + _MARGIN)
+
+
+def _metadata(root: Any, vocabulary_file: str, labels_file: str | None) -> Any:
+    """Returns the metadata of a model, an object of the schema."""
+    from mediapipe.tasks.metadata import metadata_schema_py_generated as schema
+
+    def file(name: str, kind: int) -> Any:
+        return schema.AssociatedFileT(name=name, type=kind)
+
+    types = schema.AssociatedFileType
+    tokenizer = schema.ProcessUnitT(
+        optionsType=schema.ProcessUnitOptions.BertTokenizerOptions,
+        options=schema.BertTokenizerOptionsT(vocabFile=[file(vocabulary_file, types.VOCABULARY)]),
+    )
+    content = schema.ContentT(
+        contentPropertiesType=schema.ContentProperties.FeatureProperties,
+        contentProperties=schema.FeaturePropertiesT(),
+    )
+    labels = [file(labels_file, types.TENSOR_AXIS_LABELS)] if labels_file else None
+    output = schema.TensorMetadataT(
+        name="probability" if labels_file else "embedding", content=content, associatedFiles=labels
+    )
+    graph = schema.SubGraphMetadataT(
+        # The converter changes the order of the inputs.
+        inputTensorMetadata=[
+            schema.TensorMetadataT(name=name, content=content) for name in _input_names(root)
+        ],
+        outputTensorMetadata=[output],
+        inputProcessUnits=[tokenizer],
+    )
+    return schema.ModelMetadataT(
+        name="BERT", subgraphMetadata=[graph], minParserVersion=_PARSER_VERSION
+    )
+
+
+def _input_names(root: Any) -> list[str]:
+    """Returns MediaPipe's names of the inputs, in the order of the graph."""
+    signature, graph = root.signatureDefs[0], root.subgraphs[0]
+    names = {each.tensorIndex: each.name.decode() for each in signature.inputs}
+    return [_INPUTS[names[index]] for index in graph.inputs]
+
+
+def _packed(value: Any, identifier: bytes, size: int = 1024) -> bytes:
+    """Serializes an object of a schema. `size` is the expected number of bytes."""
+    builder = _Builder(size)
+    builder.Finish(value.Pack(builder), file_identifier=identifier)
+    return bytes(builder.Output())
+
+
+class _Builder(flatbuffers.Builder):
+    """Aligns vectors of bytes, such as weights, as TFLite requires; Python's builder does not."""
+
+    def StartVector(self, elemSize: int, numElems: int, alignment: int) -> Any:  # noqa: N802, N803
+        """Starts a vector; see `flatbuffers.Builder`."""
+        if elemSize == 1 and numElems:
+            alignment = max(alignment, _ALIGNMENT)
+        return super().StartVector(elemSize, numElems, alignment)
+
+    def CreateNumpyVector(self, x: np.ndarray) -> Any:  # noqa: N802
+        """Writes an array of bytes as a vector with the alignment of `StartVector`."""
+        if x.dtype.itemsize > 1 or not x.size:
+            return super().CreateNumpyVector(x)
+        self.StartVector(1, x.size, 1)
+        self.head -= x.size
+        self.Bytes[self.head : self.head + x.size] = x.tobytes()
+        return self.EndVector()

@@ -1,0 +1,86 @@
+"""Runs a TFLite file in MediaPipe's tasks for texts, to compare the scores."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.export.gate_process import GateError
+
+# Larger differences of scores are differences of the ids and not of the computation.
+_TOLERANCE = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class MediaPipeReport:
+    """How MediaPipe's outputs differ from those of `Predictor` for the same file.
+
+    MediaPipe lower-cases only ASCII, keeps accents, and splits fewer kinds of characters.
+
+    Attributes:
+        num_texts: The number of texts.
+        different_outputs: The share of texts with other outputs.
+        different_labels: The share of texts with another best label; 0 for vectors.
+    """
+
+    num_texts: int
+    different_outputs: float
+    different_labels: float
+
+
+def compare(path: str, texts: Sequence[bytes], expected: np.ndarray, task: str) -> MediaPipeReport:
+    """Runs texts in MediaPipe.
+
+    Args:
+        path: A TFLite file with metadata.
+        texts: N texts, UTF-8.
+        expected: float32 [N, C], the outputs of the file with the tokenizer of bert-tf.
+        task: "classifier" or "embedder".
+
+    Raises:
+        GateError: MediaPipe cannot run the file.
+    """
+    is_classifier = task == "classifier"
+    run = _classify if is_classifier else _embed
+    try:
+        actual = run(
+            files.read_bytes(path),
+            [text.decode("utf-8", "ignore") for text in texts],
+            expected.shape[1],
+        )
+    except (RuntimeError, ValueError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise GateError(
+            f"{path} does not run in MediaPipe: {reason:.300} Nothing was exported. Uninstall "
+            "mediapipe to export the files without its metadata."
+        ) from error
+    is_other = np.abs(actual - expected).max(axis=1) > _TOLERANCE
+    has_other_label = is_classifier & (actual.argmax(axis=1) != expected.argmax(axis=1))
+    return MediaPipeReport(len(texts), float(is_other.mean()), float(has_other_label.mean()))
+
+
+def _classify(model: bytes, texts: Sequence[str], num_labels: int) -> np.ndarray:
+    """Returns the probabilities of texts: float32 [N, labels]."""
+    from mediapipe.tasks.python import BaseOptions
+    from mediapipe.tasks.python import text as tasks
+
+    options = tasks.TextClassifierOptions(BaseOptions(model_asset_buffer=model))
+    probabilities: np.ndarray = np.zeros([len(texts), num_labels], np.float32)
+    with tasks.TextClassifier.create_from_options(options) as task:
+        for row, each in enumerate(texts):
+            for category in task.classify(each).classifications[0].categories:
+                probabilities[row, category.index] = category.score
+    return probabilities
+
+
+def _embed(model: bytes, texts: Sequence[str], width: int) -> np.ndarray:
+    """Returns the vectors of texts: float32 [N, H]."""
+    from mediapipe.tasks.python import BaseOptions
+    from mediapipe.tasks.python import text as tasks
+
+    options = tasks.TextEmbedderOptions(BaseOptions(model_asset_buffer=model))
+    with tasks.TextEmbedder.create_from_options(options) as task:
+        vectors: list[Any] = [task.embed(each).embeddings[0].embedding for each in texts]
+    return np.reshape(np.array(vectors, np.float32), [len(texts), width])

@@ -1,0 +1,157 @@
+"""The files that TensorFlow Serving reads: batching, warm-up requests, and instructions."""
+
+import json
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf import files
+from bert_tf.export import warm_up
+from bert_tf.export.job import ExportJob
+from bert_tf.export.layout import EXTRA
+from bert_tf.export.served import ServedModel
+
+_BATCHING = """\
+max_batch_size { value: 32 }
+batch_timeout_micros { value: 2000 }
+max_enqueued_batches { value: 100 }
+num_batch_threads { value: 2 }
+"""
+
+
+def write(folder: str, served: ServedModel, job: ExportJob) -> None:
+    """Writes the files.
+
+    Args:
+        folder: The folder of the SavedModel, with its graph.
+        served: The model.
+        job: The export.
+    """
+    extra = os.path.join(folder, EXTRA)
+    tf.io.gfile.makedirs(extra)
+    files.write_json(os.path.join(extra, "request.json"), example_request(served))
+    files.write_text(os.path.join(extra, "README.md"), _readme(served, job))
+    files.write_text(os.path.join(folder, "batching_params.pbtxt"), _batching(served))
+    warm_up.write(os.path.join(folder, warm_up.FILE), warm_up.requests(served))
+
+
+def _batching(served: ServedModel) -> str:
+    """Returns the settings with which TensorFlow Serving puts requests together."""
+    # Without padding, TensorFlow Serving refuses to put requests of different lengths together. It
+    # pads a tensor with its first element, which would add choices to a list.
+    return f"{_BATCHING}pad_variable_length_inputs: {'false' if served.list_names else 'true'}\n"
+
+
+def example_request(served: ServedModel) -> dict[str, Any]:
+    """Returns the body of a REST request for `serving_default`."""
+    values = {
+        "question": "Who wrote it?", "context": "Ann wrote it in Rome.",
+        "text": "A short [MASK] text." if served.takes_masks else "A short text.",
+        "text_a": "A first text.", "text_b": "A second text.",
+        "choices": ["She likes the city.", "The soup is cold."],
+    }  # fmt: skip
+    return {"instances": [{name: values[name] for name in served.text_names}]}
+
+
+def _readme(served: ServedModel, job: ExportJob) -> str:
+    body = json.dumps(example_request(served))
+    signatures = "\n".join(
+        f"* `{name}`: {', '.join(f'`{each}`' for each in endpoint.inputs)}"
+        for name, endpoint in served.endpoints().items()
+    )
+    return f"""\
+# A SavedModel of bert-tf
+
+The task is {job.origin.task}, and the weights are {job.settings.precision}. The model takes raw
+text.
+
+## Signatures
+
+{signatures}
+
+{_about_lists(served)}The batch is the first dimension of all inputs and outputs. `ids` and
+`ids_lengths` refuse ids that are out of range; one such row fails all rows of its batch. Texts of
+any content and length are accepted.
+
+## TensorFlow Serving
+
+Not run here. Run the command in the folder that contains the versions of the model.
+
+```
+docker run -p 8501:8501 -p 8500:8500 -v "$PWD:/models/bert" -e MODEL_NAME=bert \\
+    tensorflow/serving --enable_batching \\
+    --batching_parameters_file=/models/bert/{job.version}/batching_params.pbtxt
+curl -d '{body}' http://localhost:8501/v1/models/bert:predict
+```
+
+With these parameters, a request has at most 32 rows.
+
+{_about_padding(served)}
+
+A gRPC client, with `pip install tensorflow-serving-api`:
+
+```python
+{_grpc_client(served)}```
+
+## Python
+
+```python
+import tensorflow as tf
+import tensorflow_text  # registers operations of the tokenizer
+
+model = tf.saved_model.load("{job.version}")
+{_python_call(served)}
+```
+
+`saved_model_cli show --all --dir {job.version}` prints the names, dtypes and shapes.
+"""
+
+
+def _about_lists(served: ServedModel) -> str:
+    """Returns a paragraph about inputs that are lists of texts; "" if there are none."""
+    return "".join(
+        f"""\
+`{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same length: an empty
+text is not an entry.
+
+"""
+        for name in served.list_names
+    )
+
+
+def _about_padding(served: ServedModel) -> str:
+    """Returns what to know about the padding of requests that TensorFlow Serving puts together."""
+    if served.list_names:
+        return """\
+The server does not pad requests of different lengths, because it would pad lists with their first
+entry, and it refuses to put them together. With --enable_batching, give all requests equal shapes,
+also those of `ids` and `ids_lengths`, or leave --enable_batching out."""
+    return """\
+The server pads requests of different lengths with the first element of each tensor, so `input_mask`
+of `ids` would be wrong: send token ids to `ids_lengths`."""
+
+
+def _grpc_client(served: ServedModel) -> str:
+    texts = example_request(served)["instances"][0]
+    lines = [
+        "import grpc",
+        "import tensorflow as tf",
+        "from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc",
+        "",
+        'channel = grpc.insecure_channel("localhost:8500")',
+        "stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)",
+        "request = predict_pb2.PredictRequest()",
+        'request.model_spec.name = "bert"',
+    ]
+    lines += [
+        f"request.inputs[{name!r}].CopyFrom(tf.make_tensor_proto([{text!r}]))"
+        for name, text in texts.items()
+    ]
+    return "\n".join([*lines, "print(stub.Predict(request, 10.0))", ""])
+
+
+def _python_call(served: ServedModel) -> str:
+    texts = example_request(served)["instances"][0]
+    inputs = ", ".join(f"{name}=tf.constant([{text!r}])" for name, text in texts.items())
+    return f'print(model.signatures["serving_default"]({inputs}))'

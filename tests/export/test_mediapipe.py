@@ -1,0 +1,100 @@
+"""TFLite files in MediaPipe's tasks for texts."""
+
+import json
+import logging
+
+import export_models
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf.export import exporter
+from bert_tf.export.lite import mediapipe_metadata
+from bert_tf.export.settings import ServingSettings
+
+tasks = pytest.importorskip("mediapipe.tasks.python.text", exc_type=ImportError)
+schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
+
+TEXTS = ["a b c", "c " * 40, "h", "A b C.", "zz", ""]
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("kind", ["classification", "multi_label"])
+def test_the_classifier_gives_our_probabilities(exported, kind, precision):
+    path = f"{exported(kind)}/tflite/{precision}.tflite"
+    expected = bert_tf.Predictor(path)(TEXTS)
+    with tasks.TextClassifier.create_from_model_path(path) as classifier:
+        for text, each in zip(TEXTS, expected, strict=True):
+            found = classifier.classify(text).classifications[0].categories
+            assert {each.category_name for each in found} == set(export_models.LABELS)
+            for category in found:
+                probability = each["probabilities"][category.category_name]
+                assert category.score == pytest.approx(probability, abs=1e-3)
+
+
+def test_the_embedder_gives_our_vectors(exported):
+    path = f"{exported('embedding')}/tflite/float32.tflite"
+    with tasks.TextEmbedder.create_from_model_path(path) as embedder:
+        for text in TEXTS:
+            found = embedder.embed(text).embeddings[0].embedding
+            expected = bert_tf.Predictor(path)(text)["embedding"]
+            np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_a_fixed_length_truncates_long_texts(tmp_path, caplog):
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    data = tmp_path / "dev.jsonl"
+    rows = [{"text": text, "label": "x"} for text in (*TEXTS, "á b")]  # MediaPipe keeps accents
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    settings = ServingSettings(format="tflite", tflite_length=8, tflite_precisions=["float32"])
+    with caplog.at_level(logging.INFO):
+        folder = exporter.export(path, str(tmp_path / "lite"), settings, str(data))
+    assert "float32.tflite in MediaPipe: 14.3 % of 7 texts have other outputs" in caplog.text
+    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
+        (row,) = json.load(file)["tflite"]
+    assert row["mediapipe"]["num_texts"] == 7
+    assert row["mediapipe"]["different_outputs"] == pytest.approx(1 / 7)
+
+
+def test_models_without_a_task_have_no_metadata(exported):
+    for kind in ("pair", "regression", "span", "tagging", "choice", "fill_mask"):
+        with open(f"{exported(kind)}/tflite/float32.tflite", "rb") as file:
+            assert b"TFLITE_METADATA" not in file.read()
+
+
+@pytest.mark.parametrize(
+    ("do_lower_case", "is_installed", "message"),
+    [(False, True, "the model is cased"), (True, False, r"pip install 'bert-tf[mediapipe]'")],
+)
+def test_reasons_for_files_without_metadata_are_logged(
+    tmp_path, caplog, monkeypatch, do_lower_case, is_installed, message
+):
+    monkeypatch.setattr(mediapipe_metadata, "is_installed", lambda: is_installed)
+    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY, do_lower_case)
+    path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"))
+    settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
+    with caplog.at_level(logging.INFO):
+        folder = exporter.export(path, str(tmp_path / "lite"), settings)
+    assert message in caplog.text
+    with open(f"{folder}/tflite/int8.tflite", "rb") as file:
+        assert b"TFLITE_METADATA" not in file.read()
+
+
+def test_metadata_changes_nothing_else_and_keeps_the_alignment(exported):
+    with open(f"{exported('pair')}/tflite/float32.tflite", "rb") as file:
+        model = file.read()
+    found = mediapipe_metadata.with_metadata(model, "vocab.txt", "labels.txt")
+    before, after = (schema.Model.GetRootAs(each, 0) for each in (model, found))
+    assert after.BuffersLength() == before.BuffersLength() + 1
+    start = np.frombuffer(found, np.uint8).__array_interface__["data"][0]
+    num_weights = 0
+    for index in range(before.BuffersLength()):
+        one, other = before.Buffers(index), after.Buffers(index)
+        assert one.DataLength() == other.DataLength()
+        if one.DataLength():
+            num_weights += 1
+            array = other.DataAsNumpy()
+            np.testing.assert_array_equal(array, one.DataAsNumpy())
+            assert (array.__array_interface__["data"][0] - start) % 16 == 0
+    assert num_weights > 30

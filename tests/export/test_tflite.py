@@ -1,0 +1,392 @@
+"""TFLite files, run by LiteRT's own interpreter and by `Predictor`."""
+
+import concurrent.futures
+import json
+import os
+import zipfile
+
+import export_models
+import numpy as np
+import pytest
+import tensorflow as tf
+from run_programs import assert_refused, run_main
+
+import bert_tf
+from bert_tf.export import exporter, gate
+from bert_tf.export.lite import conversion, embedded_files, lite_files, lite_forward, operations
+from bert_tf.export.settings import LITE_PRECISIONS, ServingSettings
+
+interpreter = pytest.importorskip("ai_edge_litert.interpreter", exc_type=ImportError)
+
+TEXTS = ["a b c", "", "c " * 40, "h", "a b [MASK] c [MASK]", "zz é 猫", "e f\tg"]
+# The difference of a probability, a logit or an element of a vector.
+TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "int8": 0.3}
+OUTPUTS = {
+    "classification": ("probabilities",), "pair": ("probabilities",),
+    "multi_label": ("probabilities",), "regression": ("score",), "embedding": ("embedding",),
+    "span": ("start_logits", "end_logits"), "tagging": ("logits",), "choice": ("score",),
+    "fill_mask": ("masked_lm_logits", "next_sentence_logits"),
+}  # fmt: skip
+
+
+def lite_path(folder, precision, suffix=""):
+    return f"{folder}/tflite/{precision}{suffix}.tflite"
+
+
+def runner_of(path):
+    return interpreter.Interpreter(path).get_signature_runner()
+
+
+def random_inputs(length, seed=0):
+    """Returns ids of one sequence, of which the last quarter is padding."""
+    rng = np.random.default_rng(seed)
+    mask = (np.arange(length) < max(1, length - length // 4)).astype(np.int32)[None]
+    ids = rng.integers(5, len(export_models.VOCABULARY), [1, length]).astype(np.int32)
+    segments = (np.arange(length) > length // 2).astype(np.int32)[None]
+    return {"input_ids": ids * mask, "input_mask": mask, "segment_ids": segments * mask}
+
+
+def expected_outputs(kind, inputs):
+    """Returns the outputs of the Keras model, as a plain function of its logits."""
+    model, _ = export_models.model_of(kind)
+    if kind == "choice":
+        inputs = {name: value[:, None] for name, value in inputs.items()}
+    outputs = model(inputs, training=False)
+    outputs = {name: np.array(value) for name, value in outputs.items() if tf.is_tensor(value)}
+    if kind in ("classification", "pair"):
+        return {"probabilities": export_models.softmax(outputs["logits"])}
+    if kind == "multi_label":
+        return {"probabilities": 1 / (1 + np.exp(-outputs["logits"]))}
+    if kind == "regression":
+        return {"score": outputs["logits"][:, 0]}
+    if kind == "choice":
+        return {"score": outputs["logits"][:, 0]}
+    if kind == "embedding":
+        weights = inputs["input_mask"][..., None]
+        mean = (outputs["sequence_output"] * weights).sum(axis=1) / weights.sum(axis=1)
+        return {"embedding": mean / np.linalg.norm(mean, axis=-1, keepdims=True)}
+    return outputs
+
+
+@pytest.mark.parametrize("precision", LITE_PRECISIONS)
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_outputs_are_those_of_the_keras_model(exported, kind, precision):
+    run = runner_of(lite_path(exported(kind), precision))
+    for length in (1, 2, 7, 12, 16, 7):  # 16 is the number of positions
+        inputs = random_inputs(length, length)
+        if length == 16 and kind in ("classification", "multi_label"):
+            # Files for MediaPipe truncate to max_seq_length, and the last token becomes [SEP].
+            shorter = {name: value[:, :12].copy() for name, value in inputs.items()}
+            shorter["input_ids"][0, -1] = export_models.VOCABULARY.index("[SEP]")
+            check_outputs(kind, run(**inputs), expected_outputs(kind, shorter), precision)
+            continue
+        if kind == "fill_mask":
+            for count in (1, 2, length):
+                positions = np.arange(count, dtype=np.int32)[None] % length
+                inputs["masked_lm_positions"] = positions
+                check_outputs(kind, run(**inputs), expected_outputs(kind, inputs), precision)
+            continue
+        check_outputs(kind, run(**inputs), expected_outputs(kind, inputs), precision)
+
+
+def check_outputs(kind, found, expected, precision):
+    assert set(found) == set(OUTPUTS[kind])
+    for name, value in found.items():
+        assert value.dtype == np.float32 and value.shape == expected[name].shape
+        scale = max(1, np.abs(expected[name]).max())
+        assert np.abs(value - expected[name]).max() <= TOLERANCES[precision] * scale, name
+
+
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_operations_are_built_in(exported, kind):
+    for precision in LITE_PRECISIONS:
+        found = interpreter.Interpreter(lite_path(exported(kind), precision))
+        names = {each["op_name"] for each in found._get_ops_details()}
+        assert "FULLY_CONNECTED" in names and "GELU" in names
+        assert not [each for each in names if "Flex" in each or "VAR" in each or each == "CUSTOM"]
+        with open(lite_path(exported(kind), precision), "rb") as file:
+            counted = operations.operations(file.read())
+        assert set(counted) <= names | {"DELEGATE"} and counted["FULLY_CONNECTED"] >= 12
+
+
+def test_operations_of_tensorflow_and_variables_are_found():
+    class Module(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = tf.Variable([2.0])
+
+        @tf.function(input_signature=[tf.TensorSpec([1, 1], tf.float32)])
+        def __call__(self, x):
+            return tf.linalg.inv(x) * self.weight
+
+    module = Module()
+    function = module.__call__.get_concrete_function()
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
+    converter.target_spec.supported_ops = [
+        tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS
+    ]  # fmt: skip
+    with pytest.raises(gate.GateError, match=r"x\.tflite .* custom FlexMatrixInverse"):
+        operations.check_operations(converter.convert(), "x.tflite", False)
+
+    class Counter(Module):
+        @tf.function(input_signature=[tf.TensorSpec([1], tf.float32)])
+        def __call__(self, x):
+            self.weight.assign_add(x)
+            return self.weight.read_value()
+
+    module = Counter()
+    function = module.__call__.get_concrete_function()
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
+    converter.experimental_enable_resource_variables = True
+    with pytest.raises(gate.GateError, match="VAR_HANDLE"):
+        operations.check_operations(converter.convert(), "x.tflite", False)
+
+
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_predictions_are_those_of_the_saved_model(exported, kind):
+    folder = exported(kind)
+    columns = export_models.inputs_of(kind, TEXTS).values()
+    expected = bert_tf.Predictor(folder)(*columns)
+    path = lite_path(folder, "float32")
+    check_predictions(bert_tf.Predictor(path, num_threads=1)(*columns), expected)
+    check_predictions(bert_tf.Predictor(path, batch_size=1)(*columns), expected)
+    assert bert_tf.Predictor(path)(*([] for _ in columns)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "signature", "columns"),
+    [
+        ("fill_mask", "score", [TEXTS]), ("fill_mask", "next_sentence", [TEXTS, TEXTS[::-1]]),
+        ("tagging", "words", [[["a", "zz", "b"], [], ["c"] * 30]]),
+    ],
+)  # fmt: skip
+def test_other_signatures_are_those_of_the_saved_model(exported, kind, signature, columns):
+    folder = exported(kind)
+    expected = bert_tf.Predictor(folder, signature=signature)(*columns)
+    found = bert_tf.Predictor(lite_path(folder, "float32"), signature=signature)(*columns)
+    check_predictions(found, expected)
+
+
+def check_predictions(found, expected):
+    """Compares predictions; numbers may differ by rounding."""
+    if isinstance(expected, dict):
+        assert set(found) == set(expected)
+        found, expected = [found[each] for each in expected], list(expected.values())
+    if isinstance(expected, (float, np.ndarray)):
+        np.testing.assert_allclose(found, expected, atol=1e-4, rtol=1e-4)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            check_predictions(one, other)
+    else:
+        assert found == expected
+
+
+def test_threads_do_not_share_an_interpreter(exported):
+    predictor = bert_tf.Predictor(lite_path(exported("embedding"), "float32"))
+    expected = predictor(TEXTS)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: predictor(TEXTS), range(20)):
+            check_predictions(found, expected)
+
+
+@pytest.mark.parametrize("kind", export_models.KINDS_WITH_TEXT_INPUT)
+def test_files_that_take_texts(exported, kind):
+    tft = pytest.importorskip("tensorflow_text")
+    folder = exported(kind)
+    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    run = interpreter.InterpreterWithCustomOps(
+        model_path=lite_path(folder, "float32", "_text"),
+        custom_op_registerers=tft.tflite_registrar.SELECT_TFTEXT_OPS,
+    ).get_signature_runner()
+    names = export_models.text_names(kind)
+    texts = [*TEXTS, "a " * 5, "a " * 6, "b " * 9, "c " * 10, "[SEP]"]
+    rows = [[one, other] for one in texts for other in texts] if kind == "pair" else zip(texts)
+    (output,) = OUTPUTS[kind]
+    for row in rows:
+        inputs = {name: np.array([text.encode()]) for name, text in zip(names, row, strict=True)}
+        expected = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+        np.testing.assert_allclose(run(**inputs)[output], expected[output], atol=1e-4)
+    columns = export_models.inputs_of(kind, TEXTS).values()
+    found = bert_tf.Predictor(lite_path(folder, "float32", "_text"))(*columns)
+    check_predictions(found, bert_tf.Predictor(folder)(*columns))
+    with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
+        assert "four kinds of text" in file.read()
+
+
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_the_report_has_a_row_for_each_file(exported, kind):
+    folder = exported(kind)
+    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
+        rows = json.load(file)["tflite"]
+    assert {each["file"] for each in rows} == set(os.listdir(f"{folder}/tflite"))
+    for each in rows:
+        assert each["size_bytes"] == os.path.getsize(f"{folder}/tflite/{each['file']}")
+        assert each["load_ms"] > 0 and all(value > 0 for value in each["latency_ms"].values())
+        assert sorted(each["latency_ms"])[0].endswith(", 1 thread")
+    with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
+        card = file.read()
+    assert all(f"| {each['file']} | " in card for each in rows)
+
+
+def test_vocabulary_and_labels_are_in_the_file(exported):
+    folder = exported("multi_label")
+    with zipfile.ZipFile(lite_path(folder, "int8")) as archive:
+        for name in ("vocab.txt", "labels.txt"):
+            with open(f"{folder}/assets.extra/{name}", "rb") as file:
+                assert archive.read(name) == file.read()
+            assert archive.getinfo(name).compress_type == zipfile.ZIP_STORED
+
+
+@pytest.mark.parametrize("kind", ["classification", "span", "tagging", "fill_mask"])
+@pytest.mark.parametrize("length", [6, 16])
+def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, length):
+    path, _ = export_models.write_checkpoint(kind, tmp_path)
+    settings = ServingSettings(
+        format="tflite", tflite_length=length, tflite_precisions=["float32"], max_seq_length=9
+    )
+    if kind == "span" and length == 6:  # [CLS] question [SEP] window [SEP]
+        with pytest.raises(bert_tf.InputError, match="max_query_length"):
+            exporter.export(path, str(tmp_path / "lite"), settings)
+        return
+    folder = exporter.export(path, str(tmp_path / "lite"), settings)
+    assert not os.path.exists(f"{folder}/saved_model.pb")
+    file = lite_path(folder, "float32")
+    details = interpreter.Interpreter(file).get_input_details()
+    shapes = {tuple(each["shape_signature"]) for each in details}
+    assert shapes == ({(1, length), (1, 1)} if kind == "fill_mask" else {(1, length)})
+    other = exporter.export(path, str(tmp_path / "saved"), ServingSettings(max_seq_length=length))
+    columns = export_models.inputs_of(kind, TEXTS).values()
+    check_predictions(bert_tf.Predictor(file)(*columns), bert_tf.Predictor(other)(*columns))
+
+
+def test_a_file_with_other_outputs_is_refused(tmp_path, monkeypatch):
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+
+    def convert_other_weights(served, *settings):
+        bias = served.model.head.output_bias
+        trained = np.array(bias)
+        bias.assign([9, 0, 0])
+        model = conversion.convert(served, *settings)
+        bias.assign(trained)
+        return model
+
+    monkeypatch.setattr(lite_files, "convert", convert_other_weights)
+    with pytest.raises(gate.GateError, match=r"float32\.tflite differs .* Nothing was exported"):
+        exporter.export(path, str(tmp_path / "lite"), ServingSettings(format="tflite"))
+    assert not os.listdir(tmp_path / "lite")
+    # The probabilities of int8 may differ, but not the metric.
+    data = tmp_path / "dev.jsonl"
+    labels = [each["label"] for each in predictions_of(path, tmp_path, TEXTS)]
+    rows = [{"text": each, "label": label} for each, label in zip(TEXTS, labels, strict=True)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    monkeypatch.setitem(
+        lite_files.lite_gate._LIMITS, "int8", gate.Limits(np.inf, 99, 1.0, compares_decoded=False)
+    )
+    settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
+    with pytest.raises(gate.GateError, match=r"int8.tflite has the accuracy .* and the .* 100\.00"):
+        exporter.export(path, str(tmp_path / "lite"), settings, str(data))
+    assert not os.listdir(tmp_path / "lite")
+
+
+def predictions_of(path, folder, texts):
+    return bert_tf.Predictor(exporter.export(path, str(folder / "saved")))(texts)
+
+
+def test_values_that_are_not_finite_are_refused(tmp_path):
+    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
+    first = model.trainable_variables[0]
+    first.assign(np.full(first.shape, np.nan))
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "nan"))
+    settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
+    with pytest.raises(gate.GateError, match=r"embedding of .* by nan"):
+        exporter.export(path, str(tmp_path / "lite"), settings)
+    assert not os.listdir(tmp_path / "lite")
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        ("span", {"tflite_text_input": True}, "task span cannot take texts"),
+        ("tagging", {"tflite_text_input": True}, "task tagging cannot take texts"),
+        ("fill_mask", {"tflite_text_input": True}, "task fill_mask cannot take texts"),
+        ("embedding", {"tflite_length": 17}, "from 3 to 16"),
+        ("embedding", {"tflite_length": 2}, "from 3 to 16"),
+        ("embedding", {"tflite_precisions": []}, "at least one of float32, float16, int8"),
+        ("embedding", {"tflite_precisions": ["int4"]}, "must be one of float32, .*'int4'"),
+        ("embedding", {"format": "onnx"}, "format must be one of"),
+    ],
+)  # fmt: skip
+def test_settings_that_are_not_possible_are_refused(tmp_path, kind, settings, message):
+    path, _ = export_models.write_checkpoint(kind, tmp_path)
+    with pytest.raises(bert_tf.InputError, match=message):
+        exporter.export(
+            path, str(tmp_path / "lite"), ServingSettings(**{"format": "tflite", **settings})
+        )
+    assert not (tmp_path / "lite").exists() or not os.listdir(tmp_path / "lite")
+
+
+def test_the_program_writes_files_and_refuses_in_one_line(tmp_path):
+    path, _ = export_models.write_checkpoint("regression", tmp_path)
+    flags = {"checkpoint": path, "export_dir": str(tmp_path / "lite"), "format": "tflite"}
+    command = [f"--{name}={value}" for name, value in flags.items()]
+    written, too_long, no_precision = run_main(
+        "bert_tf.run_scripts.export_model",
+        [*command, "--tflite_precisions=int8"], [*command, "--tflite_length=100"],
+        [*command, "--tflite_precisions="],
+    )  # fmt: skip
+    assert written.code == 0 and written.out.strip() == str(tmp_path / "lite/1")
+    assert os.listdir(tmp_path / "lite/1/tflite") == ["int8.tflite"]
+    with pytest.raises(bert_tf.InputError, match=r"no SavedModel.*/1/tflite/int8\.tflite\."):
+        bert_tf.Predictor(tmp_path / "lite")
+    assert_refused(too_long, "--tflite_length must be from 3 to 16", "100")
+    assert_refused(no_precision, "--tflite_precisions must name at least one of float32")
+    assert os.listdir(tmp_path / "lite") == ["1"]
+
+
+def test_other_files_are_refused(exported, tmp_path, monkeypatch):
+    with pytest.raises(bert_tf.InputError, match="There is no file"):
+        bert_tf.Predictor(tmp_path / "missing.tflite")
+    other = tmp_path / "other.tflite"
+    other.write_bytes(b"TFL3" * 10)
+    with pytest.raises(bert_tf.InputError, match=r"no bert_tf\.json: it is not a TFLite file of"):
+        bert_tf.Predictor(other)
+    with open(lite_path(exported("embedding"), "int8"), "rb") as file:
+        content = file.read()
+    damaged = tmp_path / "damaged.tflite"
+    damaged.write_bytes(b"x" * 100 + content[100:])
+    with pytest.raises(bert_tf.InputError, match="not a file that LiteRT can run"):
+        bert_tf.Predictor(damaged)
+    with pytest.raises(bert_tf.InputError, match=r"has no signature 'words'.*: serving_default"):
+        bert_tf.Predictor(lite_path(exported("embedding"), "int8"), signature="words")
+    with pytest.raises(bert_tf.InputError, match="num_threads must be at least 1"):
+        bert_tf.Predictor(lite_path(exported("embedding"), "int8"), num_threads=0)
+    monkeypatch.setitem(__import__("sys").modules, "ai_edge_litert.interpreter", None)
+    with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[lite\]'"):
+        bert_tf.Predictor(lite_path(exported("embedding"), "int8"))
+    path, _ = export_models.write_checkpoint("regression", tmp_path)
+    with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[lite\]'"):
+        exporter.export(path, str(tmp_path / "lite"), ServingSettings(format="both"))
+    assert not (tmp_path / "lite").exists()
+
+
+def test_files_in_ram_can_be_written_and_loaded(exported):
+    with open(lite_path(exported("embedding"), "float32"), "rb") as file:
+        content = file.read()
+    with tf.io.gfile.GFile("ram://lite/model.tflite", "wb") as file:
+        file.write(content)
+    found = bert_tf.Predictor("ram://lite/model.tflite")(TEXTS)
+    check_predictions(found, bert_tf.Predictor(exported("embedding"))(TEXTS))
+
+
+def test_equal_files_have_equal_bytes():
+    model = b"model" * 100
+    found = embedded_files.with_files(model, {"a.txt": b"a", "b/c": b""})
+    assert found == embedded_files.with_files(model, {"a.txt": b"a", "b/c": b""})
+    assert found.startswith(model)
+
+
+def test_the_number_of_tokens_ends_at_the_last_one():
+    for mask, expected in (([1, 1, 0, 0], 2), ([0, 0], 1), ([1, 0, 1, 0], 3), ([1], 1)):
+        assert lite_forward._num_tokens(np.array([mask])) == expected

@@ -56,8 +56,8 @@ flags.DEFINE_list(
 )  # fmt: skip
 flags.DEFINE_integer(
     "tflite_length", None,
-    "The TFLite files take sequences of this number of tokens, for accelerators that need fixed "
-    "shapes. Default: any number.",
+    "The TFLite files take sequences of exactly this number of tokens, whatever --max_seq_length "
+    "is, for accelerators that need fixed shapes. Default: any number.",
 )  # fmt: skip
 flags.DEFINE_bool(
     "tflite_text_input", False,

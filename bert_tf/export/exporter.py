@@ -16,7 +16,7 @@ from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.export import assets, gate_process, saved_model
 from bert_tf.export.job import ExportJob, read_origin, run_folder
-from bert_tf.export.layout import EXTRA, versions
+from bert_tf.export.layout import EXTRA, has_saved_model, versions
 from bert_tf.export.lite import lite_files
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
 from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
@@ -57,14 +57,20 @@ def export(
         The folder of the new version.
 
     Raises:
-        InputError: The checkpoint cannot be exported for the task, `export_dir` is a file, or
-            another program has written a version with the same number.
+        InputError: The checkpoint cannot be exported for the task, `export_dir` is a file or, for
+            TFLite only, contains SavedModels, or another program has written a version with the
+            same number.
         GateError: The exported model and the model in memory have different outputs. Nothing is
             written.
     """
     if tf.io.gfile.exists(export_dir) and not tf.io.gfile.isdir(export_dir):
         raise InputError(f"{export_dir} is a file. Give the path of a folder for the versions.")
     settings = settings or ServingSettings()
+    if settings.format == "tflite" and has_saved_model(export_dir):
+        raise InputError(
+            f"{export_dir} contains SavedModels, and TensorFlow Serving would try to load a newer "
+            "version without one. Give another export_dir, or format both."
+        )
     formats = list(_FORMATS) if settings.format == FORMATS[-1] else [settings.format]
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
@@ -75,7 +81,7 @@ def export(
         with files.atomic_folder(version, REPORT_FILE) as place:
             report: dict[str, Any] = {"task": job.origin.task}
             for write, process in zip(writers, processes, strict=True):
-                report |= write(process, place)
+                report = {**write(process, place), **report}
             assets.write(place, job.origin, report)
             files.write_json(os.path.join(place, REPORT_FILE), report)
             # Where folders can be renamed, another export may have written this version meanwhile.

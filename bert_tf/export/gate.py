@@ -71,13 +71,17 @@ class Limits:
             relative to the largest value of the output.
         percentile: The percentile of the differences that is compared.
         metric_loss: The largest difference of the metric, in percentage points.
+        allows_gain: Whether the metric of the exported model may be better by any amount.
         compares_decoded: Whether labels, answers and so on must be equal, except for near ties.
+        of_large_values: `difference` for outputs with values above 1; None for the same.
     """
 
     difference: float
     percentile: int
     metric_loss: float
+    allows_gain: bool = False
     compares_decoded: bool = True
+    of_large_values: float | None = None
 
 
 LIMITS = {"float32": Limits(1e-5, 100, 0.5), "bfloat16": Limits(2e-2, 99, 0.5)}
@@ -199,7 +203,7 @@ def metric(
         kind, value = served.metric(joined, correct)
         values.append(value)
     loss = values[0] - values[1]
-    if not (abs(loss) if limits.compares_decoded else loss) <= limits.metric_loss:
+    if not (loss if limits.allows_gain else abs(loss)) <= limits.metric_loss:
         raise GateError(
             f"{name} has the {kind} {values[1]:.2f} on {len(correct)} examples of the dev split, "
             f"and the model in memory has {values[0]:.2f}. At most {limits.metric_loss} points of "
@@ -219,18 +223,20 @@ def compare(
         pairs: The outputs for each request.
         limits: How much the outputs may differ.
     """
-    limit = limits.difference
     for name, first in pairs[0][0].items():
         is_float = np.issubdtype(first.dtype, np.floating)
         if not is_float and not limits.compares_decoded:
             continue
         arrays = [(expected[name], actual[name]) for expected, actual in pairs]
+        limit = limits.difference
         if not is_float:
             arrays = [_with_equal_widths(*each) for each in arrays]
         if any(one.shape != other.shape for one, other in arrays):
             yield Comparison(signature, name, float("inf"), limit)
         elif is_float:
-            difference = _float_difference(arrays, limits.percentile)
+            difference, scale = _float_difference(arrays, limits.percentile)
+            if scale > 1 and limits.of_large_values is not None:
+                limit = limits.of_large_values
             yield Comparison(signature, name, difference, limit)
         else:
             parts = [
@@ -241,13 +247,21 @@ def compare(
             yield Comparison(signature, name, different.sum() / max(different.size, 1), 0.0)
 
 
-def _float_difference(arrays: Sequence[tuple[np.ndarray, np.ndarray]], percentile: int) -> float:
-    """Returns a percentile of the differences; NaN if a value is NaN."""
+def _float_difference(
+    arrays: Sequence[tuple[np.ndarray, np.ndarray]], percentile: int
+) -> tuple[float, float]:
+    """Returns a percentile of the differences, NaN if a value is not finite, and the scale.
+
+    The scale is the largest value, at least 1. The differences are divided by it.
+    """
+    # A few infinite values would not change a percentile.
+    if not all(np.isfinite(each).all() for pair in arrays for each in pair):
+        return float("nan"), 1.0
     found = np.concatenate([np.abs(one - other).reshape(-1) for one, other in arrays])
     if not found.size:
-        return 0.0
+        return 0.0, 1.0
     scale = max(1.0, *(float(np.abs(one).max(initial=0)) for one, _ in arrays))
-    return float(np.percentile(found, percentile)) / scale
+    return float(np.percentile(found, percentile)) / scale, scale
 
 
 def _with_equal_widths(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

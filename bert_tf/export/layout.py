@@ -5,22 +5,35 @@ import os
 from bert_tf.errors import InputError
 
 EXTRA = "assets.extra"
+LITE = "tflite"
 
 
 def newest_version(folder: str) -> str:
     """Returns `folder` if it contains a SavedModel, else its subfolder with the highest version.
 
     Raises:
-        InputError: The folder contains neither a SavedModel nor numbered version folders.
+        InputError: The folder contains neither a SavedModel nor numbered folders with one.
     """
     from tensorflow.io import gfile
 
-    if gfile.exists(os.path.join(folder, "saved_model.pb")):
-        return folder
-    found = _version_names(folder)
-    if not found:
-        raise InputError(f"{folder} is not an exported model and contains no version of one.")
-    return os.path.join(folder, max(found, key=int))
+    names = sorted(_version_names(folder), key=int, reverse=True)
+    found = [folder, *(os.path.join(folder, name) for name in names)]
+    for each in found:
+        if gfile.exists(os.path.join(each, "saved_model.pb")):
+            return each
+    for lite in (os.path.join(each, LITE) for each in found):
+        if gfile.isdir(lite):
+            paths = ", ".join(sorted(os.path.join(lite, name) for name in gfile.listdir(lite)))
+            raise InputError(f"{folder} contains no SavedModel. Give a TFLite file: {paths}.")
+    raise InputError(f"{folder} is not an exported model and contains no version of one.")
+
+
+def has_saved_model(folder: str) -> bool:
+    """Returns whether a version in a folder is a SavedModel."""
+    from tensorflow.io import gfile
+
+    paths = (os.path.join(folder, name, "saved_model.pb") for name in _version_names(folder))
+    return any(map(gfile.exists, paths))
 
 
 def versions(folder: str) -> list[int]:

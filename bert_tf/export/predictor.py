@@ -190,10 +190,6 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
 def _load_saved_model(path: str) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     """Returns the newest SavedModel of a folder, its signatures and its facts."""
     folder = newest_version(path)
-    lite = os.path.join(folder, "tflite")
-    if tf.io.gfile.isdir(lite) and not tf.io.gfile.exists(os.path.join(folder, "saved_model.pb")):
-        found = ", ".join(sorted(os.path.join(lite, name) for name in tf.io.gfile.listdir(lite)))
-        raise InputError(f"{folder} contains no SavedModel. Give one of its TFLite files: {found}.")
     model = tf.saved_model.load(folder)
     return model, model.signatures, files.read_json(os.path.join(folder, EXTRA, FACTS_FILE))
 
@@ -206,8 +202,8 @@ def _load_lite(
 
     served, facts = load_lite(path, num_threads)
     # Tracing takes a second for each signature. If there is none, the message names the others.
-    names = {signature} & served.endpoints().keys()
-    return served, served.signatures(*names), facts
+    of_texts = {name for name, each in served.endpoints().items() if each.kind == "texts"}
+    return served, served.signatures(*({signature} & of_texts)), facts
 
 
 def _signature(signatures: Mapping[str, Any], name: str, path: str) -> Any:

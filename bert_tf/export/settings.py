@@ -31,11 +31,12 @@ class ServingSettings:
         normalize: See `EmbeddingSettings`.
         top_k: The number of tokens for each [MASK].
         tflite_precisions: The dtypes of the weights of TFLite files, of `LITE_PRECISIONS`.
-        tflite_length: The number of tokens of the sequences of TFLite files; None for any number.
+        tflite_length: The number of tokens of the sequences of TFLite files, whatever
+            `max_seq_length` is; None for any number.
         tflite_text_input: Whether to write also TFLite files that take texts.
 
     Raises:
-        InputError: A value is not known.
+        InputError: A value is not known, or has no effect for the format.
     """
 
     task: str | None = None
@@ -62,3 +63,16 @@ class ServingSettings:
             )
         for precision in self.tflite_precisions:
             check_choice(LITE_PRECISIONS, "tflite_precisions", precision)
+        of_lite = {
+            "tflite_precisions": tuple(self.tflite_precisions) != LITE_PRECISIONS,
+            "tflite_length": self.tflite_length is not None,
+            "tflite_text_input": self.tflite_text_input,
+        }
+        for name in (name for name, is_given in of_lite.items() if is_given):
+            if self.format == FORMATS[0]:
+                raise InputError(f"{name} needs format tflite or both. Received: {self.format}.")
+        if self.format == "tflite" and self.precision != PRECISIONS[0]:
+            raise InputError(
+                f"precision={self.precision} is that of a SavedModel. For the format tflite, give "
+                "tflite_precisions."
+            )

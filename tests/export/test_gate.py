@@ -126,6 +126,12 @@ def test_ties_may_be_decided_differently_but_nothing_else(tmp_path):
     assert failed(served, outputs, moved) == ["probabilities"]
     fewer = {**outputs, "probabilities": tie[:, :2]}
     assert failed(served, outputs, fewer) == ["probabilities"]
+    one_inf = np.full([300, 3], 0.5, np.float32)
+    one_inf[7, 1] = np.inf
+    finite = {"probabilities": np.full([300, 3], 0.5, np.float32)}
+    for precision in ("float32", "bfloat16"):
+        assert failed(served, finite, {"probabilities": one_inf}, precision=precision)
+        assert failed(served, {"probabilities": one_inf}, finite, precision=precision)
     empty = {name: value[:0] for name, value in outputs.items()}
     nan = {**outputs, "probabilities": tie * np.nan}
     # A request without rows does not hide the NaN of another one.
@@ -223,7 +229,9 @@ def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(tmp_pa
 def test_other_folders_are_no_versions(tmp_path):
     for name in ("3", "²", "x4", "05"):
         (tmp_path / name).mkdir()
-    assert sorted(layout.versions(str(tmp_path))) == [3, 5]
+        (tmp_path / name / "saved_model.pb").touch()
+    (tmp_path / "6").mkdir()
+    assert sorted(layout.versions(str(tmp_path))) == [3, 5, 6]
     assert layout.newest_version(str(tmp_path)).endswith("05")
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import bert_tf
 from bert_tf.export import exporter
-from bert_tf.export.lite import mediapipe_metadata
+from bert_tf.export.gate_process import GateError
+from bert_tf.export.lite import mediapipe_metadata, mediapipe_tasks
 from bert_tf.export.settings import ServingSettings
 
 tasks = pytest.importorskip("mediapipe.tasks.python.text", exc_type=ImportError)
@@ -54,6 +55,19 @@ def test_a_fixed_length_truncates_long_texts(tmp_path, caplog):
         (row,) = json.load(file)["tflite"]
     assert row["mediapipe"]["num_texts"] == 7
     assert row["mediapipe"]["different_outputs"] == pytest.approx(1 / 7)
+
+
+def test_other_outputs_for_plain_texts_are_refused(exported):
+    path = f"{exported('classification')}/tflite/float32.tflite"
+    texts = [b"a b", "á".encode(), b"c " * 40]
+    expected = np.array(
+        [
+            list(each["probabilities"].values())
+            for each in bert_tf.Predictor(path)(["a b", "á", "c"])
+        ]
+    )
+    with pytest.raises(GateError, match="other outputs in MediaPipe for the text b'a b'"):
+        mediapipe_tasks.compare(path, texts, 1 - expected, "classifier")
 
 
 def test_models_without_a_task_have_no_metadata(exported):

@@ -1,8 +1,10 @@
 """TFLite files, run by LiteRT's own interpreter and by `Predictor`."""
 
 import concurrent.futures
+import dataclasses
 import json
 import os
+import shutil
 import zipfile
 
 import export_models
@@ -13,7 +15,14 @@ from run_programs import assert_refused, run_main
 
 import bert_tf
 from bert_tf.export import exporter, gate
-from bert_tf.export.lite import conversion, embedded_files, lite_files, lite_forward, operations
+from bert_tf.export.lite import (
+    conversion,
+    embedded_files,
+    lite_files,
+    lite_forward,
+    mediapipe_metadata,
+    operations,
+)
 from bert_tf.export.settings import LITE_PRECISIONS, ServingSettings
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", exc_type=ImportError)
@@ -74,7 +83,10 @@ def test_outputs_are_those_of_the_keras_model(exported, kind, precision):
     run = runner_of(lite_path(exported(kind), precision))
     for length in (1, 2, 7, 12, 16, 7):  # 16 is the number of positions
         inputs = random_inputs(length, length)
-        if length == 16 and kind in ("classification", "multi_label"):
+        has_metadata = (
+            kind in ("classification", "multi_label") and mediapipe_metadata.is_installed()
+        )
+        if length == 16 and has_metadata:
             # Files for MediaPipe truncate to max_seq_length, and the last token becomes [SEP].
             shorter = {name: value[:, :12].copy() for name, value in inputs.items()}
             shorter["input_ids"][0, -1] = export_models.VOCABULARY.index("[SEP]")
@@ -182,8 +194,11 @@ def check_predictions(found, expected):
         assert found == expected
 
 
-def test_threads_do_not_share_an_interpreter(exported):
-    predictor = bert_tf.Predictor(lite_path(exported("embedding"), "float32"))
+def test_threads_do_not_share_an_interpreter(exported, tmp_path):
+    path = tmp_path / "copy.tflite"
+    shutil.copy(lite_path(exported("embedding"), "float32"), path)
+    predictor = bert_tf.Predictor(path)
+    path.unlink()  # a server may replace the file
     expected = predictor(TEXTS)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: predictor(TEXTS), range(20)):
@@ -260,6 +275,21 @@ def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, len
     check_predictions(bert_tf.Predictor(file)(*columns), bert_tf.Predictor(other)(*columns))
 
 
+def test_formats_in_one_folder(tmp_path):
+    path, _ = export_models.write_checkpoint("regression", tmp_path)
+    folder, lite = str(tmp_path / "served"), ["int8"]
+    both = ServingSettings(format="both", tflite_length=5, tflite_precisions=lite)
+    first = exporter.export(path, folder, both)
+    with open(f"{first}/assets.extra/export_report.json", encoding="utf-8") as file:
+        report = json.load(file)
+    assert report["max_seq_length"] == 12 and report["tflite"][0]["max_seq_length"] == 5
+    with pytest.raises(bert_tf.InputError, match="contains SavedModels"):
+        exporter.export(path, folder, ServingSettings(format="tflite"))
+    assert os.listdir(folder) == ["1"]
+    os.makedirs(f"{folder}/2/tflite")  # an unfinished or foreign version
+    assert bert_tf.Predictor(folder)(TEXTS) == bert_tf.Predictor(first)(TEXTS)
+
+
 def test_a_file_with_other_outputs_is_refused(tmp_path, monkeypatch):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
 
@@ -280,9 +310,8 @@ def test_a_file_with_other_outputs_is_refused(tmp_path, monkeypatch):
     labels = [each["label"] for each in predictions_of(path, tmp_path, TEXTS)]
     rows = [{"text": each, "label": label} for each, label in zip(TEXTS, labels, strict=True)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    monkeypatch.setitem(
-        lite_files.lite_gate._LIMITS, "int8", gate.Limits(np.inf, 99, 1.0, compares_decoded=False)
-    )
+    limits = gate.Limits(np.inf, 99, 1.0, True, compares_decoded=False)
+    monkeypatch.setitem(lite_files.lite_gate._LIMITS, "int8", limits)
     settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
     with pytest.raises(gate.GateError, match=r"int8.tflite has the accuracy .* and the .* 100\.00"):
         exporter.export(path, str(tmp_path / "lite"), settings, str(data))
@@ -291,6 +320,39 @@ def test_a_file_with_other_outputs_is_refused(tmp_path, monkeypatch):
 
 def predictions_of(path, folder, texts):
     return bert_tf.Predictor(exporter.export(path, str(folder / "saved")))(texts)
+
+
+def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkeypatch):
+    """The converter leaves weights with less than 1,024 elements as they are."""
+    config = dataclasses.replace(export_models.CONFIG, hidden_size=64, intermediate_size=128)
+    model = bert_tf.BertEncoder(config, seed=3)
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"))
+    folder = exporter.export(path, str(tmp_path / "lite"), ServingSettings(format="tflite"))
+    sizes = [os.path.getsize(lite_path(folder, each)) for each in LITE_PRECISIONS]
+    assert sizes[2] < 0.75 * sizes[1] < 0.75 * sizes[0]
+    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
+        rows = json.load(file)["tflite"]
+    single, half, quantized = (
+        max(each["difference"] for each in row["outputs"] if each["output"] == "embedding")
+        for row in rows
+    )
+    assert single < 1e-5 < half < 1e-2 and 1e-3 < quantized < 0.1
+
+    def convert_zeros(served, *settings):
+        forward = served.outputs
+        monkeypatch.setattr(
+            served, "outputs", lambda each: {n: 0 * v for n, v in forward(each).items()}
+        )
+        model = conversion.convert(served, *settings)
+        monkeypatch.setattr(served, "outputs", forward)
+        return model
+
+    monkeypatch.setattr(lite_files, "convert", convert_zeros)
+    settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
+    with pytest.raises(gate.GateError, match=r"int8\.tflite differs"):
+        exporter.export(path, str(tmp_path / "zeros"), settings)
+    assert not os.listdir(tmp_path / "zeros")
 
 
 def test_values_that_are_not_finite_are_refused(tmp_path):
@@ -316,6 +378,9 @@ def test_values_that_are_not_finite_are_refused(tmp_path):
         ("embedding", {"tflite_precisions": []}, "at least one of float32, float16, int8"),
         ("embedding", {"tflite_precisions": ["int4"]}, "must be one of float32, .*'int4'"),
         ("embedding", {"format": "onnx"}, "format must be one of"),
+        ("embedding", {"precision": "bfloat16"}, "give tflite_precisions"),
+        ("span", {"format": "saved_model", "tflite_length": 8}, "tflite_length needs format"),
+        ("span", {"format": "saved_model", "tflite_precisions": ["int8"]}, "needs format"),
     ],
 )  # fmt: skip
 def test_settings_that_are_not_possible_are_refused(tmp_path, kind, settings, message):
@@ -338,8 +403,9 @@ def test_the_program_writes_files_and_refuses_in_one_line(tmp_path):
     )  # fmt: skip
     assert written.code == 0 and written.out.strip() == str(tmp_path / "lite/1")
     assert os.listdir(tmp_path / "lite/1/tflite") == ["int8.tflite"]
-    with pytest.raises(bert_tf.InputError, match=r"no SavedModel.*/1/tflite/int8\.tflite\."):
-        bert_tf.Predictor(tmp_path / "lite")
+    for folder in ("lite", "lite/1"):
+        with pytest.raises(bert_tf.InputError, match=r"no SavedModel.*/1/tflite/int8\.tflite\."):
+            bert_tf.Predictor(tmp_path / folder)
     assert_refused(too_long, "--tflite_length must be from 3 to 16", "100")
     assert_refused(no_precision, "--tflite_precisions must name at least one of float32")
     assert os.listdir(tmp_path / "lite") == ["1"]
@@ -360,6 +426,12 @@ def test_other_files_are_refused(exported, tmp_path, monkeypatch):
         bert_tf.Predictor(damaged)
     with pytest.raises(bert_tf.InputError, match=r"has no signature 'words'.*: serving_default"):
         bert_tf.Predictor(lite_path(exported("embedding"), "int8"), signature="words")
+    with pytest.raises(bert_tf.InputError, match=r"signature 'ids' .* It has: serving_default\."):
+        bert_tf.Predictor(lite_path(exported("embedding"), "int8"), signature="ids")
+    newer = tmp_path / "newer.tflite"
+    newer.write_bytes(embedded_files.with_files(b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}'}))
+    with pytest.raises(bert_tf.InputError, match="written by another version of bert-tf"):
+        bert_tf.Predictor(newer)
     with pytest.raises(bert_tf.InputError, match="num_threads must be at least 1"):
         bert_tf.Predictor(lite_path(exported("embedding"), "int8"), num_threads=0)
     monkeypatch.setitem(__import__("sys").modules, "ai_edge_litert.interpreter", None)

@@ -4,26 +4,30 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_tf.export.gate_process import GateError
 from bert_tf.export.lite import text_input
+from bert_tf.export.lite.lite_gate import LiteFile
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 
 
-def convert(served: ServedModel, precision: str, length: int | None, takes_texts: bool) -> bytes:
+def convert(served: ServedModel, file: LiteFile, length: int | None) -> bytes:
     """Returns a TFLite file of `served.forward` for one sequence.
 
     The batch has the size 1: TFLite had silently wrong masked-LM logits for some batches.
 
     Args:
         served: The model with float32 weights.
-        precision: One of `settings.LITE_PRECISIONS`: the dtype of the weights. The activations are
-            float32; with int8, matrix products quantize them while the model runs.
+        file: The precision and the kind of inputs. The activations are float32; with int8, matrix
+            products quantize them while the model runs. The inputs are texts, string [1], or
+            `input_ids`, `input_mask` and `segment_ids`, int32 [1, S], and, for a masked LM,
+            `masked_lm_positions`, int32 [1, P], where P is 1 if there is a length.
         length: The number of tokens of the sequences; None for any length.
-        takes_texts: Whether the inputs are texts, string [1], instead of `input_ids`, `input_mask`
-            and `segment_ids`, int32 [1, S], and, for a masked LM, `masked_lm_positions`, int32 [1,
-            P], where P is 1 if there is a length.
+
+    Raises:
+        GateError: TFLite cannot represent the model.
     """
-    if takes_texts:
+    if file.takes_texts:
         specs = {name: tf.TensorSpec([1], tf.string, name=name) for name in served.text_names}
     else:
         specs = {name: tf.TensorSpec([1, length], tf.int32, name=name) for name in INPUT_NAMES}
@@ -32,10 +36,10 @@ def convert(served: ServedModel, precision: str, length: int | None, takes_texts
             specs[POSITIONS] = tf.TensorSpec([1, positions], tf.int32, name=POSITIONS)
 
     def outputs(**inputs: Any) -> dict[str, Any]:
-        if takes_texts:
+        if file.takes_texts:
             texts = [inputs[name] for name in served.text_names]
             inputs = text_input.encode(served.tokenizer, texts, served.max_seq_length, length)
-        elif served.mediapipe_task and length is None:
+        elif file.has_metadata and length is None:
             inputs = _truncated(inputs, served.max_seq_length, served.tokenizer.sep_id)
         found = served.outputs(inputs)
         return {name: found[name] for name in served.lite_outputs}
@@ -43,12 +47,18 @@ def convert(served: ServedModel, precision: str, length: int | None, takes_texts
     function = tf.function(outputs, autograph=False).get_concrete_function(**specs)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function], served)
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    converter.allow_custom_ops = takes_texts  # the operations of tensorflow_text
-    if precision != "float32":
+    converter.allow_custom_ops = file.takes_texts  # the operations of tensorflow_text
+    if file.precision != "float32":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if precision == "float16":
+    if file.precision == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    return bytes(converter.convert())
+    try:
+        return bytes(converter.convert())
+    except Exception as error:  # the converter raises errors of many classes
+        lines = [line for line in str(error).splitlines() if line.strip()] or ["no message"]
+        raise GateError(
+            f"TFLite cannot represent the model: {lines[0]} Nothing was exported."
+        ) from error
 
 
 def _truncated(inputs: dict[str, Any], limit: int, sep_id: int) -> dict[str, Any]:

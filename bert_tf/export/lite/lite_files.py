@@ -15,6 +15,7 @@ from bert_tf.errors import InputError
 from bert_tf.export import assets
 from bert_tf.export.gate_process import Gate
 from bert_tf.export.job import ExportJob, facts_of
+from bert_tf.export.layout import LITE
 from bert_tf.export.lite import lite_gate, mediapipe_metadata
 from bert_tf.export.lite.conversion import convert
 from bert_tf.export.lite.embedded_files import FACTS_FILE, with_files
@@ -30,7 +31,6 @@ from bert_tf.export.settings import ServingSettings
 from bert_tf.weights import VOCABULARY_FILE
 
 _LOGGER = logging.getLogger(__name__)
-FOLDER = "tflite"
 
 
 def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
@@ -79,7 +79,7 @@ def _write(
 ) -> dict[str, Any]:
     """Writes and checks the files; see `prepare`."""
     has_metadata = _can_run_in_mediapipe(served)
-    place = os.path.join(folder, FOLDER)
+    place = os.path.join(folder, LITE)
     tf.io.gfile.makedirs(place)
     found = [
         _write_file(
@@ -91,6 +91,7 @@ def _write(
     ]  # fmt: skip
     rows = lite_gate.check(process, served, labelled, found)
     for row, each in zip(rows, found, strict=True):
+        row["max_seq_length"] = served.max_seq_length
         row |= measure(each.path, served, settings.tflite_length, each.takes_texts)
     _LOGGER.info("TFLite files:\n%s", table_of(rows))
     return {"max_seq_length": served.max_seq_length, "tflite": rows}
@@ -103,7 +104,7 @@ def _can_run_in_mediapipe(served: ServedModel) -> bool:
     if not served.tokenizer.do_lower_case:
         reason = "MediaPipe lower-cases all texts, and the model is cased"
     elif not mediapipe_metadata.is_installed():
-        reason = "mediapipe is not installed (pip install 'bert-tf[mediapipe]')"
+        reason = "mediapipe cannot be imported (pip install 'bert-tf[mediapipe]')"
     else:
         return True
     _LOGGER.info("The TFLite files have no metadata for MediaPipe: %s.", reason)
@@ -116,7 +117,7 @@ def _write_file(
     """Converts a model, and writes it with its vocabulary, labels and facts."""
     name = f"{file.precision}{'_text' if file.takes_texts else ''}.tflite"
     _LOGGER.info("converting %s", name)
-    model = convert(served, file.precision, settings.tflite_length, file.takes_texts)
+    model = convert(served, file, settings.tflite_length)
     operations = check_operations(model, name, file.takes_texts)
     embedded = assets.text_files(job.origin)
     if file.has_metadata:

@@ -40,7 +40,8 @@ class LiteForward:
     def __init__(self, path: str, num_threads: int | None, outputs_of_tokens: bool) -> None:
         check_installed()
         self._path, self._outputs_of_tokens = path, outputs_of_tokens
-        self._content = files.read_bytes(path) if "://" in path else None
+        # Read once, because the file may be replaced while a server runs. Interpreters share it.
+        self._content = files.read_bytes(path)
         self._num_threads = num_threads or _num_cores()
         self._free = [self._new_runner()]
         runner = self._free[0]
@@ -137,10 +138,9 @@ class LiteForward:
 
     def _new_runner(self) -> Any:
         """Returns the signature of the file in a new interpreter."""
-        local = self._content is None
-        source = {"model_path": self._path} if local else {"model_content": self._content}
         try:
-            return _interpreter(**source, num_threads=self._num_threads).get_signature_runner()
+            interpreter = _interpreter(self._content, self._num_threads)
+            return interpreter.get_signature_runner()
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"{self._path} is not a file that LiteRT can run: {reason}") from error
@@ -161,13 +161,15 @@ def check_installed() -> None:
         ) from error
 
 
-def _interpreter(**arguments: Any) -> Any:
+def _interpreter(model: bytes, num_threads: int) -> Any:
     """Returns an interpreter of LiteRT with the operations of tensorflow_text."""
     import tensorflow_text
     from ai_edge_litert.interpreter import InterpreterWithCustomOps
 
     registrar = tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS
-    return InterpreterWithCustomOps(custom_op_registerers=registrar, **arguments)
+    return InterpreterWithCustomOps(
+        custom_op_registerers=registrar, model_content=model, num_threads=num_threads
+    )
 
 
 def _num_tokens(mask: np.ndarray) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents
+from bert_tf.errors import InputError
 from bert_tf.export.lite.embedded_files import FACTS_FILE, read_files
 from bert_tf.export.lite.lite_forward import LiteForward
 from bert_tf.export.served import ServedModel, load_served
@@ -70,8 +71,23 @@ def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
         The served model, and the facts of the model.
 
     Raises:
-        InputError: The file is missing, bert-tf did not write it, or LiteRT is not installed.
+        InputError: The file is missing, bert-tf or this version of it did not write it, or LiteRT
+            is not installed.
     """
+    try:
+        stored, served = _read(path)
+    except (TypeError, KeyError, json.JSONDecodeError) as error:
+        raise InputError(
+            f"{path} was written by another version of bert-tf, which stored other facts: {error}. "
+            "Export the model again."
+        ) from error
+    forward = LiteForward(path, num_threads, served.outputs_of_tokens)
+    served.replace_forward(forward, takes_texts=stored.takes_texts)
+    return served, dict(stored.facts)
+
+
+def _read(path: str) -> tuple[LiteFacts, ServedModel]:
+    """Returns the facts of a TFLite file, and its served model without a function of ids."""
     embedded = read_files(path)
     stored = LiteFacts(**json.loads(embedded[FACTS_FILE]))
     config = BertConfig.from_dict(dict(stored.config))
@@ -85,7 +101,4 @@ def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
         extra=stored.facts,
     )
     settings = ServingSettings(**stored.settings)
-    served = load_served(_Checkpoint(config, contents), settings)
-    forward = LiteForward(path, num_threads, served.outputs_of_tokens)
-    served.replace_forward(forward, takes_texts=stored.takes_texts)
-    return served, dict(stored.facts)
+    return stored, load_served(_Checkpoint(config, contents), settings)

@@ -1,6 +1,7 @@
 """Runs a TFLite file in MediaPipe's tasks for texts, to compare the scores."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +12,16 @@ from bert_tf.export.gate_process import GateError
 
 # Larger differences of scores are differences of the ids and not of the computation.
 _TOLERANCE = 1e-3
+# Texts for which MediaPipe's tokenizer has the same ids as `BertTokenizer`.
+_PLAIN = re.compile(rb"(?:[A-Za-z0-9]{1,30}[ .,]{0,3})*")
 
 
 @dataclasses.dataclass(frozen=True)
 class MediaPipeReport:
-    """How MediaPipe's outputs differ from those of `Predictor` for the same file.
+    """The differences of MediaPipe's outputs from those of `Predictor` for the same file.
 
-    MediaPipe lower-cases only ASCII, keeps accents, and splits fewer kinds of characters.
+    MediaPipe lower-cases only ASCII, keeps accents, splits fewer kinds of characters, and has a
+    lower limit for the length of words.
 
     Attributes:
         num_texts: The number of texts.
@@ -40,7 +44,7 @@ def compare(path: str, texts: Sequence[bytes], expected: np.ndarray, task: str) 
         task: "classifier" or "embedder".
 
     Raises:
-        GateError: MediaPipe cannot run the file.
+        GateError: MediaPipe cannot run the file, or has other outputs for a plain English text.
     """
     is_classifier = task == "classifier"
     run = _classify if is_classifier else _embed
@@ -57,6 +61,12 @@ def compare(path: str, texts: Sequence[bytes], expected: np.ndarray, task: str) 
             "mediapipe to export the files without its metadata."
         ) from error
     is_other = np.abs(actual - expected).max(axis=1) > _TOLERANCE
+    for text in (text for text, other in zip(texts, is_other, strict=True) if other):
+        if _PLAIN.fullmatch(text):
+            raise GateError(
+                f"{path} has other outputs in MediaPipe for the text {text[:60]!r}. Nothing was "
+                "exported."
+            )
     has_other_label = is_classifier & (actual.argmax(axis=1) != expected.argmax(axis=1))
     return MediaPipeReport(len(texts), float(is_other.mean()), float(has_other_label.mean()))
 

@@ -16,7 +16,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns the report of TFLite files as a table of Markdown.
 
     Args:
-        rows: The report of each file, as `lite_files.write` returns it.
+        rows: The report of each file, as `lite_files.prepare` describes it.
     """
     latencies = list(rows[0]["latency_ms"])
     names = ["file", "MB", "load, ms", *(f"{each}, ms" for each in latencies), "metric"]

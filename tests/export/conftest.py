@@ -1,6 +1,7 @@
 """Exported models of all kinds; each is exported once."""
 
 import contextlib
+import importlib.util
 import os
 import time
 
@@ -34,6 +35,14 @@ def older_python():
     return path
 
 
+def settings_of(kind):
+    """Both formats; only a SavedModel where LiteRT is not installed (the extra "dev")."""
+    if importlib.util.find_spec("ai_edge_litert") is None:
+        return ServingSettings()
+    takes_texts = kind in export_models.KINDS_WITH_TEXT_INPUT
+    return ServingSettings(format="both", tflite_text_input=takes_texts)
+
+
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
     """A function from a kind of model to the folder of its SavedModel and TFLite files.
@@ -57,10 +66,7 @@ def exported(tmp_path_factory):
         else:
             try:
                 path, _ = export_models.write_checkpoint(kind, folder)
-                settings = ServingSettings(
-                    format="both", tflite_text_input=kind in export_models.KINDS_WITH_TEXT_INPUT
-                )
-                exporter.export(path, str(folder / "served"), settings)
+                exporter.export(path, str(folder / "served"), settings_of(kind))
             except BaseException:
                 (folder / "failed").touch()
                 raise

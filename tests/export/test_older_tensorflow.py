@@ -26,24 +26,27 @@ print(*sorted(each.name for each in op_def_pb2.OpList.FromString(content).op))
 """
 
 
-@pytest.fixture(params=["2.20.1", "2.20.0"])
-def with_text_version(request, monkeypatch):
-    """The process of the gate imports this version of tensorflow-text."""
-    if request.param == "2.20.0":
+def import_text_version(monkeypatch, version):
+    """Lets new processes of the older Python import this version of tensorflow-text."""
+    if version == "2.20.0":
         folder = os.environ.get("BERT_TF_OLDER_TEXT")
         if not folder:
             pytest.skip("BERT_TF_OLDER_TEXT is not set")
         monkeypatch.setenv("PYTHONPATH", folder)
-    return request.param
 
 
 @pytest.mark.slow
-def test_all_signatures_give_the_same_outputs(exported, older_python, with_text_version, tmp_path):
+@pytest.mark.parametrize("version", ["2.20.1", "2.20.0"])
+def test_all_signatures_give_the_same_outputs(
+    exported, older_python, version, tmp_path, monkeypatch
+):
+    # Both versions have the same operations, and TensorFlow Serving contains 2.20.0.
+    kinds = export_models.KINDS if version == "2.20.0" else ["span"]
+    folders = [exported(kind) for kind in kinds]  # by processes with this version of TensorFlow
+    import_text_version(monkeypatch, version)
     found = [older_python, "-c", "import tensorflow_text; print(tensorflow_text.__version__)"]
     done = subprocess.run(found, capture_output=True, text=True, check=True)
-    assert done.stdout.split()[-1] == with_text_version
-    # Both versions have the same operations, and TensorFlow Serving contains 2.20.0.
-    kinds = export_models.KINDS if with_text_version == "2.20.0" else ["span"]
+    assert done.stdout.split()[-1] == version
     served, signatures, requests = {}, {}, {}
     for kind in kinds:
         path, _ = export_models.write_checkpoint(kind, tmp_path)
@@ -52,7 +55,7 @@ def test_all_signatures_give_the_same_outputs(exported, older_python, with_text_
         requests[kind] = warm_up.requests(served[kind])
         requests[kind] += gate.example_requests(served[kind], signatures[kind])
     with gate_process.open_gate(older_python) as process:
-        found = process.run([exported(kind) for kind in kinds], list(requests.values()))
+        found = process.run(folders, list(requests.values()))
     for kind, outputs in zip(kinds, found, strict=True):
         expected = gate.outputs_in_memory(signatures[kind], requests[kind])
         limits = gate.LIMITS["float32"]
@@ -61,7 +64,9 @@ def test_all_signatures_give_the_same_outputs(exported, older_python, with_text_
 
 
 @pytest.mark.slow
-def test_the_list_of_operations_is_that_of_the_older_versions(older_python, with_text_version):
+@pytest.mark.parametrize("version", ["2.20.1", "2.20.0"])
+def test_the_list_of_operations_is_that_of_the_older_versions(older_python, version, monkeypatch):
+    import_text_version(monkeypatch, version)
     done = subprocess.run(
         [older_python, "-c", LIST_OPERATIONS], capture_output=True, text=True, check=True
     )

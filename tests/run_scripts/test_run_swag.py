@@ -151,7 +151,7 @@ def check_export(served, rows, accuracy):
     with open(served / "1/assets.extra/export_report.json", encoding="utf-8") as file:
         metric = json.load(file)["metric"]
     assert (metric["name"], metric["num_examples"]) == ("accuracy", 30)
-    assert metric["saved_model"] == pytest.approx(100 * accuracy)
+    assert metric["exported"] == pytest.approx(100 * accuracy)
     row = rows[0]
     flags = [f"--choice={text}" for text in row["choices"]]
     line = " ||| ".join([row["context"], *row["choices"]])

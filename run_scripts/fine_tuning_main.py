@@ -147,6 +147,11 @@ def run_task(
     print(_main_result(task, data, results) + f"Next: {next_step(shlex.quote(used))}")
 
 
+def export_command(checkpoint: str) -> str:
+    """Returns the command that exports a trained model."""
+    return f"python run_scripts/export_model.py --checkpoint={checkpoint} --export_dir=served"
+
+
 def _export(checkpoint: str) -> None:
     """Writes the SavedModel of the trained model, in a process that leaves the GPUs alone."""
     command = [

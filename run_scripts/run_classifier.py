@@ -79,7 +79,9 @@ flags.mark_flags_as_required(["task_name", "output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(fine_tuning_main.data_location, make_task, next_step)
+    fine_tuning_main.run_task(
+        fine_tuning_main.data_location, make_task, fine_tuning_main.export_command
+    )
 
 
 def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
@@ -119,11 +121,6 @@ def _make_custom_task(location: DataLocation) -> Task:
         text_a, text_b = tfds_reader.find_text_features(location)
     columns = custom.TextColumns(text_a, text_b, FLAGS.label_column, FLAGS.label_separator)
     return custom.custom(columns, location, task_type, labels, threshold)
-
-
-def next_step(checkpoint: str) -> str:
-    """Returns the command that exports the classifier."""
-    return f"python run_scripts/export_model.py --checkpoint={checkpoint} --export_dir=served"
 
 
 def run() -> None:

@@ -45,7 +45,9 @@ flags.mark_flags_as_required(["output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(fine_tuning_main.data_location, make_task, next_step)
+    fine_tuning_main.run_task(
+        fine_tuning_main.data_location, make_task, fine_tuning_main.export_command
+    )
 
 
 def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
@@ -56,11 +58,6 @@ def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
     """
     phases = {"train": FLAGS.do_train, "dev": FLAGS.do_eval, "test": FLAGS.do_predict}
     return choice_task.task_for(location, [kind for kind, use in phases.items() if use])
-
-
-def next_step(checkpoint: str) -> str:
-    """Returns the command that exports the model."""
-    return f"python run_scripts/export_model.py --checkpoint={checkpoint} --export_dir=served"
 
 
 def run() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.export.gate_process import GateError
-from bert_tf.export.lite import text_input
 from bert_tf.export.lite.lite_gate import LiteFile
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
@@ -38,7 +37,7 @@ def convert(served: ServedModel, file: LiteFile, length: int | None) -> bytes:
     def outputs(**inputs: Any) -> dict[str, Any]:
         if file.takes_texts:
             texts = [inputs[name] for name in served.text_names]
-            inputs = text_input.encode(served.tokenizer, texts, served.max_seq_length, length)
+            inputs = _encoded(served, texts, length)
         elif file.has_metadata and length is None:
             inputs = _truncated(inputs, served.max_seq_length, served.tokenizer.sep_id)
         found = served.outputs(inputs)
@@ -59,6 +58,18 @@ def convert(served: ServedModel, file: LiteFile, length: int | None) -> bytes:
         raise GateError(
             f"TFLite cannot represent the model: {lines[0]} Nothing was exported."
         ) from error
+
+
+def _encoded(served: ServedModel, texts: list[Any], length: int | None) -> dict[str, Any]:
+    """Returns the inputs of the model, int32 [1, S], for one text or pair, string [1] each.
+
+    The ids are those of `BertTokenizer.encode`, except for those of `tokenize_in_lite`.
+    """
+    ids = map(served.tokenizer.tokenize_in_lite, texts)
+    limit = served.max_seq_length  # `length`, if there is one
+    packed = served.tokenizer.pack(*ids, seq_length=limit, trim_to_longest=length is None)
+    # TFLite does not know that there is one row.
+    return {name: tf.reshape(value, [1, length or -1]) for name, value in packed.items()}
 
 
 def _truncated(inputs: dict[str, Any], limit: int, sep_id: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _LOGGER = logging.getLogger(__name__)
 _LIMITS = {
     "float32": Limits(1e-4, 100, 0.5, allows_gain=True),
     "float16": Limits(1e-2, 99, 1.0, allows_gain=True),
-    "int8": Limits(0.1, 99, 1.0, True, compares_decoded=False, of_large_values=0.3),
+    "int8": Limits(0.1, 99, 1.0, allows_gain=True, compares_decoded=False, of_large_values=0.3),
 }
 # Texts for which the tokenizer of TFLite has the same ids as that of TensorFlow.
 _VALID_TEXTS = tuple(text for text in gate.EXAMPLES if b"\xff" not in text)
@@ -141,17 +141,23 @@ def _compare_with_mediapipe(
     actual: Sequence[Mapping[str, np.ndarray]],
 ) -> dict[str, Any]:
     """Runs the labelled texts, or else the examples, in MediaPipe; logs and returns the report."""
+    (text_name,), (output_name,) = served.text_names, served.lite_outputs
     of_texts = [
         (request, outputs) for request, outputs in zip(requests, actual, strict=True)
         if request.signature == "serving_default"
     ]  # fmt: skip
-    examples = [each for each in of_texts if each[0].correct is None]
-    labelled = [each for each in of_texts if each[0].correct is not None]
-    (text_name,), (output_name,) = served.text_names, served.lite_outputs
-    for chosen in filter(None, (examples, labelled)):
-        texts = np.concatenate([request.inputs[text_name] for request, _ in chosen])
-        outputs = np.concatenate([outputs[output_name] for _, outputs in chosen])
-        report = mediapipe_tasks.compare(file.path, texts.tolist(), outputs, served.mediapipe_task)
+    texts, outputs = (
+        np.concatenate(each)
+        for each in zip(
+            *((request.inputs[text_name], found[output_name]) for request, found in of_texts),
+            strict=True,
+        )
+    )
+    # The labelled texts are the last ones.
+    num_labelled = sum(len(request.correct or ()) for request, _ in of_texts)
+    report = mediapipe_tasks.compare(
+        file.path, texts.tolist(), outputs, served.mediapipe_task, num_labelled or len(texts)
+    )
     _LOGGER.info(
         "%s in MediaPipe: %.1f %% of %d texts have other outputs, because of its tokenizer; %.1f %%"
         " have another label.", os.path.basename(file.path), 100 * report.different_outputs,

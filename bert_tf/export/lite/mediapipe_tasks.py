@@ -34,7 +34,9 @@ class MediaPipeReport:
     different_labels: float
 
 
-def compare(path: str, texts: Sequence[bytes], expected: np.ndarray, task: str) -> MediaPipeReport:
+def compare(
+    path: str, texts: Sequence[bytes], expected: np.ndarray, task: str, num_reported: int
+) -> MediaPipeReport:
     """Runs texts in MediaPipe.
 
     Args:
@@ -42,6 +44,7 @@ def compare(path: str, texts: Sequence[bytes], expected: np.ndarray, task: str) 
         texts: N texts, UTF-8.
         expected: float32 [N, C], the outputs of the file with the tokenizer of bert-tf.
         task: "classifier" or "embedder".
+        num_reported: The number of texts, from the end, that the report is about.
 
     Raises:
         GateError: MediaPipe cannot run the file, or has other outputs for a plain English text.
@@ -68,7 +71,8 @@ def compare(path: str, texts: Sequence[bytes], expected: np.ndarray, task: str) 
                 "exported."
             )
     has_other_label = is_classifier & (actual.argmax(axis=1) != expected.argmax(axis=1))
-    return MediaPipeReport(len(texts), float(is_other.mean()), float(has_other_label.mean()))
+    shares = (float(each[-num_reported:].mean()) for each in (is_other, has_other_label))
+    return MediaPipeReport(num_reported, *shares)
 
 
 def _classify(model: bytes, texts: Sequence[str], num_labels: int) -> np.ndarray:

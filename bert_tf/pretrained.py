@@ -26,7 +26,8 @@ from bert_tf.conversion import (
 from bert_tf.conversion.saved_facts import check_facts, check_labels
 from bert_tf.conversion.weight_table import HEADS_WITH_LABELS
 from bert_tf.errors import InputError
-from bert_tf.modeling import BertEncoder, BertTaskModel, arrays_by_name
+from bert_tf.head_config import HeadConfig
+from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
 from bert_tf.tokenization.vocabulary import check_vocabulary
 from bert_tf.weights import vocabulary_sha256
@@ -198,8 +199,8 @@ class Pretrained:
         Args:
             model_class: `BertEncoder`, or a model with a head such as `BertClassifier`.
             **arguments: Arguments of the model class: `num_labels`, `dtype`, `seed`, `recompute`
-                and so on. Without `num_labels`, the model has as many outputs as the head of the
-                checkpoint.
+                and so on. Without `num_labels` and `head`, the model has as many outputs and the
+                same layers as the head of the checkpoint.
 
         Raises:
             InputError: A shape differs from the checkpoint, or `num_labels` is necessary.
@@ -207,6 +208,8 @@ class Pretrained:
         parameters = inspect.signature(model_class).parameters
         if "num_labels" in parameters and "num_labels" not in arguments:
             arguments["num_labels"] = self._num_labels(model_class)
+        if issubclass(model_class, BertHeadModel):
+            arguments.setdefault("head", HeadConfig.from_dict(self.facts.get("head")))
         model = model_class(self.config, **arguments)
         if self.contents is not None:
             self.assign(model)

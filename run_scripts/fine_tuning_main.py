@@ -1,5 +1,6 @@
 """The main function of all fine-tuning programs, and the flags that they share."""
 
+import dataclasses
 import functools
 import os
 import shlex
@@ -13,6 +14,7 @@ from absl import flags
 from bert_tf import command_line, files
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts import head_flags
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.task import (
     CHANGEABLE_FACTS,
@@ -126,7 +128,8 @@ def run_task(
     config = fine_tuning_config()
     shared.check_length(config.max_seq_length, model.config)
     location = find_data()
-    task = make_task(location, model.tokenizer)
+    task = _with_head(make_task(location, model.tokenizer))
+    features = head_flags.feature_settings()
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     data = TaskData(task, location, model.tokenizer, config, phases, FLAGS.output_dir)
     training = shared.training_config(
@@ -137,7 +140,7 @@ def run_task(
     overwrite = FLAGS.do_train and FLAGS.overwrite
     folder = RunFolder(FLAGS.output_dir, metadata, training, overwrite, task.output_files)
     results = fine_tune(
-        phases, data, model.config, folder, training, runtime, _initializer(task)
+        phases, data, model.config, folder, training, runtime, _initializer(task), features
     )  # fmt: skip
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
@@ -145,6 +148,13 @@ def run_task(
     if FLAGS.export_dir and is_chief(strategy):
         _export(used)
     print(_main_result(task, data, results) + f"Next: {next_step(shlex.quote(used))}")
+
+
+def _with_head(task: Any) -> Task:
+    """Returns the task with the layers of the head, if the program has flags for them."""
+    if "head" not in FLAGS:
+        return task
+    return dataclasses.replace(task, head=head_flags.head_config(trained_facts()))
 
 
 def export_command(checkpoint: str) -> str:

@@ -28,7 +28,7 @@ from absl import flags
 
 from bert_tf import command_line
 from bert_tf.errors import InputError
-from bert_tf.run_scripts import fine_tuning_main
+from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.ner.conll import Columns
@@ -69,7 +69,10 @@ flags.DEFINE_bool(
 )  # fmt: skip
 fine_tuning_main.define_flags()
 fine_tuning_main.define_split_flags()
+head_flags.define_flags()
+head_flags.define_feature_flags()
 flags.adopt_module_key_flags(fine_tuning_main)
+flags.adopt_module_key_flags(head_flags)
 flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["output_dir"])
 

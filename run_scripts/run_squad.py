@@ -31,7 +31,7 @@ from absl import flags
 
 from bert_tf import command_line
 from bert_tf.errors import InputError
-from bert_tf.run_scripts import fine_tuning_main
+from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.task import DataLocation, Task
 
@@ -69,7 +69,9 @@ flags.DEFINE_list(
     "probability to --output_dir, and runs no model.",
 )  # fmt: skip
 fine_tuning_main.define_flags()
+head_flags.define_flags()
 flags.adopt_module_key_flags(fine_tuning_main)
+flags.adopt_module_key_flags(head_flags)
 flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["output_dir"])
 

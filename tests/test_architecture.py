@@ -12,8 +12,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
-    "command_line", "config", "errors", "features", "files", "manifest", "progress", "startup",
-    "weights", "wire_format",
+    "command_line", "config", "errors", "features", "files", "head_config", "manifest", "progress",
+    "startup", "weights", "wire_format",
 )  # fmt: skip
 
 # For each package: the packages of this project that it may import in addition to itself and the
@@ -171,6 +171,7 @@ def test_flags_are_defined_only_in_mains():
             "bert_tf.command_line",
             "bert_tf.run_scripts.fine_tuning_main",
             "bert_tf.run_scripts.flags",
+            "bert_tf.run_scripts.head_flags",
             "bert_tf.data_prep.config_flags",
         ):
             assert main and is_in_program_folder(name), f"{name} uses flags but is not a main"

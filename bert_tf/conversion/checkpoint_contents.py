@@ -99,7 +99,7 @@ class CheckpointContents:
             self,
             arrays={n: a for n, a in self.arrays.items() if n.startswith(_ENCODER)},
             slots={n: a for n, a in self.slots.items() if n.startswith(_ENCODER)},
-            extra={key: value for key, value in self.extra.items() if key != "labels"},
+            extra={k: value for k, value in self.extra.items() if k not in ("labels", "head")},
             classifier={},
         )
 

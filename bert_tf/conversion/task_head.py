@@ -127,6 +127,9 @@ def _difference(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
     if None not in pairs and pairs[0] != pairs[1]:
         kinds = ("pairs of texts", "single texts")
         return "is a model for {}, not for {}".format(*(kinds if pairs[0] else kinds[::-1]))
+    if own.get("head") != facts.get("head"):
+        layers = [each.get("head") or "no further layers" for each in (own, facts)]
+        return f"has a head with {layers[0]}, but the task has {layers[1]}"
     known, labels = _known_labels(contents), _labels(facts)
     if known is not None and known != labels:
         order = " in another order" if sorted(known) == sorted(labels) else ""

@@ -41,15 +41,16 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
     Raises:
         InputError: The dialect is unknown or can only be read, `folder` is a file or contains other
             files than those of a checkpoint, `contents` has no config, or it has
-            a head that no dialect can store: an output layer of the masked LM that is not the word
-            embeddings, or a head of unknown kind (`CheckpointContents.classifier`).
+            a head that the dialect cannot store: an output layer of the masked LM that is not the
+            word embeddings, a head of unknown kind (`CheckpointContents.classifier`), or one with
+            the layers of `HeadConfig`.
     """
     write = DIALECTS[dialect].write if dialect in DIALECTS else None
     if write is None:
         names = ", ".join(WRITABLE_DIALECTS)
         raise InputError(f"dialect must be one of {names}. Received: {dialect!r}.")
     contents.require_config()
-    _check_heads(contents)
+    _check_heads(contents, dialect)
     if "://" not in folder:
         folder = os.path.realpath(folder)  # Otherwise, a link would be replaced by a folder.
     _check_target(folder)
@@ -71,7 +72,12 @@ def _check_target(folder: str) -> None:
         )
 
 
-def _check_heads(contents: CheckpointContents) -> None:
+def _check_heads(contents: CheckpointContents, dialect: str) -> None:
+    if contents.extra.get("head") and dialect != "bert-tf":
+        raise InputError(
+            f"{contents.source} has a head with {contents.extra['head']}, which only the dialect "
+            "bert-tf can store. Give encoder_only=True to write the encoder without heads."
+        )
     if contents.classifier:
         raise InputError(
             f"{contents.source}/config.json does not tell the kind of the head 'classifier': its "

@@ -25,6 +25,8 @@ class InitialWeights:
 
     def next(self) -> keras.initializers.Initializer:
         """Returns an initializer for the next variable; each call draws a new seed."""
-        return keras.initializers.TruncatedNormal(
-            stddev=self._stddev, seed=self._seeds.randrange(2**31)
-        )
+        return keras.initializers.TruncatedNormal(stddev=self._stddev, seed=self.next_seed())
+
+    def next_seed(self) -> int:
+        """Returns a new seed, for a variable with another distribution."""
+        return self._seeds.randrange(2**31)

@@ -17,11 +17,8 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import check_at_least
-from bert_tf.modeling.base_model import BertBaseModel
-from bert_tf.modeling.dropout import Dropout, DropoutSeeds
 from bert_tf.modeling.encoder import BertEncoder
 from bert_tf.modeling.heads import MaskedLMHead, OutputHead
-from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS, complete_inputs, to_int32
 from bert_tf.modeling.layers import (
     Dense,
@@ -30,50 +27,7 @@ from bert_tf.modeling.layers import (
     variable_tensor,
     with_name_prefix,
 )
-
-
-class BertTaskModel(BertBaseModel):
-    """Base class of the models with a head; creates the encoder and the dropout seeds."""
-
-    def __init__(
-        self,
-        config: BertConfig,
-        *,
-        seed: int | None = None,
-        recompute: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(config, recompute=recompute, **kwargs)
-        with keras.name_scope(self.name, caller=self):
-            self.dropout_seeds = DropoutSeeds(seed, name="dropout_seeds")
-            self._initial = InitialWeights(config.initializer_range, seed)
-            self.bert = BertEncoder(
-                config,
-                initial=self._initial,
-                dropout_seeds=self.dropout_seeds,
-                recompute=recompute,
-                dtype=self.dtype_policy,
-                name="bert",
-            )
-            self.bert.build(dict.fromkeys(INPUT_NAMES, (None, None)))
-        self.built = True
-
-    def _add_head(self, outputs: int, dropout: float | None = None) -> None:
-        """Creates `head`, and `dropout` before it unless `dropout` (the rate) is None."""
-        size, dtype = self.config.hidden_size, self.dtype_policy
-        with keras.name_scope(self.name, caller=self):
-            if dropout is not None:
-                self.dropout = Dropout(dropout, self.dropout_seeds, dtype=dtype, name="dropout")
-                self.dropout.build((None, size))
-            self.head = OutputHead(size, outputs, self._initial, dtype=dtype, name="head")
-
-    def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by name; names and order are as in google-research/bert."""
-        raise NotImplementedError
-
-    def variables_by_name(self) -> Variables:
-        """Returns all weights by name; names and order are as in google-research/bert."""
-        return self.bert.variables_by_name() | self.head_variables_by_name()
+from bert_tf.modeling.task_model import BertHeadModel, BertTaskModel
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -140,7 +94,7 @@ class BertPretrainer(BertTaskModel):
         return {**super().get_config(), "next_sentence": self.next_sentence}
 
 
-class _LabelModel(BertTaskModel):
+class _LabelModel(BertHeadModel):
     """Base class of models whose head has dropout and computes one logit for each label."""
 
     def __init__(
@@ -149,7 +103,7 @@ class _LabelModel(BertTaskModel):
         super().__init__(config, **kwargs)
         self.num_labels, self.classifier_dropout = num_labels, classifier_dropout
         check_at_least(1, self, "num_labels")
-        self._add_head(num_labels, classifier_dropout)
+        self._add_head(num_labels, classifier_dropout, self._head_width)
 
     def get_config(self) -> dict[str, Any]:
         own = {"num_labels": self.num_labels, "classifier_dropout": self.classifier_dropout}
@@ -165,6 +119,8 @@ class BertClassifier(_LabelModel):
         num_labels: Number of classes; 1 for regression.
         classifier_dropout: Dropout rate, in [0, 1), before the head. google-research/bert always
             uses 0.1, regardless of the config.
+        head: Layers before the output layer, which take the place of the pooled output; None for
+            none.
 
     Call arguments:
         inputs: The inputs of `BertEncoder`.
@@ -176,21 +132,23 @@ class BertClassifier(_LabelModel):
     Source: google-research/bert `run_classifier.create_model`.
     """
 
-    def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
-        pooled = self.bert(inputs, training=training)["pooled_output"]
-        return {"logits": self.head(self.dropout(pooled, training=training))}
+    _pools = True
+
+    def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
+        return {"logits": self.head(self.dropout(vectors, training=training))}
 
     def head_variables_by_name(self) -> Variables:
         """Returns the head's variables by google-research/bert name."""
-        return self.head.variables_by_name()
+        return self._head_names() | self.head.variables_by_name()
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertSpanPredictor(BertTaskModel):
+class BertSpanPredictor(BertHeadModel):
     """BERT with a start logit and an end logit for each token.
 
     Args:
         config: The architecture.
+        head: Layers before the output layer; None for none.
 
     Call arguments:
         inputs: The inputs of `BertEncoder`.
@@ -204,16 +162,15 @@ class BertSpanPredictor(BertTaskModel):
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
-        self._add_head(2)
+        self._add_head(2, size=self._head_width)
 
-    def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
-        sequence = self.bert(inputs, training=training)["sequence_output"]
-        logits = ops.reshape(self.head(flatten_to_rows(sequence)), (-1, ops.shape(sequence)[1], 2))
+    def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
+        logits = ops.reshape(self.head(flatten_to_rows(vectors)), (-1, ops.shape(vectors)[1], 2))
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
     def head_variables_by_name(self) -> Variables:
         """Returns the head's variables by google-research/bert name."""
-        return with_name_prefix("cls/squad", self.head.variables_by_name())
+        return self._head_names() | with_name_prefix("cls/squad", self.head.variables_by_name())
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -227,6 +184,7 @@ class BertTagger(_LabelModel):
         config: The architecture.
         num_labels: Number of classes.
         classifier_dropout: Dropout rate, in [0, 1), before the head.
+        head: Layers before the output layer; None for none.
 
     Call arguments:
         inputs: The inputs of `BertEncoder`.
@@ -238,14 +196,13 @@ class BertTagger(_LabelModel):
     Source: paper, sections 4 and 5.3.
     """
 
-    def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
-        sequence = self.bert(inputs, training=training)["sequence_output"]
-        logits = self.head(self.dropout(flatten_to_rows(sequence), training=training))
-        return {"logits": ops.reshape(logits, (-1, ops.shape(sequence)[1], self.num_labels))}
+    def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
+        logits = self.head(self.dropout(flatten_to_rows(vectors), training=training))
+        return {"logits": ops.reshape(logits, (-1, ops.shape(vectors)[1], self.num_labels))}
 
     def head_variables_by_name(self) -> Variables:
         """Returns the head's variables by name."""
-        return with_name_prefix("cls/tagger", self.head.variables_by_name())
+        return self._head_names() | with_name_prefix("cls/tagger", self.head.variables_by_name())
 
 
 @keras.saving.register_keras_serializable("bert_tf")

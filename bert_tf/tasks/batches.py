@@ -85,20 +85,51 @@ def training_batches(
         parse: Converts serialized records to a batch; see `make_parser`.
         first_step: The step of the first batch, from 0.
     """
+    size = len(order.batch(first_step))
 
     def read(step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         indices = order.batch(int(step))
-        origin = np.stack([np.zeros_like(indices), indices], axis=1)
-        return np.array(records.read(indices), object), origin
+        return np.array(records.read(indices), object), indices
 
     def load(step: Any) -> tuple[Any, Any]:
-        serialized, origin = tf.numpy_function(read, [step], [tf.string, tf.int64])
-        size = len(order.batch(first_step))
-        return tf.ensure_shape(serialized, [size]), tf.ensure_shape(origin, [size, 2])
+        serialized, indices = tf.numpy_function(read, [step], [tf.string, tf.int64])
+        return tf.ensure_shape(serialized, [size]), tf.ensure_shape(indices, [size])
+
+    def to_batch(serialized: Any, indices: Any) -> dict[str, Any]:
+        origin = tf.stack([tf.zeros_like(indices), indices], axis=1)
+        return {**_with_cached_features(records, parse(serialized), indices), ORIGIN: origin}
 
     steps = tf.data.Dataset.range(first_step, np.iinfo(np.int64).max)
-    dataset = steps.map(load).prefetch(2)
-    return dataset.map(lambda texts, origin: {**parse(texts), ORIGIN: origin}).prefetch(2)
+    return steps.map(load).prefetch(2).map(to_batch).prefetch(2)
+
+
+def make_loader(
+    records: RecordFile, parse: Callable[[Any], dict[str, Any]]
+) -> Callable[[Any], dict[str, Any]]:
+    """Returns a function that reads records by their indices, int64 [B], and returns a batch.
+
+    Args:
+        records: The records.
+        parse: Converts serialized records to a batch; see `make_parser`.
+    """
+
+    def read(indices: np.ndarray) -> np.ndarray:
+        return np.array(records.read(indices), object)
+
+    def load(indices: Any) -> dict[str, Any]:
+        serialized = tf.ensure_shape(tf.numpy_function(read, [indices], tf.string), [None])
+        return _with_cached_features(records, parse(serialized), indices)
+
+    return load
+
+
+def _with_cached_features(
+    records: RecordFile, batch: dict[str, Any], indices: Any
+) -> dict[str, Any]:
+    """Adds the hidden states of the records to a batch, if there is a cache of them."""
+    if records.cache is None:
+        return batch
+    return {**batch, **records.cache.tensors(indices, tf.shape(batch["input_ids"])[1])}
 
 
 def make_parser(
@@ -125,15 +156,15 @@ def make_parser(
     return parse_and_trim if trim else parse
 
 
-def traced_once(function: Callable[[Any], Any], parse: Callable[[Any], dict[str, Any]]) -> Any:
+def traced_once(function: Callable[[Any], Any], load: Callable[[Any], dict[str, Any]]) -> Any:
     """Returns a `tf.function` that is traced once, for batches of any size and length.
 
     Args:
         function: Takes a batch.
-        parse: Converts serialized records to a batch; see `make_parser`.
+        load: Converts indices of records to a batch; see `make_loader`.
     """
-    records = tf.TensorSpec([None], tf.string)
-    outputs = tf.function(parse).get_concrete_function(records).structured_outputs
+    indices = tf.TensorSpec([None], tf.int64)
+    outputs = tf.function(load).get_concrete_function(indices).structured_outputs
     batch = tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), outputs)
     return tf.function(function, input_signature=[batch], autograph=False)
 
@@ -147,7 +178,7 @@ def _first_along(values: Any, axis: int, size: Any) -> Any:
 
 def predict(
     records: RecordFile,
-    parse: Callable[[Any], dict[str, Any]],
+    load: Callable[[Any], dict[str, Any]],
     forward: Callable[[Any], Mapping[str, Any]],
     batch_size: int,
 ) -> Iterator[Outputs]:
@@ -158,7 +189,7 @@ def predict(
 
     Args:
         records: The records.
-        parse: Converts serialized records to a batch; see `make_parser`.
+        load: Converts indices of records to a batch; see `make_loader`.
         forward: Converts a batch to outputs [B, ...], by name.
         batch_size: Records per batch.
     """
@@ -171,13 +202,11 @@ def predict(
         first = number % _BATCHES_PER_WINDOW * batch_size
         return window[first : first + batch_size]
 
-    def load(number: Any) -> Any:
-        serialized = tf.numpy_function(
-            lambda n: np.array(records.read(batch(int(n))), object), [number], tf.string
-        )
-        return parse(tf.ensure_shape(serialized, [None]))
+    def load_batch(number: Any) -> Any:
+        indices = tf.numpy_function(lambda n: batch(int(n)), [number], tf.int64)
+        return load(tf.ensure_shape(indices, [None]))
 
-    dataset = tf.data.Dataset.range(-(-len(records) // batch_size)).map(load).prefetch(2)
+    dataset = tf.data.Dataset.range(-(-len(records) // batch_size)).map(load_batch).prefetch(2)
     waiting: dict[int, Outputs] = {}
     done = 0
     for number, inputs in enumerate(dataset):

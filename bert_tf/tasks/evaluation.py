@@ -35,8 +35,8 @@ class SplitEvaluator:
         outputs: Callable[[Any], dict[str, Any]],
         parse: Callable[[Any], dict[str, Any]],
     ) -> None:
-        self._data, self._parse = data, parse
-        self._forward = batches.traced_once(outputs, self._parse)
+        self._data, self._outputs, self._parse = data, outputs, parse
+        self._forwards: dict[bool, Any] = {}
 
     def run(self, split: SplitData, receiver: Receiver, description: str, batch_size: int) -> None:
         """Passes each example of a split, with its outputs, to a receiver.
@@ -52,7 +52,12 @@ class SplitEvaluator:
         """
         records = self._data.records(split)
         per_example = records.index.records_per_example
-        outputs = batches.predict(records, self._parse, self._forward, batch_size)
+        load = batches.make_loader(records, self._parse)
+        # Batches with hidden states from a cache have other features.
+        has_cache = records.cache is not None
+        if has_cache not in self._forwards:
+            self._forwards[has_cache] = batches.traced_once(self._outputs, load)
+        outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
         number = 0
         with Progress(f"{description} {split.split.name}", split.num_examples, "examples") as shown:
             for number, example in enumerate(self._data.examples(split.split), start=1):

@@ -13,13 +13,15 @@ from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import costs
-from bert_tf.tasks import batches, dev_examples
+from bert_tf.tasks import batches, dev_examples, feature_cache
 from bert_tf.tasks.evaluation import SplitEvaluator
+from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import Scorer
+from bert_tf.tasks.task import Scorer, TaskObjective
 from bert_tf.tasks.task_data import SplitData, TaskData
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.lifecycle import restoring
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
@@ -41,6 +43,7 @@ def fine_tune(
     training: TrainingConfig,
     runtime: RuntimeConfig,
     initialize: Callable[[Any], None] | None = None,
+    features: FeatureSettings | None = None,
 ) -> dict[str, float]:
     """Starts or resumes training, then evaluates and predicts.
 
@@ -53,6 +56,8 @@ def fine_tune(
         runtime: The other settings, such as devices, logging and checkpoints.
         initialize: Function that assigns pretrained weights to the model of a given objective. The
             function is called only if the run does not resume. None keeps the random weights.
+        features: If not None, only the head is trained, on hidden states of the frozen encoder,
+            which are computed once for the train and dev splits. The head must not be the default.
 
     Returns:
         The results on the dev splits, and on test splits whose predictions have metrics.
@@ -65,9 +70,11 @@ def fine_tune(
         raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
     if phases.train:
         folder.check_same_run()
-    run = _Run(data, config, folder, training, runtime, initialize)
+    run = _Run(data, config, folder, training, runtime, initialize, features)
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
     run.write_records()
+    if phases.train:
+        run.cache_features()
     step = run.train() if phases.train else step
     # The predictions of a labelled dev split contain its metrics.
     same_splits = phases.predict and data.splits["dev"] == data.splits["test"]
@@ -92,13 +99,13 @@ class _Run:
         training: TrainingConfig,
         runtime: RuntimeConfig,
         initialize: Callable[[Any], None] | None,
+        features: FeatureSettings | None,
     ) -> None:
         self._data, self._config, self._folder = data, config, folder.path
-        self._training, self._runtime = training, runtime
-        make_objective = functools.partial(
-            data.task.make_objective, config, recompute=runtime.recompute
-        )
-        self.trainer = Trainer(make_objective, folder, training, runtime, initialize)
+        self._training, self._runtime, self._features = training, runtime, features
+        self.trainer = Trainer(self._make_objective, folder, training, runtime, initialize)
+        if features and (checkpoint := folder.checkpoint_to_resume()):
+            restoring.restore_weights(checkpoint, self.trainer.objective.variables)
         objective: Any = self.trainer.objective
         # XLA and TPUs compile the step again for each sequence length.
         compiles_each_length = runtime.jit_compile or runtime.distribution_strategy == "tpu"
@@ -106,6 +113,34 @@ class _Run:
         sizes = {**data.task.sizes, "S": data.config.max_seq_length}
         self._parse = batches.make_parser(data.task.table, sizes, self._trim)
         self._evaluator = SplitEvaluator(data, objective.outputs, self._parse)
+
+    def _make_objective(self, *, seed: int, dtype: str) -> TaskObjective:
+        objective: Any = self._data.task.make_objective(
+            self._config, seed=seed, dtype=dtype, recompute=self._runtime.recompute
+        )
+        if self._features:
+            objective.model.bert.trainable = False
+        return objective
+
+    def cache_features(self) -> None:
+        """Computes the hidden states of the train and dev splits, if the encoder is frozen.
+
+        The chief computes them first, as in `write_records`.
+        """
+        if self._features is None:
+            return
+        if not self.trainer.is_chief:
+            self.trainer.wait_for_workers()
+        objective: Any = self.trainer.objective
+        for split in (*self._data.splits["train"], *self._data.splits["dev"]):
+            records = self._data.records(split)
+            records.cache = feature_cache.write(
+                self._features, split.split.name, records, objective.model,
+                batches.make_loader(records, self._parse),
+                {**split.key, "precision": self._training.precision},
+            )  # fmt: skip
+        if self.trainer.is_chief:
+            self.trainer.wait_for_workers()
 
     def write_records(self) -> None:
         """Writes the records of all splits.
@@ -141,7 +176,8 @@ class _Run:
             length = (
                 _mean_length(order, records, training) if self._trim else data.config.max_seq_length
             )
-            per_step |= log_step_cost(self._step_cost(length), self.trainer.replicas)
+            if self._features is None:
+                per_step |= log_step_cost(self._step_cost(length), self.trainer.replicas)
         from_step = functools.partial(batches.training_batches, records, order, self._parse)
         lookup = RecordLookup(
             describe=functools.partial(_describe_records, split.split.source.name, records)

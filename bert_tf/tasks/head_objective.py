@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.modeling import depths_by_name, variables_by_name
+from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK
 
 
 class HeadObjective:
@@ -39,8 +40,8 @@ class HeadObjective:
         """Returns the sum of the losses, and the numerators of the metrics."""
         if training:
             with self.model.dropout_seeds.use(seed):
-                return self._sums(self.model(batch, training=True), batch)
-        return self._sums(self.model(batch, training=False), batch)
+                return self._sums(self._run_model(batch, training=True), batch)
+        return self._sums(self._run_model(batch), batch)
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
         """Returns the mean loss per example."""
@@ -53,6 +54,13 @@ class HeadObjective:
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the predictions of the model for a batch, by name."""
         raise NotImplementedError
+
+    def _run_model(self, batch: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
+        """Returns the outputs of the model; those of its head if the batch has hidden states."""
+        if CACHED_FEATURES in batch:
+            states, mask = batch[CACHED_FEATURES], batch[CACHED_MASK]
+            return dict(self.model.outputs_of_features(states, mask, training))
+        return dict(self.model(batch, training=training))
 
     def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
         raise NotImplementedError

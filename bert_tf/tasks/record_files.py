@@ -71,10 +71,12 @@ class RecordFile:
     Attributes:
         path: The argument `path`.
         index: The argument `index`.
+        cache: The `feature_cache.FeatureCache` of the records, or None.
     """
 
     def __init__(self, path: str, index: RecordIndex) -> None:
         self.path, self.index = path, index
+        self.cache: Any = None
 
     def __len__(self) -> int:
         return len(self.index.num_tokens)
@@ -93,7 +95,7 @@ class RecordFile:
     def _file(self) -> Any:
         if "://" not in self.path:
             return open(self.path, "rb")
-        _check_disk_space(tempfile.gettempdir(), int(self.index.starts[-1]), "a local copy")
+        check_disk_space(tempfile.gettempdir(), int(self.index.starts[-1]), "a local copy")
         copy = tempfile.TemporaryFile()  # noqa: SIM115 it stays open as long as this object
         with files.explain_read_errors(self.path), tf.io.gfile.GFile(self.path, "rb") as file:
             shutil.copyfileobj(file, copy, 1 << 22)
@@ -158,7 +160,7 @@ def write(
     first = next(blocks)
     bytes_per_example = sum(map(len, first.records)) / max(first.num_examples, 1)
     name = os.path.basename(path)
-    _check_disk_space(os.path.dirname(path), int(bytes_per_example * num_examples), name)
+    check_disk_space(os.path.dirname(path), int(bytes_per_example * num_examples), name)
     writer = _RecordWriter()
     with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as file:
         with Progress(f"writing {name}", num_examples, "examples") as progress:
@@ -254,7 +256,7 @@ def _temporary_files(path: str) -> str:
     return os.path.join(folder, f"{files.temporary_prefix(name)}*.tmp")
 
 
-def _check_disk_space(folder: str, num_bytes: int, name: str) -> None:
+def check_disk_space(folder: str, num_bytes: int, name: str) -> None:
     """Logs the size of a file that is about to be written.
 
     Raises:

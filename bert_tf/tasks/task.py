@@ -14,6 +14,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
+from bert_tf.head_config import HeadConfig
 from bert_tf.training.step.objective import Objective
 
 if TYPE_CHECKING:
@@ -31,8 +32,21 @@ CHANGEABLE_FACTS = (
     "doc_stride", "max_query_length", "version_2_with_negative", "padding_as_released",
     "num_choices", "document_context",
 )  # fmt: skip
+# The features of a batch that take the place of the encoder, if it is frozen: hidden states,
+# float32 [B, T, K, H], and their mask, int32 [B, T]; see `feature_cache`.
+CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_mask"
+# The entry of `Task.facts` with the layers of the head; see `HeadConfig`. Records do not depend on
+# it.
+HEAD_FACT = "head"
 # The name of the file of `dev_examples`.
 DEV_EXAMPLES = "dev_examples.jsonl"
+
+
+def head_facts(head: HeadConfig) -> dict[str, Any]:
+    """Returns the entry of `Task.facts` for the layers of the head; {} for the default head."""
+    return {} if head.is_default else {HEAD_FACT: head.to_dict()}
+
+
 # The outputs of the model for one record, by name; without the batch dimension.
 Outputs = Mapping[str, np.ndarray]
 

@@ -17,7 +17,7 @@ from bert_tf.tasks import record_files
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import DECISION_FACTS, KINDS, DataLocation, Split, Task
+from bert_tf.tasks.task import DECISION_FACTS, HEAD_FACT, KINDS, DataLocation, Split, Task
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import RunPhases
 
@@ -191,10 +191,11 @@ class TaskData:
         return SplitData(split, number, key)
 
     def _key(self, split: Split) -> dict[str, Any]:
+        ignored = (*DECISION_FACTS, HEAD_FACT)
         return {
             "source": {"content": self._fingerprints[split.name], "limit": split.limit},
             "split": split.name,
-            "task": {k: v for k, v in self.task.facts.items() if k not in DECISION_FACTS},
+            "task": {k: v for k, v in self.task.facts.items() if k not in ignored},
             "features": [[each.name, each.dtype, list(each.shape)] for each in self.task.table],
             "max_seq_length": self.config.max_seq_length,
             "vocabulary_sha256": self._tokenizer.vocabulary_sha256,

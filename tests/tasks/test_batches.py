@@ -113,8 +113,9 @@ def test_predictions_have_the_order_of_the_file(records):
         traced.append(batch)
         return {"ids": batch["input_ids"], "label": batch["label_ids"]}
 
-    forward = batches.traced_once(forward, parse)
-    found = list(batches.predict(records, parse, forward, batch_size=7))
+    load = batches.make_loader(records, parse)
+    forward = batches.traced_once(forward, load)
+    found = list(batches.predict(records, load, forward, batch_size=7))
     assert [int(each["label"]) for each in found] == list(range(COUNT))
     assert all(set(each["ids"].tolist()) <= {0, n + 5} for n, each in enumerate(found))
     assert len({len(each["ids"]) for each in found}) > 10

@@ -57,7 +57,7 @@ class ClassificationObjective(LabelObjective):
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns `logits` and `probabilities`, float32 [B, C]."""
-        logits = self.model(batch, training=False)["logits"]
+        logits = self._run_model(batch)["logits"]
         return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
 
@@ -77,7 +77,7 @@ class RegressionObjective(LabelObjective):
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns `logits`, float32 [B, 1], and the same numbers as `score`, float32 [B]."""
-        logits = self.model(batch, training=False)["logits"]
+        logits = self._run_model(batch)["logits"]
         return {"logits": logits, "score": logits[:, 0]}
 
 
@@ -101,7 +101,7 @@ class MultiLabelObjective(LabelObjective):
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns `logits` and `probabilities`, float32 [B, C]; each probability is a sigmoid."""
-        logits = self.model(batch, training=False)["logits"]
+        logits = self._run_model(batch)["logits"]
         return {"logits": logits, "probabilities": tf.sigmoid(logits)}
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
+from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results import prediction_files, scoring
 from bert_tf.tasks.task import (
@@ -23,6 +24,7 @@ from bert_tf.tasks.task import (
     PredictionWriter,
     Scorer,
     Split,
+    head_facts,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class ClassificationTask:
         submission: The file format of a benchmark's server, or None.
         trained_as: The name in `facts`, if it differs from `name`. AX has no train split; its
             examples are predicted by a model that was trained as "mnli".
+        head: The layers between the encoder and the output layer.
     """
 
     name: str
@@ -79,6 +82,7 @@ class ClassificationTask:
     threshold: float = 0.5
     submission: "Submission | None" = None
     trained_as: str | None = None
+    head: HeadConfig = HeadConfig()  # noqa: RUF009 it is immutable
 
     groups_by_length = True
     records_per_example = 1.0
@@ -104,6 +108,7 @@ class ClassificationTask:
             "task_type": self.task_type,
             "labels": list(self.labels),
             "pair": self.pair,
+            **head_facts(self.head),
         }
         return {**facts, "threshold": self.threshold} if self.task_type == "multi_label" else facts
 
@@ -195,7 +200,7 @@ class ClassificationTask:
 
         outputs = 1 if self.task_type == "regression" else len(self.labels)
         model = BertClassifier(
-            config, num_labels=outputs, recompute=recompute, seed=seed, dtype=dtype
+            config, num_labels=outputs, head=self.head, recompute=recompute, seed=seed, dtype=dtype
         )
         return OBJECTIVES[self.task_type](model, self.best_by, self.threshold)
 

@@ -38,7 +38,7 @@ class NerObjective(HeadObjective):
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns `predictions`, the index of the best tag, and `label_ids`: int32 [B, S] each."""
-        logits = self.model(batch, training=False)["logits"]
+        logits = self._run_model(batch)["logits"]
         predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return {"predictions": predictions, "label_ids": batch["label_ids"]}
 

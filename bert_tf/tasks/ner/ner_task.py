@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
+from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.ner import conll, encoding, json_sentences, schemes
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.examples import NerExample
 from bert_tf.tasks.ner.results import NerScorer, NerWriter
 from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.tables import FileSource, find_split_file
-from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Encoded, Split
+from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Encoded, Split, head_facts
 
 if TYPE_CHECKING:
     from bert_tf.tasks.ner.ner_objective import NerObjective
@@ -59,6 +60,7 @@ class NerTask:
         document_context: Whether neighboring sentences of the same document fill the windows.
         records_per_example: The mean number of records of a train sentence; more than 1 if
             sentences are split into windows.
+        head: The layers between the encoder and the output layer.
 
     Raises:
         InputError: A scheme is unknown.
@@ -71,6 +73,7 @@ class NerTask:
     input_scheme: str = DETECT
     document_context: bool = False
     records_per_example: float = 1.0
+    head: HeadConfig = HeadConfig()  # noqa: RUF009 it is immutable
 
     name = "ner"
     table = features.TAGGING
@@ -101,6 +104,7 @@ class NerTask:
             "labels": list(self.labels),
             "scheme": self.scheme,
             "document_context": self.document_context,
+            **head_facts(self.head),
         }
 
     @functools.cached_property
@@ -169,8 +173,9 @@ class NerTask:
         from bert_tf.tasks.ner.ner_objective import NerObjective
 
         model = BertTagger(
-            config, num_labels=len(self.labels), recompute=recompute, seed=seed, dtype=dtype
-        )
+            config, num_labels=len(self.labels), head=self.head, recompute=recompute, seed=seed,
+            dtype=dtype,
+        )  # fmt: skip
         return NerObjective(model, self.best_by)
 
     def make_scorer(self, split: Split) -> NerScorer:

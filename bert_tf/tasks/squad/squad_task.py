@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bert_tf import features, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
+from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.squad import encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
@@ -28,7 +29,7 @@ from bert_tf.tasks.squad.results import (
     SquadWriter,
 )
 from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Encoded, Split
+from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Encoded, Split, head_facts
 
 if TYPE_CHECKING:
     from bert_tf.tasks.squad.squad_objective import SquadObjective
@@ -49,6 +50,7 @@ class SquadTask:
         windows: The settings of the windows.
         answers: The settings of the answers.
         requires_answers: Whether each question of the dev split must have answers, for metrics.
+        head: The layers between the encoder and the output layer.
 
     Raises:
         InputError: A setting is out of range.
@@ -58,6 +60,7 @@ class SquadTask:
     windows: WindowSettings = dataclasses.field(default_factory=WindowSettings)
     answers: AnswerSettings = dataclasses.field(default_factory=AnswerSettings)
     requires_answers: bool = False
+    head: HeadConfig = HeadConfig()  # noqa: RUF009 it is immutable
 
     name = "squad"
     table = features.SPAN
@@ -78,7 +81,7 @@ class SquadTask:
     def facts(self) -> dict[str, Any]:
         """JSON values about the task; see `tasks.task.Task`."""
         settings = {**dataclasses.asdict(self.windows), **dataclasses.asdict(self.answers)}
-        return {"task": self.name, "task_type": "span", **settings}
+        return {"task": self.name, "task_type": "span", **settings, **head_facts(self.head)}
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Returns the split of a kind; see `tasks.task.Task`.
@@ -145,7 +148,9 @@ class SquadTask:
         from bert_tf.modeling import BertSpanPredictor
         from bert_tf.tasks.squad.squad_objective import SquadObjective
 
-        model = BertSpanPredictor(config, recompute=recompute, seed=seed, dtype=dtype)
+        model = BertSpanPredictor(
+            config, head=self.head, recompute=recompute, seed=seed, dtype=dtype
+        )
         return SquadObjective(model, self.best_by, self.answers.padding_as_released)
 
     def make_scorer(self, split: Split) -> SquadScorer:

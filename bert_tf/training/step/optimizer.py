@@ -25,7 +25,8 @@ class Optimizer:
     cross-replica context, with gradients that are already summed over the replicas.
 
     Args:
-        variables: Trainable Keras variables by name.
+        variables: Keras variables by name. Those that are not trainable keep their values and have
+            no state.
         rule: The update of one variable.
         weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the learning
             rate.
@@ -56,7 +57,8 @@ class Optimizer:
             for name in self.variables
         }
         self.slots: dict[str, tf.Variable] = {"updates": _slot(0.0)} if rule.uses_count else {}
-        for name, variable in self.variables.items():
+        self._trainable = {n: each for n, each in self.variables.items() if each.trainable}
+        for name, variable in self._trainable.items():
             for slot in (*rule.slots, *(("ema",) if ema_decay else ())):
                 self.slots[f"{name}/{slot}"] = _slot(tf.zeros(variable.shape))
         if scales_loss:
@@ -84,7 +86,7 @@ class Optimizer:
             weight = self.variables[name].value
             update_on_each_device(weight, self._rule.update, slots, gradient, rate, decay, count)
         if self._ema_decay:
-            for name, variable in self.variables.items():
+            for name, variable in self._trainable.items():
                 average = self.slots[f"{name}/ema"]
                 update_on_each_device(average, self._move_average, variable.value)
         self._update_loss_scale(loss_scale.after_finite_step)
@@ -111,7 +113,7 @@ class Optimizer:
     def start_average(self) -> None:
         """Initializes the average of the weights with the present weights."""
         if self._ema_decay:
-            for name, variable in self.variables.items():
+            for name, variable in self._trainable.items():
                 self.slots[f"{name}/ema"].assign(variable.value)
 
     def replace_weights_by_average(self) -> None:
@@ -142,8 +144,9 @@ class Optimizer:
         slots = {name: _as_array(slot) for name, slot in self.slots.items()}
         if not self._ema_decay:
             return weights, slots
-        averages = {name: slots.pop(f"{name}/ema") for name in weights}
-        return averages, slots | {f"{name}/trained": value for name, value in weights.items()}
+        averages = {name: slots.pop(f"{name}/ema") for name in self._trainable}
+        trained = {f"{name}/trained": weights[name] for name in self._trainable}
+        return weights | averages, slots | trained
 
     def load_or_start(
         self, saved: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]] | None
@@ -157,8 +160,8 @@ class Optimizer:
     def load(self, weights: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]) -> None:
         """Restores the arrays that `state` returned."""
         if self._ema_decay:
-            slots = {**slots, **{f"{name}/ema": value for name, value in weights.items()}}
-            weights = {name: slots[f"{name}/trained"] for name in weights}
+            slots = {**slots, **{f"{name}/ema": weights[name] for name in self._trainable}}
+            weights = {**weights, **{name: slots[f"{name}/trained"] for name in self._trainable}}
         self._assign(weights)
         for name, slot in self.slots.items():
             slot.assign(np.reshape(slots[name], slot.shape))

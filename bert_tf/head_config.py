@@ -1,0 +1,117 @@
+"""`HeadConfig`: the layers between the encoder and the output layer of a task.
+
+Imports the standard library and `errors` only.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.errors import InputError, check_at_least, check_choice
+
+HEADS = ("linear", "bilstm")
+# The rows of table 7 of the paper. Of L blocks, the first and the last hidden states of a row, and
+# how the head combines them. The hidden states are the embeddings, with the number 0, and the
+# outputs of the blocks, with the numbers 1 to L.
+_FIRST = {
+    "embeddings": lambda blocks: 0,
+    "second_to_last": lambda blocks: blocks - 1,
+    "last": lambda blocks: blocks,
+    "weighted_sum_last_four": lambda blocks: blocks - 3,
+    "concat_last_four": lambda blocks: blocks - 3,
+    "weighted_sum_all": lambda blocks: 1,
+}
+_SINGLE = ("embeddings", "second_to_last", "last")
+FEATURE_LAYERS = tuple(_FIRST)
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadConfig:
+    """The layers between the encoder and the output layer of a task.
+
+    Attributes:
+        kind: "linear" for none; "bilstm" for bidirectional LSTM layers over the tokens.
+        lstm_layers: Number of LSTM layers.
+        lstm_size: Number of values that an LSTM layer computes for each token, half of them in each
+            direction.
+        feature_layers: The hidden states that the head uses, one of `FEATURE_LAYERS`. A
+            "weighted_sum" has one learned weight for each layer; "all" are the outputs of all
+            blocks, without the embeddings. None for the output of the last block or, in a
+            classifier with a linear head, for the pooled output.
+
+    Raises:
+        InputError: A value is invalid.
+
+    Source: paper, section 5.3 and appendix C.1: a two-layer BiLSTM of 768 dimensions.
+    """
+
+    kind: str = "linear"
+    lstm_layers: int = 2
+    lstm_size: int = 768
+    feature_layers: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(HEADS, "head", self.kind)
+        check_at_least(1, self, "lstm_layers")
+        check_at_least(2, self, "lstm_size")
+        if self.lstm_size % 2:
+            raise InputError(
+                "lstm_size must be even, because half of the values are those of each direction. "
+                f"Received: {self.lstm_size}."
+            )
+        if self.feature_layers is not None:
+            check_choice(FEATURE_LAYERS, "feature_layers", self.feature_layers)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the output layer directly follows the encoder, as in google-research/bert."""
+        return self.kind == "linear" and self.feature_layers is None
+
+    @property
+    def sums_layers(self) -> bool:
+        """Whether the head has a learned weight for each hidden state."""
+        return str(self.feature_layers).startswith("weighted_sum")
+
+    def states(self, num_hidden_layers: int) -> tuple[int, ...]:
+        """Returns the numbers of the hidden states that the head uses.
+
+        Args:
+            num_hidden_layers: The number of Transformer blocks, L.
+
+        Returns:
+            0 for the embeddings, i for the output of block i of 1 to L.
+
+        Raises:
+            InputError: The model has too few blocks.
+        """
+        name = self.feature_layers or "last"
+        first = _FIRST[name](num_hidden_layers)
+        if first < (name != "embeddings"):
+            raise InputError(
+                f"feature_layers={name!r} needs more blocks than the {num_hidden_layers} of this "
+                "model. Give feature_layers='last'."
+            )
+        return (first,) if name in _SINGLE else tuple(range(first, num_hidden_layers + 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the settings that affect the model as JSON values; {} for the default head."""
+        names = ["lstm_layers", "lstm_size"] if self.kind == "bilstm" else []
+        values = {"kind": self.kind, **{name: getattr(self, name) for name in names}}
+        if self.feature_layers:
+            values["feature_layers"] = self.feature_layers
+        return {} if self.is_default else values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any] | None) -> "HeadConfig":
+        """Returns the settings that `to_dict` returned; None and {} give the default head.
+
+        Raises:
+            InputError: A key is unknown, or a value is invalid.
+        """
+        try:
+            return cls(**(values or {}))
+        except TypeError as error:
+            raise InputError(
+                "The fact 'head' must have keys of kind, lstm_layers, lstm_size, feature_layers. "
+                f"Received: {values!r}."
+            ) from error

@@ -1,0 +1,110 @@
+"""The flags of the layers between the encoder and the output layer, and of a frozen encoder."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from bert_tf.errors import InputError
+from bert_tf.head_config import FEATURE_LAYERS, HEADS, HeadConfig
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.feature_cache import FeatureSettings
+
+FLAGS = flags.FLAGS
+# The learning rate of fine-tuning is too low for a head with random weights on a frozen encoder.
+LEARNING_RATE_OF_FEATURES = 1e-3
+_HEAD = HeadConfig()
+_CACHE_FLAGS = ("feature_layers", "feature_dtype", "feature_cache_dir")
+
+
+def define_flags() -> None:
+    """Defines the flags of the head; the caller must then adopt those of this module."""
+    flags.DEFINE_enum(
+        "head", _HEAD.kind, HEADS,
+        "Layers before the output layer. linear: none. bilstm: bidirectional LSTM layers, as in "
+        "tables 5 and 7 of the paper.",
+    )  # fmt: skip
+    flags.DEFINE_integer("lstm_layers", _HEAD.lstm_layers, "Number of layers of --head=bilstm.")
+    flags.DEFINE_integer(
+        "lstm_size", _HEAD.lstm_size,
+        "Number of values that a layer of --head=bilstm computes for each token, half of them in "
+        "each direction.",
+    )  # fmt: skip
+
+
+def define_feature_flags() -> None:
+    """Defines the flags of a frozen encoder; the caller must then adopt those of this module."""
+    flags.DEFINE_enum(
+        "approach", "fine_tuning", ["fine_tuning", "features"],
+        "fine_tuning: train all weights. features: train the head only, on hidden states of the "
+        "encoder of --init_checkpoint that are computed once. The default of --learning_rate is "
+        f"then {LEARNING_RATE_OF_FEATURES}.",
+    )  # fmt: skip
+    flags.DEFINE_enum(
+        "feature_layers", "concat_last_four", FEATURE_LAYERS,
+        "Hidden states for --approach=features: the rows of table 7 of the paper. The weights of a "
+        "sum are learned.",
+    )  # fmt: skip
+    flags.DEFINE_enum(
+        "feature_dtype", "float16", ["float16", "float32"],
+        "Dtype of the hidden states on disk, for --approach=features.",
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "feature_cache_dir", None,
+        "Local folder of the hidden states, for --approach=features. Runs with the same data and "
+        "encoder can share it. Default: features/ in --output_dir.",
+    )  # fmt: skip
+
+
+def trains_features() -> bool:
+    """Returns whether the run trains a head on a frozen encoder."""
+    return "approach" in FLAGS and FLAGS.approach == "features" and FLAGS.do_train
+
+
+def head_config(trained: dict[str, Any]) -> HeadConfig:
+    """Returns the layers of the head.
+
+    Args:
+        trained: The facts of the trained model; {} if the run trains.
+
+    Raises:
+        InputError: A flag is out of range, or has no effect with the other flags.
+    """
+    if not FLAGS.do_train:
+        return HeadConfig.from_dict(trained.get("head"))
+    _check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
+    if "approach" in FLAGS:
+        _check_effect("approach", "features", _CACHE_FLAGS)
+    layers = FLAGS.feature_layers if trains_features() else None
+    return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
+
+
+def feature_settings() -> "FeatureSettings | None":
+    """Returns the settings of the cache of hidden states; None if all weights are trained.
+
+    Also sets the default of --learning_rate.
+
+    Raises:
+        InputError: A flag that is necessary is missing.
+    """
+    if not trains_features():
+        return None
+    from bert_tf.tasks.feature_cache import FeatureSettings
+
+    if not FLAGS.init_checkpoint:
+        raise InputError(
+            "--approach=features needs --init_checkpoint: hidden states of a model with random "
+            "weights are of no use."
+        )
+    if not FLAGS["learning_rate"].present:
+        FLAGS.learning_rate = LEARNING_RATE_OF_FEATURES
+    folder = FLAGS.feature_cache_dir or os.path.join(FLAGS.output_dir, "features")
+    return FeatureSettings(folder, FLAGS.feature_dtype)
+
+
+def _check_effect(name: str, value: str, dependent: tuple[str, ...]) -> None:
+    """Checks that flags that need a value of another flag are given only with this value."""
+    given = [each for each in dependent if FLAGS[each].present]
+    if given and FLAGS[name].value != value:
+        raise InputError(f"--{given[0]} has no effect without --{name}={value}. Give both or none.")

@@ -100,6 +100,14 @@ def _define_optimizer_flags() -> None:
         "cosine: decay from the peak to 0. constant: the peak.",
     )  # fmt: skip
     flags.DEFINE_float(
+        "adam_beta_1", _TRAINING.adam_beta_1,
+        "Decay of the first moment (the average of the gradients), for all optimizers.",
+    )  # fmt: skip
+    flags.DEFINE_float(
+        "adam_beta_2", _TRAINING.adam_beta_2,
+        "Decay of the second moment (the average of the squared gradients).",
+    )  # fmt: skip
+    flags.DEFINE_float(
         "weight_decay_rate", _TRAINING.weight_decay_rate,
         "Weight decay of all weights except LayerNorm and biases.",
     )  # fmt: skip

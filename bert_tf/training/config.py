@@ -13,6 +13,9 @@ STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 PRECISIONS = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adam_weight_decay", "adamw", "lamb")
 SCHEDULES = ("released", "linear", "cosine", "constant")
+# The largest float32 number below 1. A larger beta would be 1 in float32, and the optimizer would
+# divide by 1 - beta.
+MAX_BETA = 1.0 - 2.0**-24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +32,8 @@ class TrainingConfig:
         learning_rate: The peak learning rate.
         optimizer: One of `OPTIMIZERS`; see `step.update_rules`.
         schedule: One of `SCHEDULES`; see `step.schedule`.
+        adam_beta_1: Decay of the first moment (the average of the gradients), for all optimizers.
+        adam_beta_2: Decay of the second moment (the average of the squared gradients).
         weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the learning
             rate.
         clip_norm: If the global norm of the gradients is larger than this number, the gradients are
@@ -56,6 +61,8 @@ class TrainingConfig:
     learning_rate: float = 5e-5
     optimizer: str = "adam_weight_decay"
     schedule: str = "released"
+    adam_beta_1: float = 0.9
+    adam_beta_2: float = 0.999
     weight_decay_rate: float = 0.01
     clip_norm: float = 1.0
     layer_decay: float = 1.0
@@ -73,6 +80,7 @@ class TrainingConfig:
             )
         check_between(0, 1, self, "layer_decay")
         check_between(0, math.nextafter(1, 0), self, "ema_decay")
+        check_between(0, MAX_BETA, self, "adam_beta_1", "adam_beta_2")
         check_between(0, sys.float_info.max, self, "weight_decay_rate")
         for name in ("learning_rate", "clip_norm"):
             if not 0 < getattr(self, name) < math.inf:

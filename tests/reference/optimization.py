@@ -12,10 +12,10 @@ def learning_rate(step, peak, total, warmup):
     return peak * (1 - min(step, total) / total)
 
 
-def adam_weight_decay(name, weight, gradient, slots, rate):
+def adam_weight_decay(name, weight, gradient, slots, rate, betas=(0.9, 0.999)):
     """The AdamWeightDecayOptimizer of google-research/bert, which has no bias correction."""
-    m = 0.9 * slots[0] + 0.1 * gradient
-    v = 0.999 * slots[1] + 0.001 * gradient**2
+    m = betas[0] * slots[0] + (1 - betas[0]) * gradient
+    v = betas[1] * slots[1] + (1 - betas[1]) * gradient**2
     update = m / (np.sqrt(v) + 1e-6)
     if not re.search("LayerNorm|layer_norm|bias", name):
         update = update + 0.01 * weight
@@ -44,19 +44,19 @@ def continuous(kind, step, peak, total, warmup):
     )
 
 
-def adamw(weight, gradient, slots, rate, decay, count):
+def adamw(weight, gradient, slots, rate, decay, count, betas=(0.9, 0.999)):
     """AdamW (Loshchilov and Hutter, algorithm 2); `rate` is alpha times eta in that paper."""
-    m = 0.9 * slots[0] + 0.1 * gradient
-    v = 0.999 * slots[1] + 0.001 * gradient**2
-    update = m / (1 - 0.9**count) / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)
+    m = betas[0] * slots[0] + (1 - betas[0]) * gradient
+    v = betas[1] * slots[1] + (1 - betas[1]) * gradient**2
+    update = m / (1 - betas[0] ** count) / (np.sqrt(v / (1 - betas[1] ** count)) + 1e-6)
     return weight - rate * (update + decay * weight), (m, v)
 
 
-def lamb(weight, gradient, slots, rate, decay, count):
+def lamb(weight, gradient, slots, rate, decay, count, betas=(0.9, 0.999)):
     """LAMB (You et al., algorithm 2). A weight without decay gets no trust ratio."""
-    m = 0.9 * slots[0] + 0.1 * gradient
-    v = 0.999 * slots[1] + 0.001 * gradient**2
-    update = m / (1 - 0.9**count) / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)
+    m = betas[0] * slots[0] + (1 - betas[0]) * gradient
+    v = betas[1] * slots[1] + (1 - betas[1]) * gradient**2
+    update = m / (1 - betas[0] ** count) / (np.sqrt(v / (1 - betas[1] ** count)) + 1e-6)
     if not decay:
         return weight - rate * update, (m, v)
     update = update + decay * weight

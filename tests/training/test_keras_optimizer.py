@@ -414,10 +414,24 @@ def test_schedule_in_another_keras_optimizer():
     np.testing.assert_allclose(variable, [-sum(rates)], rtol=1e-6)
 
 
+def test_own_betas():
+    variable = keras.Variable(np.ones(3, np.float32), name="kernel")
+    optimizer = AdamWeightDecay(0.5, clip_norm=None, beta_1=0.8, beta_2=0.98)
+    optimizer.build([variable])
+    expected, slots = np.ones(3), (np.zeros(3), np.zeros(3))
+    for gradient in np.random.default_rng(0).normal(size=(4, 3)):
+        optimizer.apply([tf.constant(gradient, tf.float32)])
+        expected, slots = reference.adam_weight_decay(
+            "kernel", expected, gradient, slots, 0.5, (0.8, 0.98)
+        )
+    np.testing.assert_allclose(variable, expected, rtol=1e-5)
+
+
 def test_released_defaults():
     config = AdamWeightDecay().get_config()
     assert config["learning_rate"] == pytest.approx(5e-5)
     assert (config["weight_decay_rate"], config["clip_norm"]) == (0.01, 1.0)
+    assert (config["beta_1"], config["beta_2"]) == (0.9, 0.999)
     assert WarmupSchedule(1, 10).get_config() == {
         "learning_rate": 1.0, "num_train_steps": 10, "num_warmup_steps": 0, "decay": "released",
     }  # fmt: skip
@@ -427,14 +441,14 @@ def test_released_defaults():
     "learning_rate", [0.25, WarmupSchedule(2e-5, 100, 10, "cosine")], ids=["number", "schedule"]
 )
 def test_config_is_stored_as_json(learning_rate):
-    optimizer = AdamWeightDecay(learning_rate, 0.5, None, ["a", "b$"], name="other")
+    optimizer = AdamWeightDecay(learning_rate, 0.5, None, ["a", "b$"], "other", 0.8, 0.98)
     text = json.dumps(keras.saving.serialize_keras_object(optimizer))
     copy = keras.saving.deserialize_keras_object(json.loads(text))
     assert isinstance(copy, AdamWeightDecay)
     assert copy.get_config() == optimizer.get_config()
     assert copy.get_config() | {"learning_rate": 0} == {
         "name": "other", "learning_rate": 0, "weight_decay_rate": 0.5, "clip_norm": None,
-        "exclude_from_weight_decay": ["a", "b$"],
+        "exclude_from_weight_decay": ["a", "b$"], "beta_1": 0.8, "beta_2": 0.98,
     }  # fmt: skip
     np.testing.assert_array_equal(copy.learning_rate, optimizer.learning_rate)
 
@@ -461,6 +475,13 @@ def test_schedule_with_numpy_numbers_is_stored_as_json():
     text = json.dumps(keras.saving.serialize_keras_object(schedule))
     copy = keras.saving.deserialize_keras_object(json.loads(text))
     np.testing.assert_array_equal([copy(1), copy(2)], [0.25, np.float32(0.4)])
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.0, float("nan")])
+@pytest.mark.parametrize("name", ["beta_1", "beta_2"])
+def test_betas_out_of_range_are_refused(name, value):
+    with pytest.raises(InputError, match=f"^{name} must be from 0 to 0.99"):
+        AdamWeightDecay(**{name: value})
 
 
 def test_warmup_of_the_whole_run():

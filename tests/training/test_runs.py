@@ -93,6 +93,24 @@ def test_a_different_setting_is_refused_with_both_values(tmp_path):
     assert [json.loads(line)["step"] for line in lines] == list(range(1, 21))
 
 
+def test_a_run_of_an_older_version_is_resumed(tmp_path):
+    """Older versions did not write the newer settings, and used their present default values."""
+    expected = runs.run(tmp_path / "uninterrupted")
+    with pytest.raises(TrainingInterrupted):
+        runs.run(tmp_path / "parts", stop_at=7)
+    path = tmp_path / "parts/training_config.json"
+    settings = json.loads(path.read_text())
+    for name in ("adam_beta_1", "adam_beta_2"):
+        del settings[name]
+    path.write_text(json.dumps(settings))
+    for name, value, default in (("adam_beta_2", 0.98, 0.999),):
+        with pytest.raises(InputError, match=rf"{name}={default}, but this run has {name}={value}"):
+            runs.run(tmp_path / "parts", **{name: value})
+    resumed = runs.run(tmp_path / "parts")
+    for name, value in expected.items():
+        np.testing.assert_array_equal(resumed[name], value)
+
+
 def test_only_the_newest_checkpoints_are_kept(tmp_path):
     runs.run(tmp_path)
     assert sorted(os.listdir(tmp_path / "checkpoints")) == ["step-00000014", "step-00000020"]
@@ -143,6 +161,9 @@ def test_a_damaged_record_is_reported_with_the_step(tmp_path):
         (TrainingConfig, "learning_rate", float("nan")),
         (TrainingConfig, "num_warmup_steps", 21),
         (TrainingConfig, "seed", -1),
+        (TrainingConfig, "adam_beta_1", -0.1),
+        (TrainingConfig, "adam_beta_2", 1.0),
+        (TrainingConfig, "adam_beta_2", float("nan")),
         (RuntimeConfig, "eval_steps", -1),
         (RuntimeConfig, "log_steps", 0),
     ],

@@ -60,13 +60,15 @@ def test_released_schedule_drops_after_the_warmup():
     np.testing.assert_allclose(rates, [0.0, 0.9, 0.9, 0.0], atol=1e-6)
 
 
-def test_adam_weight_decay_equals_the_released_update():
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.8, 0.98)])
+def test_adam_weight_decay_equals_the_released_update(betas):
     rng = np.random.default_rng(0)
     names = ["bert/encoder/layer_0/output/dense/kernel", "cls/predictions/output_bias",
              "bert/embeddings/LayerNorm/gamma", "bert/embeddings/word_embeddings"]  # fmt: skip
     expected = {name: rng.normal(size=(5, 3)) for name in names}
     weights = {name: Weight(value.astype(np.float32)) for name, value in expected.items()}
-    optimizer = Optimizer(weights)
+    # The default must equal the released values.
+    optimizer = Optimizer(weights) if betas == (0.9, 0.999) else Optimizer(weights, betas=betas)
     slots = {name: (np.zeros((5, 3)), np.zeros((5, 3))) for name in names}
     for _ in range(5):
         gradients = {name: rng.normal(size=(5, 3)) for name in names}
@@ -75,7 +77,7 @@ def test_adam_weight_decay_equals_the_released_update():
         )
         for name in names:
             expected[name], slots[name] = adam_weight_decay(
-                name, expected[name], gradients[name], slots[name], 0.01
+                name, expected[name], gradients[name], slots[name], 0.01, betas
             )
     for name in names:
         np.testing.assert_allclose(weights[name].value, expected[name], atol=1e-5)
@@ -83,13 +85,14 @@ def test_adam_weight_decay_equals_the_released_update():
         np.testing.assert_allclose(optimizer.slots[f"{name}/adam_v"], slots[name][1], atol=1e-5)
 
 
+@pytest.mark.parametrize("betas", [{}, {"adam_beta_1": 0.8, "adam_beta_2": 0.98}])
 @pytest.mark.parametrize("kind", ["adamw", "lamb"])
-def test_adamw_and_lamb_equal_their_papers(kind):
+def test_adamw_and_lamb_equal_their_papers(kind, betas):
     rng = np.random.default_rng(0)
     decays = {"dense/kernel": 0.02, "dense/bias": 0.0}
     expected = {name: rng.normal(size=(5, 3)) for name in decays}
     weights = {name: Weight(value.astype(np.float32)) for name, value in expected.items()}
-    optimizer = make_optimizer(weights, config(optimizer=kind, weight_decay_rate=0.02), {})
+    optimizer = make_optimizer(weights, config(optimizer=kind, weight_decay_rate=0.02, **betas), {})
     slots = {name: (np.zeros((5, 3)), np.zeros((5, 3))) for name in decays}
     for count in range(1, 6):
         gradients = {name: rng.normal(size=(5, 3)) for name in decays}
@@ -98,8 +101,9 @@ def test_adamw_and_lamb_equal_their_papers(kind):
         )
         for name, decay in decays.items():
             expected[name], slots[name] = getattr(reference, kind)(
-                expected[name], gradients[name], slots[name], 0.01, decay, count
-            )
+                expected[name], gradients[name], slots[name], 0.01, decay, count,
+                (betas.get("adam_beta_1", 0.9), betas.get("adam_beta_2", 0.999)),
+            )  # fmt: skip
     for name, value in expected.items():
         np.testing.assert_allclose(weights[name].value, value, atol=1e-6)
 

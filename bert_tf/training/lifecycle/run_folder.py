@@ -145,7 +145,8 @@ class RunFolder:
         config_path = os.path.join(self.path, weights.CONFIG_FILE)
         for before, now in (
             (files.read_json(config_path), dict(self.metadata.config)),
-            (files.read_json(path), self.training_settings),
+            # A run of an older version has no values for newer settings; it used their defaults.
+            ({**_default_settings(), **files.read_json(path)}, self.training_settings),
         ):
             difference = first_difference(before, now)
             if difference:
@@ -202,6 +203,13 @@ class RunFolder:
             _remove_summaries(os.path.join(self.path, name))
         for name in (*self._outputs, *_FILES_OF_A_RUN):
             files.remove(os.path.join(self.path, name))
+
+
+def _default_settings() -> dict[str, Any]:
+    """Returns the default values of the settings of a run, as JSON represents them."""
+    values = to_json_dict(TrainingConfig(num_train_steps=1, num_warmup_steps=0))
+    required = ("num_train_steps", "num_warmup_steps")
+    return {name: value for name, value in values.items() if name not in required}
 
 
 def _remove_summaries(folder: str) -> None:

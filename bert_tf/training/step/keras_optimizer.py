@@ -14,10 +14,15 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import InputError, check_at_least, check_between, check_choice
-from bert_tf.training.config import SCHEDULES
+from bert_tf.training.config import MAX_BETA, SCHEDULES
 from bert_tf.training.step import schedule
 from bert_tf.training.step.gradient_clipping import clip_gradients, sum_over_replicas, to_dense
-from bert_tf.training.step.optimizer import NO_DECAY, decays, update_on_each_device
+from bert_tf.training.step.optimizer import (
+    BETAS,
+    NO_DECAY,
+    decays,
+    update_on_each_device,
+)
 from bert_tf.training.step.update_rules import adam_weight_decay
 
 
@@ -104,6 +109,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             contains a match of one of the expressions. By default, biases and the variables of
             normalization layers do not decay.
         name: Name of the optimizer.
+        beta_1: Decay of the first moment (the average of the gradients), in [0, 1).
+        beta_2: Decay of the second moment (the average of the squared gradients), in [0, 1).
 
     Raises:
         InputError: A value is out of range. Later: the optimizer is used with `mixed_float16`, with
@@ -133,6 +140,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         clip_norm: float | None = 1.0,
         exclude_from_weight_decay: Sequence[str] = NO_DECAY,
         name: str = "adam_weight_decay",
+        beta_1: float = BETAS[0],
+        beta_2: float = BETAS[1],
     ) -> None:
         if not callable(learning_rate):
             learning_rate = _positive_number("learning_rate", learning_rate)
@@ -142,6 +151,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                 f"weight_decay_rate must be at least 0. Received: {weight_decay_rate}."
             )
         self.weight_decay_rate = float(weight_decay_rate)
+        self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
+        check_between(0, MAX_BETA, self, "beta_1", "beta_2")
         self.clip_norm = clip_norm
         if clip_norm is not None:
             hint = ", or None for no clipping"
@@ -202,8 +213,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             ):
                 slots = {"adam_m": self._adam_m[index].value, "adam_v": self._adam_v[index].value}
                 decay = self._weight_decay[index]
+                betas = (self.beta_1, self.beta_2)
                 update_on_each_device(
-                    variable.value, adam_weight_decay, slots, gradient, rate, decay
+                    variable.value, adam_weight_decay, slots, gradient, rate, decay, betas
                 )
 
         rate = tf.cast(tf.convert_to_tensor(learning_rate), tf.float32)
@@ -251,6 +263,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             "weight_decay_rate": self.weight_decay_rate,
             "clip_norm": self.clip_norm,
             "exclude_from_weight_decay": list(self._no_decay),
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
         }
 
 

@@ -10,12 +10,13 @@ import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step import loss_scale
-from bert_tf.training.step.update_rules import UPDATE_RULES, UpdateRule
+from bert_tf.training.step.update_rules import UPDATE_RULES, Betas, UpdateRule
 
 # Biases, and the variables of normalization layers. The expressions match the names of
 # google-research/bert as well as the paths of Keras variables. They look at the last part of the
 # name only, because users choose the other parts, such as the name of a model.
 NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
+BETAS: Betas = (TrainingConfig.adam_beta_1, TrainingConfig.adam_beta_2)
 
 
 class Optimizer:
@@ -35,6 +36,7 @@ class Optimizer:
         scales_loss: Whether the loss is scaled up so that float16 gradients do not become 0.
         exclude_from_weight_decay: Regular expressions. A variable does not decay if the variable's
             name contains a match of one of the expressions.
+        betas: Decay of the first and of the second moment.
 
     Attributes:
         slots: The variables of the optimizer state, by name, such as `<variable>/adam_m`.
@@ -49,9 +51,10 @@ class Optimizer:
         ema_decay: float = 0.0,
         scales_loss: bool = False,
         exclude_from_weight_decay: Sequence[str] = NO_DECAY,
+        betas: Betas = BETAS,
     ) -> None:
         self.variables, self._rule, self._ema_decay = dict(variables), rule, ema_decay
-        self._rate_scales = dict(rate_scales or {})
+        self._rate_scales, self._betas = dict(rate_scales or {}), betas
         self._weight_decay = {
             name: weight_decay_rate if decays(name, exclude_from_weight_decay) else 0.0
             for name in self.variables
@@ -84,7 +87,9 @@ class Optimizer:
             rate = learning_rate * self._rate_scales.get(name, 1.0)
             decay = self._weight_decay[name]
             weight = self.variables[name].value
-            update_on_each_device(weight, self._rule.update, slots, gradient, rate, decay, count)
+            update_on_each_device(
+                weight, self._rule.update, slots, gradient, rate, decay, self._betas, count
+            )
         if self._ema_decay:
             for name, variable in self._trainable.items():
                 average = self.slots[f"{name}/ema"]
@@ -195,6 +200,7 @@ def make_optimizer(
         rate_scales=scales,
         ema_decay=config.ema_decay,
         scales_loss=config.precision == "float16",
+        betas=(config.adam_beta_1, config.adam_beta_2),
     )
 
 

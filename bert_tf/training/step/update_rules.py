@@ -10,7 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-6
+EPSILON = 1e-6
+Betas = tuple[float, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,16 +19,18 @@ class UpdateRule:
     """An update rule, and the names of the slots that each weight needs for this rule.
 
     Attributes:
-        update: Called as `update(weight, slots, gradient, learning_rate, weight_decay, count)`:
+        update: Called as
+            `update(weight, slots, gradient, learning_rate, weight_decay, betas, count)`:
             `weight` is a float32 variable, `slots` maps each slot name to a variable of the
             weight's shape, `gradient` is a float32 tensor of the weight's shape, `learning_rate`
-            and `count` are float32 scalars, and `weight_decay` is a number. `count` is the number
-            of earlier updates plus 1.
+            and `count` are float32 scalars, and `weight_decay` is a number. `betas` are two
+            numbers: the decay of the first and of the second moment. `count` is the number of
+            earlier updates plus 1.
         slots: Names of the slots, which start at 0.
         uses_count: Whether the rule reads `count`. If False, `count` is None.
     """
 
-    update: Callable[[Any, Mapping[str, Any], Any, Any, float, Any], None]
+    update: Callable[[Any, Mapping[str, Any], Any, Any, float, Betas, Any], None]
     slots: tuple[str, ...] = ("adam_m", "adam_v")
     uses_count: bool = True
 
@@ -38,6 +41,7 @@ def adam_weight_decay(
     gradient: Any,
     learning_rate: Any,
     weight_decay: float,
+    betas: Betas,
     count: Any = None,
 ) -> None:
     """Applies Adam without bias correction, with decoupled weight decay.
@@ -50,7 +54,7 @@ def adam_weight_decay(
     # If both powers of beta are 0, TensorFlow's fused Adam kernel applies no bias correction, and
     # computes the update of google-research/bert in a single operation.
     _decay_weight(weight, learning_rate, weight_decay)
-    _apply_fused_adam(weight, slots, gradient, learning_rate, (0.0, 0.0), EPSILON)
+    _apply_fused_adam(weight, slots, gradient, learning_rate, betas, (0.0, 0.0), EPSILON)
 
 
 def adamw(
@@ -59,6 +63,7 @@ def adamw(
     gradient: Any,
     learning_rate: Any,
     weight_decay: float,
+    betas: Betas,
     count: Any,
 ) -> None:
     """Applies Adam with bias correction and decoupled weight decay.
@@ -68,12 +73,12 @@ def adamw(
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, algorithm 2.
     """
-    powers = tf.pow(BETA_1, count), tf.pow(BETA_2, count)
+    powers = tf.pow(betas[0], count), tf.pow(betas[1], count)
     _decay_weight(weight, learning_rate, weight_decay)
     # AdamW adds epsilon after the bias correction of v, but the kernel adds epsilon before
     # the correction. Scaling epsilon gives the same result.
     epsilon = EPSILON * tf.sqrt(1.0 - powers[1])
-    _apply_fused_adam(weight, slots, gradient, learning_rate, powers, epsilon)
+    _apply_fused_adam(weight, slots, gradient, learning_rate, betas, powers, epsilon)
 
 
 def lamb(
@@ -82,6 +87,7 @@ def lamb(
     gradient: Any,
     learning_rate: Any,
     weight_decay: float,
+    betas: Betas,
     count: Any,
 ) -> None:
     """Applies AdamW, but scales the change of each variable to the norm of the variable.
@@ -93,10 +99,11 @@ def lamb(
         identity.
     """
     m, v = slots["adam_m"], slots["adam_v"]
-    m.assign(BETA_1 * m + (1.0 - BETA_1) * gradient)
-    v.assign(BETA_2 * v + (1.0 - BETA_2) * tf.square(gradient))
-    corrected_m = m / (1.0 - tf.pow(BETA_1, count))
-    corrected_v = v / (1.0 - tf.pow(BETA_2, count))
+    beta_1, beta_2 = betas
+    m.assign(beta_1 * m + (1.0 - beta_1) * gradient)
+    v.assign(beta_2 * v + (1.0 - beta_2) * tf.square(gradient))
+    corrected_m = m / (1.0 - tf.pow(beta_1, count))
+    corrected_v = v / (1.0 - tf.pow(beta_2, count))
     change = corrected_m / (tf.sqrt(corrected_v) + EPSILON)
     if weight_decay:
         change += weight_decay * weight
@@ -123,6 +130,7 @@ def _apply_fused_adam(
     slots: Mapping[str, Any],
     gradient: Any,
     learning_rate: Any,
+    betas: Betas,
     beta_powers: tuple[Any, Any],
     epsilon: Any,
 ) -> None:
@@ -133,8 +141,8 @@ def _apply_fused_adam(
         beta1_power=beta_powers[0],
         beta2_power=beta_powers[1],
         lr=learning_rate,
-        beta1=BETA_1,
-        beta2=BETA_2,
+        beta1=betas[0],
+        beta2=betas[1],
         epsilon=epsilon,
         grad=gradient,
     )

@@ -25,7 +25,7 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
 from bert_tf.pretraining.config import OBJECTIVES, PretrainingModel, PretrainingRecords
 from bert_tf.run_scripts import flags as shared
-from bert_tf.training.config import RunPhases
+from bert_tf.training.config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
 _RECORDS = {field.name: field.default for field in dataclasses.fields(RecordsConfig)}
@@ -48,6 +48,12 @@ flags.DEFINE_bool("do_train", False, "Whether to train.")
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate at the end and write eval_results.txt.")
 flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.")
 flags.DEFINE_integer("num_warmup_steps", 10000, "Number of steps in which the learning rate rises.")
+flags.DEFINE_float(
+    "time_budget_secs", TrainingConfig.time_budget_secs,
+    "Train for this number of seconds, over all interruptions, and not for --num_train_steps. The "
+    "learning rate follows the clock, and rises in the share --num_warmup_steps / "
+    "--num_train_steps of the time. Two such runs give different results. 0 for no time budget.",
+)  # fmt: skip
 flags.DEFINE_integer(
     "max_eval_steps", _READING["max_eval_steps"],
     "Maximum number of batches in an evaluation; 0 means all.",

@@ -25,7 +25,8 @@ class TrainingConfig:
     These settings cannot change after the run has started.
 
     Attributes:
-        num_train_steps: The number of optimizer steps.
+        num_train_steps: The number of optimizer steps. With a time budget, training does not end
+            after this number of steps; the number then only defines the shape of the schedule.
         num_warmup_steps: The number of steps in which the learning rate rises from 0 to its peak.
         seed: Seed of the initial weights, dropout and the order of the examples.
         global_batch_size: Examples in one optimizer step, over all replicas.
@@ -42,6 +43,13 @@ class TrainingConfig:
             higher layer; 1 gives all layers the same rate.
         ema_decay: Decay of the exponential moving average of the weights. If the decay is above 0,
             the average is evaluated, saved and exported instead of the trained weights.
+        time_budget_secs: Seconds of training, over all runs from the first step to the last step;
+            0 for no time budget. With a time budget, the schedule follows the clock instead of the
+            number of steps: when a share of the time has passed, the learning rate is the one after
+            the same share of `num_train_steps`. The last step has the learning rate at the end of
+            the schedule, which is 0 except for "constant". Evaluations and checkpoints during
+            training count; the final ones, and the time between two runs, do not. Two runs with a
+            time budget give different results.
         precision: The type of the activations: "float32", "bfloat16" or "float16". The weights are
             always float32.
         data: Values that identify the examples, such as a fingerprint, lengths and the task. A
@@ -67,6 +75,7 @@ class TrainingConfig:
     clip_norm: float = 1.0
     layer_decay: float = 1.0
     ema_decay: float = 0.0
+    time_budget_secs: float = 0.0
     precision: str = "float32"
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -81,7 +90,7 @@ class TrainingConfig:
         check_between(0, 1, self, "layer_decay")
         check_between(0, math.nextafter(1, 0), self, "ema_decay")
         check_between(0, MAX_BETA, self, "adam_beta_1", "adam_beta_2")
-        check_between(0, sys.float_info.max, self, "weight_decay_rate")
+        check_between(0, sys.float_info.max, self, "weight_decay_rate", "time_budget_secs")
         for name in ("learning_rate", "clip_norm"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be above 0. Received: {getattr(self, name)}.")
@@ -110,7 +119,7 @@ class RuntimeConfig:
         log_steps: Steps between entries in TensorBoard and metrics.jsonl.
         keep_checkpoints: The number of checkpoints to keep; older ones are removed.
         stop_at_step: Training stops after this many steps. The learning rate schedule still ends
-            at `num_train_steps`. 0 trains until `num_train_steps`.
+            at `num_train_steps`, or with the time budget. 0 trains until the end of the schedule.
         early_stopping_evals: Training stops after this many consecutive held-out evaluations
             without a new best value; 0 never stops early.
         jit_compile: Whether to compile the forward and backward pass with XLA; all sequences must

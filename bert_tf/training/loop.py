@@ -1,6 +1,7 @@
 """The training loop: calls the compiled steps, and calls the callbacks between the steps."""
 
 import contextlib
+import logging
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -8,9 +9,11 @@ from collections.abc import Callable, Sequence
 from bert_tf.training.callbacks.callback import Callback
 from bert_tf.training.lifecycle.pacing import Pacing
 from bert_tf.training.lifecycle.run_state import RunState
+from bert_tf.training.lifecycle.training_clock import TrainingClock
 from bert_tf.training.step.step_runner import StepResult
 from bert_tf.training.strategy import WorkerSync
 
+_LOGGER = logging.getLogger(__name__)
 RunSteps = Callable[[RunState, int], StepResult]
 
 
@@ -22,8 +25,11 @@ def run_loop(
     pacing: Pacing,
     workers: WorkerSync,
     signals: Sequence[int],
+    clock: TrainingClock,
 ) -> int:
-    """Trains until `last_step`, unless a callback or a stop signal ends training earlier.
+    """Trains until `last_step` or the end of the time budget.
+
+    A callback or a stop signal can end training earlier.
 
     Args:
         run_steps: Takes the state and a number of steps, and runs at most this number of steps.
@@ -34,32 +40,39 @@ def run_loop(
         workers: Exchanges numbers between the processes, so that all processes take the same
             number of steps per call and stop at the same step.
         signals: The numbers of the stop signals that this process has received so far.
+        clock: Measures the seconds of training.
 
     Returns:
         The number of the signal that stopped training, or 0.
     """
     number = 0
+    is_last = state.step >= last_step or state.time_is_up
     with contextlib.ExitStack() as stack:
         for callback in callbacks:
             stack.enter_context(callback)
-        while state.step < last_step and not any(each.should_stop(state) for each in callbacks):
+        while not is_last and not any(each.should_stop(state) for each in callbacks):
             # Every process uses the chief's number of steps per call.
             number, steps = _agree(workers, signals, pacing.steps)
             if number:
                 break
             for callback in callbacks:
                 callback.before_steps(state)
+            clock.update(state)
             limits = [last_step, *(b for each in callbacks for b in each.boundaries(state.step))]
             started = time.monotonic()
             result = run_steps(state, min(steps, min(limits) - state.step))
             secs = time.monotonic() - started
             state.step, state.bad_steps = state.step + result.steps, result.bad_in_a_row
+            state.time_is_up = result.time_is_up
+            is_last = state.step >= last_step or state.time_is_up
+            clock.update(state)
             pacing.observe(result, secs)
             for callback in callbacks:
                 callback.after_steps(result, secs)
-            for callback in callbacks:
-                if state.step == last_step or _is_due(callback, state.step):
-                    callback.act(state)
+            if state.time_is_up:
+                _LOGGER.info("Training took %.1f s, %d steps.", state.elapsed_secs, state.step)
+            _act(callbacks, state, is_last, clock)
+        clock.update(state)
         for callback in callbacks:
             callback.finish(state, interrupted=bool(number))
     return number
@@ -70,6 +83,16 @@ def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int
     number = (signals or [0])[0]
     any_signal, agreed_steps = workers.sum([number, steps if workers.is_chief else 0])
     return (number or int(signal.SIGTERM)) if any_signal else 0, round(agreed_steps)
+
+
+def _act(
+    callbacks: Sequence[Callback], state: RunState, is_last: bool, clock: TrainingClock
+) -> None:
+    """Calls the due callbacks; the state of each includes the seconds of the earlier ones."""
+    for callback in callbacks:
+        if is_last or _is_due(callback, state.step):
+            clock.update(state)
+            callback.act(state)
 
 
 def _is_due(callback: Callback, step: int) -> bool:

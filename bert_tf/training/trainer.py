@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from bert_tf.training.lifecycle.pacing import Pacing
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.lifecycle.stop_signals import record_stop_signals
+from bert_tf.training.lifecycle.training_clock import TrainingClock
 from bert_tf.training.loop import run_loop
 from bert_tf.training.reporting.metrics import MetricAccumulator, add_to_totals
 from bert_tf.training.reporting.summaries import Summaries
@@ -133,9 +135,9 @@ class Trainer:
         self._folder = folder
         self._runtime = runtime
         self._runner = StepRunner(self.objective, training, runtime)
-        self._last_step = min(
-            training.num_train_steps, runtime.stop_at_step or training.num_train_steps
-        )
+        self._time_budget_secs = training.time_budget_secs
+        last_step = sys.maxsize if self._time_budget_secs else training.num_train_steps
+        self._last_step = min(last_step, runtime.stop_at_step or last_step)
         self.results: dict[str, dict[str, float]] = {}
         self._has_started = False
         self._checkpoint = self._known_latest = folder.checkpoint_to_resume()
@@ -148,7 +150,9 @@ class Trainer:
         held_out: HeldOutData | None = None,
         per_step: Mapping[str, float] | None = None,
     ) -> int:
-        """Trains to `num_train_steps`, from the newest valid checkpoint if there is one.
+        """Trains to `num_train_steps`, or until the time budget is used up.
+
+        Training resumes from the newest valid checkpoint if there is one.
 
         At the end, the objective has the best weights if `early_stopping_evals` is set, else the
         average of the weights if `ema_decay` is set. After any exception, also KeyboardInterrupt,
@@ -209,10 +213,13 @@ class Trainer:
                 self._evaluations(held_out), held_out.samples, self.objective.best_by,
                 summaries, writer if self.is_chief else None, failures, self._runtime.eval_steps,
             )  # fmt: skip
-            progress = Progress("training", self._last_step, "steps", state.step)
+            total = None if self._time_budget_secs else self._last_step
+            progress = Progress("training", total, "steps", state.step)
             metrics = MetricAccumulator(self.objective, per_step)
             callbacks: list[Callback] = [
-                MetricLogging(metrics, summaries, self._runtime.log_steps, progress),
+                MetricLogging(
+                    metrics, summaries, self._runtime.log_steps, progress, self._time_budget_secs
+                ),
                 evaluation,
                 EarlyStopping(self._runtime.early_stopping_evals),
             ]
@@ -225,8 +232,9 @@ class Trainer:
             remaining = iter(batches(state.step)) if callable(batches) else iterator
             run_steps = self._steps_with_messages(remaining, failures)
             pacing = Pacing(self._runtime.iterations_per_loop)
+            clock = TrainingClock(bool(self._time_budget_secs))
             number = run_loop(
-                run_steps, state, self._last_step, callbacks, pacing, self._workers, signals
+                run_steps, state, self._last_step, callbacks, pacing, self._workers, signals, clock
             )
         self.results = evaluation.results
         return number, state
@@ -326,7 +334,7 @@ class Trainer:
 
         def run_steps(state: RunState, steps: int) -> StepResult:
             with failures.explain(state.step):
-                result = train(iterator, state.step, steps, state.bad_steps)
+                result = train(iterator, state.step, steps, state.bad_steps, state.elapsed_secs)
             failures.check_gradients(result, state.step + result.steps)
             return result
 

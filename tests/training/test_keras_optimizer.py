@@ -477,6 +477,12 @@ def test_schedule_with_numpy_numbers_is_stored_as_json():
     np.testing.assert_array_equal([copy(1), copy(2)], [0.25, np.float32(0.4)])
 
 
+@pytest.mark.parametrize("decay", ["linear", "cosine"])
+def test_the_rate_is_0_after_a_warmup_of_the_whole_run(decay):
+    schedule = WarmupSchedule(1.0, 10, 10, decay)
+    np.testing.assert_allclose([schedule(0), schedule(9), schedule(10)], [0, 0.9, 0], atol=1e-6)
+
+
 @pytest.mark.parametrize("value", [-0.1, 1.0, float("nan")])
 @pytest.mark.parametrize("name", ["beta_1", "beta_2"])
 def test_betas_out_of_range_are_refused(name, value):

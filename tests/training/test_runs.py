@@ -100,10 +100,14 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
         runs.run(tmp_path / "parts", stop_at=7)
     path = tmp_path / "parts/training_config.json"
     settings = json.loads(path.read_text())
-    for name in ("adam_beta_1", "adam_beta_2"):
+    for name in ("adam_beta_1", "adam_beta_2", "time_budget_secs"):
         del settings[name]
     path.write_text(json.dumps(settings))
-    for name, value, default in (("adam_beta_2", 0.98, 0.999),):
+    state_path = tmp_path / "parts/checkpoints/step-00000007/state.json"
+    state = json.loads(state_path.read_text())
+    del state["elapsed_secs"], state["time_is_up"]
+    state_path.write_text(json.dumps(state))
+    for name, value, default in (("adam_beta_2", 0.98, 0.999), ("time_budget_secs", 60.0, 0.0)):
         with pytest.raises(InputError, match=rf"{name}={default}, but this run has {name}={value}"):
             runs.run(tmp_path / "parts", **{name: value})
     resumed = runs.run(tmp_path / "parts")
@@ -164,6 +168,9 @@ def test_a_damaged_record_is_reported_with_the_step(tmp_path):
         (TrainingConfig, "adam_beta_1", -0.1),
         (TrainingConfig, "adam_beta_2", 1.0),
         (TrainingConfig, "adam_beta_2", float("nan")),
+        (TrainingConfig, "time_budget_secs", -1.0),
+        (TrainingConfig, "time_budget_secs", float("nan")),
+        (TrainingConfig, "time_budget_secs", float("inf")),
         (RuntimeConfig, "eval_steps", -1),
         (RuntimeConfig, "log_steps", 0),
     ],

@@ -18,6 +18,7 @@ class MetricLogging(Callback):
         summaries: Receives the log entries; None in a process that writes no files.
         every_steps: Steps between log entries.
         progress: Shows the number of steps and the loss.
+        time_budget_secs: The time budget, whose used part `progress` shows too; 0 for none.
 
     Attributes:
         summaries: The argument `summaries`.
@@ -29,9 +30,11 @@ class MetricLogging(Callback):
         summaries: Summaries | None,
         every_steps: int,
         progress: Progress,
+        time_budget_secs: float = 0.0,
     ) -> None:
         self._metrics, self.summaries = metrics, summaries
         self.every_steps, self._progress = every_steps, progress
+        self._time_budget_secs = time_budget_secs
 
     def __enter__(self) -> None:
         self._progress.__enter__()
@@ -39,7 +42,11 @@ class MetricLogging(Callback):
     def after_steps(self, result: StepResult, secs: float) -> None:
         """Adds the steps to the averages."""
         self._metrics.add(result, secs)
-        self._progress.update(result.steps, f"loss {self._metrics.values()['loss']:.4f}")
+        note = f"loss {self._metrics.values()['loss']:.4f}"
+        if self._time_budget_secs:
+            used = result.scalars["time_budget_used"] * self._time_budget_secs
+            note = f"{used:,.0f} of {self._time_budget_secs:,.0f} s, {note}"
+        self._progress.update(result.steps, note)
 
     def act(self, state: RunState) -> None:
         """Logs the averages over the steps since the previous log entry."""

@@ -49,7 +49,10 @@ def restore_or_start(
         position = tf.train.Checkpoint(iterator=iterator)
         position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
     facts = files.read_json(os.path.join(folder, STATE_FILE))
-    state = RunState(facts["step"], facts["bad_steps"], BestEvaluation(**facts["best"]))
+    best = BestEvaluation(**facts["best"])
+    # Older versions had no time budget, and did not save its values.
+    elapsed_secs, time_is_up = facts.get("elapsed_secs", 0.0), facts.get("time_is_up", False)
+    state = RunState(facts["step"], facts["bad_steps"], best, elapsed_secs, time_is_up)
     _LOGGER.info("Continuing from step %d (%s).", state.step, folder)
     before = files.read_json(os.path.join(folder, RUNTIME_FILE))
     for name in _LAYOUT:

@@ -14,8 +14,13 @@ class RunState:
         bad_steps: The number of consecutive bad steps up to `step`; `step_runner.StepResult`
             defines bad steps.
         best: The best held-out evaluation so far.
+        elapsed_secs: Seconds of training, over all runs; 0 without a time budget.
+        time_is_up: Whether the last step of the time budget is done. After a long evaluation, the
+            budget may be used up before its last step.
     """
 
     step: int = 0
     bad_steps: int = 0
     best: BestEvaluation = dataclasses.field(default_factory=BestEvaluation)
+    elapsed_secs: float = 0.0
+    time_is_up: bool = False

@@ -19,7 +19,8 @@ def learning_rate(
     constant: the peak.
 
     Args:
-        step: Integer scalar tensor: the number of the step.
+        step: Integer or float32 scalar tensor: the number of the step. With a time budget, it is
+            the share of the time that has passed, times `num_train_steps`.
         peak: The peak learning rate.
         num_train_steps: The step at which the decay ends.
         num_warmup_steps: The number of warm-up steps.
@@ -32,8 +33,9 @@ def learning_rate(
     """
     step = tf.cast(step, tf.float32)
     decay_start = 0 if decay == "released" else num_warmup_steps
-    decay_steps = max(num_train_steps - decay_start, 1)
-    progress = tf.clip_by_value((step - decay_start) / decay_steps, 0.0, 1.0)
+    if decay_start == num_train_steps:  # the rate rises in all steps, and is then 0
+        decay_start -= 1
+    progress = tf.clip_by_value((step - decay_start) / (num_train_steps - decay_start), 0.0, 1.0)
     decayed = {
         "released": 1.0 - progress,
         "linear": 1.0 - progress,

@@ -1,6 +1,7 @@
 """`StepRunner`: training and evaluation steps that are correct on any number of replicas."""
 
 import dataclasses
+import time
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,11 @@ class StepResult:
     bad_in_a_row: int
     bad_origin: np.ndarray
     cause: str = ""
+
+    @property
+    def time_is_up(self) -> bool:
+        """Whether the time budget was used up when the last step started; equal on all workers."""
+        return self.scalars.get("time_budget_used", 0.0) >= 1.0
 
 
 class StepRunner:
@@ -96,25 +102,42 @@ class StepRunner:
                 f"replicas{each_in}. Give a multiple of {parts}."
             )
 
-    def train(self, iterator: Any, step: int, steps: int, bad_in_a_row: int = 0) -> StepResult:
-        """Runs `steps` steps in one graph call, or fewer if `MAX_BAD_STEPS` in a row are bad.
+    def train(
+        self,
+        iterator: Any,
+        step: int,
+        steps: int,
+        bad_in_a_row: int = 0,
+        elapsed_secs: float = 0.0,
+    ) -> StepResult:
+        """Runs `steps` steps in one graph call.
+
+        Runs fewer steps if `MAX_BAD_STEPS` in a row are bad, or if the time budget is used up.
 
         Args:
             iterator: Yields global batches.
             step: Index of the first step, counted from the start of the run, from 0.
             steps: The number of steps to run.
             bad_in_a_row: The number of consecutive bad steps directly before the first step.
+            elapsed_secs: The seconds of training so far; used only with a time budget.
         """
         numbers = [tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)]
-        totals, done, bad, origin = self._train_steps(iterator, *numbers)
+        clock = self._clock(elapsed_secs)
+        totals, done, bad, origin = self._train_steps(iterator, *numbers, *clock)
         return _to_result(totals, int(done), int(bad), origin.numpy())
 
     def train_one_checked(
-        self, iterator: Any, step: int, steps: int, bad_in_a_row: int = 0
+        self,
+        iterator: Any,
+        step: int,
+        steps: int,
+        bad_in_a_row: int = 0,
+        elapsed_secs: float = 0.0,
     ) -> StepResult:
         """Runs one step as `train` does; if the step is bad, finds the layer that is the cause."""
         batch = next(iterator)
-        *totals, is_bad = self._train_step(batch, tf.constant(step, tf.int64))
+        clock = self._clock(elapsed_secs)
+        *totals, is_bad = self._train_step(batch, tf.constant(step, tf.int64), *clock)
         bad, cause = int(is_bad), ""
         if bad:
             seed = self._seed(step, 0)
@@ -128,20 +151,36 @@ class StepRunner:
         """
         return self._evaluate(_without_origin(batch))
 
-    def _loop_over_steps(self, iterator: Any, step: Any, steps: Any, bad: Any) -> tuple[Any, ...]:
+    def _clock(self, elapsed_secs: float) -> tuple[Any, ...]:
+        """Returns the time at which training would have started without pauses, in a tuple.
+
+        The tuple is empty without a time budget. The time is a float64 scalar in seconds, on the
+        clock of `tf.timestamp`. Each graph call gets a new value, so that a change of the system
+        clock affects one call only.
+        """
+        if not self._config.time_budget_secs:
+            return ()
+        return (tf.constant(time.time() - elapsed_secs, tf.float64),)
+
+    def _loop_over_steps(
+        self, iterator: Any, step: Any, steps: Any, bad: Any, *clock: Any
+    ) -> tuple[Any, ...]:
         # The graph of a step is large: tracing and optimizing it take seconds. So the step is one
         # function, with a single call in the body of the loop, and the totals start at 0.
         spec = iterator.element_spec
-        run_step = self._train_step.get_concrete_function(spec, tf.TensorSpec([], tf.int64))
+        clock_specs = [tf.TensorSpec([], tf.float64) for _ in clock]
+        run_step = self._train_step.get_concrete_function(
+            spec, tf.TensorSpec([], tf.int64), *clock_specs
+        )
         *results, _ = run_step.structured_outputs
         totals = tf.nest.map_structure(lambda value: tf.zeros([], value.dtype), tuple(results))
         done, origin = tf.constant(0, tf.int64), tf.zeros([0, 2], tf.int64)
-        while tf.logical_and(done < steps, bad < MAX_BAD_STEPS):
+        while self._continues(done < steps, bad, totals):
             tf.autograph.experimental.set_loop_options(
                 shape_invariants=[(origin, tf.TensorShape([None, 2]))]
             )
             batch = next(iterator)
-            *results, is_bad = run_step(batch, step + done)
+            *results, is_bad = run_step(batch, step + done, *clock)
             done += 1
             bad = (bad + 1) * is_bad
             if is_bad > 0:
@@ -149,13 +188,24 @@ class StepRunner:
             totals = _combine(totals, results)
         return totals, done, bad, origin
 
-    def _step(self, batch: Tensors, step: Any) -> tuple[Any, ...]:
-        """Runs one step.
+    def _continues(self, has_steps_left: Any, bad: Any, totals: Any) -> Any:
+        """Returns whether the loop runs a further step; `totals` are those of the steps so far."""
+        continues = tf.logical_and(has_steps_left, bad < MAX_BAD_STEPS)
+        if self._config.time_budget_secs:
+            _, _, scalars = totals
+            continues = tf.logical_and(continues, scalars["time_budget_used"] < 1.0)
+        return continues
+
+    def _step(self, batch: Tensors, step: Any, *clock: Any) -> tuple[Any, ...]:
+        """Runs one step; `clock` is a result of `_clock`.
 
         Returns:
             Sums, counts and scalars for all replicas together, and 1 for a bad step, else 0.
         """
-        results = self._strategy.run(self._replica_step, args=(_without_origin(batch), step))
+        # The clock is read outside of `run`: a TPU has no clock, and one call runs many steps.
+        elapsed = [tf.cast(tf.timestamp() - started, tf.float32) for started in clock]
+        arguments = (_without_origin(batch), step, *elapsed)
+        results = self._strategy.run(self._replica_step, args=arguments)
         return self._of_first_replica(results)
 
     def _of_first_replica(self, results: Any) -> Any:
@@ -163,7 +213,7 @@ class StepRunner:
         first = self._strategy.experimental_local_results
         return tf.nest.map_structure(lambda value: first(value)[0], results)
 
-    def _replica_step(self, batch: Tensors, step: Any) -> tuple[Any, ...]:
+    def _replica_step(self, batch: Tensors, step: Any, *elapsed_secs: Any) -> tuple[Any, ...]:
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group
         part = _part_of_batch(batch, context.num_replicas_in_sync, replica)
@@ -176,7 +226,8 @@ class StepRunner:
         gradients, squares = sum_over_replicas(gradients, squares)
         clipped, norm = clip_gradients(gradients, squares, self._config.clip_norm, loss_scale)
         finite = tf.math.is_finite(norm)
-        rate = self._learning_rate(step)
+        time_used = self._time_budget_used(elapsed_secs, context)
+        rate = self._learning_rate(step, time_used)
         is_bad = tf.logical_and(~finite, self.optimizer.loss_scale_is_minimal)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
         # The reported means exclude skipped steps.
@@ -186,11 +237,28 @@ class StepRunner:
             "learning_rate": rate,
             "gradient_norm": tf.where(finite, norm, 0.0),
             "skipped_steps": tf.cast(~finite, tf.float32),
+            **time_used,
         }
         return sums, counts, scalars, tf.cast(is_bad, tf.int64)
 
-    def _learning_rate(self, step: Any) -> Any:
+    def _time_budget_used(self, elapsed_secs: tuple[Any, ...], context: Any) -> dict[str, Any]:
+        """Returns the used share of the time budget as a scalar to report; {} without a budget.
+
+        The share is the mean over the replicas, because the clocks of the workers differ, and all
+        workers must use the same learning rate and stop after the same step.
+        """
+        if not elapsed_secs:
+            return {}
+        (elapsed,) = elapsed_secs
+        total = _all_reduce({"elapsed_secs": elapsed}, context)["elapsed_secs"]
+        mean = total / context.num_replicas_in_sync
+        used = tf.clip_by_value(mean / self._config.time_budget_secs, 0.0, 1.0)
+        return {"time_budget_used": used}
+
+    def _learning_rate(self, step: Any, time_used: Tensors) -> Any:
         config = self._config
+        if config.time_budget_secs:
+            step = time_used["time_budget_used"] * config.num_train_steps
         return schedule.learning_rate(
             step,
             config.learning_rate,

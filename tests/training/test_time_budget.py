@@ -1,0 +1,166 @@
+"""Training with a time budget: the schedule follows the clock, also over interruptions."""
+
+import json
+
+import layout_runs
+import linear_runs as runs
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference import optimization as reference
+
+from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.training.callbacks.metric_logging import MetricLogging
+from bert_tf.training.config import RuntimeConfig
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.reporting.metrics import MetricAccumulator
+from bert_tf.training.step import schedule
+from bert_tf.training.step.step_runner import StepResult
+
+# Upper limits of the tests are far above the expected values, because machines can be slow.
+MAX_OVERSHOOT_SECS = 60.0
+
+
+def saved_state(folder):
+    """Returns the path and the content of the state in the newest checkpoint."""
+    path = f"{RunFolder(str(folder)).latest_checkpoint()}/state.json"
+    with open(path) as file:
+        return path, json.load(file)
+
+
+def change_state(folder, **changes):
+    path, state = saved_state(folder)
+    with open(path, "w") as file:
+        json.dump({**state, **changes}, file)
+
+
+def make_trainer(folder, time_budget_secs, **runtime):
+    runtime = RuntimeConfig(**{"log_steps": 50, "save_checkpoints_steps": 1000, **runtime})
+    return runs.make_trainer(folder, runtime=runtime, time_budget_secs=time_budget_secs)
+
+
+def assert_ended_at_0(folder, budget):
+    """Checks the end of a run, and each logged learning rate."""
+    entries = [entry for entry in runs.log_entries(folder) if entry["kind"] == "train"]
+    assert entries[-1]["learning_rate"] == 0
+    assert entries[-1]["time_budget_used"] == 1
+    state = saved_state(folder)[1]
+    assert state["time_is_up"]
+    assert budget <= state["elapsed_secs"] < budget + MAX_OVERSHOOT_SECS
+    for entry in entries:
+        expected = reference.learning_rate(20 * entry["time_budget_used"], 0.1, 20, 2)
+        np.testing.assert_allclose(entry["learning_rate"], expected, rtol=1e-4, atol=1e-7)
+    return entries
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("released", [0.0, 0.5, 0.9, 0.5, 0.0]),
+        ("linear", [0.0, 0.5, 1.0, 5 / 9, 0.0]),
+        ("cosine", [0.0, 0.5, 1.0, (1 + np.cos(np.pi * 4 / 9)) / 2, 0.0]),
+        ("constant", [0.0, 0.5, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_the_schedule_takes_parts_of_steps(kind, expected):
+    """Shares of the time in a schedule whose warm-up takes 10 %: 1 of 10 steps, 5 of 50 steps."""
+    shares = [0.0, 0.05, 0.1, 0.5, 1.0]
+    for total, warmup in ((10, 1), (50, 5)):
+        steps = [tf.constant(share * total, tf.float32) for share in shares]
+        found = [float(schedule.learning_rate(step, 1.0, total, warmup, kind)) for step in steps]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_training_ends_in_time_with_the_learning_rate_0(tmp_path):
+    steps = runs.train(make_trainer(tmp_path, 2.0))
+    assert steps > 20  # num_train_steps does not end training
+    entries = assert_ended_at_0(tmp_path, 2.0)
+    assert entries[-1]["step"] == saved_state(tmp_path)[1]["step"] == steps
+    used = [entry["time_budget_used"] for entry in entries]
+    assert used == sorted(used)
+
+
+def test_debug_nans_keeps_to_the_time_budget(tmp_path):
+    runs.train(make_trainer(tmp_path, 1.0, debug_nans=True))
+    assert_ended_at_0(tmp_path, 1.0)
+
+
+def test_the_seconds_continue_from_the_checkpoint(tmp_path):
+    assert runs.train(make_trainer(tmp_path, 10000.0, stop_at_step=5)) == 5
+    state = saved_state(tmp_path)[1]
+    assert 0 < state["elapsed_secs"] < 1000 and not state["time_is_up"]
+    change_state(tmp_path, elapsed_secs=9999.0)
+    assert runs.train(make_trainer(tmp_path, 10000.0)) > 5
+    entries = assert_ended_at_0(tmp_path, 10000.0)
+    assert all(entry["time_budget_used"] >= 0.9999 for entry in entries if entry["step"] > 5)
+
+
+def test_a_run_that_was_stopped_by_a_signal_ends_at_0(tmp_path):
+    with pytest.raises(TrainingInterrupted):
+        runs.run(tmp_path, stop_at=7, time_budget_secs=2.0)
+    state = saved_state(tmp_path)[1]
+    assert state["step"] == 7 and state["elapsed_secs"] > 0 and not state["time_is_up"]
+    runs.run(tmp_path, time_budget_secs=2.0)
+    assert_ended_at_0(tmp_path, 2.0)
+
+
+def test_one_step_with_the_learning_rate_0_follows_a_long_evaluation(tmp_path):
+    runs.train(make_trainer(tmp_path, 1000.0, stop_at_step=5))
+    change_state(tmp_path, elapsed_secs=1005.0)
+    assert runs.train(make_trainer(tmp_path, 1000.0)) == 6
+    assert_ended_at_0(tmp_path, 1000.0)
+    assert runs.train(make_trainer(tmp_path, 1000.0)) == 6  # the run is complete
+
+
+def test_another_time_budget_is_refused(tmp_path):
+    runs.train(make_trainer(tmp_path, 1000.0, stop_at_step=5))
+    message = "time_budget_secs=1000.0, but this run has time_budget_secs=2000.0"
+    with pytest.raises(InputError, match=message):
+        runs.train(make_trainer(tmp_path, 2000.0))
+
+
+def test_the_clock_is_not_read_without_a_time_budget(tmp_path, monkeypatch):
+    def fail():
+        raise AssertionError("tf.timestamp was called")
+
+    monkeypatch.setattr(tf, "timestamp", fail)
+    assert runs.train(runs.make_trainer(tmp_path)) == 20
+    assert saved_state(tmp_path)[1]["elapsed_secs"] == 0
+    assert all("time_budget_used" not in entry for entry in runs.log_entries(tmp_path))
+    with pytest.raises(AssertionError, match="was called"):
+        runs.train(make_trainer(tmp_path / "budget", 1.0))
+
+
+def test_the_progress_display_shows_the_seconds(tmp_path):
+    class Display:
+        def update(self, units, note):
+            self.shown = units, note
+
+    objective = runs.Regression(0, "float32")
+    scalars = {"learning_rate": 0.1, "time_budget_used": 0.25}
+    result = StepResult(3, {"loss": 6.0}, {"weight": 4.0}, scalars, 0, np.zeros([0, 2]))
+    for budget, note in ((0.0, "loss 1.5000"), (60.0, "15 of 60 s, loss 1.5000")):
+        display = Display()
+        metrics = MetricAccumulator(objective, {})
+        MetricLogging(metrics, None, 1, display, budget).after_steps(result, secs=1.0)
+        assert display.shown == (3, note)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "layout",
+    [{"kind": "mirrored", "devices": 2}, {"kind": "multi_worker_mirrored", "workers": 2}],
+    ids=["devices", "workers"],
+)
+def test_all_replicas_end_after_the_same_step(tmp_path, layout):
+    budget = 20.0  # includes the time to build the graph
+    spec = {**layout, "folder": tmp_path, "training": {"time_budget_secs": budget}}
+    workers = layout.get("workers", 1)
+    assert layout_runs.start([spec]) == [[0] * workers]
+    entries = runs.log_entries(tmp_path)
+    assert len(entries) > 1
+    assert (entries[-1]["learning_rate"], entries[-1]["time_budget_used"]) == (0, 1)
+    assert [entry["step"] for entry in entries] == list(range(1, len(entries) + 1))
+    for worker in range(1, workers):
+        for name, value in layout_runs.weights(tmp_path).items():
+            np.testing.assert_array_equal(layout_runs.weights(tmp_path, worker)[name], value)

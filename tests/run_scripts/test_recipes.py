@@ -50,6 +50,30 @@ def test_two_phases_share_one_schedule(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
+    out = run_recipe(
+        tmp_path, "mosaic_bert", STEPS="100", WARMUP="", LENGTH="16", EVAL_FRACTION="0.1",
+        PRECISION="float32", GLUE="my_glue",
+    )  # fmt: skip
+    settings = json.loads((out / "model/training_config.json").read_text())
+    expected = {
+        "num_train_steps": 100, "num_warmup_steps": 6, "adam_beta_1": 0.9, "adam_beta_2": 0.98,
+        "learning_rate": 5e-4, "optimizer": "adamw", "schedule": "linear",
+    }  # fmt: skip
+    assert {name: settings[name] for name in expected} == expected
+    # MosaicML multiplies each weight by 1 - 1e-5 in a step with the peak learning rate.
+    assert settings["weight_decay_rate"] * settings["learning_rate"] == pytest.approx(1e-5)
+    logged = training_metrics(out / "model")
+    # 6 of 100 steps are warm-up. Step n uses the learning rate after n - 1 steps.
+    assert logged[4]["learning_rate"] == pytest.approx(5e-4 * 3 / 6, rel=1e-4)
+    assert logged[100]["learning_rate"] == pytest.approx(5e-4 * 1 / 94, rel=1e-4)
+    assert "next_sentence_loss" not in logged[1]
+    assert "masked_lm_accuracy" in (out / "model/eval_results.txt").read_text()
+    text = capfd.readouterr().out
+    assert "GLUE='my_glue'" in text and "bash run_scripts/recipes/table1_glue.sh" in text
+
+
+@pytest.mark.slow
 def test_ablations_pretrain_and_fine_tune_each_objective(tmp_path):
     folder = tmp_path / "mrpc"
     folder.mkdir()

@@ -8,6 +8,7 @@ from run_programs import assert_refused, run_main, run_mains
 from safetensors.numpy import load_file
 
 import bert_tf
+from bert_tf.head_config import HeadConfig
 
 NER, CLASSIFIER = "bert_tf.run_scripts.run_ner", "bert_tf.run_scripts.run_classifier"
 SQUAD = "bert_tf.run_scripts.run_squad"
@@ -245,6 +246,21 @@ def test_a_changed_checkpoint_is_noticed_when_training_starts_again(folder):
     write_encoder(folder / "model", 2)
     (second,) = run_main(NER, ner(folder, **{**flags, "overwrite": True}))
     assert second.code == 2 and "encoder_sha256=" in second.messages[-1]
+
+
+def test_tflite_files_of_lstm_layers_are_refused(folder):
+    pytest.importorskip("ai_edge_litert", reason="needs ai-edge-litert")
+    model = bert_tf.BertTagger(CONFIG, num_labels=2, head=HeadConfig("bilstm", 1, 2), seed=1)
+    facts = {"task_type": "tagging", "labels": ["O", "B-a"], "scheme": "iob2", "max_seq_length": 8}
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
+    head = model.head_config.to_dict()
+    bert_tf.save_checkpoint(model, tokenizer, folder / "tagger", **facts, head=head)
+    (refused,) = run_main(
+        "bert_tf.run_scripts.export_model",
+        [f"--checkpoint={folder}/tagger", f"--export_dir={folder}/served", "--format=tflite"],
+    )
+    assert_refused(refused, "TFLite cannot represent the loops of the LSTM layers")
+    assert not (folder / "served").exists()
 
 
 def test_only_the_dialect_of_bert_tf_stores_these_heads(folder):

@@ -28,6 +28,7 @@ from bert_tf.export.lite.report import table_of
 from bert_tf.export.requests import Request
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
+from bert_tf.head_config import HeadConfig
 from bert_tf.weights import VOCABULARY_FILE
 
 _LOGGER = logging.getLogger(__name__)
@@ -45,7 +46,8 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         model in memory, a metric that is too low, or operations that TFLite lacks.
 
     Raises:
-        InputError: The checkpoint cannot be exported for the task, or LiteRT is not installed.
+        InputError: The checkpoint cannot be exported for the task or has LSTM layers, or LiteRT is
+            not installed.
     """
     check_installed()
     length = job.settings.tflite_length
@@ -54,6 +56,11 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         raise InputError(
             f"tflite_length must be from 3 to {positions}, the model's max_position_embeddings. "
             f"Received: {length}."
+        )
+    if HeadConfig.from_dict(job.origin.checkpoint.facts.get("head")).kind == "bilstm":
+        raise InputError(
+            "TFLite cannot represent the loops of the LSTM layers of this model. Give format="
+            "saved_model, or train with head=linear."
         )
     settings = dataclasses.replace(
         job.settings, precision="float32", max_seq_length=length or job.settings.max_seq_length

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bert_tf.errors import InputError, TrainingInterrupted
     from bert_tf.export.exporter import export_model
     from bert_tf.export.predictor import Predictor
+    from bert_tf.head_config import HeadConfig
     from bert_tf.modeling import (
         BertClassifier,
         BertEncoder,
@@ -54,6 +55,7 @@ _MODULES = {
     "BertSpanPredictor": "modeling",
     "BertTagger": "modeling",
     "BertTokenizer": "tokenization",
+    "HeadConfig": "head_config",
     "InputError": "errors",
     "Predictor": "export.predictor",
     "RunFolder": "training.lifecycle.run_folder",

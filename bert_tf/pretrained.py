@@ -308,8 +308,8 @@ def save_checkpoint(
 
     Raises:
         InputError: The model is not a model of `bert_tf`, the vocabulary or the labels do not match
-            the model, a fact is not a JSON value, the dialect is unknown, or the folder cannot be
-            written or contains other files than a checkpoint.
+            the model, a fact is not a JSON value, the dialect is unknown or cannot store the head,
+            or the folder cannot be written or contains other files than a checkpoint.
     """
     if not isinstance(model, (BertEncoder, BertTaskModel)):
         raise InputError(
@@ -319,6 +319,8 @@ def save_checkpoint(
     if facts.get("labels") is not None:
         regression = facts.get("task_type") == "regression"
         facts["labels"] = check_labels(model, facts["labels"], regression)
+    if isinstance(model, BertHeadModel) and not model.head_config.is_default:
+        facts["head"] = model.head_config.to_dict()
     check_facts(facts)
     if tokenizer is not None:
         check_tokenizer(tokenizer)

@@ -8,7 +8,6 @@ from run_programs import assert_refused, run_main, run_mains
 from safetensors.numpy import load_file
 
 import bert_tf
-from bert_tf.head_config import HeadConfig
 
 NER, CLASSIFIER = "bert_tf.run_scripts.run_ner", "bert_tf.run_scripts.run_classifier"
 SQUAD = "bert_tf.run_scripts.run_squad"
@@ -250,11 +249,12 @@ def test_a_changed_checkpoint_is_noticed_when_training_starts_again(folder):
 
 def test_tflite_files_of_lstm_layers_are_refused(folder):
     pytest.importorskip("ai_edge_litert", reason="needs ai-edge-litert")
-    model = bert_tf.BertTagger(CONFIG, num_labels=2, head=HeadConfig("bilstm", 1, 2), seed=1)
+    model = bert_tf.BertTagger(
+        CONFIG, num_labels=2, head=bert_tf.HeadConfig("bilstm", 1, 2), seed=1
+    )
     facts = {"task_type": "tagging", "labels": ["O", "B-a"], "scheme": "iob2", "max_seq_length": 8}
     tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
-    head = model.head_config.to_dict()
-    bert_tf.save_checkpoint(model, tokenizer, folder / "tagger", **facts, head=head)
+    bert_tf.save_checkpoint(model, tokenizer, folder / "tagger", **facts)
     (refused,) = run_main(
         "bert_tf.run_scripts.export_model",
         [f"--checkpoint={folder}/tagger", f"--export_dir={folder}/served", "--format=tflite"],

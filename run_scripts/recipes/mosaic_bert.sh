@@ -19,27 +19,20 @@
 # TEXT='c4/*.txt' VOCAB=vocab.txt CONFIG=bert_config.json OUT=mosaic_bert [GLUE=glue] \
 #   bash run_scripts/recipes/mosaic_bert.sh [further flags of run_pretraining.py]
 set -euo pipefail
-: "${TEXT:?globs of text files: one sentence per line, a blank line between documents}"
-: "${VOCAB:?vocab.txt}" "${CONFIG:?bert_config.json}" "${OUT:?folder of the results}"
-PYTHON=${PYTHON:-python}
-BATCH=${BATCH:-4096} STEPS=${STEPS:-70000} LENGTH=${LENGTH:-128} PRECISION=${PRECISION:-bfloat16}
-WARMUP=${WARMUP:-$((STEPS * 6 / 100))}
-here=$(cd "$(dirname "$0")/../.." && pwd)
+BATCH=${BATCH:-4096} STEPS=${STEPS:-70000} SHORT=${SHORT:-128} LONG=0
+WARMUP=${WARMUP:-$((STEPS * 6 / 100))} DUPE_FACTOR=${DUPE_FACTOR:-1} EVAL_FRACTION=${EVAL_FRACTION:-0.001}
+source "$(dirname "$0")/lib.sh"
+require_corpus
+require CONFIG "path of bert_config.json"
 
-"$PYTHON" "$here/data_prep/create_pretraining_data.py" --input_file="$TEXT" --vocab_file="$VOCAB" \
-  --output_file="$OUT/records/train.tfrecord" --num_output_shards=16 --objective=mlm \
-  --max_seq_length="$LENGTH" --max_predictions_per_seq=20 --masked_lm_prob=0.15 \
-  --dupe_factor="${DUPE_FACTOR:-1}" --eval_fraction="${EVAL_FRACTION:-0.001}"
+make_records "$OUT" --objective=mlm --masked_lm_prob=0.15
 # MosaicML's weight decay of 1e-5 is not multiplied by the learning rate; ours is: 1e-5 / 5e-4 = 0.02
 # is the same decay. Epsilon is 1e-6 in both. Gradients are not clipped.
-"$PYTHON" "$here/run_scripts/run_pretraining.py" --do_train=true --do_eval=true \
-  --input_file="$OUT/records/train-*" --eval_input_file="$OUT/records/train.eval*" \
-  --objective=mlm --bert_config_file="$CONFIG" --vocab_file="$VOCAB" --max_seq_length="$LENGTH" \
-  --max_predictions_per_seq=20 --train_batch_size="$BATCH" --num_train_steps="$STEPS" \
-  --num_warmup_steps="$WARMUP" --learning_rate=5e-4 --schedule=linear --optimizer=adamw \
-  --adam_beta_1=0.9 --adam_beta_2=0.98 --weight_decay_rate=0.02 --clip_norm=1e9 \
-  --precision="$PRECISION" --output_dir="$OUT/model" "$@"
+pretrain_phase "$OUT" "$SHORT" 20 --output_dir="$OUT/model" --objective=mlm \
+  --bert_config_file="$CONFIG" --num_train_steps="$STEPS" --num_warmup_steps="$WARMUP" \
+  --learning_rate=5e-4 --schedule=linear --optimizer=adamw --adam_beta_1=0.9 --adam_beta_2=0.98 \
+  --weight_decay_rate=0.02 --clip_norm=1e9 --precision="${PRECISION:-bfloat16}" "$@"
 if [ -n "${GLUE:-}" ]; then
-  echo "The weights are in $OUT/model. To fine-tune on GLUE:"
-  echo "  GLUE='$GLUE' bash run_scripts/recipes/table1_glue.sh"
+  echo "To fine-tune on GLUE:"
+  echo "  MODEL='$OUT/model' GLUE='$GLUE' OUT='$OUT/glue' bash run_scripts/recipes/table1_glue.sh"
 fi

@@ -1,4 +1,4 @@
-"""Runs small versions of the recipes."""
+"""Runs small versions of the recipes, end to end."""
 
 import json
 import os
@@ -6,29 +6,64 @@ import pathlib
 import subprocess
 import sys
 
+import paper_data
 import pytest
 import tiny_corpus
 
+import bert_tf
+
 ROOT = pathlib.Path(__file__).parent.parent.parent
 CONFIG = {
-    "vocab_size": len(tiny_corpus.VOCABULARY), "hidden_size": 8, "num_hidden_layers": 1,
-    "num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 32,
+    "vocab_size": len(tiny_corpus.VOCABULARY), "hidden_size": 8, "num_hidden_layers": 4,
+    "num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 80,
     "type_vocab_size": 2,
 }  # fmt: skip
+pytestmark = pytest.mark.slow
 
 
-def run_recipe(tmp_path, name, **settings):
-    vocab = tiny_corpus.vocabulary_file(tmp_path)
-    (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(60)))
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+def run_recipe(tmp_path, name, *flags, **settings):
+    """Runs a recipe in a folder whose name has a blank; returns the folder of its results."""
+    folder = tmp_path / "a folder"
+    folder.mkdir(exist_ok=True)
+    vocab = tiny_corpus.vocabulary_file(folder)
+    (folder / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(60)))
+    (folder / "config.json").write_text(json.dumps(CONFIG))
     environment = {
-        "TEXT": f"{tmp_path}/corpus.txt", "VOCAB": vocab, "CONFIG": f"{tmp_path}/config.json",
-        "OUT": f"{tmp_path}/out", "BATCH": "4", "STEPS": "20", "WARMUP": "2", "DUPE_FACTOR": "1",
-        "PYTHON": sys.executable,
+        "TEXT": f"{folder}/corpus.txt", "VOCAB": vocab, "CONFIG": f"{folder}/config.json",
+        "OUT": f"{folder}/out", "BATCH": "4", "STEPS": "20", "WARMUP": "2", "DUPE_FACTOR": "1",
+        "SHORT": "16", "LONG": "0", "EVAL_FRACTION": "0.1", "LENGTH": "16", "SQUAD_LENGTH": "80",
+        "NER_LENGTH": "16", "EPOCHS": "1", "FEATURE_EPOCHS": "1", "PYTHON": sys.executable,
     }  # fmt: skip
-    command = ["bash", str(ROOT / f"run_scripts/recipes/{name}.sh"), "--log_steps=1"]
+    command = ["bash", str(ROOT / f"run_scripts/recipes/{name}.sh"), "--log_steps=1", *flags]
     subprocess.run(command, env={**os.environ, **environment, **settings}, check=True)
-    return tmp_path / "out"
+    return folder / "out"
+
+
+@pytest.fixture
+def model(tmp_path):
+    """The path of a checkpoint with random weights."""
+    encoder = bert_tf.BertEncoder(bert_tf.BertConfig.from_dict(CONFIG), seed=0)
+    tokenizer = bert_tf.BertTokenizer(tiny_corpus.VOCABULARY)
+    return bert_tf.save_checkpoint(encoder, tokenizer, str(tmp_path / "model"))
+
+
+def table_of(out):
+    """Returns the result and the number of runs of each row; None for a missing result."""
+    rows = [line.split("\t") for line in (out / "table.tsv").read_text().splitlines()[1:]]
+    return {
+        (label, metric): (None if result == "-" else float(result), int(runs))
+        for label, metric, _, result, runs in rows
+    }
+
+
+def results_of(folder):
+    lines = (folder / "eval_results.txt").read_text().splitlines()
+    return {name: float(value) for name, value in (line.split(" = ") for line in lines)}
+
+
+def checkpoints(out):
+    """Returns the times of the last changes of all checkpoints."""
+    return {path: path.stat().st_mtime_ns for path in out.rglob("checkpoints/step-*/*")}
 
 
 def training_metrics(folder):
@@ -37,9 +72,8 @@ def training_metrics(folder):
     return {line["step"]: line for line in lines if line["kind"] == "train"}
 
 
-@pytest.mark.slow
 def test_two_phases_share_one_schedule(tmp_path):
-    out = run_recipe(tmp_path, "pretrain_base", SHORT="16", LONG="32", EVAL_FRACTION="0.1")
+    out = run_recipe(tmp_path, "pretrain_base", LONG="32")
     first, second = training_metrics(out / "phase1"), training_metrics(out / "phase2")
     assert (max(first), max(second)) == (18, 2)
     # Both phases share one linear decay from 1e-4 over 20 steps. Step n uses the learning rate
@@ -49,10 +83,9 @@ def test_two_phases_share_one_schedule(tmp_path):
     assert second[2]["learning_rate"] == pytest.approx(1e-4 * (1 - 19 / 20), rel=1e-4)
 
 
-@pytest.mark.slow
 def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
     out = run_recipe(
-        tmp_path, "mosaic_bert", STEPS="100", WARMUP="", LENGTH="16", EVAL_FRACTION="0.1",
+        tmp_path, "mosaic_bert", STEPS="100", WARMUP="",
         PRECISION="float32", GLUE="my_glue",
     )  # fmt: skip
     settings = json.loads((out / "model/training_config.json").read_text())
@@ -70,22 +103,106 @@ def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
     assert "next_sentence_loss" not in logged[1]
     assert "masked_lm_accuracy" in (out / "model/eval_results.txt").read_text()
     text = capfd.readouterr().out
-    assert "GLUE='my_glue'" in text and "bash run_scripts/recipes/table1_glue.sh" in text
+    assert (
+        f"MODEL='{out}/model' GLUE='my_glue'" in text
+        and "bash run_scripts/recipes/table1_glue.sh" in text
+    )
 
 
-@pytest.mark.slow
+def test_glue(tmp_path, model):
+    data = paper_data.write_glue(tmp_path / "glue")
+    out = run_recipe(tmp_path, "table1_glue", MODEL=model, GLUE=data, RATES="5e-5")
+    table = table_of(out)
+    assert len(table) == 10 and None not in [result for result, _ in table.values()]
+
+
+def test_squad_1_and_the_same_command_again(tmp_path, model):
+    data = paper_data.write_squad(tmp_path / "squad", "1.1")
+    settings = {"MODEL": model, "SQUAD": data, "LENGTH": "80"}
+    out = run_recipe(tmp_path, "table2_squad", **settings)
+    results, table = results_of(out / "squad"), table_of(out)
+    expected = {"EM": results["eval_exact_match"], "F1": results["eval_f1"]}
+    for metric, value in expected.items():
+        assert table["SQuAD 1.1 dev", metric] == (pytest.approx(value, abs=0.051), 1)
+    before = checkpoints(out)
+    run_recipe(tmp_path, "table2_squad", **settings)
+    assert table_of(out) == table and checkpoints(out) == before
+
+
+def test_squad_2_uses_the_best_threshold(tmp_path, model):
+    data = paper_data.write_squad(tmp_path / "squad", "2.0")
+    settings = {"MODEL": model, "SQUAD": data, "LENGTH": "80"}
+    out = run_recipe(tmp_path, "table3_squad2", **settings)
+    best = results_of(out / "squad")["eval_best_f1"]
+    assert table_of(out)["SQuAD 2.0 dev", "F1"] == (pytest.approx(best, abs=0.051), 1)
+    assert best >= 50  # half of the questions have no answer
+
+
+def test_swag(tmp_path, model):
+    data = paper_data.write_swag(tmp_path / "swag")
+    out = run_recipe(tmp_path, "table4_swag", MODEL=model, SWAG=data)
+    accuracy = results_of(out / "swag")["eval_accuracy"]
+    assert table_of(out) == {
+        ("SWAG dev", "accuracy"): (pytest.approx(100 * accuracy, abs=0.051), 1)
+    }
+
+
 def test_ablations_pretrain_and_fine_tune_each_objective(tmp_path):
-    folder = tmp_path / "mrpc"
-    folder.mkdir()
-    lines = [
-        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
-        *("1\t1\t2\twaa\twab", "0\t1\t2\twaa\twac") * 16,
-    ]
-    for split in ("train", "dev"):
-        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-    out = run_recipe(tmp_path, "ablations", MRPC=str(folder), LENGTH="16")
-    for objective in ("mlm_nsp", "mlm", "causal"):
-        assert "eval_accuracy" in (out / objective / "mrpc" / "eval_results.txt").read_text()
-        config = json.loads((out / objective / "mrpc" / "bert_config.json").read_text())
-        causal = config.get("attention", "bidirectional") == "causal"
-        assert causal == (objective == "causal")
+    glue = paper_data.write_glue(tmp_path / "glue", ["MRPC"])
+    squad = paper_data.write_squad(tmp_path / "squad", "1.1")
+    data = {"GLUE": glue, "SQUAD": squad}
+    out = run_recipe(tmp_path, "table5_ablations", TASKS="MRPC SQuAD", **data)
+    table = table_of(out)
+    assert len(table) == 20
+    for (_, metric), (result, _) in table.items():
+        assert (result is not None) == (metric in ("MRPC", "SQuAD F1"))
+    for folder in ("mlm_nsp", "mlm", "causal", "bilstm"):
+        for task in ("MRPC", "SQuAD"):
+            config = json.loads((out / folder / task / "bert_config.json").read_text())
+            causal = config.get("attention", "bidirectional") == "causal"
+            assert causal == (folder in ("causal", "bilstm"))
+
+
+def test_sizes(tmp_path):
+    glue = paper_data.write_glue(tmp_path / "glue", ["MRPC"])
+    settings = {"SIZES": "3-768-12 6-768-3", "TASKS": "MRPC", "SEEDS": "2", "HIDDEN_DIVISOR": "64"}
+    out = run_recipe(tmp_path, "table6_size", GLUE=glue, **settings)
+    table = table_of(out)
+    assert len(table) == 24
+    for (label, metric), (result, runs) in table.items():
+        is_run = label in ("L=3 H=768 A=12", "L=6 H=768 A=3")
+        is_run &= metric in ("LM perplexity", "MRPC")
+        assert (result is not None) == is_run
+        assert runs == is_run * (2 if metric == "MRPC" else 1)
+    # Models with random weights give each token about the same probability.
+    perplexity = table["L=6 H=768 A=3", "LM perplexity"][0]
+    assert 0.5 * CONFIG["vocab_size"] < perplexity < 1.5 * CONFIG["vocab_size"]
+    config = json.loads((out / "6-768-3/phase1/bert_config.json").read_text())
+    assert (config["num_hidden_layers"], config["hidden_size"]) == (6, 12)
+    assert (config["num_attention_heads"], config["intermediate_size"]) == (3, 48)
+
+
+def test_named_entities(tmp_path, model):
+    data = paper_data.write_conll(tmp_path / "conll")
+    settings = {"MODEL": model, "CONLL": data, "SEEDS": "2", "RATES": "5e-5",
+                "LOWER_CASE": "true"}  # fmt: skip
+    features = "embeddings weighted_sum_last_four concat_last_four"
+    out = run_recipe(tmp_path, "table7_ner", FEATURES=features, **settings)
+    table = table_of(out)
+    assert len(table) == 8
+    missing = [label for (label, _), (result, _) in table.items() if result is None]
+    assert missing == [
+        "Second-to-last hidden layer", "Last hidden layer", "Weighted sum of all layers",
+    ]  # fmt: skip
+
+
+def test_masking(tmp_path):
+    data = {
+        "GLUE": paper_data.write_glue(tmp_path / "glue", ["MNLI"]),
+        "CONLL": paper_data.write_conll(tmp_path / "conll"),
+    }
+    out = run_recipe(tmp_path, "table8_masking", MIXES="80-10-10 0-0-100", **data)
+    table = table_of(out)
+    assert len(table) == 18
+    for (label, _), (result, _) in table.items():
+        assert (result is not None) == (label in ("80-10-10", "0-0-100"))

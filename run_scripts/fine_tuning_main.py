@@ -15,6 +15,7 @@ from bert_tf import command_line, files
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
+from bert_tf.tasks import dev_result
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.task import (
     CHANGEABLE_FACTS,
@@ -39,6 +40,9 @@ def define_flags() -> None:
     flags.DEFINE_bool("do_train", False, "Whether to train on the train split.")
     flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev split.")
     flags.DEFINE_bool("do_predict", False, "Whether to predict the test split.")
+    flags.DEFINE_bool(
+        "check_only", False, "Check flags and data, and stop before anything is written."
+    )
     flags.DEFINE_string(
         "export_dir", None,
         "Exports the model as a SavedModel that takes raw text, as a new version in this folder.",
@@ -140,8 +144,12 @@ def run_task(
     overwrite = FLAGS.do_train and FLAGS.overwrite
     folder = RunFolder(FLAGS.output_dir, metadata, training, overwrite, task.output_files)
     results = fine_tune(
-        phases, data, model.config, folder, training, runtime, _initializer(task), features
+        phases, data, model.config, folder, training, runtime, _initializer(task), features,
+        FLAGS.check_only,
     )  # fmt: skip
+    if FLAGS.check_only:
+        print("Flags and data are valid.")
+        return
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
     used = FLAGS.output_dir if phases.train else _trained_model() or FLAGS.init_checkpoint
@@ -317,4 +325,10 @@ def _main_result(task: Task, data: Any, results: dict[str, float]) -> str:
     metric, _ = task.best_by
     split = (data.splits["dev"] or data.splits["test"])[0].split
     value = results.get(split.result_name(metric))
-    return "" if value is None else f"{task.name}: {metric} {value:.4f} on the {split.kind} split. "
+    if value is None:
+        return ""
+    result = dev_result.read(FLAGS.output_dir)
+    is_of_dev = result is not None and result.metric == split.result_name(metric)
+    baseline = result.baseline if result and is_of_dev else None
+    note = f" ({baseline:.4f} if the most frequent label is always predicted)" if baseline else ""
+    return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}. "

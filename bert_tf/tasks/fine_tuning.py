@@ -13,11 +13,11 @@ from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import costs
-from bert_tf.tasks import batches, dev_examples, feature_cache
+from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import Scorer, TaskObjective
+from bert_tf.tasks.task import RESULTS, Scorer, TaskObjective
 from bert_tf.tasks.task_data import SplitData, TaskData
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -44,6 +44,7 @@ def fine_tune(
     runtime: RuntimeConfig,
     initialize: Callable[[Any], None] | None = None,
     features: FeatureSettings | None = None,
+    check_only: bool = False,
 ) -> dict[str, float]:
     """Starts or resumes training, then evaluates and predicts.
 
@@ -58,6 +59,7 @@ def fine_tune(
             function is called only if the run does not resume. None keeps the random weights.
         features: If not None, only the head is trained, on hidden states of the frozen encoder,
             which are computed once for the train and dev splits. The head must not be the default.
+        check_only: Whether to return {} after all checks, before anything is written.
 
     Returns:
         The results on the dev splits, and on test splits whose predictions have metrics.
@@ -72,6 +74,11 @@ def fine_tune(
         folder.check_same_run()
     run = _Run(data, config, folder, training, runtime, initialize, features)
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
+    if check_only:
+        return {}
+    if phases.train and run.trainer.is_chief:
+        # The result of an earlier run must not be taken for that of this run.
+        files.remove(os.path.join(folder.path, RESULTS))
     run.write_records()
     if phases.train:
         run.cache_features()
@@ -85,6 +92,7 @@ def fine_tune(
     labelled = data.splits["dev"] or (data.splits["test"] if results else ())
     if labelled and run.trainer.is_chief:
         dev_examples.write(folder.path, data.task, labelled[0])
+        run.write_result(results)
     return results
 
 
@@ -113,6 +121,7 @@ class _Run:
         sizes = {**data.task.sizes, "S": data.config.max_seq_length}
         self._parse = batches.make_parser(data.task.table, sizes, self._trim)
         self._evaluator = SplitEvaluator(data, objective.outputs, self._parse)
+        self._baseline: dict[str, float] = {}  # of the first evaluated split
 
     def _make_objective(self, *, seed: int, dtype: str) -> TaskObjective:
         objective: Any = self._data.task.make_objective(
@@ -209,6 +218,7 @@ class _Run:
             values = scorer.results()
             if number == 0 and "loss" in values:
                 results["loss"] = values["loss"]  # google-research/bert writes the loss twice
+            self._baseline = self._baseline or scorer.baseline()
             with_suffix = split.split.with_suffix
             results |= {with_suffix(f"eval_{name}"): value for name, value in values.items()}
             report = scorer.report()
@@ -234,12 +244,33 @@ class _Run:
                     split, writer, "predicting", self._data.config.predict_batch_size
                 )
             result_name = split.split.result_name
+            self._baseline = self._baseline or writer.baseline()
             results |= {result_name(name): value for name, value in writer.results().items()}
         if results:
             results = {"global_step": step, **results}
             name = f"{self._data.splits['test'][0].split.result_name('results')}.txt"
             write_results(os.path.join(self._folder, name), results)
         return results
+
+    def write_result(self, results: dict[str, float]) -> None:
+        """Writes results.json, if the results are those of a dev split.
+
+        Logs a warning if the model is no better than the most frequent label.
+        """
+        task, splits = self._data.task, self._data.splits
+        split, metric = (splits["dev"] or splits["test"])[0].split, task.best_by[0]
+        result = dev_result.make_result(
+            task, split.with_suffix(f"eval_{metric}"), results, self._baseline
+        )
+        if result is None:
+            return
+        result.write(self._folder)
+        if result.is_degenerate:
+            _LOGGER.warning(
+                "warning: the model is no better than the most frequent label: %s %.4f, and %.4f "
+                "if that label is always predicted. Try a lower learning rate, more warm-up or "
+                "another seed.", metric, result.value, result.baseline,
+            )  # fmt: skip
 
     def _score(self, split: SplitData) -> Scorer:
         scorer = self._data.task.make_scorer(split.split)

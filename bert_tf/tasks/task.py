@@ -40,15 +40,15 @@ CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_mask"
 HEAD_FACT = "head"
 # The name of the file of `dev_examples`.
 DEV_EXAMPLES = "dev_examples.jsonl"
+# The name of the file of `dev_result`.
+RESULTS = "results.json"
+# The outputs of the model for one record, by name; without the batch dimension.
+Outputs = Mapping[str, np.ndarray]
 
 
 def head_facts(head: HeadConfig) -> dict[str, Any]:
     """Returns the entry of `Task.facts` for the layers of the head; {} for the default head."""
     return {} if head.is_default else {HEAD_FACT: head.to_dict()}
-
-
-# The outputs of the model for one record, by name; without the batch dimension.
-Outputs = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,6 +168,12 @@ class Scorer(Protocol):
     def report(self) -> str:
         """Returns a readable report, such as metrics by class; "" if the task has none."""
 
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics if each prediction were the most frequent label of the split.
+
+        A metric whose value is not known is omitted.
+        """
+
 
 class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Protocol):
     """Writes the predictions of a split, from a stream of examples.
@@ -186,6 +192,9 @@ class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Pr
         The result is {} if the split has no labels, or if the task computes metrics on dev splits
         only.
         """
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics if each prediction were the most frequent label; see `Scorer`."""
 
 
 class Task(Protocol):

@@ -86,3 +86,11 @@ def test_examples_without_label_are_ignored():
     scorer.add(ChoiceExample("c \ud800", ("a", "b"), 1), outputs_for([0.0, 0.0]))
     assert scorer.results() == {"accuracy": 0.0, "loss": pytest.approx(np.log(2))}
     assert "c \\ud800" in scorer.report()
+
+
+def test_the_baseline_is_the_share_of_the_most_frequent_position():
+    scorer = ChoiceScorer()
+    assert scorer.baseline() == {}
+    for label in (2, 0, 2):
+        scorer.add(ChoiceExample("c", ("a", "b", "c"), label), outputs_for([0.0, 1.0, 0.0]))
+    assert scorer.baseline() == {"accuracy": 2 / 3}

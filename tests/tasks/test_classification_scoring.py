@@ -218,3 +218,41 @@ def test_memory_does_not_grow_with_the_split(make):
         assert add(4096 * 10) - add(4096) < 10_000
     finally:
         tracemalloc.stop()
+
+
+def test_the_baseline_has_the_metrics_of_the_most_frequent_label():
+    ids, logits = np.array([1, 1, 0, 1]), random_logits(2, 4)
+    names = ("f1", "macro_f1", "matthews_correlation")
+    scorer = ClassificationScorer(("x", "y"), names)
+    assert scorer.baseline() == {}
+    score(scorer, [("x", "y")[i] for i in ids], [{"logits": row} for row in logits])
+    assert scorer.baseline() == pytest.approx(
+        {"accuracy": 0.75, "f1": 6 / 7, "macro_f1": 3 / 7, "matthews_correlation": 0.0}
+    )
+
+    # A model with the same prediction for all examples has exactly the values of the baseline.
+    constant = ClassificationScorer(("x", "y"), names)
+    outputs = [{"logits": np.float32([0, 1])}] * 4
+    found = score(constant, [("x", "y")[i] for i in ids], outputs)
+    assert {"loss": found["loss"], **constant.baseline()} == found
+
+
+def test_the_multi_label_baseline_predicts_one_label_for_each_example():
+    labels = [("x",), ("x", "y"), (), ("z", "x")]
+    scorer = MultiLabelScorer(("x", "y", "z"), ("micro_f1", "macro_f1"))
+    outputs = [{"logits": np.zeros(3, np.float32), "probabilities": np.zeros(3, np.float32)}] * 4
+    score(scorer, labels, outputs)
+    true = np.array([[name in each for name in "xyz"] for each in labels])
+    predicted = np.array([[True, False, False]] * 4)
+    assert scorer.baseline() == pytest.approx(
+        {
+            f"{average}_f1": sklearn.metrics.f1_score(
+                true, predicted, average=average, zero_division=0
+            )
+            for average in ("micro", "macro")
+        }
+    )
+
+
+def test_constant_predictions_of_numbers_have_no_correlation():
+    assert RegressionScorer(("pearson", "spearman")).baseline() == {"pearson": 0, "spearman": 0}

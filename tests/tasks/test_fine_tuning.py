@@ -115,6 +115,13 @@ def test_results_and_predictions_belong_to_the_files(data_dir, tmp_path):
     assert values.keys() == {"eval_accuracy", "eval_loss", "global_step", "loss"}
     rows = (tmp_path / "out/test_results.tsv").read_text().splitlines()
     assert len(rows) == 20
+    lines = pathlib.Path(data_dir, "dev.tsv").read_text().splitlines()[1:]
+    ones = sum(line[-1] == "1" for line in lines)
+    assert json.loads((tmp_path / "out/results.json").read_text()) == {
+        "task": "sst-2", "metric": "eval_accuracy", "higher_is_better": True,
+        "value": results["eval_accuracy"], "baseline": max(ones, 30 - ones) / 30,
+        "results": results,
+    }  # fmt: skip
 
     # The dev file as a test file of another name: the same probabilities as in the evaluation.
     location = DataLocation(test_file=f"{data_dir}/dev.tsv")
@@ -126,6 +133,25 @@ def test_results_and_predictions_belong_to_the_files(data_dir, tmp_path):
     loss = sklearn.metrics.log_loss(labels, probabilities / probabilities.sum(1, keepdims=True))
     assert results["eval_loss"] == pytest.approx(loss, abs=1e-5)
     assert results["eval_accuracy"] == np.mean(probabilities.argmax(axis=1) == labels)
+
+
+def test_the_result_of_an_earlier_run_is_removed_before_training(data_dir, tmp_path):
+    run(data_dir, tmp_path / "out", stop_at_step=2)
+    assert (tmp_path / "out/results.json").exists()
+    run(data_dir, tmp_path / "out", RunPhases(True, False), stop_at_step=3)
+    assert not (tmp_path / "out/results.json").exists()
+
+
+def test_a_model_that_is_no_better_than_the_most_frequent_label_is_reported(
+    data_dir, tmp_path, caplog
+):
+    path = pathlib.Path(data_dir, "dev.tsv")
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([header, *(f"{row[:-1]}1" for row in rows)]) + "\n")
+    with caplog.at_level("WARNING", "bert_tf"):
+        run(data_dir, tmp_path / "out", stop_at_step=2)
+    assert "no better than the most frequent label: accuracy" in caplog.text
+    assert "and 1.0000 if that label is always predicted" in caplog.text
 
 
 def test_limits_use_the_first_examples(data_dir, tmp_path):

@@ -549,3 +549,13 @@ def test_a_threshold_that_is_not_a_number():
 def test_a_missing_file(tmp_path):
     with pytest.raises(InputError, match=r"There is no file .*absent\.json"):
         ensemble.average([str(tmp_path / "absent.json")], str(tmp_path), AnswerSettings())
+
+
+def test_the_baseline_of_version_2_answers_no_question():
+    collected = AnswerMetrics(AnswerSettings(version_2_with_negative=True))
+    for answers in (("cat",), (), ()):
+        collected.add(SquadExample("q", "q", ("cat",), "cat", answers), "", "cat", 0.0)
+    assert collected.baseline() == {"exact": 200 / 3, "f1": 200 / 3}
+    results = collected.results()
+    assert collected.baseline() == {name: results[name] for name in ("exact", "f1")}
+    assert AnswerMetrics(AnswerSettings()).baseline() == {}

@@ -23,7 +23,7 @@ from bert_tf.tasks.choice.results import (
     texts_and_label,
 )
 from bert_tf.tasks.tables import FileSource, find_split_file
-from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Encoded, Split
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, DataLocation, Encoded, Split
 
 if TYPE_CHECKING:
     from bert_tf.tasks.choice.choice_objective import ChoiceObjective
@@ -55,7 +55,7 @@ class ChoiceTask:
     best_by = ("accuracy", 1)
     groups_by_length = True
     records_per_example = 1.0
-    output_files = ("eval_results.txt", REPORT, PROBABILITIES, PREDICTIONS, DEV_EXAMPLES)
+    output_files = ("eval_results.txt", REPORT, PROBABILITIES, PREDICTIONS, DEV_EXAMPLES, RESULTS)
 
     def __post_init__(self) -> None:
         check_at_least(_FEWEST_CHOICES, self, "num_choices")

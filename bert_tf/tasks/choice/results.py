@@ -4,6 +4,7 @@ Imports `tasks`, and `examples` of this package.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ class ChoiceScorer:
 
     def __init__(self) -> None:
         self._count, self._correct, self._loss = 0, 0, 0.0
+        self._labels: Counter[int] = Counter()
         self._samples: list[str] = []
 
     def add(self, example: ChoiceExample, outputs: Sequence[Outputs]) -> None:
@@ -43,6 +45,7 @@ class ChoiceScorer:
         self._loss += float(np.logaddexp.reduce(logits) - logits[example.label])
         self._correct += predicted == example.label
         self._count += 1
+        self._labels[example.label] += 1
         if len(self._samples) < _SAMPLES:
             self._samples.append(_as_text(example, predicted))
 
@@ -51,6 +54,10 @@ class ChoiceScorer:
         if not self._count:
             return {}
         return {"accuracy": self._correct / self._count, "loss": self._loss / self._count}
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the accuracy if the choice at the most frequent position is always predicted."""
+        return {"accuracy": max(self._labels.values()) / self._count} if self._count else {}
 
     def report(self) -> str:
         """Returns the predicted and the correct choices of the first examples."""

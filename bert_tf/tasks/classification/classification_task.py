@@ -19,6 +19,7 @@ from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results import prediction_files, scoring
 from bert_tf.tasks.task import (
     DEV_EXAMPLES,
+    RESULTS,
     DataLocation,
     Encoded,
     PredictionWriter,
@@ -121,7 +122,7 @@ class ClassificationTask:
             "eval_report{}.txt", "eval_results{}.txt", "test_results{}.tsv", "predictions{}.jsonl",
         )  # fmt: skip
         names = [pattern.format(end) for pattern in patterns for end in ends]
-        return [*names, *submissions.values(), DEV_EXAMPLES]
+        return [*names, *submissions.values(), DEV_EXAMPLES, RESULTS]
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the splits of a kind; see `tasks.task.Task`."""

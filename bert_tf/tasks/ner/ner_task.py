@@ -21,7 +21,7 @@ from bert_tf.tasks.ner.examples import NerExample
 from bert_tf.tasks.ner.results import NerScorer, NerWriter
 from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.tables import FileSource, find_split_file
-from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Encoded, Split, head_facts
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, DataLocation, Encoded, Split, head_facts
 
 if TYPE_CHECKING:
     from bert_tf.tasks.ner.ner_objective import NerObjective
@@ -83,7 +83,7 @@ class NerTask:
     groups_by_length = False
     output_files = (
         "eval_results.txt", "eval_report.txt", "test_results.txt", "test_report.txt", _PREDICTIONS,
-        _JSON_PREDICTIONS, DEV_EXAMPLES,
+        _JSON_PREDICTIONS, DEV_EXAMPLES, RESULTS,
     )  # fmt: skip
 
     def __post_init__(self) -> None:

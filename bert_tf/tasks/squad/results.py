@@ -95,6 +95,13 @@ class AnswerMetrics:
             results[f"best_{name}"], results[f"best_{name}_thresh"] = score, threshold
         return results
 
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics in version 2.0 if no question is answered; {} in version 1.1."""
+        if not self._settings.version_2_with_negative or not self._rows:
+            return {}
+        share = _percent(np.array([not has_answer for *_, has_answer in self._rows]))
+        return {"exact": share, "f1": share}
+
     def best_f1_threshold(self) -> float:
         """Returns the threshold with the best F1 in version 2.0.
 
@@ -150,6 +157,10 @@ class SquadScorer:
                 "instead of do_eval."
             )
         return results
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics if no question is answered; see `AnswerMetrics.baseline`."""
+        return self._metrics.baseline()
 
     def report(self) -> str:
         """Returns the predicted and the correct answers to the first questions."""
@@ -236,6 +247,10 @@ class SquadAnswerFiles(PredictionFiles):
     def results(self) -> dict[str, float]:
         """Returns the metrics after the files are complete; {} if the answers are not known."""
         return self._results
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics if no question is answered; see `AnswerMetrics.baseline`."""
+        return self._metrics.baseline()
 
 
 class SquadWriter(SquadAnswerFiles):

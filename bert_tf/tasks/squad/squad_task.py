@@ -29,7 +29,7 @@ from bert_tf.tasks.squad.results import (
     SquadWriter,
 )
 from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Encoded, Split, head_facts
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, DataLocation, Encoded, Split, head_facts
 
 if TYPE_CHECKING:
     from bert_tf.tasks.squad.squad_objective import SquadObjective
@@ -69,7 +69,7 @@ class SquadTask:
     records_per_example = 1.0  # as in google-research/bert: some questions have several records
     output_files = (
         "eval_results.txt", "eval_report.txt", PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD,
-        DEV_EXAMPLES,
+        DEV_EXAMPLES, RESULTS,
     )  # fmt: skip
 
     @property

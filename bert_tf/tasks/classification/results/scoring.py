@@ -78,6 +78,20 @@ class _BlockScorer:
     def _metrics(self, loss: float) -> dict[str, float]:
         raise NotImplementedError
 
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics of the most frequent label; see `tasks.task.Scorer`."""
+        self._flush()
+        if not self._count:
+            return {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            values = self._constant_scorer()._metrics(0.0)
+        return {name: float(value) for name, value in values.items() if name != "loss"}
+
+    def _constant_scorer(self) -> "_BlockScorer":
+        """Returns a scorer to which the same examples were added with one prediction for all."""
+        raise NotImplementedError
+
 
 class ClassificationScorer(_BlockScorer):
     """A `tasks.task.Scorer`: accuracy, the mean cross entropy, and further metrics.
@@ -102,6 +116,15 @@ class ClassificationScorer(_BlockScorer):
         self._pairs.update(dict(zip(pairs.tolist(), counts.tolist(), strict=True)))
         true_logits = np.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
         return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
+
+    def _constant_scorer(self) -> "ClassificationScorer":
+        true, _, counts = self._weighted_pairs()
+        frequencies = np.bincount(true, counts, len(self._names)).astype(int)
+        scorer = ClassificationScorer(self._names, self._metric_names)
+        scorer._count, most_frequent = self._count, int(frequencies.argmax())
+        for label in np.flatnonzero(frequencies).tolist():
+            scorer._pairs[label * len(self._names) + most_frequent] = int(frequencies[label])
+        return scorer
 
     def _weighted_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the distinct pairs of a label and a predicted label, and their counts."""
@@ -197,6 +220,15 @@ class MultiLabelScorer(_BlockScorer):
         losses = np.logaddexp(0, logits) - logits * true
         return losses.mean(axis=-1).sum()
 
+    def _constant_scorer(self) -> "MultiLabelScorer":
+        positive = self._outcomes[:, 2:].sum(axis=1)
+        scorer = MultiLabelScorer(self._names, self._metric_names, self._threshold)
+        for label, count in enumerate(positive.tolist()):
+            is_predicted = label == positive.argmax()
+            scorer._outcomes[label, 0 + is_predicted] = self._count - count
+            scorer._outcomes[label, 2 + is_predicted] = count
+        return scorer
+
     def _scores(self, outcomes: np.ndarray) -> tuple[float, float, float, int]:
         """Returns precision, recall, F1 and support from the four counts of `_outcomes`."""
         import sklearn.metrics
@@ -251,6 +283,10 @@ class RegressionScorer(_BlockScorer):
             for name in self._metric_names
         }
         return {"loss": loss, **further}
+
+    def baseline(self) -> dict[str, float]:
+        """Returns a correlation of 0 for each metric, that of constant predictions."""
+        return dict.fromkeys(self._metric_names, 0.0)
 
     def report(self) -> str:
         """Returns "": the metrics of a regression are all in `results`."""

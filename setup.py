@@ -61,6 +61,7 @@ MAINS = {
     "bert-tf-run-squad": "bert_tf.run_scripts.run_squad",
     "bert-tf-run-swag": "bert_tf.run_scripts.run_swag",
     "bert-tf-run-ner": "bert_tf.run_scripts.run_ner",
+    "bert-tf-sweep": "bert_tf.run_scripts.sweep",
     "bert-tf-make-glue-submission": "bert_tf.run_scripts.make_glue_submission",
     "bert-tf-extract-features": "bert_tf.run_scripts.extract_features",
     "bert-tf-convert-checkpoint": "bert_tf.run_scripts.convert_checkpoint",

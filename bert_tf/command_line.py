@@ -32,7 +32,7 @@ _PYTHON_COMMAND = re.compile(r"python (?:run_scripts|data_prep)/(\w+)\.py")
 _HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--help=true"}
 
 
-def run(main: Callable[[], None]) -> None:
+def run(main: Callable[..., None], takes_command: bool = False) -> None:
     """Parses the flags, calls `main` and exits. Every main program ends with a call of `run`.
 
     Exit codes: 0 success; 2 invalid flag or input (one line on stderr states the remedy); 130
@@ -42,11 +42,21 @@ def run(main: Callable[[], None]) -> None:
     The log records of bert-tf appear on stderr as bare messages.
 
     Args:
-        main: A function without arguments that reads its flags from `absl.flags.FLAGS`. `--help`
+        main: A function that reads its flags from `absl.flags.FLAGS`. `--help`
             prints the docstring and the key flags of the module that defines `main`. `main`
             imports the modules that import TensorFlow, so that they are imported after the flags
             are parsed, and without TensorFlow's start-up lines.
+        takes_command: Whether `main` has one argument, the list of the words after "--" on the
+            command line.
     """
+    words: list[str] = []
+
+    def parse(argv: Sequence[str]) -> list[str]:
+        if takes_command and "--" in argv:
+            end = list(argv).index("--")
+            words.extend(argv[end + 1 :])
+            argv = argv[:end]
+        return _parse(argv, inspect.getmodule(main))
 
     def call(argv: Sequence[str]) -> None:
         show_log_records()
@@ -54,7 +64,7 @@ def run(main: Callable[[], None]) -> None:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
         startup.quiet_tensorflow_import()
         try:
-            main()
+            main(words) if takes_command else main()
         except InputError as error:
             fail(str(error))
         except TrainingInterrupted as stopped:
@@ -70,7 +80,7 @@ def run(main: Callable[[], None]) -> None:
             print(f"Interrupted. To resume, give the same command{without}.", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
 
-    app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))
+    app.run(call, flags_parser=parse)
 
 
 def _is_given(flag: str) -> bool:

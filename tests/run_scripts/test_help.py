@@ -18,6 +18,7 @@ MAINS = {
     "run_scripts/run_squad.py": ["output_dir"],
     "run_scripts/run_swag.py": ["output_dir"],
     "run_scripts/run_ner.py": ["output_dir"],
+    "run_scripts/sweep.py": ["grid", "output_dir"],
     "run_scripts/make_glue_submission.py": ["input_dirs", "output_file"],
     "run_scripts/extract_features.py": ["input_file", "output_file"],
     "run_scripts/convert_checkpoint.py": ["from", "to"],

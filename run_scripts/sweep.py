@@ -1,0 +1,100 @@
+r"""Fine-tunes with each combination of the values of some flags, and compares the results.
+
+    python run_scripts/sweep.py --grid=learning_rate=5e-5,4e-5,3e-5,2e-5 \
+        --grid=train_batch_size=16,32 --seeds=5 --output_dir=/tmp/mrpc_sweep \
+        -- run_classifier.py --task_name=MRPC --data_dir=$GLUE_DIR/MRPC \
+        --init_checkpoint=$BERT_DIR/bert_model.ckpt --num_train_epochs=3.0
+
+After -- comes a fine-tuning program (run_classifier, run_squad, run_swag or run_ner) with the flags
+that all runs have. Each run has a process and a folder of its own. The same command resumes a sweep
+that was stopped or killed, and tries failed runs again. With more values or more --seeds, it adds
+runs to the sweep.
+
+Writes to --output_dir: runs/ with the folder of each run, logs/, and at the end sweep.csv with
+mean, standard deviation and best result of each combination on the dev split, and tensorboard/ with
+the same for TensorBoard's HPARAMS page. Only the best run keeps its weights. The last line names
+the best run and the command that exports it. The exit code is 1 if a run failed.
+"""
+
+import shlex
+import sys
+
+from absl import flags
+
+from bert_tf import command_line
+from bert_tf.run_scripts import fine_tuning_main
+from bert_tf.run_scripts.sweeps import cells
+from bert_tf.run_scripts.sweeps.execution import SweepStopped, execute
+from bert_tf.run_scripts.sweeps.plan import Plan, make_plan
+from bert_tf.run_scripts.sweeps.store import SweepStore, best_run
+
+FLAGS = flags.FLAGS
+flags.DEFINE_multi_string(
+    "grid", None,
+    "A flag of the program and its values, such as learning_rate=5e-5,4e-5. Give --grid once for "
+    "each flag.",
+)  # fmt: skip
+flags.DEFINE_string("output_dir", None, "Local folder of the sweep.")
+flags.DEFINE_integer(
+    "seeds", 1, "Number of runs for each combination of values; their seeds are 1, 2, 3, ..."
+)
+flags.DEFINE_integer("parallel", 1, "Number of runs at a time.")
+flags.DEFINE_bool(
+    "keep_all", False, "Keep the weights and records of all runs, not only those of the best one."
+)
+flags.DEFINE_bool("dry_run", False, "Print the commands of the runs, and run none of them.")
+flags.mark_flags_as_required(["grid", "output_dir"])
+
+
+def main(command: list[str]) -> None:
+    """Runs the sweep, and prints the table and the best run.
+
+    Args:
+        command: The program and its flags.
+    """
+    plan = make_plan(FLAGS.grid, FLAGS.seeds, FLAGS.output_dir, command)
+    if FLAGS.dry_run:
+        print("\n".join(shlex.join(plan.command(run)) for run in plan.runs()))
+        return
+    store = SweepStore(plan)
+    try:
+        execute(plan, store, FLAGS.parallel, FLAGS.keep_all)
+    except SweepStopped as stopped:
+        print(
+            f"Stopped by signal {stopped.signal_number}. To continue, give the same command.",
+            file=sys.stderr,
+        )
+        sys.exit(128 + stopped.signal_number)
+    _report(plan, store)
+
+
+def _report(plan: Plan, store: SweepStore) -> None:
+    """Writes and prints the results; exits with code 1 if a run failed."""
+    from bert_tf.run_scripts.sweeps import hparams_page
+
+    outcomes = store.outcomes()
+    table = cells.make_cells(plan.cells(), outcomes)
+    store.write_csv(cells.as_csv(list(plan.grid), table))
+    hparams_page.write(store.tensorboard, plan.grid, table)
+    print(cells.as_table(list(plan.grid), table))
+    failed = [run for run, outcome in outcomes.items() if not outcome.has_result]
+    for run in failed:
+        print(f"failed: {run.name}: {outcomes[run].error} ({store.log(run.name)})")
+    best = best_run(outcomes)
+    if best is None:
+        print("No run has a result.")
+    else:
+        text = f"{outcomes[best].metric} {outcomes[best].value:.4f} on the dev split"
+        export = fine_tuning_main.export_command(shlex.quote(plan.folder(best)))
+        print(f"Best run: {best.name}: {text}. Next: {export}")
+    if failed:
+        sys.exit(1)
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    command_line.run(main, takes_command=True)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,426 @@
+"""sweep.py: grid, commands, table, files, kills, failed runs, and refused input."""
+
+import csv
+import json
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from run_programs import assert_refused, run_main
+from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
+from tensorboard.context import RequestContext
+from tensorboard.plugins import base_plugin
+from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_groups
+
+from bert_tf.errors import InputError
+from bert_tf.run_scripts.sweeps import cells, hparams_page
+from bert_tf.run_scripts.sweeps.execution import SweepStopped, execute
+from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
+from bert_tf.run_scripts.sweeps.store import Outcome, SweepStore, best_run
+
+MODULE = "bert_tf.run_scripts.sweep"
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "plot", "very"]
+CONFIG = {
+    "vocab_size": 10, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
+}  # fmt: skip
+PROGRAM = ["run_classifier.py", "--task_name=sst-2"]
+# Stands for a fine-tuning program. The file `<x>.fails` makes the run with the value x of its flag
+# fail, and `<x>.waits` makes it wait. Each start is a line of the file `started`.
+FAKE = """
+import json, os, sys, time
+values = dict(word[2:].split("=", 1) for word in sys.argv[1:])
+folder, x, seed = values["output_dir"], values["x"], int(values["seed"])
+home = folder.split("/sweep/")[0]
+if values.get("check_only"):
+    sys.exit("error: x must not be 7. Received: 7." if x == "7" else 0)
+with open(f"{home}/started", "a") as file:
+    file.write(f"{x} {seed}\\n")
+while os.path.exists(f"{home}/{x}.waits"):
+    time.sleep(0.02)
+if os.path.exists(f"{home}/{x}.fails"):
+    sys.exit("some line\\nerror: no space left")
+os.makedirs(f"{folder}/checkpoints/step-00000001", exist_ok=True)
+open(f"{folder}/train.tf_record", "w").close()
+result = {"task": "sst-2", "metric": "eval_accuracy", "higher_is_better": True,
+          "value": float(x) / 10 + seed / 100, "baseline": 0.125, "results": {}}
+with open(f"{folder}/results.json", "w") as file:
+    json.dump(result, file)
+"""
+
+
+class FakePlan(Plan):
+    """A sweep of `FAKE` with the values of a flag x."""
+
+    def command(self, run):
+        return [sys.executable, "-c", FAKE, *super().command(run)[3 + len(self.flags) :]]
+
+
+def fake_plan(folder, values="1,3,2", seeds=2):
+    plan = make_plan([f"x={values}"], seeds, str(folder / "sweep"), PROGRAM)
+    return FakePlan(plan.grid, plan.seeds, plan.program, plan.flags, plan.output_dir)
+
+
+def run_fake(folder, parallel=1, keep_all=False, **sizes):
+    """Executes a sweep of the fake program; returns its outcomes by the name of the run."""
+    plan = fake_plan(folder, **sizes)
+    execute(plan, SweepStore(plan), parallel, keep_all)
+    return {run.name: outcome for run, outcome in SweepStore(plan).outcomes().items()}
+
+
+def started(folder):
+    return (folder / "started").read_text().splitlines()
+
+
+def with_weights(folder):
+    """Returns the names of the runs that have a checkpoint and records."""
+    found = {path.parent.name for path in (folder / "sweep/runs").glob("*/checkpoints")}
+    assert found == {path.parent.name for path in (folder / "sweep/runs").glob("*/train.tf_record")}
+    return found
+
+
+def test_the_first_flag_of_the_grid_varies_slowest(tmp_path):
+    grid = ["learning_rate=5e-5,4e-5", "train_batch_size=16,32"]
+    plan = make_plan(grid, 2, str(tmp_path), PROGRAM)
+    names = [run.name for run in plan.runs()]
+    assert names[:3] == [
+        "learning_rate=5e-5+train_batch_size=16+seed=1",
+        "learning_rate=5e-5+train_batch_size=16+seed=2",
+        "learning_rate=5e-5+train_batch_size=32+seed=1",
+    ]
+    assert len(set(names)) == 8
+    assert plan.command(plan.runs()[0])[1:] == [
+        "-m", "bert_tf.run_scripts.run_classifier", "--task_name=sst-2", "--do_train=true",
+        "--do_eval=true", "--learning_rate=5e-5", "--train_batch_size=16", "--seed=1",
+        f"--output_dir={tmp_path}/runs/learning_rate=5e-5+train_batch_size=16+seed=1",
+    ]  # fmt: skip
+
+
+def test_names_of_runs_are_names_of_folders():
+    run = PlannedRun((("init_checkpoint", "/data/b 1/[x]"),), 3)
+    assert run.name == "init_checkpoint=%2Fdata%2Fb%201%2F%5Bx%5D+seed=3"
+    long, other = (PlannedRun((("data_dir", "a" * 300 + end),), 1).name for end in "xy")
+    assert long != other and len(long) < 200
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ([], "The grid is empty"),
+        (["learning_rate="], "must be the name of a flag and its values"),
+        (["learning_rate=1,,2"], "must be the name of a flag and its values"),
+        (["learning_rate"], "must be the name of a flag and its values"),
+        (["a=1", "a=2"], "--grid=a is given twice"),
+        (["a=5e-5,1,0.00005"], "5e-5 and 0.00005, which are equal"),
+        (["seed=1,2"], "see --seeds"),
+        (["do_train=true,false"], "each run trains and evaluates"),
+        (["task_name=MRPC,RTE"], "Start a sweep for each task"),
+    ],
+)
+def test_malformed_grids_are_refused(texts, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        parse_grid(texts)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ([], "The program is missing"),
+        (["run_pretraining.py"], "must be one of run_classifier, run_squad"),
+        ([*PROGRAM, "--seed=3"], "--seed cannot be given after --"),
+        ([*PROGRAM, "--output_dir=x"], "--output_dir cannot be given after --"),
+        ([*PROGRAM, "--nooverwrite"], "--overwrite cannot be given after --"),
+        ([*PROGRAM, "--export_dir=x"], "all runs would export to this folder"),
+        ([*PROGRAM, "--a=2"], "--a is in the grid and after --"),
+        ([*PROGRAM, "--nodo_eval"], "each run trains and evaluates"),
+        ([*PROGRAM, "--data_dir", "x"], "'x' is not a flag"),
+    ],
+)
+def test_malformed_commands_are_refused(command, message):
+    with pytest.raises(InputError, match=message):
+        make_plan(["a=1"], 1, "out", command)
+
+
+def outcome(value, baseline=0.5):
+    return Outcome(0, "", "eval_accuracy", True, value, baseline, value <= baseline)
+
+
+CELLS = [(("rate", "5e-5"),), (("rate", "4e-5"),), (("rate", "3e-5"),)]
+OUTCOMES = {
+    PlannedRun(CELLS[0], 1): outcome(0.6), PlannedRun(CELLS[0], 2): outcome(0.9),
+    PlannedRun(CELLS[0], 3): outcome(0.5), PlannedRun(CELLS[1], 1): outcome(0.9),
+    PlannedRun(CELLS[1], 2): Outcome(1, "error: x"), PlannedRun(CELLS[2], 1): Outcome(-9, "killed"),
+}  # fmt: skip
+
+
+def test_the_table_has_mean_deviation_and_best_of_each_cell():
+    table = cells.make_cells(CELLS, OUTCOMES)
+    assert cells.as_csv(["rate"], table) == (
+        "rate,runs,failed,degenerate,mean,std,best,best_seed\n"
+        "5e-5,3,0,1,0.666667,0.208167,0.900000,2\n"
+        "4e-5,1,1,0,0.900000,,0.900000,1\n"
+        "3e-5,0,1,0,,,,\n"
+    )
+    assert cells.as_table(["rate"], table).splitlines() == [
+        "Results on the dev split (eval_accuracy):",
+        "rate  runs  failed  degenerate    mean     std    best  best_seed",
+        "5e-5     3       0         1 *  0.6667  0.2082  0.9000          2",
+        "4e-5     1       1           0  0.9000          0.9000          1",
+        "3e-5     0       1           0",
+        "* rate=5e-5+seed=3: 0.5000 is no better than the most frequent label (0.5000).",
+    ]
+    assert best_run(OUTCOMES) == PlannedRun(CELLS[0], 2)  # the first of two equal ones
+
+
+def session_groups(folder):
+    """Returns TensorBoard's groups of sessions, as its HPARAMS page receives them."""
+    multiplexer = plugin_event_multiplexer.EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(str(folder)).Reload()
+    provider = data_provider.MultiplexerDataProvider(multiplexer, str(folder))
+    context = backend_context.Context(
+        base_plugin.TBContext(logdir=str(folder), data_provider=provider)
+    )
+    metrics = context.experiment_from_metadata(
+        RequestContext(), "", True, context.hparams_metadata(RequestContext(), ""), []
+    ).metric_infos
+    request = api_pb2.ListSessionGroupsRequest(
+        start_index=0, slice_size=100, aggregation_type=api_pb2.AGGREGATION_AVG,
+        allowed_statuses=[api_pb2.STATUS_UNKNOWN, api_pb2.STATUS_RUNNING, api_pb2.STATUS_SUCCESS],
+        col_params=[{"metric": info.name} for info in metrics],
+    )  # fmt: skip
+    handler = list_session_groups.Handler(RequestContext(), context, "", request)
+    return handler.run().session_groups
+
+
+def test_tensorboard_shows_the_table(tmp_path):
+    table = cells.make_cells(CELLS, OUTCOMES)
+    for _ in range(2):  # the second call replaces the first one
+        hparams_page.write(str(tmp_path / "page"), {"rate": ["5e-5", "4e-5", "3e-5"]}, table)
+    found = {}
+    for group in session_groups(tmp_path / "page"):
+        values = {each.name.tag: each.value for each in group.metric_values}
+        rate = group.hparams["rate"].number_value
+        found[rate] = len(group.sessions), values
+    assert found.keys() == {5e-5, 4e-5}
+    for rate, sessions, expected in (
+        (5e-5, 3, {"eval_accuracy": 2 / 3, "std": 0.208167, "best": 0.9, "degenerate": 1.0}),
+        (4e-5, 1, {"eval_accuracy": 0.9, "best": 0.9, "failed": 1.0, "degenerate": 0.0}),
+    ):
+        assert found[rate][0] == sessions
+        for name, value in expected.items():
+            assert found[rate][1][name] == pytest.approx(value, abs=1e-6)
+
+
+def test_only_the_best_run_keeps_its_weights(tmp_path):
+    found = run_fake(tmp_path)
+    assert [round(each.value, 3) for each in found.values()] == [
+        0.11, 0.12, 0.31, 0.32, 0.21, 0.22,
+    ]  # fmt: skip
+    assert [each.is_degenerate for each in found.values()] == [True, True, *[False] * 4]
+    assert with_weights(tmp_path) == {"x=3+seed=2"}
+    # More values and seeds: finished runs are not repeated, and the new best run keeps its weights.
+    (tmp_path / "started").unlink()
+    run_fake(tmp_path, values="1,3,2,4", seeds=3, parallel=3)
+    assert sorted(started(tmp_path)) == ["1 3", "2 3", "3 3", "4 1", "4 2", "4 3"]
+    assert with_weights(tmp_path) == {"x=4+seed=3"}
+
+
+def test_all_runs_keep_their_weights_on_request(tmp_path):
+    run_fake(tmp_path, keep_all=True)
+    assert len(with_weights(tmp_path)) == 6
+
+
+def test_a_failed_run_is_reported_and_tried_again(tmp_path):
+    (tmp_path / "3.fails").touch()
+    found = run_fake(tmp_path, seeds=1)
+    assert (found["x=3+seed=1"].code, found["x=3+seed=1"].error) == (1, "error: no space left")
+    assert [each.has_result for each in found.values()] == [True, False, True]
+    (tmp_path / "3.fails").unlink()
+    (tmp_path / "started").unlink()
+    assert all(each.has_result for each in run_fake(tmp_path, seeds=1).values())
+    assert started(tmp_path) == ["3 1"]
+
+
+def test_a_refused_value_leaves_nothing(tmp_path):
+    with pytest.raises(InputError, match=r"refuses x=7: x must not be 7\. Received: 7\."):
+        run_fake(tmp_path, values="1,7")
+    assert not list(tmp_path.iterdir())
+    run_fake(tmp_path, values="1", seeds=1)
+    before = (tmp_path / "sweep/sweep.json").read_text()
+    with pytest.raises(InputError, match="refuses x=7"):
+        run_fake(tmp_path, values="1,7", seeds=1)
+    assert (tmp_path / "sweep/sweep.json").read_text() == before
+
+
+def test_another_sweep_in_the_folder_is_refused(tmp_path):
+    run_fake(tmp_path, values="1,2", seeds=2)
+    folder = str(tmp_path / "sweep")
+    for grid, seeds, command, message in (
+        ("x=1,2", 2, ["run_ner", "--task_name=sst-2"], "a sweep of run_classifier, not run_ner"),
+        ("x=1,2", 2, [*PROGRAM, "--labels=a"], "other flags: --labels=a"),
+        ("y=1,2", 2, PROGRAM, "the grid of x, not y"),
+        ("x=2,1", 2, PROGRAM, "--grid=x=1,2. A larger grid starts with the same values"),
+        ("x=1,2", 1, PROGRAM, "--seeds=2. Give at least this number"),
+    ):
+        with pytest.raises(InputError, match=message):
+            SweepStore(make_plan([grid], seeds, folder, command))
+
+
+# Executes the fake sweep in a process, so that it can receive signals.
+DRIVER = """
+import logging, pathlib, sys, test_sweep
+logging.basicConfig(level=logging.INFO)
+test_sweep.run_fake(pathlib.Path(sys.argv[1]), parallel=2)
+"""
+
+
+def start_driver(folder):
+    paths = os.pathsep.join([os.path.dirname(__file__), str(pathlib.Path(__file__).parents[1])])
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(folder)], env={**os.environ, "PYTHONPATH": paths},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 400
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_two_sweeps_and_runs_of_a_killed_sweep_do_not_meet(tmp_path):
+    (tmp_path / "3.waits").touch()
+    first = start_driver(tmp_path)
+    wait_for(lambda: (tmp_path / "started").exists() and len(started(tmp_path)) == 4)
+    with pytest.raises(InputError, match="Another sweep is running"):
+        run_fake(tmp_path)
+    first.kill()
+    first.communicate()
+    second = start_driver(tmp_path)
+    line = next(line for line in iter(second.stderr.readline, "") if "Waiting" in line or not line)
+    assert "an earlier sweep" in line
+    assert len(started(tmp_path)) == 4  # nothing is started while the runs of the first one live
+    (tmp_path / "3.waits").unlink()
+    _, err = second.communicate(timeout=120)
+    assert second.returncode == 0, err
+    assert with_weights(tmp_path) == {"x=3+seed=2"}
+    # The sweep was killed before it knew that these runs had ended.
+    assert sorted(started(tmp_path)) == ["1 1", "1 2", "2 1", "2 2", "3 1", "3 1", "3 2", "3 2"]
+
+
+def test_a_stop_signal_ends_the_runs_and_is_no_failure(tmp_path):
+    (tmp_path / "3.waits").touch()
+    plan = fake_plan(tmp_path)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", "import os, signal, sys, time\nimport pathlib\n"
+         f"while not os.path.exists({str(tmp_path / 'started')!r}) or "
+         f"len(open({str(tmp_path / 'started')!r}).readlines()) < 3: time.sleep(0.05)\n"
+         f"os.kill({os.getpid()}, signal.SIGTERM)"],
+    )  # fmt: skip
+    with pytest.raises(SweepStopped) as stopped:
+        execute(plan, SweepStore(plan), 1, False)
+    driver.wait()
+    assert stopped.value.signal_number == signal.SIGTERM
+    assert [run.name for run in SweepStore(plan).outcomes()] == ["x=1+seed=1", "x=1+seed=2"]
+
+
+def write_data(folder):
+    """Writes the files of a tiny SST-2, and returns the flags of a run."""
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    rng = np.random.default_rng(0)
+    for split, count in (("train", 48), ("dev", 24)):
+        rows = ["sentence\tlabel"]
+        for number in range(count):
+            words = rng.choice(["film", "plot", "very"], 2).tolist()
+            rows.append(f"{'good' if number % 2 else 'bad'} {' '.join(words)}\t{number % 2}")
+        (folder / f"{split}.tsv").write_text("\n".join(rows) + "\n")
+    return [
+        "run_classifier.py", "--task_name=sst-2", f"--data_dir={folder}",
+        f"--vocab_file={folder}/vocab.txt", f"--bert_config_file={folder}/config.json",
+        "--max_seq_length=8", "--num_train_epochs=3", "--deterministic=true",
+    ]  # fmt: skip
+
+
+def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
+    program = [*write_data(tmp_path), f"--labels={tmp_path}/a 'b"]
+    out = f"--output_dir={tmp_path}/out"
+    results = run_main(
+        MODULE,
+        ["--grid=learning_rate=1e-3,2e-3", "--dry_run", out, "--seeds=2", "--", *program],
+        ["--grid=", out, "--", *program],
+        [out, "--", *program],
+        ["--grid=learning_rate=1e-3", out, *program],
+        ["--grid=learning_rate=1e-3", out, "--", *program, "--learn=1"],
+        ["--grid=train_batch_size=4,0", out, "--", *program[:-1]],
+        ["--grid=learning_rate=1e-3", "--seeds=0", out, "--", *program],
+    )
+    dry, empty, missing, no_dashes, unknown, refused, seeds = results
+    plan = make_plan(["learning_rate=1e-3,2e-3"], 2, f"{tmp_path}/out", program)
+    assert [shlex.split(line) for line in dry.out.splitlines()] == [
+        plan.command(run) for run in plan.runs()
+    ]
+    assert_refused(empty, "must be the name of a flag and its values")
+    assert_refused(missing, "--grid is required")
+    assert_refused(no_dashes, "Unknown command line flag 'task_name'")
+    assert_refused(seeds, "--seeds must be at least 1. Received: 0.")
+    for result, words in (
+        (unknown, "refuses learning_rate=1e-3: Unknown command line flag 'learn'"),
+        (refused, "refuses train_batch_size=0: --train_batch_size must be at least 1"),
+    ):
+        assert result.code == 2
+        assert [line for line in result.messages if words in line] == result.messages[-1:]
+    assert not (tmp_path / "out").exists()
+
+
+def start_sweep(folder, out, program):
+    command = [
+        sys.executable, "-m", MODULE, "--grid=learning_rate=1e-3,1e-2,3e-2",
+        "--grid=train_batch_size=4,8", "--seeds=2", "--parallel=2", f"--output_dir={out}",
+        "--", *program,
+    ]  # fmt: skip
+    with open(folder / "log", "w") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def kill_with_children(process):
+    """Kills a sweep and its runs with SIGKILL."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True)
+    for pid in (process.pid, *map(int, listed.stdout.split())):
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.slow
+def test_two_kills_do_not_change_the_table(tmp_path):
+    program, log = write_data(tmp_path), tmp_path / "log"
+    assert start_sweep(tmp_path, tmp_path / "straight", program).wait() == 0, log.read_text()
+    straight = log.read_text()
+    killed, finished = tmp_path / "killed", {}
+    for count in (2, 6):
+        process = start_sweep(tmp_path, killed, program)
+        wait_for(lambda count=count: len(list(killed.glob("outcomes/*.json"))) >= count)
+        time.sleep(3)  # the next runs import TensorFlow or train
+        kill_with_children(process)
+        paths = killed.glob("outcomes/*.json")
+        finished |= {path.name: path.stat().st_mtime_ns for path in paths}
+    assert 6 <= len(finished) < 12
+    assert start_sweep(tmp_path, killed, program).wait() == 0, log.read_text()
+    text = (killed / "sweep.csv").read_text()
+    assert text == (tmp_path / "straight/sweep.csv").read_text()
+    for name, written in finished.items():  # no finished run was repeated
+        assert (killed / "outcomes" / name).stat().st_mtime_ns == written
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [row["runs"] for row in rows] == ["2"] * 6
+    assert max(float(row["best"]) for row in rows) == 1.0  # one word gives the label
+    last = straight.splitlines()[-1]
+    (best,) = (tmp_path / "straight/runs").glob("*/checkpoints")
+    assert f"--checkpoint={best.parent} " in last and f"Best run: {best.parent.name}: " in last
+    assert [path.parent.name for path in killed.glob("runs/*/checkpoints")] == [best.parent.name]

@@ -106,7 +106,7 @@ def check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) ->
     if pairs:
         _LOGGER.info("Checking the flags and the values of the grid.")
     if together:
-        _check(plan, {", ".join(together): first}, parallel)
+        _check(plan, {f"the flags with {', '.join(together)}": first}, parallel)
     _check(plan, {k: v for k, v in others.items() if k not in together}, parallel)
 
 

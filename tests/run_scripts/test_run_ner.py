@@ -107,6 +107,9 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
     dev_results = results_of(out / "eval_results.txt")
     assert {"eval_f1", "eval_surface_f1", "eval_accuracy", "global_step"} <= dev_results.keys()
     assert f"ner: f1 {dev_results['eval_f1']:.4f} on the dev split." in trained.out
+    result = json.loads((out / "results.json").read_text())
+    assert (result["metric"], result["value"]) == ("eval_f1", dev_results["eval_f1"])
+    assert result["baseline"] == 0
     assert "evaluating dev" in trained.err  # at --eval_steps
     assert (out / "eval_report.txt").exists()
     rows = [json.loads(line) for line in (out / "dev_examples.jsonl").open()]

@@ -98,6 +98,9 @@ def test_version_1_is_trained_predicted_and_scored(folder):
     results = results_of(out)
     assert results == {f"eval_{k}": v for k, v in expected.items()} | {"global_step": 10}
     assert f"f1 {expected['f1']:.4f} on the dev split" in trained.out
+    result = read(out / "results.json")
+    assert (result["metric"], result["value"]) == ("eval_f1", expected["f1"])
+    assert result["baseline"] is None and result["results"] == results
     assert "evaluating dev" in trained.err  # at --eval_steps
     check_records(out / "train.tf_record")
     assert (out / "eval.tf_record").exists()
@@ -125,6 +128,9 @@ def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
     report = read(folder / "served/1/assets.extra/export_report.json")
     assert report["metric"]["name"] == "f1"
     assert report["metric"]["num_examples"] == len((out / "dev_examples.jsonl").open().readlines())
+    result = read(out / "results.json")  # of the last run, which answers no question
+    assert result["value"] == result["baseline"] > 0
+    assert "no better than the most frequent label: f1" in always.err
     data, odds = read(folder / "dev-v2.0.json"), read(out / "null_odds.json")
     nbest = read(out / "nbest_predictions.json")
     assert set(read(out / "predictions.json").values()) == {""}

@@ -359,7 +359,7 @@ def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
         [out, "--", *program],
         ["--grid=learning_rate=1e-3", out, *program],
         ["--grid=learning_rate=1e-3", out, "--", *program, "--learn=1"],
-        ["--grid=train_batch_size=4,0", out, "--", *program[:-1]],
+        ["--grid=learning_rate=x,1e-3", out, "--", *program],
         ["--grid=learning_rate=1e-3", "--seeds=0", out, "--", *program],
     )
     dry, empty, missing, no_dashes, unknown, refused, seeds = results
@@ -372,11 +372,24 @@ def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
     assert_refused(no_dashes, "Unknown command line flag 'task_name'")
     assert_refused(seeds, "--seeds must be at least 1. Received: 0.")
     for result, words in (
-        (unknown, "refuses learning_rate=1e-3: Unknown command line flag 'learn'"),
-        (refused, "refuses train_batch_size=0: --train_batch_size must be at least 1"),
+        (unknown, "refuses the flags with learning_rate=1e-3: Unknown command line flag 'learn'"),
+        (refused, "refuses the flags with learning_rate=x: flag --learning_rate=x: could not"),
     ):
         assert result.code == 2
         assert [line for line in result.messages if words in line] == result.messages[-1:]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_value_that_only_the_program_can_check_is_found_before_the_first_run(tmp_path):
+    program, out = write_data(tmp_path), f"--output_dir={tmp_path}/out"
+    (result,) = run_main(MODULE, ["--grid=train_batch_size=4,0", out, "--", *program])
+    assert result.code == 2
+    assert result.messages == [
+        "Checking the flags and the values of the grid.",
+        "error: run_classifier refuses train_batch_size=0: --train_batch_size must be at least 1. "
+        "Received: 0.",
+    ]
     assert not (tmp_path / "out").exists()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Finds named entities in CoNLL-2003 (table 7), with a cased model and the context of the document:
-# fine-tuning, and a two-layer BiLSTM of size 768 on the fixed hidden states of several layers.
+# fine-tuning, and a two-layer BiLSTM of size 768 on the frozen hidden states of several layers.
 #
 # Hardware   a GPU of 12 GB holds 6 sequences of BERT-Base: --gradient_accumulation_steps=8.
 # Time       not known; five seeds for each setting.

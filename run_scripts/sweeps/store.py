@@ -28,7 +28,7 @@ from bert_tf.tasks.task import RESULTS
 _LOGGER = logging.getLogger(__name__)
 SWEEP_FILE, CSV, TENSORBOARD = "sweep.json", "sweep.csv", "tensorboard"
 # The files of a run that only its weights need.
-_WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "feature_cache*")
+_WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
 
 
 @dataclasses.dataclass(frozen=True)

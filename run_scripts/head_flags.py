@@ -41,11 +41,12 @@ def define_feature_flags() -> None:
         "encoder of --init_checkpoint that are computed once. The default of --learning_rate is "
         f"then {LEARNING_RATE_OF_FEATURES}.",
     )  # fmt: skip
-    flags.DEFINE_enum(
-        "feature_layers", "concat_last_four", FEATURE_LAYERS,
-        "Hidden states for --approach=features: the rows of table 7 of the paper. The weights of a "
-        "sum are learned.",
-    )  # fmt: skip
+    flags.DEFINE_string(
+        "feature_layers",
+        "concat_last_four",
+        f"Hidden states for --approach=features, one of {', '.join(FEATURE_LAYERS)}: the rows of "
+        "table 7 of the paper. The weights of a sum are learned.",
+    )
     flags.DEFINE_enum(
         "feature_dtype", "float16", ["float16", "float32"],
         "Dtype of the hidden states on disk, for --approach=features.",

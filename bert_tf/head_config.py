@@ -93,6 +93,12 @@ class HeadConfig:
             )
         return (first,) if name in _SINGLE else tuple(range(first, num_hidden_layers + 1))
 
+    def __str__(self) -> str:
+        layers = f" with feature_layers={self.feature_layers}" if self.feature_layers else ""
+        if self.kind == "linear":
+            return f"a linear head{layers}"
+        return f"{self.lstm_layers} BiLSTM layers of size {self.lstm_size}{layers}"
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings that affect the model as JSON values; {} for the default head."""
         names = ["lstm_layers", "lstm_size"] if self.kind == "bilstm" else []

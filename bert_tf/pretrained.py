@@ -24,7 +24,7 @@ from bert_tf.conversion import (
     write_weights,
 )
 from bert_tf.conversion.saved_facts import check_facts, check_labels
-from bert_tf.conversion.weight_table import HEADS_WITH_LABELS
+from bert_tf.conversion.weight_table import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
@@ -208,7 +208,8 @@ class Pretrained:
         parameters = inspect.signature(model_class).parameters
         if "num_labels" in parameters and "num_labels" not in arguments:
             arguments["num_labels"] = self._num_labels(model_class)
-        if issubclass(model_class, BertHeadModel):
+        # The layers of a head for another kind of task are of no use.
+        if OUTPUT_LAYERS.get(model_class.__name__) in self.weights:
             arguments.setdefault("head", HeadConfig.from_dict(self.facts.get("head")))
         model = model_class(self.config, **arguments)
         if self.contents is not None:
@@ -319,6 +320,7 @@ def save_checkpoint(
     if facts.get("labels") is not None:
         regression = facts.get("task_type") == "regression"
         facts["labels"] = check_labels(model, facts["labels"], regression)
+    facts.pop("head", None)  # such as that of another model
     if isinstance(model, BertHeadModel) and not model.head_config.is_default:
         facts["head"] = model.head_config.to_dict()
     check_facts(facts)

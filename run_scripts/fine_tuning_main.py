@@ -137,7 +137,7 @@ def run_task(
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     data = TaskData(task, location, model.tokenizer, config, phases, FLAGS.output_dir)
     training = shared.training_config(
-        *data.num_steps(FLAGS.train_batch_size), _fingerprint(data, model.tokenizer)
+        *data.num_steps(FLAGS.train_batch_size), _fingerprint(data, model.tokenizer, features)
     )
     facts = _facts(task, config.max_seq_length)
     metadata = shared.checkpoint_metadata(model.config, model.tokenizer, **facts)
@@ -286,7 +286,7 @@ def _facts(task: Task, max_seq_length: int) -> dict[str, Any]:
     return {name: value for name, value in task.facts.items() if name not in ignored}
 
 
-def _fingerprint(data: Any, tokenizer: Any) -> dict[str, Any]:
+def _fingerprint(data: Any, tokenizer: Any, features: Any) -> dict[str, Any]:
     """Returns the values that identify the examples and initial weights of a run."""
     facts = data.task.facts
     selects_by_dev = FLAGS.do_train and FLAGS.early_stopping_evals
@@ -300,6 +300,7 @@ def _fingerprint(data: Any, tokenizer: Any) -> dict[str, Any]:
         "max_seq_length": data.config.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "do_lower_case": tokenizer.do_lower_case,
+        **({"feature_dtype": features.dtype} if features else {}),
     }
 
 

@@ -73,7 +73,9 @@ def head_config(trained: dict[str, Any]) -> HeadConfig:
         InputError: A flag is out of range, or has no effect with the other flags.
     """
     if not FLAGS.do_train:
-        return HeadConfig.from_dict(trained.get("head"))
+        head = HeadConfig.from_dict(trained.get("head"))
+        _check_same(head)
+        return head
     _check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
     if "approach" in FLAGS:
         _check_effect("approach", "features", _CACHE_FLAGS)
@@ -102,6 +104,18 @@ def feature_settings() -> "FeatureSettings | None":
         FLAGS.learning_rate = LEARNING_RATE_OF_FEATURES
     folder = FLAGS.feature_cache_dir or os.path.join(FLAGS.output_dir, "features")
     return FeatureSettings(folder, FLAGS.feature_dtype)
+
+
+def _check_same(head: HeadConfig) -> None:
+    """Checks that the given flags do not contradict the head of the trained model."""
+    values = {"head": head.kind, "lstm_layers": head.lstm_layers, "lstm_size": head.lstm_size,
+              "feature_layers": head.feature_layers}  # fmt: skip
+    for name, value in values.items():
+        if name in FLAGS and FLAGS[name].present and FLAGS[name].value != value:
+            raise InputError(
+                f"--{name}={FLAGS[name].value} was given, but the trained model has {head}. Leave "
+                f"out --{name}, or train with it."
+            )
 
 
 def _check_effect(name: str, value: str, dependent: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, classifier_of
 from bert_tf.errors import InputError
+from bert_tf.head_config import HeadConfig
 
 if TYPE_CHECKING:
     from bert_tf.modeling import BertTaskModel
@@ -127,14 +128,19 @@ def _difference(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
     if None not in pairs and pairs[0] != pairs[1]:
         kinds = ("pairs of texts", "single texts")
         return "is a model for {}, not for {}".format(*(kinds if pairs[0] else kinds[::-1]))
-    if own.get("head") != facts.get("head"):
-        layers = [each.get("head") or "no further layers" for each in (own, facts)]
-        return f"has a head with {layers[0]}, but the task has {layers[1]}"
+    if different := _difference_of_head(contents, facts):
+        return different
     known, labels = _known_labels(contents), _labels(facts)
     if known is not None and known != labels:
         order = " in another order" if sorted(known) == sorted(labels) else ""
         return f"has the labels {_names(known)}, but the task has {_names(labels)}{order}"
     return ""
+
+
+def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
+    """Returns the difference between the layers of two heads, or ""."""
+    own, given = (HeadConfig.from_dict(each.get("head")) for each in (contents.extra, facts))
+    return "" if own == given else f"has {own}, but the task has {given}"
 
 
 def _require_same_head(
@@ -146,6 +152,8 @@ def _require_same_head(
 ) -> None:
     """Raises `InputError` if the checkpoint has no head for this model and these facts."""
     start = f"The head of {contents.source} is needed, but it"
+    if different := _difference_of_head(contents, facts):
+        raise InputError(f"{start} {different}. {_REMEDY}")
     if arrays.keys() != shapes.keys():
         raise InputError(f"{start} has no weights for a {type(model).__name__}. {_REMEDY}")
     if difference := _difference(contents, facts):

@@ -123,6 +123,9 @@ HEADS_WITH_LABELS = {
     "BertClassifier": "output_weights",
     "BertTagger": "cls/tagger/output_weights",
 }
+# The weight of the output layer, by the name of the model class that may have further layers in the
+# head.
+OUTPUT_LAYERS = {**HEADS_WITH_LABELS, "BertSpanPredictor": "cls/squad/output_weights"}
 
 
 def classifier_rows(architecture: str) -> list[Row]:

@@ -17,6 +17,7 @@ from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
 from bert_tf.conversion.read_checkpoint import read_weights
 from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.errors import InputError
+from bert_tf.head_config import HeadConfig
 
 # The files that the writers of all dialects create.
 _CHECKPOINT_FILE = re.compile(
@@ -75,8 +76,8 @@ def _check_target(folder: str) -> None:
 def _check_heads(contents: CheckpointContents, dialect: str) -> None:
     if contents.extra.get("head") and dialect != "bert-tf":
         raise InputError(
-            f"{contents.source} has a head with {contents.extra['head']}, which only the dialect "
-            "bert-tf can store. Give encoder_only=True to write the encoder without heads."
+            f"{contents.source} has {HeadConfig.from_dict(contents.extra['head'])}, which only the "
+            "dialect bert-tf can store. Give encoder_only=True to write the encoder without heads."
         )
     if contents.classifier:
         raise InputError(

@@ -17,6 +17,14 @@ from bert_tf.modeling.transformer import ConfiguredLayer
 
 
 @keras.saving.register_keras_serializable("bert_tf")
+class Orthogonal(keras.initializers.Orthogonal):
+    """Keras's initializer, computed in float32: there is no QR decomposition in bfloat16."""
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        return ops.cast(super().__call__(shape, "float32"), dtype or "float32")
+
+
+@keras.saving.register_keras_serializable("bert_tf")
 class HeadLayers(ConfiguredLayer):
     """Combines hidden states of the encoder, and applies LSTM layers.
 
@@ -84,7 +92,7 @@ class HeadLayers(ConfiguredLayer):
             keras.layers.LSTM(
                 self.head.lstm_size // 2,
                 kernel_initializer=keras.initializers.GlorotUniform(initial.next_seed()),
-                recurrent_initializer=keras.initializers.Orthogonal(seed=initial.next_seed()),
+                recurrent_initializer=Orthogonal(seed=initial.next_seed()),
                 return_sequences=not (self.pools and is_last),
                 go_backwards=go_backwards,
                 dtype=self.dtype_policy,

@@ -7,7 +7,13 @@ Imports foundation modules, `record_files` and `task`. Shape letters: R records,
 of a record, K hidden states of a token, H hidden size.
 """
 
+import contextlib
 import dataclasses
+import fcntl
+import functools
+import glob
+import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -22,8 +28,10 @@ from bert_tf.tasks.record_files import RecordFile, check_disk_space
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK
 from bert_tf.training.config import first_difference
 
+_LOGGER = logging.getLogger(__name__)
 DTYPES = ("float16", "float32")
 _SHARD_BYTES = 64 << 20
+_OPEN_SHARDS = 128
 _RECORDS_PER_BATCH = 32
 _FACTS_FILE = "cache.json"
 
@@ -61,12 +69,19 @@ class FeatureCache:
         lengths: int [R], the number T of vectors of each record.
         shape: K and H.
         dtype: One of `DTYPES`.
+        key: JSON values that identify the content.
     """
 
     def __init__(
-        self, folder: str, lengths: np.ndarray, shape: tuple[int, int], dtype: str
+        self,
+        folder: str,
+        lengths: np.ndarray,
+        shape: tuple[int, int],
+        dtype: str,
+        key: Mapping[str, Any],
     ) -> None:
-        self._folder, self._shape, self._dtype = folder, shape, np.dtype(dtype)
+        self.folder, self._shape, self._dtype = folder, shape, np.dtype(dtype)
+        self._key = json.loads(json.dumps(key))
         self._lengths: np.ndarray = lengths.astype(np.int64)
         ends = np.cumsum(self._lengths)
         per_shard = max(_SHARD_BYTES // (shape[0] * shape[1] * self._dtype.itemsize), 1)
@@ -75,76 +90,92 @@ class FeatureCache:
         self._shard_of = np.searchsorted(firsts, np.arange(len(ends)), side="right") - 1
         self._starts = starts - starts[firsts][self._shard_of]
         self._bounds: np.ndarray = np.append(firsts, len(ends))
-        self._arrays: list[np.ndarray] = []
+        # A process can open about 1,000 files at a time.
+        self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
 
-    def __len__(self) -> int:
-        return len(self._bounds) - 1
+    def _open(self, shard: int) -> np.ndarray:
+        return np.load(self._path(shard), mmap_mode="r")
 
     def _path(self, shard: int) -> str:
-        return os.path.join(self._folder, f"shard-{shard:05d}.npy")
+        return os.path.join(self.folder, f"shard-{shard:05d}.npy")
 
     def _records(self, shard: int) -> np.ndarray:
         return np.arange(self._bounds[shard], self._bounds[shard + 1])
 
-    def _num_bytes(self, shard: int) -> int:
-        vectors = int(self._lengths[self._records(shard)].sum())
+    def missing_bytes(self) -> int:
+        """Returns the size of the shards that have not been computed.
+
+        Raises:
+            InputError: See `write`.
+        """
+        shards = self._missing(self._checksums())
+        vectors = sum(int(self._lengths[self._records(shard)].sum()) for shard in shards)
         return vectors * self._shape[0] * self._shape[1] * self._dtype.itemsize
 
-    def write(
-        self, key: Mapping[str, Any], compute: Callable[[np.ndarray], np.ndarray], name: str
-    ) -> None:
-        """Computes the shards that do not exist yet.
+    def write(self, compute: Callable[[np.ndarray], np.ndarray], name: str) -> None:
+        """Computes the shards that do not exist yet; waits for another run that does it.
 
         Args:
-            key: JSON values that identify the content.
             compute: Takes the indices of records, int64 [B]; returns float [B, T, K, H], where T is
                 at least the largest length of these records.
             name: The name of the split, for the progress display.
 
         Raises:
             InputError: The folder contains the cache of other data or another encoder, a shard is
-                damaged, or the disk has not enough space.
+                damaged or cannot be written, or a hidden state is not finite.
         """
-        checksums = self._check(key)
-        missing = [n for n in range(len(self)) if os.path.basename(self._path(n)) not in checksums]
-        if missing:
-            check_disk_space(
-                self._folder, sum(map(self._num_bytes, missing)), f"the cache {self._folder}"
-            )
-            files.make_folder(self._folder)
+        files.make_folder(self.folder)
+        with _locked(self.folder):
+            checksums = self._checksums()
+            for leftover in glob.glob(os.path.join(glob.escape(self.folder), ".shard-*.tmp")):
+                files.remove(leftover)  # of a run that was killed
+            missing = self._missing(checksums)
             total = sum(len(self._records(shard)) for shard in missing)
             with Progress(f"computing features of {name}", total, "records") as progress:
                 for shard in missing:
                     values = self._compute(shard, compute, progress.update)
-                    with files.atomic_replace(self._path(shard)) as temporary:
-                        with open(temporary, "wb") as file:
-                            np.save(file, values)
-                        checksum = files.sha256_of_file(temporary)
-                    checksums[os.path.basename(self._path(shard))] = checksum
-                    facts = {"key": dict(key), "sha256": checksums}
-                    files.write_json(os.path.join(self._folder, _FACTS_FILE), facts)
-        self._arrays = [np.load(self._path(n), mmap_mode="r") for n in range(len(self))]
+                    checksums[os.path.basename(self._path(shard))] = self._save(shard, values)
+                    facts = {"key": self._key, "sha256": checksums}
+                    files.write_json(os.path.join(self.folder, _FACTS_FILE), facts)
 
-    def _check(self, key: Mapping[str, Any]) -> dict[str, str]:
+    def _save(self, shard: int, values: np.ndarray) -> str:
+        """Writes a shard, and returns its checksum."""
+        with files.atomic_replace(self._path(shard)) as temporary:
+            with open(temporary, "wb") as file:
+                np.save(file, values)
+            return files.sha256_of_file(temporary)
+
+    def _missing(self, checksums: Mapping[str, str]) -> list[int]:
+        shards = range(len(self._bounds) - 1)
+        return [n for n in shards if os.path.basename(self._path(n)) not in checksums]
+
+    def _checksums(self) -> dict[str, str]:
         """Returns the checksums of the complete shards, by file name."""
-        path = os.path.join(self._folder, _FACTS_FILE)
+        path = os.path.join(self.folder, _FACTS_FILE)
         if not os.path.exists(path):
             return {}
-        facts = files.read_json(path)
-        if difference := first_difference(facts["key"], key):
+        facts = files.read_json_object(path)
+        key, checksums = facts.get("key"), facts.get("sha256")
+        if not isinstance(key, dict) or not isinstance(checksums, dict):
+            raise InputError(
+                f"{path} is not the file of a cache: it needs the objects 'key' and 'sha256'. "
+                f"Remove the folder {self.folder}; the same command then computes it again."
+            )
+        if difference := first_difference(key, self._key):
             name, old, new = difference
             raise InputError(
-                f"{self._folder} is a cache with {name}={old!r}, but this run has {name}={new!r}. "
+                f"{self.folder} is a cache with {name}={old!r}, but this run has {name}={new!r}. "
                 "Give another feature_cache_dir, or remove the folder."
             )
-        for name, checksum in facts["sha256"].items():
-            shard = os.path.join(self._folder, name)
-            if not os.path.exists(shard) or files.sha256_of_file(shard) != checksum:
+        shards = {name: os.path.join(self.folder, name) for name in checksums}
+        found = {name: shard for name, shard in shards.items() if os.path.exists(shard)}
+        for name, shard in found.items():
+            if files.sha256_of_file(shard) != checksums[name]:
                 raise InputError(
-                    f"{shard} is incomplete or damaged. Remove the folder {self._folder}; the same "
-                    "command then computes it again."
+                    f"{shard} is incomplete or damaged. Remove this file; the same command then "
+                    "computes it again."
                 )
-        return dict(facts["sha256"])
+        return {name: checksums[name] for name in found}
 
     def _compute(
         self,
@@ -158,10 +189,16 @@ class FeatureCache:
         # Batches of similar lengths need little padding.
         by_length = records[np.argsort(self._lengths[records], kind="stable")]
         for batch in _split(by_length, _RECORDS_PER_BATCH):
-            for record, vectors in zip(batch, compute(batch), strict=True):
-                start, length = self._starts[record], self._lengths[record]
-                values[start : start + length] = vectors[:length]
+            with np.errstate(over="ignore"):  # reported below
+                for record, vectors in zip(batch, compute(batch), strict=True):
+                    start, length = self._starts[record], self._lengths[record]
+                    values[start : start + length] = vectors[:length]
             update(len(batch))
+        if not np.isfinite(values).all():
+            raise InputError(
+                f"Hidden states of the encoder are not finite in {self._dtype}. Give feature_dtype="
+                "float32, or check the checkpoint."
+            )
         return values
 
     def read(self, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -177,7 +214,7 @@ class FeatureCache:
         values: np.ndarray = np.zeros([len(records), lengths.max(), *self._shape], self._dtype)
         places = zip(self._shard_of[records], self._starts[records], lengths, strict=True)
         for row, (shard, start, length) in zip(values, places, strict=True):
-            row[:length] = self._arrays[shard][start : start + length]
+            row[:length] = self._array(int(shard))[start : start + length]
         return values, lengths.astype(np.int32)
 
     def tensors(self, records: Any, length: Any) -> dict[str, Any]:
@@ -200,47 +237,60 @@ class FeatureCache:
         return {CACHED_FEATURES: values, CACHED_MASK: tf.sequence_mask(lengths, size, tf.int32)}
 
 
-def write(
+def cache_records(
     settings: FeatureSettings,
-    name: str,
-    records: RecordFile,
     model: Any,
-    load: Callable[[Any], dict[str, Any]],
-    key: Mapping[str, Any],
-) -> FeatureCache:
-    """Returns the cache of a split, after it computed the missing parts.
+    splits: Mapping[str, tuple[RecordFile, Callable[[Any], dict[str, Any]], Mapping[str, Any]]],
+) -> None:
+    """Computes the missing parts of the caches of splits, and sets `RecordFile.cache`.
+
+    All caches and the free space are checked before the computation.
 
     Args:
-        settings: The place and the dtype of the cache.
-        name: The name of the split.
-        records: The records of the split.
+        settings: The place and the dtype of the caches.
         model: A `BertHeadModel` whose encoder has its final weights.
-        load: Converts indices of records to a batch; see `batches.make_loader`.
-        key: JSON values that identify the records and the precision.
+        splits: For the name of each split: its records, the function that converts indices of
+            records to a batch (see `batches.make_loader`), and JSON values that identify the
+            records and the precision.
 
     Raises:
-        InputError: See `FeatureCache.write`.
+        InputError: The disk has not enough space, or see `FeatureCache.write`.
     """
+    sha256 = _encoder_sha256(model)
+    caches = {
+        name: _make_cache(settings, name, records, model, {**key, "encoder_sha256": sha256})
+        for name, (records, _, key) in splits.items()
+    }
+    if missing := sum(cache.missing_bytes() for cache in caches.values()):
+        check_disk_space(settings.folder, missing, f"the cache {settings.folder}")
+    for name, (records, load, _) in splits.items():
+        caches[name].write(_encoder(model, load), name)
+        records.cache = caches[name]
+
+
+def _make_cache(
+    settings: FeatureSettings, name: str, records: RecordFile, model: Any, key: Mapping[str, Any]
+) -> FeatureCache:
     numbers = model.head_config.states(model.config.num_hidden_layers)
     pools = model.head_layers.pools_states
     folder = "-".join([name, *map(str, numbers), *(["mean"] if pools else [])])
     lengths = records.index.num_tokens
-    cache = FeatureCache(
-        os.path.join(settings.folder, folder),
-        np.ones_like(lengths) if pools else lengths,
-        (len(numbers), model.config.hidden_size),
-        settings.dtype,
-    )
-    key = {
-        **key, "dtype": settings.dtype, "hidden_states": list(numbers), "mean": pools,
-        "encoder_sha256": _encoder_sha256(model),
-    }  # fmt: skip
+    return FeatureCache(
+        os.path.join(settings.folder, folder), np.ones_like(lengths) if pools else lengths,
+        (len(numbers), model.config.hidden_size), settings.dtype,
+        {**key, "dtype": settings.dtype, "hidden_states": numbers, "mean": pools},
+    )  # fmt: skip
+
+
+def _encoder(
+    model: Any, load: Callable[[Any], dict[str, Any]]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns a function from the indices of records to hidden states; see `FeatureCache.write`."""
     features = tf.function(
         lambda indices: tf.cast(model.features(load(indices)), tf.float32),
         input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False,
     )  # fmt: skip
-    cache.write(key, lambda indices: features(tf.constant(indices, tf.int64)).numpy(), name)
-    return cache
+    return lambda indices: features(tf.constant(indices, tf.int64)).numpy()
 
 
 def _encoder_sha256(model: Any) -> str:
@@ -251,6 +301,19 @@ def _encoder_sha256(model: Any) -> str:
         array = np.asarray(tf.convert_to_tensor(variable.value), np.float32)
         parts.append(f"{name} {files.sha256(array.tobytes())}")
     return files.sha256("\n".join(parts).encode())
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Locks a cache; waits until no other run writes it."""
+    path = os.path.join(folder, "cache.lock")
+    with files.explain_write_errors(path), open(path, "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _LOGGER.info("Waiting for another run that computes %s.", folder)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _split(records: np.ndarray, size: int) -> Iterator[np.ndarray]:

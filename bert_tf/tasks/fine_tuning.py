@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.config import BertConfig
@@ -112,8 +113,10 @@ class _Run:
         self._data, self._config, self._folder = data, config, folder.path
         self._training, self._runtime, self._features = training, runtime, features
         self.trainer = Trainer(self._make_objective, folder, training, runtime, initialize)
+        self._first_step = 0  # known only with a frozen encoder
         if features and (checkpoint := folder.checkpoint_to_resume()):
-            restoring.restore_weights(checkpoint, self.trainer.objective.variables)
+            variables = self.trainer.objective.variables
+            self._first_step = restoring.restore_weights(checkpoint, variables)
         objective: Any = self.trainer.objective
         # XLA and TPUs compile the step again for each sequence length.
         compiles_each_length = runtime.jit_compile or runtime.distribution_strategy == "tpu"
@@ -129,25 +132,29 @@ class _Run:
         )
         if self._features:
             objective.model.bert.trainable = False
+        _check_compilation(objective.model, self._runtime)
         return objective
 
     def cache_features(self) -> None:
         """Computes the hidden states of the train and dev splits, if the encoder is frozen.
 
-        The chief computes them first, as in `write_records`.
+        The chief computes them first, as in `write_records`. If all steps are done, the hidden
+        states of the train split are not needed.
         """
         if self._features is None:
             return
+        needed = [*self._data.splits["dev"]]
+        if self._first_step < self._training.num_train_steps:
+            needed += self._data.splits["train"]
+        splits = {}
+        for split in needed:
+            records = self._data.records(split)
+            key = {**split.key, "precision": self._training.precision}
+            splits[split.split.name] = records, batches.make_loader(records, self._parse), key
+        objective: Any = self.trainer.objective
         if not self.trainer.is_chief:
             self.trainer.wait_for_workers()
-        objective: Any = self.trainer.objective
-        for split in (*self._data.splits["train"], *self._data.splits["dev"]):
-            records = self._data.records(split)
-            records.cache = feature_cache.write(
-                self._features, split.split.name, records, objective.model,
-                batches.make_loader(records, self._parse),
-                {**split.key, "precision": self._training.precision},
-            )  # fmt: skip
+        feature_cache.cache_records(self._features, objective.model, splits)
         if self.trainer.is_chief:
             self.trainer.wait_for_workers()
 
@@ -166,7 +173,8 @@ class _Run:
         """Trains, and returns the step of the final weights."""
         data, training = self._data, self._training
         data.warn_about_equal_sources()
-        _advise_on_learning_rate(training)
+        if self._features is None:
+            _advise_on_learning_rate(training)
         (split,) = data.splits["train"]
         records = data.records(split)
         if not len(records):
@@ -312,6 +320,20 @@ def _advise_on_learning_rate(training: TrainingConfig) -> None:
             "For a rate from another program, use optimizer=adamw and schedule=linear.",
             training.learning_rate, f"{training.num_train_steps:,}",
         )  # fmt: skip
+
+
+def _check_compilation(model: Any, runtime: RuntimeConfig) -> None:
+    """Checks that XLA can compile the head.
+
+    Raises:
+        InputError: It cannot: Keras runs LSTM layers on a GPU with cuDNN, which XLA lacks.
+    """
+    layers = getattr(model, "head_layers", None)
+    if layers and layers.lstms and runtime.jit_compile and tf.config.list_physical_devices("GPU"):
+        raise InputError(
+            "jit_compile=True cannot compile the LSTM layers of the head for a GPU. Give "
+            "jit_compile=False."
+        )
 
 
 def _mean_length(

@@ -273,7 +273,7 @@ def check_disk_space(folder: str, num_bytes: int, name: str) -> None:
     if num_bytes > free:
         raise InputError(
             f"{text}, but {existing} has only {free / 1e6:,.1f} MB of free space. Free space, or "
-            "choose another output_dir."
+            "choose a folder on another disk."
         )
     _LOGGER.info("%s (%s GB are free).", text, f"{free / 1e9:,.1f}")
 

@@ -1,15 +1,19 @@
 """The cache of hidden states: values, shards, resumption, and refused caches."""
 
 import collections
+import concurrent.futures
 import json
+import pathlib
+import resource
 import shutil
+import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.tasks import feature_cache
+from bert_tf.tasks import feature_cache, record_files
 from bert_tf.tasks.feature_cache import FeatureCache, FeatureSettings
 
 SHAPE = (2, 3)
@@ -49,8 +53,8 @@ def lengths_of(count):
 
 
 def write(folder, lengths, compute=None, key=KEY, dtype="float32"):
-    cache = FeatureCache(str(folder), lengths, SHAPE, dtype)
-    cache.write(key, compute or Encoder(lengths), "train")
+    cache = FeatureCache(str(folder), lengths, SHAPE, dtype, key)
+    cache.write(compute or Encoder(lengths), "train")
     return cache
 
 
@@ -114,7 +118,6 @@ def test_an_interrupted_cache_is_completed(small_shards, tmp_path, fails_after):
     [
         lambda path: path.write_bytes(path.read_bytes()[:-10]),
         lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x07"),
-        lambda path: path.unlink(),
     ],
 )
 def test_a_damaged_shard_is_refused_and_kept(small_shards, tmp_path, damage):
@@ -122,9 +125,73 @@ def test_a_damaged_shard_is_refused_and_kept(small_shards, tmp_path, damage):
     write(tmp_path / "cache", lengths)
     damage(tmp_path / "cache/shard-00003.npy")
     before = bytes_of(tmp_path / "cache")
-    with pytest.raises(InputError, match=r"shard-00003.npy is incomplete or damaged. Remove"):
+    with pytest.raises(
+        InputError, match=r"shard-00003.npy is incomplete or damaged. Remove this file"
+    ):
         write(tmp_path / "cache", lengths)
     assert bytes_of(tmp_path / "cache") == before
+    (tmp_path / "cache/shard-00003.npy").unlink()
+    encoder = Encoder(lengths)
+    write(tmp_path / "cache", lengths, encoder)
+    assert 0 < len(encoder.computed) < 40
+    write(tmp_path / "complete", lengths)
+    assert bytes_of(tmp_path / "cache") == bytes_of(tmp_path / "complete")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"key": {}}', '{"key": 1, "sha256": {}}', "{"])
+def test_a_damaged_cache_json_is_refused(small_shards, tmp_path, text):
+    lengths = lengths_of(20)
+    write(tmp_path / "cache", lengths)
+    (tmp_path / "cache/cache.json").write_text(text)
+    with pytest.raises(InputError, match="cache.json"):
+        write(tmp_path / "cache", lengths)
+
+
+def test_more_shards_than_open_files(small_shards, tmp_path, monkeypatch):
+    lengths = lengths_of(2000)
+    cache = write(tmp_path / "cache", lengths)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(pathlib.Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(feature_cache, "_OPEN_SHARDS", 8)
+    cache = write(tmp_path / "cache", lengths)
+    assert len(list((tmp_path / "cache").glob("*.npy"))) > 100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
+    try:
+        values, _ = cache.read(np.arange(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    np.testing.assert_array_equal(values[1999, :1], vectors_of(1999, 1))
+
+
+def test_a_second_run_waits_for_the_first_one(small_shards, tmp_path):
+    lengths = lengths_of(100)
+    inside, proceed = threading.Event(), threading.Event()
+
+    class Slow(Encoder):
+        def __call__(self, records):
+            inside.set()
+            assert proceed.wait(60)
+            return super().__call__(records)
+
+    slow, second = Slow(lengths), Encoder(lengths)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(write, tmp_path / "cache", lengths, slow)
+        assert inside.wait(60)
+        other = pool.submit(write, tmp_path / "cache", lengths, second)
+        assert not concurrent.futures.wait([other], 0.5).done
+        proceed.set()
+        first.result(60), other.result(60)
+    assert len(slow.computed) == 100 and second.computed == []
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e5])
+def test_values_that_the_dtype_cannot_hold_are_refused(tmp_path, value):
+    def compute(records):
+        return np.full([len(records), 3, *SHAPE], value)
+
+    with pytest.raises(InputError, match="not finite in float16. Give feature_dtype=float32"):
+        write(tmp_path / "cache", np.array([3, 2]), compute, dtype="float16")
+    assert not list((tmp_path / "cache").glob("*.npy"))
 
 
 def test_the_cache_of_another_encoder_is_refused_and_kept(small_shards, tmp_path):
@@ -137,14 +204,15 @@ def test_the_cache_of_another_encoder_is_refused_and_kept(small_shards, tmp_path
     assert json.loads(before["cache.json"])["key"] == {**KEY, "encoder_sha256": "1"}
 
 
-def test_a_full_disk_is_noticed_before_the_computation(small_shards, tmp_path, monkeypatch):
+def test_a_full_disk_is_noticed_before_the_computation(tmp_path, monkeypatch):
     lengths = lengths_of(300)
     usage = collections.namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10, 0, 10))
-    encoder = Encoder(lengths)
+    assert FeatureCache(
+        str(tmp_path / "cache"), lengths, SHAPE, "float32", KEY
+    ).missing_bytes() == (4 * 6 * lengths.sum())
     with pytest.raises(InputError, match=r"has only 0\.0 MB of free space"):
-        write(tmp_path / "cache", lengths, encoder)
-    assert encoder.computed == [] and not (tmp_path / "cache").exists()
+        record_files.check_disk_space(str(tmp_path), 1000, "the cache")
 
 
 def test_remote_folders_and_other_dtypes_are_refused():

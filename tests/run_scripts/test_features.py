@@ -1,6 +1,7 @@
 """run_ner.py, run_classifier.py and run_squad.py with a frozen encoder and with BiLSTM heads."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -190,6 +191,11 @@ def test_one_saved_model_has_the_encoder_and_the_head(folder, kind):
     )
     (result,) = run_mains([(module, flags)])
     assert result.code == 0, result
+    (narrow,) = run_main(
+        "bert_tf.run_scripts.export_model",
+        [f"--checkpoint={folder}/out", f"--export_dir={folder}/narrow", "--precision=bfloat16"],
+    )
+    assert narrow.code == 0, narrow
     predictor = bert_tf.Predictor(str(folder / "served"))
     found = predictor([" ".join(words) for words in sentences(20, 20)])
     if kind == "tagger":
@@ -238,13 +244,52 @@ def test_the_cache_of_another_checkpoint_is_refused(folder):
     assert "dtype='float16', but this run has dtype='float32'" in damaged.messages[-1]
 
 
-def test_a_changed_checkpoint_is_noticed_when_training_starts_again(folder):
+def test_changes_are_noticed_when_a_run_continues(folder):
     flags = {**BILSTM, "stop_at_step": 3}
-    (first,) = run_main(NER, ner(folder, **flags))
+    evaluation = [f"--output_dir={folder}/out", "--do_eval=true", f"--dev_file={folder}/dev.conll"]
+    first, dtype, other_head = run_main(
+        NER,
+        ner(folder, **flags),
+        ner(folder, **BILSTM, feature_dtype="float32", feature_cache_dir=folder / "cache"),
+        [*evaluation, "--feature_layers=last"],
+    )
     assert first.code == 0, first
+    assert dtype.code == 2 and "feature_dtype='float16'" in dtype.messages[-1]
+    assert_refused(
+        other_head,
+        "the trained model has 2 BiLSTM layers of size 8 with --feature_layers=concat_last_four",
+    )
+    assert not (folder / "cache").exists()
     write_encoder(folder / "model", 2)
     (second,) = run_main(NER, ner(folder, **{**flags, "overwrite": True}))
     assert second.code == 2 and "encoder_sha256=" in second.messages[-1]
+
+
+def test_a_finished_run_does_not_need_the_train_split(folder):
+    (first,) = run_main(NER, ner(folder, **BILSTM))
+    assert first.code == 0, first
+    shutil.rmtree(folder / "out/features")
+    (again,) = run_main(NER, ner(folder, **BILSTM))
+    assert again.code == 0, again
+    assert [path.name for path in (folder / "out/features").iterdir()] == ["dev-1-2-3-4"]
+
+
+def test_saved_heads_are_those_of_the_model(tmp_path):
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
+    head = bert_tf.HeadConfig("bilstm", 1, 2)
+    bert_tf.save_checkpoint(
+        bert_tf.BertTagger(CONFIG, num_labels=2, head=head), tokenizer, tmp_path / "a",
+        labels=["O", "B-a"],
+    )  # fmt: skip
+    tagger = bert_tf.load(tmp_path / "a")
+    assert tagger.model(bert_tf.BertTagger).head_config == head
+    # The layers are those of another task.
+    assert tagger.model(bert_tf.BertClassifier, num_labels=3).head_layers is None
+    assert tagger.model(bert_tf.BertSpanPredictor).head_layers is None
+    facts = {"labels": ["O", "B-a"], "head": tagger.facts["head"]}
+    plain = bert_tf.BertTagger(CONFIG, num_labels=2)
+    bert_tf.save_checkpoint(plain, tokenizer, tmp_path / "b", **facts)
+    assert bert_tf.load(tmp_path / "b").model(bert_tf.BertTagger).head_layers is None
 
 
 def test_tflite_files_of_lstm_layers_are_refused(folder):

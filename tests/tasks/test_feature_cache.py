@@ -143,7 +143,7 @@ def test_a_damaged_cache_json_is_refused(small_shards, tmp_path, text):
     lengths = lengths_of(20)
     write(tmp_path / "cache", lengths)
     (tmp_path / "cache/cache.json").write_text(text)
-    with pytest.raises(InputError, match="cache.json"):
+    with pytest.raises(InputError, match=r"cache\.json"):
         write(tmp_path / "cache", lengths)
 
 
@@ -189,7 +189,7 @@ def test_values_that_the_dtype_cannot_hold_are_refused(tmp_path, value):
     def compute(records):
         return np.full([len(records), 3, *SHAPE], value)
 
-    with pytest.raises(InputError, match="not finite in float16. Give feature_dtype=float32"):
+    with pytest.raises(InputError, match="not finite in float16"):
         write(tmp_path / "cache", np.array([3, 2]), compute, dtype="float16")
     assert not list((tmp_path / "cache").glob("*.npy"))
 

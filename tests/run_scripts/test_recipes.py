@@ -111,9 +111,13 @@ def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
 
 def test_glue(tmp_path, model):
     data = paper_data.write_glue(tmp_path / "glue")
-    out = run_recipe(tmp_path, "table1_glue", MODEL=model, GLUE=data, RATES="5e-5")
+    # One task for pairs with two dev splits, one with a correlation, and one with single texts.
+    tasks = {"TASKS": "MNLI STS-B SST-2", "RATES": "5e-5"}
+    out = run_recipe(tmp_path, "table1_glue", MODEL=model, GLUE=data, **tasks)
     table = table_of(out)
-    assert len(table) == 10 and None not in [result for result, _ in table.values()]
+    assert len(table) == 10
+    found = [label for (label, _), (result, _) in table.items() if result is not None]
+    assert found == ["MNLI-m", "MNLI-mm", "SST-2", "STS-B"]
 
 
 def test_squad_1_and_the_same_command_again(tmp_path, model):

@@ -3,8 +3,8 @@
 # settings of one table of the paper. Settings in capital letters are environment variables; their
 # defaults are the values of the paper. Works with bash 3.2.
 
-RECIPES=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-ROOT=$(cd "$RECIPES/../.." && pwd)
+RECIPES=$(cd "$(dirname "${BASH_SOURCE[0]}")" >/dev/null && pwd)
+ROOT=$(cd "$RECIPES/../.." >/dev/null && pwd)
 PYTHON=${PYTHON:-python}
 ROWS=()  # of the table of results
 
@@ -44,7 +44,7 @@ run() {  # arguments: program, its flags
 
 # ---- Pretraining. Each command skips what is complete, and resumes what was interrupted.
 
-BATCH=${BATCH:-256} STEPS=${STEPS:-1000000} WARMUP=${WARMUP:-10000}
+BATCH=${BATCH:-256} STEPS=${STEPS:-1000000} WARMUP=${WARMUP:-$((${STEPS:-1000000} / 100))}
 # Lengths of the sequences in the first 90 % of the steps and in the others; LONG=0 uses SHORT only.
 SHORT=${SHORT:-128} LONG=${LONG:-512}
 

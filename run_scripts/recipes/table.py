@@ -56,7 +56,11 @@ def best_run(folder: str, metric: str) -> str | None:
 
     Of several equal runs, only one keeps its weights after a sweep. It is that run.
     """
-    values = {run: metrics[metric] for run, metrics in runs_of(folder).items() if metric in metrics}
+    values = {
+        run: metrics[metric]
+        for run, metrics in runs_of(folder).items()
+        if math.isfinite(metrics.get(metric, math.nan))
+    }
 
     def rank(run: str) -> tuple[float, bool]:
         return values[run], os.path.isdir(os.path.join(run, "checkpoints"))
@@ -72,7 +76,7 @@ def best_setting(folder: str, metric: str) -> list[str]:
     settings: dict[str, list[str]] = {}
     runs = runs_of(folder)
     for run, metrics in runs.items():
-        if metric in metrics:
+        if math.isfinite(metrics.get(metric, math.nan)):
             settings.setdefault(run.partition("+seed=")[0], []).append(run)
     means = [
         (statistics.fmean(runs[run][metric] for run in chosen), chosen)

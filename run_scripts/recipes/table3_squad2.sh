@@ -24,7 +24,7 @@ threshold=$("$PYTHON" "$RECIPES/table.py" value "$OUT/squad/squad_threshold.json
   null_score_diff_threshold)
 run run_scripts/run_squad.py --do_predict=true --predict_file="$SQUAD/dev-v2.0.json" \
   --init_checkpoint="$OUT/squad" --null_score_diff_threshold="$threshold" \
-  --output_dir="$OUT/with_threshold"
+  --output_dir="$OUT/with_threshold" "$@"
 
 row "SQuAD 2.0 dev" EM 78.7 "$OUT/with_threshold" eval_exact
 row "SQuAD 2.0 dev" F1 81.9 "$OUT/with_threshold" eval_f1

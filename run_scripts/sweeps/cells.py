@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 
@@ -34,8 +35,11 @@ class Cell:
         return sum(outcome.is_degenerate for _, outcome in self.runs)
 
     def statistics(self) -> dict[str, float]:
-        """Returns mean and best, and for several runs the sample standard deviation (n - 1)."""
-        values = [outcome.value for _, outcome in self.runs]
+        """Returns mean and best, and for several runs the sample standard deviation (n - 1).
+
+        Results that are not finite count as no result.
+        """
+        values = [outcome.value for _, outcome in self.runs if math.isfinite(outcome.value)]
         found = {}
         if values:
             found["mean"] = statistics.fmean(values)
@@ -47,7 +51,7 @@ class Cell:
     def row(self) -> dict[str, str]:
         """Returns the texts of the row, by column."""
         numbers = {name: f"{value:.6f}" for name, value in self.statistics().items()}
-        best_seed = str(self._best()[0].seed) if self.runs else ""
+        best_seed = str(self._best()[0].seed) if "best" in numbers else ""
         return {
             **dict(self.values), "runs": str(len(self.runs)), "failed": str(self.failed),
             "degenerate": str(self.degenerate), **numbers, "best_seed": best_seed,

@@ -45,7 +45,8 @@ def execute(plan: Plan, store: SweepStore, parallel: int, keep_all: bool) -> Non
     if parallel < 1:
         raise InputError(f"--parallel must be at least 1. Received: {parallel}.")
     check_values(plan, store.unchecked(), parallel)
-    with store.locked() as descriptor:
+    keep_all = store.keeps_all(keep_all)
+    with store.locked(keep_all) as descriptor:
         outcomes = store.outcomes()
         by_name = {run.name: run for run in plan.runs()}
         done = [run for run, outcome in outcomes.items() if outcome.has_result]

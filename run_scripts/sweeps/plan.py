@@ -17,10 +17,12 @@ _REFUSED = {
     "seed": "the sweep sets it; see --seeds",
     "overwrite": "finished runs are kept; give another --output_dir to start again",
     "check_only": "the sweep checks each value before the first run",
+    "flagfile": "the sweep must know all flags; give them themselves",
     "export_dir": "all runs would export to this folder; export the best run after the sweep",
 }
 _NEEDED = ("do_train", "do_eval")
 _FALSE = ("false", "f", "0")
+_BOOLS = {"true": True, "t": True, "false": False, "f": False}
 _MAX_NAME_BYTES, _HASH_DIGITS = 160, 12
 
 # The texts of the values by the name of the flag, in the order of the command line.
@@ -48,7 +50,7 @@ class PlannedRun:
         URLs, and the end of a long name is replaced by its hash.
         """
         pairs = (*self.values, ("seed", str(self.seed)))
-        name = urllib.parse.quote("+".join(f"{flag}={value}" for flag, value in pairs), "=+")
+        name = "+".join(f"{flag}={urllib.parse.quote(value, safe='')}" for flag, value in pairs)
         if len(name) <= _MAX_NAME_BYTES:
             return name
         return (
@@ -164,7 +166,7 @@ def _number(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
-        return text
+        return _BOOLS.get(text.lower(), text)
 
 
 def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, ...]]:

@@ -103,6 +103,7 @@ class SweepStore:
                 f"{self._dir} contains a sweep {difference}. Give another --output_dir, or the "
                 "same command to continue that sweep."
             )
+        self._check_same_place(before.get("working_dir", os.getcwd()))
         for name, values in before["grid"]:
             now = plan.grid[name]
             if now[: len(values)] != tuple(values):
@@ -116,6 +117,27 @@ class SweepStore:
                 f"number. Received: {plan.seeds}."
             )
 
+    def _check_same_place(self, before: str) -> None:
+        """Checks that relative paths in the flags are those of the earlier calls.
+
+        Raises:
+            InputError: They are not.
+        """
+        paths = ((word, word.partition("=")[2]) for word in self._plan.flags)
+        relative = [
+            word for word, path in paths
+            if path and not os.path.isabs(path) and os.path.exists(os.path.join(before, path))
+        ]  # fmt: skip
+        if relative and before != os.getcwd():
+            raise InputError(
+                f"{self._dir} contains a sweep that was started in {before}, and {relative[0]} is "
+                f"a path in that folder. Give the command there. Received: {os.getcwd()}."
+            )
+
+    def keeps_all(self, requested: bool) -> bool:
+        """Returns whether the weights of all runs are kept: now, or in an earlier call."""
+        return requested or bool(self._saved.get("keep_all"))
+
     def unchecked(self) -> list[tuple[str, str]]:
         """Returns the values of the grid that no earlier call of this sweep has checked."""
         known = {(name, value) for name, values in self._saved.get("grid", ()) for value in values}
@@ -123,8 +145,11 @@ class SweepStore:
         return [pair for pair in pairs if pair not in known]
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[int]:
+    def locked(self, keep_all: bool = False) -> Iterator[int]:
         """Creates and locks the folder, and saves the plan.
+
+        Args:
+            keep_all: See `keeps_all`.
 
         Yields:
             A file descriptor for the processes of the runs to inherit. It is locked as long as
@@ -148,7 +173,8 @@ class SweepStore:
             grid = [[name, list(values)] for name, values in self._plan.grid.items()]
             plan = {
                 "program": self._plan.program, "flags": list(self._plan.flags), "grid": grid,
-                "seeds": self._plan.seeds,
+                "seeds": self._plan.seeds, "keep_all": self.keeps_all(keep_all),
+                "working_dir": os.getcwd(),
             }  # fmt: skip
             files.write_json(self._path(SWEEP_FILE), plan)
             yield shared.fileno()

@@ -358,7 +358,8 @@ def test_further_flags_are_those_of_the_main_stage(recorded, name):
     _, commands, _ = recorded(name)
     pretrains = any(each.flags["program"] == "run_pretraining.py" for each in commands)
     for each in commands:
-        is_main = "do_train" in each.flags
+        # The prediction with a threshold has the settings of the answers too.
+        is_main = "do_train" in each.flags or "null_score_diff_threshold" in each.flags
         is_main &= not pretrains or each.flags["program"] == "run_pretraining.py"
         assert (each.flags.get("log_steps") == "7") == is_main
         assert (each.flags.get("tpu_name") == "a b") == is_main
@@ -411,6 +412,16 @@ def test_the_rows_of_runs_that_are_left_out_have_no_result(recipe):
     assert recipe.run("table5_ablations", TASKS="MRPC", SQUAD=None).returncode == 0
     results = [row[3] for row in recipe.table()[1:]]
     assert [result == "-" for result in results] == [True, True, False, True, True] * 4
+
+
+def test_results_that_are_not_finite_are_not_the_best(tmp_path):
+    for seed, value in ((1, "nan"), (2, "0.5"), (3, "0.4")):
+        run = tmp_path / f"runs/learning_rate=1+seed={seed}"
+        run.mkdir(parents=True)
+        (run / "eval_results.txt").write_text(f"eval_spearman = {value}\n")
+    command = [sys.executable, str(RECIPES / "table.py"), "best", str(tmp_path), "eval_spearman"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert found.strip().endswith("seed=2")
 
 
 def test_no_average_without_all_tasks(recipe):

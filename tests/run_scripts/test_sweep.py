@@ -105,6 +105,10 @@ def test_the_first_flag_of_the_grid_varies_slowest(tmp_path):
 def test_names_of_runs_are_names_of_folders():
     run = PlannedRun((("init_checkpoint", "/data/b 1/[x]"),), 3)
     assert run.name == "init_checkpoint=%2Fdata%2Fb%201%2F%5Bx%5D+seed=3"
+    first, second = (
+        PlannedRun((("a", a), ("b", b)), 1).name for a, b in (("1", "2+b=3"), ("1+b=2", "3"))
+    )
+    assert first != second
     long, other = (PlannedRun((("data_dir", "a" * 300 + end),), 1).name for end in "xy")
     assert long != other and len(long) < 200
 
@@ -118,6 +122,7 @@ def test_names_of_runs_are_names_of_folders():
         (["learning_rate"], "must be the name of a flag and its values"),
         (["a=1", "a=2"], "--grid=a is given twice"),
         (["a=5e-5,1,0.00005"], "5e-5 and 0.00005, which are equal"),
+        (["a=true,True"], "true and True, which are equal"),
         (["seed=1,2"], "see --seeds"),
         (["do_train=true,false"], "each run trains and evaluates"),
         (["task_name=MRPC,RTE"], "Start a sweep for each task"),
@@ -137,6 +142,7 @@ def test_malformed_grids_are_refused(texts, message):
         ([*PROGRAM, "--output_dir=x"], "--output_dir cannot be given after --"),
         ([*PROGRAM, "--nooverwrite"], "--overwrite cannot be given after --"),
         ([*PROGRAM, "--export_dir=x"], "all runs would export to this folder"),
+        ([*PROGRAM, "--flagfile=x"], "--flagfile cannot be given after --"),
         ([*PROGRAM, "--a=2"], "--a is in the grid and after --"),
         ([*PROGRAM, "--nodo_eval"], "each run trains and evaluates"),
         ([*PROGRAM, "--data_dir", "x"], "'x' is not a flag"),
@@ -176,6 +182,17 @@ def test_the_table_has_mean_deviation_and_best_of_each_cell():
         "* rate=5e-5+seed=3: 0.5000 is no better than the most frequent label (0.5000).",
     ]
     assert best_run(OUTCOMES) == PlannedRun(CELLS[0], 2)  # the first of two equal ones
+
+
+def test_results_that_are_not_finite_count_as_no_result():
+    nan = Outcome(0, "", "eval_spearman", True, float("nan"), 0.0, True)
+    outcomes = {PlannedRun(CELLS[0], 1): nan, PlannedRun(CELLS[0], 2): outcome(0.8),
+                PlannedRun(CELLS[1], 1): nan}  # fmt: skip
+    assert cells.as_csv(["rate"], cells.make_cells(CELLS[:2], outcomes)).splitlines()[1:] == [
+        "5e-5,2,0,1,0.800000,,0.800000,2",
+        "4e-5,1,0,1,,,,",
+    ]
+    assert best_run(outcomes) == PlannedRun(CELLS[0], 2)
 
 
 def session_groups(folder):
@@ -234,6 +251,20 @@ def test_only_the_best_run_keeps_its_weights(tmp_path):
 def test_all_runs_keep_their_weights_on_request(tmp_path):
     run_fake(tmp_path, keep_all=True)
     assert len(with_weights(tmp_path)) == 6
+    run_fake(tmp_path)  # the next call does not remove them
+    assert len(with_weights(tmp_path)) == 6
+
+
+def test_relative_paths_are_those_of_the_first_call(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    plan = make_plan(["x=1"], 1, str(tmp_path / "sweep"), [*PROGRAM, "--data_dir=data"])
+    monkeypatch.chdir(tmp_path)
+    with SweepStore(plan).locked():
+        pass
+    SweepStore(plan)
+    monkeypatch.chdir("/")
+    with pytest.raises(InputError, match="--data_dir=data is a path in that folder"):
+        SweepStore(plan)
 
 
 def test_a_failed_run_is_reported_and_tried_again(tmp_path):

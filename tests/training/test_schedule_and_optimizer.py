@@ -28,6 +28,8 @@ def rate(step, learning_rate=0.1, num_train_steps=10, num_warmup_steps=0, decay=
 class Weight:
     """Replaces a Keras variable; has only the attributes that the optimizer uses."""
 
+    trainable = True
+
     def __init__(self, value):
         self.value = tf.Variable(value)
         self.shape, self.assign = self.value.shape, self.value.assign

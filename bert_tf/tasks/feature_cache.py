@@ -130,6 +130,8 @@ class FeatureCache:
             for leftover in glob.glob(os.path.join(glob.escape(self.folder), ".shard-*.tmp")):
                 files.remove(leftover)  # of a run that was killed
             missing = self._missing(checksums)
+            if not missing:
+                return
             total = sum(len(self._records(shard)) for shard in missing)
             with Progress(f"computing features of {name}", total, "records") as progress:
                 for shard in missing:

@@ -10,9 +10,9 @@ from typing import Any
 from bert_tf.errors import InputError, check_at_least, check_choice
 
 HEADS = ("linear", "bilstm")
-# The rows of table 7 of the paper. Of L blocks, the first and the last hidden states of a row, and
-# how the head combines them. The hidden states are the embeddings, with the number 0, and the
-# outputs of the blocks, with the numbers 1 to L.
+# The rows of table 7 of the paper: of L blocks, the number of the first hidden state of a row. The
+# hidden states are the embeddings, with the number 0, and the outputs of the blocks, with the
+# numbers 1 to L.
 _FIRST = {
     "embeddings": lambda blocks: 0,
     "second_to_last": lambda blocks: blocks - 1,

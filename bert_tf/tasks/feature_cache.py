@@ -9,11 +9,9 @@ of a record, K hidden states of a token, H hidden size.
 
 import contextlib
 import dataclasses
-import fcntl
 import functools
 import glob
 import json
-import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -21,14 +19,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import files, locks
 from bert_tf.errors import InputError, check_choice
 from bert_tf.progress import Progress
 from bert_tf.tasks.record_files import RecordFile, check_disk_space
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK
 from bert_tf.training.config import first_difference
 
-_LOGGER = logging.getLogger(__name__)
 DTYPES = ("float16", "float32")
 _SHARD_BYTES = 64 << 20
 _OPEN_SHARDS = 128
@@ -90,6 +87,7 @@ class FeatureCache:
         self._shard_of = np.searchsorted(firsts, np.arange(len(ends)), side="right") - 1
         self._starts = starts - starts[firsts][self._shard_of]
         self._bounds: np.ndarray = np.append(firsts, len(ends))
+        self._verified: dict[str, str] = {}
         # A process can open about 1,000 files at a time.
         self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
 
@@ -172,11 +170,14 @@ class FeatureCache:
         shards = {name: os.path.join(self.folder, name) for name in checksums}
         found = {name: shard for name, shard in shards.items() if os.path.exists(shard)}
         for name, shard in found.items():
+            if self._verified.get(name) == checksums[name]:
+                continue  # this object has read the shard before
             if files.sha256_of_file(shard) != checksums[name]:
                 raise InputError(
                     f"{shard} is incomplete or damaged. Remove this file; the same command then "
                     "computes it again."
                 )
+            self._verified[name] = checksums[name]
         return {name: checksums[name] for name in found}
 
     def _compute(
@@ -309,12 +310,11 @@ def _encoder_sha256(model: Any) -> str:
 def _locked(folder: str) -> Iterator[None]:
     """Locks a cache; waits until no other run writes it."""
     path = os.path.join(folder, "cache.lock")
-    with files.explain_write_errors(path), open(path, "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _LOGGER.info("Waiting for another run that computes %s.", folder)
-            fcntl.flock(file, fcntl.LOCK_EX)
+    # Only this file: an error of the computation is not one of the lock.
+    with files.explain_write_errors(path):
+        file = open(path, "a")  # noqa: SIM115 closed below
+    with file:
+        locks.wait_for_lock(file, f"Waiting for another run that computes {folder}.")
         yield
 
 

@@ -11,9 +11,7 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import glob
-import logging
 import math
 import os
 from collections.abc import Iterator
@@ -21,11 +19,11 @@ from typing import IO, Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.locks import try_lock, wait_for_lock
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
 from bert_tf.tasks import dev_result
 from bert_tf.tasks.task import RESULTS
 
-_LOGGER = logging.getLogger(__name__)
 SWEEP_FILE, CSV, TENSORBOARD = "sweep.json", "sweep.csv", "tensorboard"
 # The files of a run that only its weights need.
 _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
@@ -159,17 +157,16 @@ class SweepStore:
             InputError: Another sweep works in this folder, or it cannot be written.
         """
         with self._open("sweep.lock") as own, self._open("runs.lock") as shared:
-            if not _lock(own):
+            if not try_lock(own):
                 raise InputError(
                     f"Another sweep is running in {self._dir}. Wait for its end, or give another "
                     "--output_dir."
                 )
-            if not _lock(shared):
-                _LOGGER.info(
-                    "Waiting for the runs that an earlier sweep in %s started. They continued when "
-                    "the sweep was killed.", self._dir,
-                )  # fmt: skip
-                fcntl.flock(shared, fcntl.LOCK_EX)
+            wait_for_lock(
+                shared,
+                f"Waiting for the runs that an earlier sweep in {self._dir} started. They "
+                "continued when the sweep was killed.",
+            )
             grid = [[name, list(values)] for name, values in self._plan.grid.items()]
             plan = {
                 "program": self._plan.program, "flags": list(self._plan.flags), "grid": grid,
@@ -249,12 +246,3 @@ def best_run(runs: dict[PlannedRun, Outcome]) -> PlannedRun | None:
     """Returns the finished run with the best value, the first of equal ones; None without any."""
     finished = [run for run, outcome in runs.items() if outcome.has_result]
     return max(finished, key=lambda run: runs[run].rank, default=None)
-
-
-def _lock(file: IO[str]) -> bool:
-    """Locks a file; returns whether it was not locked already."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -5,7 +5,8 @@ Read the modules in this order: `vocabulary` (vocab.txt and its checks), `tokeni
 `basic_tokenizer` (text to words), `rare_characters` (rules that depend on more than one character),
 `special_tokens` ([MASK] in text, on request), `wordpiece` (words to ids), `offsets` (offsets in the
 original text), `packing` ([CLS] A [SEP] B [SEP]), `unicode_tables` (the rules for each character,
-frozen at Unicode 14.0), `released_casing` (cased and uncased released models).
+frozen at Unicode 14.0), `released_casing` (cased and uncased released models), `unknown_share`
+(the share of [UNK], and the warning about it).
 
 `BasicTokenizer` and `BertTokenizer` import TensorFlow and are imported when they are first used.
 

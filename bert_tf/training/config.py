@@ -3,9 +3,10 @@
 import dataclasses
 import json
 import math
-import sys
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from bert_tf.errors import InputError, check_at_least, check_between, check_choice
 
@@ -16,6 +17,11 @@ SCHEDULES = ("released", "linear", "cosine", "constant")
 # The largest float32 number below 1. A larger beta would be 1 in float32, and the optimizer would
 # divide by 1 - beta.
 MAX_BETA = 1.0 - 2.0**-24
+# Numbers of steps must fit into int32, and the other numbers into float32.
+_MAX_INT, _MAX_FLOAT = 2**31 - 1, float(np.finfo(np.float32).max)
+_MIN_FLOAT = float(np.finfo(np.float32).tiny)
+# Each process holds complete global batches in memory.
+_MAX_BATCH = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,20 +86,19 @@ class TrainingConfig:
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "global_batch_size", "num_train_steps")
-        check_between(0, 2**31 - 1, self, "seed")
+        _check_integers(1, _MAX_BATCH, self, "global_batch_size")
+        _check_integers(1, _MAX_INT, self, "num_train_steps")
+        _check_integers(0, _MAX_INT, self, "seed", "num_warmup_steps")
         if not 0 <= self.num_warmup_steps <= self.num_train_steps:
             raise InputError(
                 f"num_warmup_steps must be from 0 to num_train_steps ({self.num_train_steps}). "
                 f"Received: {self.num_warmup_steps}."
             )
-        check_between(0, 1, self, "layer_decay")
-        check_between(0, math.nextafter(1, 0), self, "ema_decay")
-        check_between(0, MAX_BETA, self, "adam_beta_1", "adam_beta_2")
-        check_between(0, sys.float_info.max, self, "weight_decay_rate", "time_budget_secs")
-        for name in ("learning_rate", "clip_norm"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"{name} must be above 0. Received: {getattr(self, name)}.")
+        _check_floats(0, 1, self, "layer_decay")
+        _check_floats(0, math.nextafter(1, 0), self, "ema_decay")
+        _check_floats(0, MAX_BETA, self, "adam_beta_1", "adam_beta_2")
+        _check_floats(0, _MAX_FLOAT, self, "weight_decay_rate", "time_budget_secs")
+        _check_floats(_MIN_FLOAT, _MAX_FLOAT, self, "learning_rate", "clip_norm")
         check_choice(OPTIMIZERS, "optimizer", self.optimizer)
         check_choice(SCHEDULES, "schedule", self.schedule)
         check_choice(PRECISIONS, "precision", self.precision)
@@ -161,19 +166,50 @@ class RuntimeConfig:
     profile_steps: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps")
-        check_at_least(1, self, "keep_checkpoints", "gradient_accumulation_steps")
-        check_at_least(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
+        _check_integers(
+            1, _MAX_INT, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps",
+            "keep_checkpoints", "gradient_accumulation_steps",
+        )  # fmt: skip
+        _check_integers(
+            0, _MAX_INT, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step"
+        )
         check_choice(STRATEGIES, "distribution_strategy", self.distribution_strategy)
         if self.early_stopping_evals and not self.eval_steps:
             raise InputError(
                 "early_stopping_evals needs evaluations during training: give eval_steps too."
             )
-        if self.profile_steps and not 0 <= self.profile_steps[0] < self.profile_steps[1]:
+        if self.profile_steps and not _are_rising_steps(self.profile_steps):
             raise InputError(
                 "profile_steps must be two steps, the first smaller than the second. "
                 f"Received: {self.profile_steps}."
             )
+
+
+def _check_integers(minimum: int, maximum: int, config: Any, *names: str) -> None:
+    """Checks that fields are integers in [minimum, maximum]; raises an `InputError` if not."""
+    for name in names:
+        value = getattr(config, name)
+        if not isinstance(value, int):
+            raise InputError(f"{name} must be an int. Received: {value!r}.")
+        if value > maximum:
+            raise InputError(f"{name} must be at most {maximum}. Received: {value}.")
+    check_at_least(minimum, config, *names)
+
+
+def _check_floats(minimum: float, maximum: float, config: Any, *names: str) -> None:
+    """Checks that fields are numbers in [minimum, maximum]; raises an `InputError` if not."""
+    for name in names:
+        value = getattr(config, name)
+        if not isinstance(value, int | float):
+            raise InputError(f"{name} must be a float. Received: {value!r}.")
+        if minimum > 0 >= value:
+            raise InputError(f"{name} must be above 0. Received: {value}.")
+    check_between(minimum, maximum, config, *names)
+
+
+def _are_rising_steps(steps: Any) -> bool:
+    is_pair = len(steps) == 2 and all(isinstance(step, int) for step in steps)
+    return is_pair and 0 <= steps[0] < steps[1] <= _MAX_INT
 
 
 @dataclasses.dataclass(frozen=True)

@@ -112,7 +112,7 @@ def training_time(text, batch_size):
     step, secs = 0, 0.0
     for entry in map(json.loads, text.splitlines()):
         if entry["kind"] == "train":
-            secs += (entry["step"] - step) * batch_size / entry["examples_per_sec"]
+            secs += (entry["step"] - step) * batch_size / entry["examples_per_sec_wall_clock"]
             step = entry["step"]
     return step, secs
 

@@ -75,9 +75,9 @@ def test_results_of_bert_tf_are_read():
 
 def test_training_time_is_the_sum_over_the_log_entries():
     entries = [
-        {"step": 20, "kind": "train", "examples_per_sec": 64.0},  # 10 s
+        {"step": 20, "kind": "train", "examples_per_sec_wall_clock": 64.0},  # 10 s
         {"step": 20, "kind": "eval", "loss": 1.0},
-        {"step": 25, "kind": "train", "examples_per_sec": 40.0},  # 4 s
+        {"step": 25, "kind": "train", "examples_per_sec_wall_clock": 40.0},  # 4 s
     ]
     text = "".join(json.dumps(entry) + "\n" for entry in entries)
     assert fine_tuning.training_time(text, 32) == (25, pytest.approx(14))

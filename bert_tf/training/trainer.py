@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
+from bert_tf.training.callbacks.bad_steps import BadSteps
 from bert_tf.training.callbacks.callback import Callback
 from bert_tf.training.callbacks.early_stopping import EarlyStopping
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData, HeldOutEvaluation
@@ -32,10 +33,11 @@ from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.lifecycle.stop_signals import record_stop_signals
 from bert_tf.training.lifecycle.training_clock import TrainingClock
 from bert_tf.training.loop import run_loop
-from bert_tf.training.reporting.metrics import MetricAccumulator, add_to_totals
+from bert_tf.training.reporting.metrics import MetricAccumulator
 from bert_tf.training.reporting.summaries import Summaries
 from bert_tf.training.step.objective import MakeObjective, Objective, loss_and_metrics
 from bert_tf.training.step.step_runner import StepResult, StepRunner
+from bert_tf.training.step.step_scalars import add_to_totals
 from bert_tf.training.strategy import WorkerSync, make_strategy
 
 _LOGGER = logging.getLogger(__name__)
@@ -215,11 +217,12 @@ class Trainer:
             )  # fmt: skip
             total = None if self._time_budget_secs else self._last_step
             progress = Progress("training", total, "steps", state.step)
-            metrics = MetricAccumulator(self.objective, per_step)
+            metrics = MetricAccumulator(self.objective, per_step, state.unlogged)
             callbacks: list[Callback] = [
                 MetricLogging(
                     metrics, summaries, self._runtime.log_steps, progress, self._time_budget_secs
                 ),
+                BadSteps(failures),
                 evaluation,
                 EarlyStopping(self._runtime.early_stopping_evals),
             ]
@@ -334,9 +337,7 @@ class Trainer:
 
         def run_steps(state: RunState, steps: int) -> StepResult:
             with failures.explain(state.step):
-                result = train(iterator, state.step, steps, state.bad_steps, state.elapsed_secs)
-            failures.check_gradients(result, state.step + result.steps)
-            return result
+                return train(iterator, state.step, steps, state.bad_steps, state.elapsed_secs)
 
         return run_steps
 

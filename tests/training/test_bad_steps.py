@@ -1,5 +1,8 @@
 """Training skips and reports steps whose gradient is not finite."""
 
+import os
+import signal
+
 import keras
 import linear_runs as runs
 import numpy as np
@@ -7,10 +10,13 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig
+from bert_tf.training.lifecycle.failures import NO_LOOKUP, FailureMessages
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step import non_finite
 from bert_tf.training.step.objective import ORIGIN
 
@@ -59,16 +65,74 @@ def test_three_bad_steps_in_a_row_stop_the_run_and_are_named(tmp_path, steps_in_
         runs.train(run, batches, describe=lambda origin: f"file {origin[0, 0]}")
     message = str(raised.value)
     assert "3 steps in a row are not finite, the last of them step 8 (file 7)." in message
-    if every == 1:
-        assert f"The newest checkpoint is {tmp_path}/checkpoints/step-00000007." in message
+    checkpoint = (
+        f"The newest checkpoint is {tmp_path}/checkpoints/step-00000005 of step 5, before the "
+        "first bad step."
+    )
+    assert (checkpoint if every == 1 else "There is no checkpoint yet.") in message
+    last = runs.log_entries(tmp_path)[-1]
+    assert (last["step"], last["skipped_steps"]) == (8, 1 if every == 1 else 3)
+    assert every == 1 or 0 < last["loss"] < 100  # of the five good steps
 
 
 def test_bad_steps_before_and_after_a_restart_are_added(tmp_path):
-    run = runs.make_trainer(tmp_path, num_train_steps=20)
-    with pytest.raises(InputError, match="the last of them step 8"):
-        runs.train(run, batches_with_infinity(5, 6, 7))
-    with pytest.raises(InputError, match="the last of them step 8"):
-        runs.train(runs.make_trainer(tmp_path), batches_with_infinity(5, 6, 7))
+    def held_out():
+        os.kill(os.getpid(), signal.SIGTERM)
+        return runs.data().take(1)
+
+    batches = batches_with_infinity(5, 6, 7)
+    runtime = RuntimeConfig(eval_steps=7, save_checkpoints_steps=5, stop_on_signals=True)
+    with pytest.raises(TrainingInterrupted):
+        run = runs.make_trainer(tmp_path, runtime=runtime)
+        runs.train(run, batches, held_out=HeldOutData({"eval": held_out}))
+    message = "the last of them step 8. .*step-00000007 of step 7, after the first bad step"
+    with pytest.raises(InputError, match=message):
+        runs.train(runs.make_trainer(tmp_path), batches)
+
+
+def test_a_checkpoint_waits_for_a_good_step(tmp_path):
+    runtime = RuntimeConfig(log_steps=1, save_checkpoints_steps=5, stop_at_step=9)
+    runs.train(runs.make_trainer(tmp_path, runtime=runtime), batches_with_infinity(3, 4))
+    names = [folder.name for folder in sorted((tmp_path / "checkpoints").iterdir())]
+    assert names == ["step-00000006", "step-00000009"]
+
+
+class ConstantSlope(runs.Regression):
+    """A model whose gradient is finite, whatever the weights are."""
+
+    def sums(self, batch, training, seed=None):
+        return {"loss": tf.reduce_sum(self.layer(tf.abs(batch["x"])))}
+
+    def loss(self, sums, counts):
+        return sums["loss"]
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+    runtime = RuntimeConfig(log_steps=1, save_checkpoints_steps=1)
+    run = runs.make_trainer(tmp_path, ConstantSlope, runtime, learning_rate=3e38)
+    words = r"kernel.* contains values that are not finite.*step-0000000\d\. Try a lower learning"
+    with pytest.raises(InputError, match=words):
+        runs.train(run)
+    run = runs.make_trainer(tmp_path, ConstantSlope, runtime, learning_rate=3e38)
+    assert run.load_result() > 0
+    assert all(np.isfinite(variable.numpy()).all() for variable in run.objective.variables.values())
+
+
+@pytest.mark.parametrize("kind", [tf.errors.UnavailableError, tf.errors.AbortedError])
+def test_the_message_of_a_lost_worker_ends_with_a_word(tmp_path, kind):
+    class Writer:
+        def wait(self):
+            pass
+
+    failures = FailureMessages(NO_LOOKUP, RunFolder(str(tmp_path)), Writer())
+    cause = "Failed to connect to remote host:\n" + "refused " * 40
+    with pytest.raises(InputError) as raised, failures.explain(7):
+        raise kind(None, None, cause)
+    message = str(raised.value)
+    start = "After step 7: another worker has ended (Failed to connect to remote host: refused "
+    assert message.startswith(start)
+    assert "refused refused ...). Start all workers again to resume." in message
+    assert len(message) < 400 and "\n" not in message
 
 
 class TwoLayers(runs.Regression):
@@ -132,7 +196,7 @@ def test_a_failed_run_keeps_its_log_entries(tmp_path):
     run = runs.make_trainer(tmp_path, runtime=RuntimeConfig(log_steps=1))
     with pytest.raises(InputError, match="are not finite"):
         runs.train(run, batches_with_infinity(5, 6, 7))
-    assert [entry["step"] for entry in runs.log_entries(tmp_path)] == [1, 2, 3, 4, 5, 6, 7]
+    assert [entry["step"] for entry in runs.log_entries(tmp_path)] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_debug_nans_gives_the_same_weights(tmp_path):

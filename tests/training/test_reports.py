@@ -5,6 +5,7 @@ import json
 import os
 import time
 
+import event_files
 import linear_runs as runs
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
+from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig
-from bert_tf.training.reporting import devices
+from bert_tf.training.reporting import devices, metrics, step_cost
+from bert_tf.training.reporting.devices import MatmulSpeed
 from bert_tf.training.reporting.step_cost import Hardware, StepCost, describe_step_cost
 from bert_tf.training.reporting.summaries import Summaries
+from bert_tf.training.step.step_runner import StepResult
 
 MEMORY = {"weights": 440e6, "moments": 880e6, "gradients": 540e6, "activations": 9e9}
 COST = StepCost(parameters=110_106_428, tokens=4096, flops=2_700_000_000_000, memory=MEMORY)
@@ -51,7 +55,7 @@ def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
 
 
 def test_a_step_that_fits_is_described_in_three_lines():
-    cpu = Hardware("CPU", available_bytes=24_000_000_000, peak_flops_per_sec=8e11)
+    cpu = Hardware("CPU", available_bytes=24_000_000_000, matmul_speed=MatmulSpeed(7e11, 8e11))
     assert describe_step_cost(
         dataclasses.replace(COST, precision="bfloat16"), cpu
     ).splitlines() == [
@@ -63,7 +67,7 @@ def test_a_step_that_fits_is_described_in_three_lines():
 
 
 def test_replicas_share_a_step():
-    gpus = Hardware("NVIDIA H200", replicas=4, peak_flops_per_sec=6.75e14)
+    gpus = Hardware("NVIDIA H200", replicas=4, matmul_speed=MatmulSpeed(6.7e14, 6.75e14))
     assert describe_step_cost(dataclasses.replace(COST, precision="bfloat16"), gpus).splitlines()[
         2:
     ] == ["4 x NVIDIA H200: 675 TFLOP/s for matrix products in bfloat16: at least 1 ms per step"]
@@ -94,7 +98,29 @@ def test_measured_peak_is_close_to_numpy():
     matrix @ matrix
     plain = 2 * 2048**3 / (time.perf_counter() - start)
     # The limits are wide because other processes may use the machine during the measurement.
-    assert plain / 10 < devices.matmul_flops_per_sec("float32") < plain * 100
+    speed = devices.matmul_speed("float32")
+    assert plain / 10 < speed.fastest < plain * 100
+    assert 0 < speed.slowest <= speed.fastest
+
+
+@pytest.mark.parametrize(
+    ("secs", "repeats", "line"),
+    [
+        ([1.0, 1.1, 1.2, 1.24, 1.0], True, "2.15 GFLOP/s for matrix products in float32: at least"),
+        ([1.0, 1.0, 20.0, 1.0, 1.0], False, "0.107 GFLOP/s to 2.15 GFLOP/s for matrix products in "
+         "float32: the measurements did not repeat, so the peak is unknown"),
+    ],
+)  # fmt: skip
+def test_a_peak_that_does_not_repeat_gives_no_bound(monkeypatch, caplog, secs, repeats, line):
+    """The slowest of the five measurements must reach 80 % of the fastest one."""
+    caplog.set_level("INFO", "bert_tf")
+    measured = iter(secs)
+    monkeypatch.setattr(devices, "_time_product", lambda product, matrix: 1.0)
+    monkeypatch.setattr(devices, "_fastest_product", lambda product, matrix: next(measured))
+    rates = step_cost.log_step_cost(COST, replicas=1)
+    assert rates["tokens_per_sec"] == 4096
+    assert ("share_of_peak" in rates) == repeats
+    assert line in caplog.text
 
 
 def test_device_memory_is_at_most_the_memory_of_the_machine():
@@ -115,3 +141,70 @@ def test_gpu_memory_is_read_from_nvidia_smi(tmp_path, monkeypatch):
 def test_a_profile_is_written(tmp_path):
     runs.train(runs.make_trainer(tmp_path, runtime=RuntimeConfig(profile_steps=(3, 5))))
     assert list(tmp_path.rglob("*.xplane.pb"))
+
+
+def result_of(steps):
+    return StepResult(
+        steps, {"loss": 2.0 * steps}, {"weight": 1.0 * steps}, {}, 0, np.zeros([0, 2])
+    )
+
+
+def test_the_rates_of_the_steps_do_not_include_tracing_and_evaluation(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(metrics.time, "monotonic", lambda: clock[0])
+    objective = runs.Regression(0, "float32")
+    accumulator = metrics.MetricAccumulator(objective, {"tokens_per_sec": 64})
+    clock[0] += 8.0
+    accumulator.add(result_of(1), secs=8.0)  # traces the graph
+    assert "tokens_per_sec" not in accumulator.values()
+    clock[0] += 2.0
+    accumulator.add(result_of(4), secs=2.0)
+    values = accumulator.values()
+    assert values["loss"] == 2.0
+    assert values["tokens_per_sec"] == 4 * 64 / 2
+    assert values["tokens_per_sec_wall_clock"] == 5 * 64 / 10
+    accumulator.clear()
+    clock[0] += 6.0  # an evaluation
+    clock[0] += 2.0
+    accumulator.add(result_of(4), secs=2.0)
+    values = accumulator.values()
+    assert values["tokens_per_sec"] == 4 * 64 / 2
+    assert values["tokens_per_sec_wall_clock"] == 4 * 64 / 8
+
+
+def test_later_entries_of_a_killed_run_are_removed(tmp_path):
+    killed = Summaries(str(tmp_path), 0)
+    killed.write_hyperparameters({"seed": 1})
+    for step in (20, 40, 60):
+        killed.write("train", step, {"loss": 1.0 / step})
+        killed.write("eval", step, {"loss": 2.0 / step})
+        killed.write_text("eval", step, "samples", f"text {step}")
+    killed.flush()
+    (event_file,) = (tmp_path / "eval").glob("events.*")
+    with open(event_file, "ab") as file:  # a part of an event
+        file.write(b"\x10\0\0")
+    others = tmp_path / "data/events.out.tfevents.1"
+    others.parent.mkdir()
+    others.write_bytes(b"a file of another program")
+    resumed = Summaries(str(tmp_path), 40)
+    resumed.write_hyperparameters({"seed": 1})
+    resumed.write("train", 60, {"loss": 0.5})
+    resumed.flush()
+    hparams = "_hparams_/session_start_info"
+    assert event_files.steps_by_tag(tmp_path / "train") == {hparams: [0], "loss": [20, 40, 60]}
+    assert event_files.steps_by_tag(tmp_path / "eval") == {"loss": [20, 40], "samples": [20, 40]}
+    shown = EventAccumulator(str(tmp_path / "train"), purge_orphaned_data=True).Reload()
+    assert [event.step for event in shown.Tensors("loss")] == [20, 40, 60]
+    assert [(entry["step"], entry["kind"]) for entry in runs.log_entries(tmp_path)] == [
+        (20, "train"), (20, "eval"), (40, "train"), (40, "eval"), (60, "train"),
+    ]  # fmt: skip
+    assert others.read_bytes() == b"a file of another program"
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "7", '{"step": 1}', '{"step": 1, "kind": "../x"}'])
+def test_a_damaged_line_of_the_metrics_is_refused(tmp_path, line):
+    good = '{"step": 1, "kind": "train"}'
+    (tmp_path / "metrics.jsonl").write_text(f"{good}\n{line}\n")
+    with pytest.raises(InputError, match=r"Line 2 of .*metrics\.jsonl is not a log entry"):
+        Summaries(str(tmp_path), 0)
+    assert (tmp_path / "metrics.jsonl").read_text() == f"{good}\n{line}\n"

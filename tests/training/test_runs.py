@@ -153,7 +153,7 @@ def test_a_damaged_record_is_reported_with_the_step(tmp_path):
     dataset = tf.data.TFRecordDataset(path).repeat().batch(8).map(parse)
     trainer = runs.make_trainer(tmp_path / "run", runtime=RuntimeConfig())
     with pytest.raises(
-        InputError, match=r"After step 2: .*: corrupted record at 2000\. The newest"
+        InputError, match=r"After step 2: .*: corrupted record at 2000\. There is no checkpoint"
     ):
         runs.train(trainer, dataset)
 

@@ -91,3 +91,4 @@ class HeldOutEvaluation(Callback):
         if self._samples is not None and self._summaries is not None:
             name = next(iter(self._evaluations))
             self._summaries.write_text(name, step, "samples", self._samples())
+            self._summaries.flush()

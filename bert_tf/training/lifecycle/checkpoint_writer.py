@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import files, weights
+from bert_tf.errors import InputError
 from bert_tf.training.config import to_json_dict
 from bert_tf.training.lifecycle import restoring, run_folder
 from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -57,7 +58,8 @@ class CheckpointWriter:
                 None if the step determines the position.
 
         Raises:
-            InputError: The previous write failed, or this write cannot start.
+            InputError: The previous write failed, or this write cannot start. A write fails if a
+                value is not finite.
         """
         self.wait()
         arrays, slots = self._optimizer.state()
@@ -75,6 +77,7 @@ class CheckpointWriter:
 
         def write() -> None:
             with unfinished:
+                self._check_finite(step, {**arrays, **slots})
                 self._write_weights(place, arrays, {"step": step})
                 path = os.path.join(place, restoring.OPTIMIZER_FILE)
                 files.write_bytes(path, weights.to_safetensors(slots))
@@ -101,6 +104,7 @@ class CheckpointWriter:
         facts = {"step": step, "eval": dict(values)}
 
         def write() -> None:
+            self._check_finite(step, arrays)
             with files.atomic_folder(self._folder.best, weights.FACTS_FILE) as place:
                 self._write_weights(place, arrays, facts)
 
@@ -120,6 +124,15 @@ class CheckpointWriter:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
+
+    def _check_finite(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                newest = self._folder.latest_checkpoint() or "missing"
+                raise InputError(
+                    f"After step {step}, {name} contains values that are not finite. They were not "
+                    f"saved; the newest checkpoint is {newest}. Try a lower learning_rate."
+                )
 
     def _remove_old_checkpoints(self, step: int) -> None:
         folders = self._folder.checkpoints()

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
-from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_folder import RunFolder, step_of_checkpoint
 from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
 
 # TensorFlow's message may contain bytes that are copied from a record and are not valid UTF-8. The
@@ -70,39 +71,44 @@ class FailureMessages:
             reason = reason or f"A record cannot be read: {plain_message(error)}."
             raise InputError(f"After step {step}: {reason} {self._newest_checkpoint()}") from error
         except _LOST_WORKER_ERRORS as error:
-            message = plain_message(error)[:_MAX_MESSAGE_LENGTH]
+            message = textwrap.shorten(
+                plain_message(error), _MAX_MESSAGE_LENGTH, placeholder=" ..."
+            )
             raise InputError(
                 f"After step {step}: another worker has ended ({message}). Start all workers again "
                 f"to resume. {self._newest_checkpoint()}"
             ) from error
 
-    def check_gradients(self, result: StepResult, step: int) -> None:
-        """Checks that the last steps had finite gradients.
+    def bad_steps(self, result: StepResult, step: int) -> InputError:
+        """Returns the error for a result whose `is_failure` is true.
 
         Args:
-            result: The result of the last steps.
+            result: The result of the last steps. See `step_runner.StepResult` for the definition of
+                a bad step.
             step: The number of steps done.
-
-        Raises:
-            InputError: `MAX_BAD_STEPS` consecutive steps were bad, or `result.cause` is set. See
-                `step_runner.StepResult` for the definition of a bad step.
         """
-        if not result.cause and result.bad_in_a_row < MAX_BAD_STEPS:
-            return
         origin = self._records.describe(result.bad_origin) if len(result.bad_origin) else ""
         place = f"step {step} ({origin})" if origin else f"step {step}"
+        checkpoint = self._newest_checkpoint(step - result.bad_in_a_row)
         if result.cause:
-            raise InputError(
-                f"The gradient of {place} is not finite: {result.cause}. "
-                f"{self._newest_checkpoint()}"
+            return InputError(
+                f"The gradient of {place} is not finite: {result.cause}. {checkpoint}"
             )
-        raise InputError(
+        return InputError(
             f"The gradients of {MAX_BAD_STEPS} steps in a row are not finite, the last of them "
-            f"{place}. {self._newest_checkpoint()} Try debug_nans=True to find the layer, or a "
-            "lower learning_rate."
+            f"{place}. {checkpoint} Try debug_nans=True to find the layer, or a lower "
+            "learning_rate."
         )
 
-    def _newest_checkpoint(self) -> str:
+    def _newest_checkpoint(self, last_good_step: int | None = None) -> str:
         with contextlib.suppress(InputError):
             self._writer.wait()
-        return f"The newest checkpoint is {self._folder.latest_checkpoint() or 'none'}."
+        folder = self._folder.latest_checkpoint()
+        if folder is None:
+            return "There is no checkpoint yet."
+        step = step_of_checkpoint(folder)
+        note = ""
+        if last_good_step is not None:
+            is_before = step <= last_good_step
+            note = f" of step {step}, {'before' if is_before else 'after'} the first bad step"
+        return f"The newest checkpoint is {folder}{note}."

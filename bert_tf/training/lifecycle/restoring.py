@@ -14,6 +14,7 @@ from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.lifecycle.run_folder import RUNTIME_FILE, STATE_FILE
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.optimizer import Optimizer
+from bert_tf.training.step.step_scalars import StepTotals
 
 _LOGGER = logging.getLogger(__name__)
 OPTIMIZER_FILE, POSITION_FILE = "optimizer.safetensors", "data_position"
@@ -50,9 +51,10 @@ def restore_or_start(
         position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
     facts = files.read_json(os.path.join(folder, STATE_FILE))
     best = BestEvaluation(**facts["best"])
-    # Older versions had no time budget, and did not save its values.
+    # Older versions did not save the values of a time budget and of the steps without log entry.
     elapsed_secs, time_is_up = facts.get("elapsed_secs", 0.0), facts.get("time_is_up", False)
-    state = RunState(facts["step"], facts["bad_steps"], best, elapsed_secs, time_is_up)
+    unlogged = StepTotals(**facts.get("unlogged", {}))
+    state = RunState(facts["step"], facts["bad_steps"], best, elapsed_secs, time_is_up, unlogged)
     _LOGGER.info("Continuing from step %d (%s).", state.step, folder)
     before = files.read_json(os.path.join(folder, RUNTIME_FILE))
     for name in _LAYOUT:

@@ -3,6 +3,7 @@
 import dataclasses
 
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
+from bert_tf.training.step.step_scalars import StepTotals
 
 
 @dataclasses.dataclass
@@ -17,6 +18,7 @@ class RunState:
         elapsed_secs: Seconds of training, over all runs; 0 without a time budget.
         time_is_up: Whether the last step of the time budget is done. After a long evaluation, the
             budget may be used up before its last step.
+        unlogged: The totals over the steps since the last log entry.
     """
 
     step: int = 0
@@ -24,3 +26,4 @@ class RunState:
     best: BestEvaluation = dataclasses.field(default_factory=BestEvaluation)
     elapsed_secs: float = 0.0
     time_is_up: bool = False
+    unlogged: StepTotals = dataclasses.field(default_factory=StepTotals)

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 
-from bert_tf.training.reporting.devices import device_memory, matmul_flops_per_sec
+from bert_tf.training.reporting.devices import MatmulSpeed, device_memory, matmul_speed
 
 _LOGGER = logging.getLogger(__name__)
 # The step fits if the estimate is at most this share of the available memory. TensorFlow allocates
@@ -42,17 +42,17 @@ class Hardware:
         device: Name of the first device.
         replicas: The number of devices among which each global batch is divided.
         available_bytes: Memory that the run can use on each device, or None if unknown.
-        peak_flops_per_sec: Speed of matrix products on one device, or None if not measured.
+        matmul_speed: Speed of matrix products on one device, or None if not measured.
     """
 
     device: str
     replicas: int = 1
     available_bytes: int | None = None
-    peak_flops_per_sec: float | None = None
+    matmul_speed: MatmulSpeed | None = None
 
 
 def log_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
-    """Logs the cost of a step and the measured peak speed of the device, at level INFO.
+    """Logs the cost of a step and the measured speed of the device, at level INFO.
 
     Args:
         cost: The cost of a step.
@@ -62,13 +62,22 @@ def log_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
         The quantities of one step, by the names of the rates that training logs. The quantity for
         the rate `tokens_per_sec` is the number of tokens in a step. The quantity for the rate
         `share_of_peak` is the seconds that a step would take at the peak speed. This number,
-        divided by the seconds that a step really takes, is the share of the peak speed.
+        divided by the seconds that a step really takes, is the share of the peak speed. It is
+        absent if the measurements of the peak speed do not repeat.
     """
-    peak = matmul_flops_per_sec(cost.precision)
+    speed = matmul_speed(cost.precision)
     device, available_bytes = device_memory()
-    hardware = Hardware(device, replicas, available_bytes, peak)
+    hardware = Hardware(device, replicas, available_bytes, speed)
     _LOGGER.info("%s", describe_step_cost(cost, hardware))
-    return {"tokens_per_sec": cost.tokens, "share_of_peak": cost.flops / (replicas * peak)}
+    rates: dict[str, float] = {"tokens_per_sec": cost.tokens}
+    if speed.repeats:
+        rates["share_of_peak"] = _minimum_secs(cost, replicas, speed)
+    return rates
+
+
+def _minimum_secs(cost: StepCost, replicas: int, speed: MatmulSpeed) -> float:
+    """Returns the seconds of a step at the peak speed."""
+    return cost.flops / replicas / speed.fastest
 
 
 def describe_step_cost(cost: StepCost, hardware: Hardware) -> str:
@@ -99,12 +108,16 @@ def _describe_hardware(cost: StepCost, hardware: Hardware) -> str:
     facts = []
     if hardware.available_bytes is not None:
         facts.append(f"{_format_bytes(hardware.available_bytes)} available")
-    peak, replicas = hardware.peak_flops_per_sec, hardware.replicas
-    if peak:
-        minimum_secs = cost.flops / replicas / peak
+    speed, replicas = hardware.matmul_speed, hardware.replicas
+    if speed and speed.repeats:
         facts.append(
-            f"{_format_flops(peak)}/s for matrix products in {cost.precision}: at least "
-            f"{_format_secs(minimum_secs)} per step"
+            f"{_format_flops(speed.fastest)}/s for matrix products in {cost.precision}: at least "
+            f"{_format_secs(_minimum_secs(cost, replicas, speed))} per step"
+        )
+    elif speed:
+        facts.append(
+            f"{_format_flops(speed.slowest)}/s to {_format_flops(speed.fastest)}/s for matrix "
+            f"products in {cost.precision}: the measurements did not repeat, so the peak is unknown"
         )
     devices = f"{replicas} x {hardware.device}" if replicas > 1 else hardware.device
     return f"{devices}: {'; '.join(facts)}" if facts else devices

@@ -1,6 +1,7 @@
 """`Summaries`: writes TensorBoard events, and the same scalars as JSON lines."""
 
 import contextlib
+import fnmatch
 import json
 import math
 import os
@@ -11,6 +12,10 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
 from bert_tf import files
+from bert_tf.errors import InputError
+
+_EVENT_FILES = "events.out.tfevents.*"
+_HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 
 
 class Summaries:
@@ -21,15 +26,24 @@ class Summaries:
     Args:
         output_dir: The folder of the run. Events are written to one subfolder for each kind of
             entry, and JSON lines to `metrics.jsonl`.
-        step: The number of steps done. JSON lines of later steps are removed; a run that was
-            killed may have left such lines.
+        step: The number of steps done. Events and JSON lines of later steps are removed; a run that
+            was killed may have left them. TensorBoard shows the removal when it is started again.
+
+    Raises:
+        InputError: `metrics.jsonl` or an event file cannot be read or written.
     """
 
     def __init__(self, output_dir: str, step: int) -> None:
         self._dir = output_dir
         self._path = os.path.join(output_dir, "metrics.jsonl")
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        self._lines = _read_lines_until(self._path, step)
+        entries = _read_entries(self._path)
+        self._lines = [line for line, entry in entries if entry["step"] <= step]
+        tags = set()
+        for kind in {"train", *(entry["kind"] for _, entry in entries)}:
+            for path in _event_files(os.path.join(output_dir, kind)):
+                tags |= _remove_events_after(path, step)
+        self._has_hyperparameters = _HYPERPARAMETERS_TAG in tags
 
     def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
         """Adds one entry of scalars.
@@ -58,15 +72,18 @@ class Summaries:
             tf.summary.text(name, markdown, step=step)
 
     def write_hyperparameters(self, values: Mapping[str, Any]) -> None:
-        """Adds a row to TensorBoard's HParams tab.
+        """Adds a row to TensorBoard's HParams tab, unless the run already has a row.
 
         Args:
             values: Hyperparameters by name. The entries of a nested mapping are named `name.key`.
                 Values that are not numbers, booleans or strings are converted to strings, and None
                 is converted to "".
         """
+        if self._has_hyperparameters:
+            return
         with self._writer("train"):
             hparams.hparams(dict(_flatten(values)))
+        self._has_hyperparameters = True
 
     @contextlib.contextmanager
     def _writer(self, kind: str) -> Iterator[None]:
@@ -83,10 +100,11 @@ class Summaries:
         Raises:
             InputError: The disk is full.
         """
+        # The lines name the folders of the events, so they are written before the events.
+        files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
         for kind, writer in self._writers.items():
             with files.explain_write_errors(os.path.join(self._dir, kind)):
                 writer.flush()
-        files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -99,11 +117,51 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{name}", "" if value is None else str(value)
 
 
-def _read_lines_until(path: str, step: int) -> list[str]:
+def _read_entries(path: str) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the lines of a `metrics.jsonl`, each with its content; [] without the file."""
     if not tf.io.gfile.exists(path):
         return []
-    lines = files.read_text(path).splitlines()
-    return [line for line in lines if json.loads(line)["step"] <= step]
+    entries = []
+    for number, line in enumerate(files.read_text(path).splitlines(), 1):
+        try:
+            entry = json.loads(line)
+            is_valid = isinstance(entry["step"], int) and "/" not in entry["kind"]
+        except (ValueError, TypeError, KeyError):
+            is_valid = False
+        if not is_valid:
+            raise InputError(
+                f"Line {number} of {path} is not a log entry: {line!r:.80}. Remove the line."
+            )
+        entries.append((line, entry))
+    return entries
+
+
+def _event_files(folder: str) -> list[str]:
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
+    return [os.path.join(folder, name) for name in fnmatch.filter(names, _EVENT_FILES)]
+
+
+def _remove_events_after(path: str, step: int) -> set[str]:
+    """Removes the events of later steps from an event file; returns the tags of the others."""
+    kept: list[bytes] = []
+    tags: set[str] = set()
+    is_changed = False
+    with files.explain_read_errors(path):
+        try:
+            for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+                event = tf.compat.v1.Event.FromString(record)
+                if event.step > step:
+                    is_changed = True
+                    continue
+                kept.append(record)
+                tags.update(value.tag for value in event.summary.value)
+        except tf.errors.DataLossError:  # a killed run wrote only a part of its last event
+            is_changed = True
+    if is_changed:
+        with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as file:
+            for record in kept:
+                file.write(record)
+    return tags
 
 
 def write_results(path: str, values: Mapping[str, float]) -> None:

@@ -45,6 +45,11 @@ class StepResult:
     cause: str = ""
 
     @property
+    def is_failure(self) -> bool:
+        """Whether training must end, because too many steps in a row were bad."""
+        return bool(self.cause) or self.bad_in_a_row >= MAX_BAD_STEPS
+
+    @property
     def time_is_up(self) -> bool:
         """Whether the time budget was used up when the last step started; equal on all workers."""
         return self.scalars.get("time_budget_used", 0.0) >= 1.0
@@ -173,7 +178,9 @@ class StepRunner:
             spec, tf.TensorSpec([], tf.int64), *clock_specs
         )
         *results, _ = run_step.structured_outputs
-        totals = tf.nest.map_structure(lambda value: tf.zeros([], value.dtype), tuple(results))
+        # Totals of float32 values are exact in float64. They do not depend on how the steps are
+        # divided among graph calls, and the log entries of a resumed run are the same.
+        totals = tf.nest.map_structure(lambda _: tf.zeros([], tf.float64), tuple(results))
         done, origin = tf.constant(0, tf.int64), tf.zeros([0, 2], tf.int64)
         while self._continues(done < steps, bad, totals):
             tf.autograph.experimental.set_loop_options(
@@ -185,6 +192,7 @@ class StepRunner:
             bad = (bad + 1) * is_bad
             if is_bad > 0:
                 origin = _origin(batch)
+            results = tf.nest.map_structure(lambda value: tf.cast(value, tf.float64), results)
             totals = _combine(totals, results)
         return totals, done, bad, origin
 

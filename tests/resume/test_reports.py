@@ -1,0 +1,147 @@
+"""The reports of interrupted runs are those of an uninterrupted run, except for the wall clock."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import event_files
+import linear_runs as runs
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from valid_checkpoints import latest_valid_step
+
+from bert_tf.errors import TrainingInterrupted
+from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.config import RuntimeConfig
+from bert_tf.training.trainer import TrainingData
+
+STEPS, LOG_STEPS, SAVE_STEPS, STOP_AT = 50, 10, 25, 33
+# This program imports TensorFlow once. For each line on stdin, the arguments of `train`, it forks a
+# process that trains, and prints the exit code of the process.
+DRIVER = """
+import json, os, sys
+sys.path[:0] = sys.argv[1:3]
+import test_reports as t
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        folder, stop_signal, runtime = json.loads(line)
+        t.train(folder, stop_signal, **runtime)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def train(folder, stop_signal=None, **runtime):
+    """Trains; with `stop_signal`, the process gets this signal in the evaluation at `STOP_AT`."""
+    runtime = RuntimeConfig(
+        **{
+            "log_steps": LOG_STEPS, "save_checkpoints_steps": SAVE_STEPS, "stop_on_signals": True,
+            "eval_steps": STOP_AT if stop_signal else 0, **runtime,
+        }
+    )  # fmt: skip
+
+    def held_out():
+        deadline = time.monotonic() + 60  # checkpoints are written in the background
+        while latest_valid_step(folder) != SAVE_STEPS and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(os.getpid(), stop_signal)
+        return runs.data().take(1)
+
+    trainer = runs.make_trainer(folder, runtime=runtime, num_train_steps=STEPS)
+    evaluation = HeldOutData({"eval": held_out}) if stop_signal else None
+    try:
+        trainer.train(TrainingData(runs.data()), evaluation, {"examples_per_sec": 8})
+    except TrainingInterrupted as stopped:
+        assert stopped.step == STOP_AT
+
+
+@pytest.fixture(scope="module")
+def start():
+    """Returns a function that executes a run in a new process, and returns the exit code."""
+    here = os.path.dirname(__file__)
+    command = [sys.executable, "-c", DRIVER, os.path.dirname(here), here]
+    driver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(folder, stop_signal=None, **runtime):
+        driver.stdin.write(json.dumps([str(folder), stop_signal, runtime]) + "\n")
+        driver.stdin.flush()
+        return int(driver.stdout.readline())
+
+    yield run
+    driver.kill()
+    driver.wait()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, start):
+    """Returns the folders of four runs: one is not interrupted, the others are, and then resumed.
+
+    SIGTERM leaves a checkpoint of step 33; SIGKILL leaves a checkpoint of step 25, and a log entry
+    of step 30. The uninterrupted run has one step in each call of the graph.
+    """
+    names = ("whole", "terminated", "killed", "older")
+    folders = {name: tmp_path_factory.mktemp(name) for name in names}
+    assert start(folders["whole"], iterations_per_loop=1) == 0
+    assert start(folders["terminated"], signal.SIGTERM) == 0
+    assert start(folders["killed"], signal.SIGKILL) == -signal.SIGKILL
+    assert start(folders["older"], signal.SIGTERM) == 0
+    assert [latest_valid_step(folders[name]) for name in names[1:]] == [
+        STOP_AT,
+        SAVE_STEPS,
+        STOP_AT,
+    ]
+    assert [entry["step"] for entry in runs.log_entries(folders["killed"])] == [10, 20, 30]
+    forget_totals(folders["older"])
+    assert [start(folders[name]) for name in names[1:]] == [0, 0, 0]
+    return folders
+
+
+def forget_totals(folder):
+    """Removes the totals from the newest checkpoint, as if an older version had written it."""
+    (state,) = folder.glob(f"checkpoints/*{STOP_AT}/state.json")
+    values = json.loads(state.read_text())
+    assert values.pop("unlogged")["steps"] == STOP_AT % LOG_STEPS
+    state.write_text(json.dumps(values))
+
+
+def training_entries(folder):
+    """Returns the log entries of training without the fields that depend on the wall clock."""
+    entries = [entry for entry in runs.log_entries(folder) if entry["kind"] == "train"]
+    return [
+        {name: value for name, value in entry.items() if "_per_sec" not in name}
+        for entry in entries
+    ]
+
+
+@pytest.mark.parametrize("name", ["terminated", "killed"])
+def test_the_log_entries_are_those_of_an_uninterrupted_run(folders, name):
+    expected = training_entries(folders["whole"])
+    assert [entry["step"] for entry in expected] == [10, 20, 30, 40, 50]
+    assert training_entries(folders[name]) == expected  # every bit
+    for entry in runs.log_entries(folders[name]):
+        if entry["kind"] == "train":
+            assert 0 < entry["examples_per_sec_wall_clock"] < entry["examples_per_sec"]
+
+
+@pytest.mark.parametrize("name", ["terminated", "killed"])
+def test_the_curves_of_tensorboard_have_each_step_once(folders, name):
+    folder, expected = folders[name] / "train", [10, 20, 30, 40, 50]
+    steps = event_files.steps_by_tag(folder)
+    assert steps.pop("_hparams_/session_start_info") == [0]
+    assert set(steps) > {"loss", "learning_rate", "gradient_norm"}
+    assert all(each == expected for each in steps.values()), steps
+    for purge in (True, False):
+        shown = EventAccumulator(str(folder), purge_orphaned_data=purge).Reload()
+        assert sorted(event.step for event in shown.Tensors("loss")) == expected
+
+
+def test_a_checkpoint_of_an_older_version_without_totals_is_resumed(folders):
+    entries, expected = (training_entries(folders[name]) for name in ("older", "whole"))
+    assert [entry["step"] for entry in entries] == [10, 20, 30, 40, 50]
+    different = [a["step"] for a, b in zip(entries, expected, strict=True) if a != b]
+    assert different == [40]  # the mean over 7 of the 10 steps

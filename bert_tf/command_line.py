@@ -4,6 +4,7 @@ This module defines no flags. It does not import TensorFlow, so that `--help` an
 take a fraction of a second. Imports `errors`, `progress`, `startup` and absl.
 """
 
+import contextlib
 import dataclasses
 import inspect
 import logging
@@ -11,7 +12,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags
@@ -50,6 +51,7 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             command line.
     """
     words: list[str] = []
+    _open_closed_streams()
 
     def parse(argv: Sequence[str]) -> list[str]:
         if takes_command and "--" in argv:
@@ -64,7 +66,8 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
         startup.quiet_tensorflow_import()
         try:
-            main(words) if takes_command else main()
+            with _explained_stdout_errors():
+                main(words) if takes_command else main()
         except InputError as error:
             fail(str(error))
         except TrainingInterrupted as stopped:
@@ -72,8 +75,6 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             command = f"the same command{without}"
             print(f"Stopped at step {stopped.step}. To resume, give {command}.", file=sys.stderr)
             sys.exit(128 + stopped.signal_number)
-        except BrokenPipeError:
-            _discard_stdout()
         except KeyboardInterrupt:
             # The command may have replaced an earlier run already.
             without = " without --overwrite" if _is_given("overwrite") else ""
@@ -87,11 +88,49 @@ def _is_given(flag: str) -> bool:
     return flag in flags.FLAGS and bool(flags.FLAGS[flag].value)
 
 
-def _discard_stdout() -> None:
-    """Redirects stdout to /dev/null, after the program that reads it, such as `head`, has ended.
+def _open_closed_streams() -> None:
+    """Opens /dev/null for each closed standard stream, so that no other file gets its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is `number`
+        if getattr(sys, name) is None:
+            stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115 kept open
+            setattr(sys, name, stream)
 
-    Python flushes stdout at exit. The redirection prevents an error in that flush.
+
+@contextlib.contextmanager
+def _explained_stdout_errors() -> Iterator[None]:
+    """Flushes stdout at the end; fails with one line if stdout cannot be written.
+
+    If the program that reads stdout, such as `head`, has ended, the rest of the output is ignored.
     """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+    except OSError as error:
+        # Without a buffer, a flush has nothing to write, so the text of another line is written.
+        if error.filename is not None or _can_write_stdout("\n"):
+            raise
+        fail(f"The standard output cannot be written: {error.strerror}.")
+
+
+def _can_write_stdout(text: str = "") -> bool:
+    """Writes a text and flushes stdout; returns False and discards the text if that fails."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError:
+        _discard_stdout()
+        return False
+    return True
+
+
+def _discard_stdout() -> None:
+    """Redirects stdout to /dev/null, so that the flush at the exit of Python does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -133,6 +172,7 @@ def flag_values(config_class: type) -> dict[str, Any]:
 
 def fail(message: str) -> NoReturn:
     """Prints the message as one line on stderr and exits with code 2."""
+    _can_write_stdout()
     print(f"error: {' '.join(_name_flags(message).split())}", file=sys.stderr)
     sys.exit(EXIT_INPUT)
 
@@ -153,11 +193,12 @@ def _name_flags(message: str) -> str:
 
 
 def _parse(argv: Sequence[str], module: Any) -> list[str]:
+    for word in argv[1:]:
+        if not _is_utf8(word):
+            fail(f"The flag {os.fsencode(word)!r} is not UTF-8.")
     if _HELP_FLAGS.intersection(argv[1:]):
-        try:
-            print(help_text(module, argv[0]), flush=True)
-        except BrokenPipeError:
-            _discard_stdout()
+        with _explained_stdout_errors():
+            print(help_text(module, argv[0]))
         sys.exit(EXIT_OK)
     try:
         return flags.FLAGS(list(argv))
@@ -165,6 +206,15 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
         missing = re.search(rf"Flag --(\S+) {_REQUIRED}", str(error))
         message = f"--{missing[1]} is required." if missing else str(error)
         fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} See --help.")
+
+
+def _is_utf8(word: str) -> bool:
+    """Returns whether a word of the command line is UTF-8; Python gives other bytes surrogates."""
+    try:
+        word.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def help_text(module: Any, program: str) -> str:

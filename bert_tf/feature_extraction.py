@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_tf import files
-from bert_tf.errors import InputError
+from bert_tf import atomic_files, files
+from bert_tf.errors import InputError, check_at_least
 
 if TYPE_CHECKING:
     from bert_tf.modeling import BertEncoder
@@ -44,6 +44,9 @@ class ExtractionConfig:
         max_seq_length: Number of tokens, including [CLS] and [SEP], to which a line is truncated.
         batch_size: Number of lines in a batch.
 
+    Raises:
+        InputError: `batch_size` is below 1.
+
     Source: paper, section 5.3; google-research/bert `extract_features.py`.
     """
 
@@ -52,6 +55,9 @@ class ExtractionConfig:
     unit: str = "token"
     max_seq_length: int = 128
     batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "batch_size")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,6 +256,31 @@ def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
     return bytes(example.SerializeToString())
 
 
+def check_output(path: str, output_format: str, inputs: Iterable[str]) -> None:
+    """Checks, before the work, that `write` can write.
+
+    Args:
+        path: The argument `path` of `write`.
+        output_format: The argument `output_format` of `write`.
+        inputs: The files that are read.
+
+    Raises:
+        InputError: See `atomic_files.check_output_file`.
+    """
+    if output_format != "jsonl":
+        if atomic_files.is_stdout(path):
+            raise InputError(
+                f"The format {output_format} has several files. Give a prefix of file names "
+                f"instead of {path}, or output_format=jsonl."
+            )
+        path = _shard_path(path, 0, output_format)
+    atomic_files.check_output_file(path, inputs)
+
+
+def _shard_path(path: str, shard: int, output_format: str) -> str:
+    return f"{path}-{shard:05d}.{output_format}"
+
+
 def write(
     path: str,
     features: Iterable[LineFeatures],
@@ -272,7 +303,12 @@ def write(
 
     Returns:
         The number of lines.
+
+    Raises:
+        InputError: `lines_per_shard` is below 1, or a file cannot be written.
     """
+    if lines_per_shard < 1:
+        raise InputError(f"lines_per_shard must be at least 1. Received: {lines_per_shard}.")
     if output_format == "jsonl":
         return _write_jsonl(path, features, config)
     features = iter(features)
@@ -281,7 +317,7 @@ def write(
         lines = list(itertools.islice(features, lines_per_shard))
         if not lines:
             break
-        _write_shard(f"{path}-{shard:05d}.{output_format}", lines, count, dtype)
+        _write_shard(_shard_path(path, shard, output_format), lines, count, dtype)
         count += len(lines)
     return count
 

@@ -1,19 +1,27 @@
-"""Reads files, and writes files and folders atomically, local or gs://.
+"""Reads files, and writes whole files atomically, local or gs://.
 
-Imports `errors`, and TensorFlow inside functions.
+The functions of `atomic_files`, with which files and folders are written in parts, are also
+available here.
+
+Imports `errors` and `atomic_files`, and TensorFlow inside functions.
 """
 
 import codecs
 import hashlib
 import json
-import os
-import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bert_tf.errors import InputError, plain_message
+from bert_tf.atomic_files import atomic_folder as atomic_folder
+from bert_tf.atomic_files import atomic_replace, reason_of
+from bert_tf.atomic_files import explain_write_errors as explain_write_errors
+from bert_tf.atomic_files import make_folder as make_folder
+from bert_tf.atomic_files import remove as remove
+from bert_tf.atomic_files import remove_leftovers as remove_leftovers
+from bert_tf.atomic_files import temporary_prefix as temporary_prefix
+from bert_tf.errors import InputError
 
 _CHUNK_BYTES = 1 << 20
 _OTHER_MARKS = {
@@ -88,7 +96,7 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     except InputError:
         raise
     except tf.errors.OpError as error:
-        raise InputError(f"{path} cannot be read{content}: {_reason(error)}.") from error
+        raise InputError(f"{path} cannot be read{content}: {reason_of(error)}.") from error
     except others as error:
         reason = str(error).rstrip(".")
         raise InputError(f"{path} cannot be read{content}: {reason}.") from error
@@ -219,150 +227,6 @@ def read_json_object(path: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"{path} must contain one JSON object. Received: {values!r:.40}.")
     return values
-
-
-@contextmanager
-def atomic_replace(path: str) -> Iterator[str]:
-    """Yields a temporary path next to `path`, and on success renames the temporary path to `path`.
-
-    Globs for finished files do not match the temporary path (see `temporary_prefix`). After an
-    error the temporary file or folder is removed, and `path` is unchanged.
-
-    Args:
-        path: The file or folder to write. An existing file or folder is replaced. A folder needs a
-            file system that can rename folders; `atomic_folder` supports all file systems.
-
-    Raises:
-        InputError: `path` cannot be written: no permission, no such folder, no space.
-    """
-    gfile = _gfile()
-    folder, name = os.path.split(path)
-    if folder:
-        make_folder(folder)
-    temporary = os.path.join(folder, f"{temporary_prefix(name)}{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with explain_write_errors(path):
-            yield temporary
-            _sync(temporary)
-            if gfile.isdir(temporary) and gfile.exists(path):
-                gfile.rename(path, f"{temporary}.old")
-            gfile.rename(temporary, path, overwrite=True)
-            _sync_entry(folder or ".")
-    except BaseException as error:
-        if gfile.exists(f"{temporary}.old") and not gfile.exists(path):
-            gfile.rename(f"{temporary}.old", path)
-        remove(temporary)
-        if isinstance(error, InputError) and temporary in str(error):
-            raise InputError(str(error).replace(temporary, path)) from error
-        raise
-    finally:
-        remove(f"{temporary}.old")
-
-
-def temporary_prefix(name: str) -> str:
-    """Returns the prefix of the temporary names of a file.
-
-    Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too.
-    """
-    return f".{name.replace('.', '_')}."
-
-
-@contextmanager
-def atomic_folder(folder: str, marker: str) -> Iterator[str]:
-    """Yields the path of a folder to write files into. Readers see only complete folders.
-
-    A local folder gets a temporary name and is renamed on success. Object stores (`gs://`) and
-    `ram://` cannot rename a folder in one operation. For these file systems the yielded path is
-    `folder` itself, and the folder is valid when it contains the marker file, which is written
-    last. After an error all files written so far are removed.
-
-    Args:
-        folder: The folder to write; an existing one is replaced.
-        marker: The file that the caller writes last. A reader treats a folder without this file as
-            unfinished.
-    """
-    if "://" not in folder:
-        with atomic_replace(folder) as temporary:
-            yield temporary
-        return
-    # The marker is removed first, so that an interrupted removal does not leave a valid folder.
-    remove(os.path.join(folder, marker))
-    remove(folder)
-    try:
-        with explain_write_errors(folder):
-            yield folder
-    except BaseException:
-        remove(folder)
-        raise
-
-
-def remove(path: str) -> None:
-    """Removes a file or a folder, if it exists."""
-    gfile = _gfile()
-    if gfile.exists(path):
-        gfile.rmtree(path) if gfile.isdir(path) else gfile.remove(path)
-
-
-@contextmanager
-def explain_write_errors(path: str) -> Iterator[None]:
-    """Converts errors of the file system to an `InputError` that names the path.
-
-    Raises:
-        InputError: The path cannot be written: no permission, no such folder, no space.
-    """
-    import tensorflow as tf
-
-    refusals = (
-        tf.errors.PermissionDeniedError,
-        tf.errors.FailedPreconditionError,
-        tf.errors.NotFoundError,
-        tf.errors.ResourceExhaustedError,
-    )
-    try:
-        yield
-    except refusals as error:
-        raise InputError(f"{path} cannot be written: {_reason(error)}.") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
-
-
-def make_folder(path: str) -> None:
-    """Creates a folder and its parents.
-
-    Raises:
-        InputError: The folder cannot be created.
-    """
-    import tensorflow as tf
-
-    try:
-        tf.io.gfile.makedirs(path)
-    except tf.errors.OpError as error:
-        raise InputError(f"The folder {path} cannot be created: {_reason(error)}.") from error
-
-
-def _reason(error: Any) -> str:
-    """Returns the text after the semicolon in a message such as "path; No space left on device"."""
-    return plain_message(error).splitlines()[0].split("; ")[-1]
-
-
-def _sync(path: str) -> None:
-    """Flushes a local file, or a local folder with its files, to disk."""
-    if "://" in path:
-        return
-    for folder, _, names in os.walk(path):
-        for name in names:
-            _sync_entry(os.path.join(folder, name))
-    _sync_entry(path)
-
-
-def _sync_entry(path: str) -> None:
-    if "://" in path:
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str]:

@@ -10,8 +10,12 @@ from typing import IO, Any
 _LOGGER = logging.getLogger(__name__)
 
 
-def try_lock(file: IO[Any]) -> bool:
-    """Locks an open file; returns False if another process holds the lock."""
+def try_lock(file: IO[Any] | int) -> bool:
+    """Locks an open file or file descriptor; returns False if another process holds the lock.
+
+    Raises:
+        OSError: The file system has no locks.
+    """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

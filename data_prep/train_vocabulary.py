@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import command_line, files
+from bert_tf import atomic_files, command_line, files
 from bert_tf.data_prep import config_flags, vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
 
@@ -40,13 +40,15 @@ def main() -> None:
     values = flags.FLAGS
     config = config_flags.build(vocabulary_learning.VocabularyConfig)
     source = config_flags.build(text_blocks.TextSource)
+    atomic_files.check_output_file(values.output_file)
     blocks, total_bytes = text_blocks.read_blocks(source, values.output_file)
     counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)
     learned = vocabulary_learning.learn(counts.words, config)
     files.write_text(values.output_file, "\n".join(learned.tokens) + "\n")
     print(
         f"{values.output_file}: {len(learned.tokens)} entries from {len(counts.words):,} distinct "
-        f"words."
+        f"words.",
+        file=sys.stderr if atomic_files.is_stdout(values.output_file) else None,
     )
     for line in _warnings(counts, learned, config.max_words):
         print(line, file=sys.stderr)

@@ -19,7 +19,9 @@ from bert_tf.weights import read_vocabulary
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("from", None, "The checkpoint to read.")
-flags.DEFINE_string("to", None, "The folder to write; an existing checkpoint is replaced.")
+flags.DEFINE_string(
+    "to", None, "The folder to write; a checkpoint of the same dialect in it is replaced."
+)
 flags.DEFINE_enum(
     "dialect", "bert-tf", WRITABLE_DIALECTS,
     "; ".join(f"{name}: {DIALECTS[name].description}" for name in WRITABLE_DIALECTS) + ".",

@@ -42,15 +42,17 @@ flags.DEFINE_string("output_file", None, "The output file, or the prefix of the 
 shared.define_model_flags("The model, in any dialect of convert_checkpoint.")
 flags.adopt_module_key_flags(shared)
 flags.DEFINE_string("layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings.")
-flags.DEFINE_integer("max_seq_length", 128, "Longer lines are truncated to this length.")
-flags.DEFINE_integer("batch_size", 32, "Lines per batch.")
+flags.DEFINE_integer(
+    "max_seq_length", 128, "Longer lines are truncated to this length.", lower_bound=3
+)
+flags.DEFINE_integer("batch_size", 32, "Lines per batch.", lower_bound=1)
 flags.DEFINE_enum("combine", "none", COMBINATIONS, "How to combine the layers into one vector.")
 flags.DEFINE_enum("unit", "token", UNITS, "One vector per WordPiece, or the mean over each word.")
 flags.DEFINE_enum("output_format", "jsonl", FORMATS, "jsonl: the original format, large.")
 flags.DEFINE_enum(
     "output_dtype", "float32", ["float16", "float32"], "Data type in npz and tfrecord."
 )
-flags.DEFINE_integer("lines_per_shard", 1000, "Lines per shard of npz and tfrecord.")
+flags.DEFINE_integer("lines_per_shard", 1000, "Lines per shard of npz and tfrecord.", lower_bound=1)
 flags.DEFINE_bool("use_tpu", False, "Must be false: this program runs on CPU or GPU.")
 flags.DEFINE_string("master", None, "Flag of google-research/bert; has no effect.")
 flags.DEFINE_integer("num_tpu_cores", 8, "Flag of google-research/bert; has no effect.")
@@ -72,10 +74,13 @@ def read_lines() -> list[str]:
     """Returns the lines of --input_file.
 
     Raises:
-        InputError: A file is missing or is not valid UTF-8, or there are no lines.
+        InputError: A file is missing or is not valid UTF-8, there are no lines, or the output would
+            replace an input.
     """
     lines: list[str] = []
-    for path in formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True):
+    found = formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
+    feature_extraction.check_output(FLAGS.output_file, FLAGS.output_format, found)
+    for path in found:
         for raw, position in formats.read_lines(path):
             lines += formats.decode(raw, path, position).removesuffix("\n").split("\n")
     if not lines:
@@ -105,6 +110,7 @@ def main() -> None:
     config = ExtractionConfig(
         layers(), FLAGS.combine, FLAGS.unit, FLAGS.max_seq_length, FLAGS.batch_size
     )
+    feature_extraction.check_output(FLAGS.output_file, FLAGS.output_format, ())
     lines = read_lines()
     extract = extractor(config)
     with Progress("extracting", len(lines), "lines") as progress:

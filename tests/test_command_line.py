@@ -33,6 +33,57 @@ def run(body, *flags, stderr=subprocess.PIPE):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
 
 
+@pytest.mark.parametrize(
+    ("body", "flags"),
+    [("print('a')", []), ("print('a' * 100_000)", []), ("pass", ["--help"])],
+)
+def test_a_full_stdout_is_reported_in_one_line(body, flags):
+    program = PROGRAM.format(body=body)
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", program, *flags]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    message = "error: The standard output cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_an_error_is_reported_although_stdout_is_full():
+    program = PROGRAM.format(body="print('a'); raise InputError('b')")
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    # Without a buffer, the first error is that of stdout.
+    assert done.returncode == 2 and done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_other_errors_of_the_system_keep_their_traceback():
+    done = run("print('a'); open('/nowhere/x')")
+    assert done.returncode == 1 and "FileNotFoundError" in done.stderr and done.stdout == "a\n"
+
+
+@pytest.mark.parametrize("flags", ["--help", ""])
+def test_a_reader_that_ends_early_gives_no_message(flags):
+    program = PROGRAM.format(body="print('a\\n' * 100_000)")
+    shell = f"'{sys.executable}' -c \"$PROGRAM\" {flags} | head -1"
+    environment = {**os.environ, "PROGRAM": program}
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], env=environment,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "") and len(done.stdout.splitlines()) == 1
+
+
+def test_closed_streams_are_replaced_by_the_null_device():
+    body = "print(sys.stdin.read()); file = open('/dev/zero'); sys.exit(file.fileno() < 3)"
+    environment = {**os.environ, "PROGRAM": PROGRAM.format(body=body)}
+    shell = f"'{sys.executable}' -c \"$PROGRAM\" <&- >&- 2>&-"
+    assert subprocess.run(["bash", "-c", shell], env=environment, check=False).returncode == 0
+
+
+def test_flags_that_are_not_utf8_are_refused():
+    done = run("pass", b"--overwrite=\xff")
+    assert done.returncode == 2
+    assert done.stderr == "error: The flag b'--overwrite=\\xff' is not UTF-8.\n"
+
+
 LOG = (
     "own = logging.getLogger('bert_tf.training.x'); own.debug('a'); own.info('b\\n%d', 1); "
     "own.warning('c'); "

@@ -1,10 +1,13 @@
 """Files are written atomically; errors name the file that cannot be read or written."""
 
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
-from bert_tf import files
+from bert_tf import atomic_files, files
 from bert_tf.errors import InputError
 
 
@@ -26,8 +29,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 
 def test_a_folder_is_replaced_atomically(tmp_path):
     for names in (["a", "b"], ["c"]):
-        with files.atomic_replace(str(tmp_path / "folder")) as temporary:
-            os.mkdir(temporary)
+        with files.atomic_folder(str(tmp_path / "folder"), "") as temporary:
             for name in names:
                 files.write_text(f"{temporary}/{name}", name)
     assert os.listdir(tmp_path / "folder") == ["c"]
@@ -61,3 +63,96 @@ def test_invalid_utf8_is_reported_with_byte_and_line(tmp_path):
 
 def test_a_scheme_that_tensorflow_does_not_know_has_no_files():
     assert not files.exists("hf://owner/name/config.json")
+
+
+WRITER = """
+import os, signal, sys
+from bert_tf import atomic_files
+
+kind, path, stop = sys.argv[1:]
+stopped = lambda: (print("stopped", flush=True), signal.pause())
+if stop == "between":
+    real = atomic_files._sync
+    rename = atomic_files._gfile().rename
+    def wait_after_first_rename(old, new, overwrite=False):
+        rename(old, new, overwrite)
+        stopped()
+    atomic_files._gfile().rename = wait_after_first_rename
+if kind == "file":
+    with atomic_files.atomic_replace(path) as temporary:
+        open(temporary, "w").write("new")
+        stopped()
+else:
+    with atomic_files.atomic_folder(path, "a") as temporary:
+        open(temporary + "/a", "w").write("new")
+        if stop != "between":
+            stopped()
+"""
+
+
+def start_writer(kind, path, stop="before"):
+    """Starts a process that stops while it writes a file or a folder."""
+    command = [sys.executable, "-c", WRITER, kind, str(path), stop]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "stopped\n"
+    return process
+
+
+def write(kind, path, content):
+    if kind == "file":
+        files.write_text(str(path), content)
+    else:
+        with files.atomic_folder(str(path), "a") as temporary:
+            files.write_text(f"{temporary}/a", content)
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_the_next_write_removes_what_a_killed_process_left(tmp_path, kind):
+    path = tmp_path / "out.txt"
+    (tmp_path / ".other_txt.01234567.tmp").write_text("of another output")
+    process = start_writer(kind, path)
+    before = set(os.listdir(tmp_path))
+    write(kind, path, "second")
+    assert before < set(os.listdir(tmp_path)), "a living process keeps its temporary file"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    write(kind, path, "third")
+    assert (path / "a" if kind == "folder" else path).read_text() == "third"
+    assert sorted(os.listdir(tmp_path)) == [".other_txt.01234567.tmp", "out.txt"]
+    files.remove_leftovers(str(tmp_path))
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_a_folder_is_restored_if_its_replacement_was_killed(tmp_path):
+    path = tmp_path / "out"
+    write("folder", path, "old")
+    process = start_writer("folder", path, "between")
+    assert not path.exists()
+    files.remove_leftovers(str(tmp_path))
+    assert not path.exists(), "the process still replaces the folder"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    files.remove_leftovers(str(tmp_path))
+    assert (path / "a").read_text() == "old"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_staged_folder_replaces_the_folder_at_the_end(tmp_path):
+    path = tmp_path / "out"
+    write("folder", path, "old")
+    with pytest.raises(KeyError), atomic_files.staging_folder(str(path)) as place:
+        write("folder", place, "new")
+        raise KeyError
+    assert (path / "a").read_text() == "old"
+    with atomic_files.staging_folder(str(path)) as place:
+        write("folder", place, "new")
+        assert (path / "a").read_text() == "old"
+    assert (path / "a").read_text() == "new"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_folder_does_not_replace_a_file(tmp_path):
+    (tmp_path / "out").write_text("old")
+    with pytest.raises(InputError, match="out is a file"):
+        write("folder", tmp_path / "out", "new")
+    assert (tmp_path / "out").read_text() == "old"

@@ -4,12 +4,15 @@ Imports foundation modules and also `modeling`, and the other modules of this pa
 """
 
 import dataclasses
+import fnmatch
 import os
-import re
+import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from bert_tf import atomic_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import google
 from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointContents, assign
@@ -19,11 +22,15 @@ from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 
-# The files that the writers of all dialects create.
-_CHECKPOINT_FILE = re.compile(
-    r"model\.safetensors|weights\.json|bert_config\.json|config\.json|tokenizer_config\.json"
-    r"|vocab\.txt|checkpoint|(bert_model|model)\.ckpt.*"
-)
+# The files that the writer of each dialect creates; first the file that it always writes last.
+_FILES = {
+    "bert-tf": ("weights.json", "model.safetensors", "bert_config.json", "vocab.txt"),
+    "hugging_face": ("model.safetensors", "config.json", "tokenizer_config.json", "vocab.txt"),
+    "google": (
+        "checkpoint", "bert_model.ckpt.*", "model.ckpt-*", "bert_config.json",
+        "tokenizer_config.json", "vocab.txt",
+    ),
+}  # fmt: skip
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
@@ -32,7 +39,7 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
     Args:
         contents: The contents to write.
         folder: The folder to write. If the folder exists, it must be empty or contain a
-            checkpoint, which is replaced.
+            checkpoint of the same dialect and no other files; the checkpoint is replaced.
         dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments (slots).
             google-research/bert needs the slots to resume training.
 
@@ -41,36 +48,66 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
 
     Raises:
         InputError: The dialect is unknown or can only be read, `folder` is a file or contains other
-            files than those of a checkpoint, `contents` has no config, or it has
+            files than those of such a checkpoint, `contents` has no config, or it has
             a head that the dialect cannot store: an output layer of the masked LM that is not the
             word embeddings, a head of unknown kind (`CheckpointContents.classifier`), or one with
             the layers of `HeadConfig`.
     """
+    write = _writer(dialect)
+    contents.require_config()
+    _check_heads(contents, dialect)
+    _check_target(folder, dialect)
+    return write(folder, contents)
+
+
+def _writer(dialect: str) -> Callable[[str, CheckpointContents], str]:
     write = DIALECTS[dialect].write if dialect in DIALECTS else None
     if write is None:
         names = ", ".join(WRITABLE_DIALECTS)
         raise InputError(f"dialect must be one of {names}. Received: {dialect!r}.")
-    contents.require_config()
-    _check_heads(contents, dialect)
-    if "://" not in folder:
-        folder = os.path.realpath(folder)  # Otherwise, a link would be replaced by a folder.
-    _check_target(folder)
-    return write(folder, contents)
+    return write
 
 
-def _check_target(folder: str) -> None:
-    """Raises `InputError` if replacing the folder would remove other files than a checkpoint."""
+def _check_target(folder: str, dialect: str, *sources: str) -> None:
+    """Raises `InputError` if replacing the folder would remove something else than a checkpoint.
+
+    Args:
+        folder: The folder to write.
+        dialect: The dialect to write.
+        sources: Paths of the checkpoint that is read, which must not be in the folder.
+    """
     from tensorflow.io import gfile
 
-    if gfile.exists(folder) and not gfile.isdir(folder):
-        raise InputError(f"{folder} is a file. Give the path of a new folder.")
-    names = gfile.listdir(folder) if gfile.exists(folder) else []
-    others = sorted(name for name in names if not _CHECKPOINT_FILE.fullmatch(name))
+    target = atomic_files.resolve_output(folder, is_folder=True)
+    names = sorted(gfile.listdir(target)) if gfile.exists(target) else []
+    if not names:
+        return
+    others = [n for n in names if not any(fnmatch.fnmatch(n, f) for f in _FILES[dialect])]
     if others:
         raise InputError(
             f"{folder} would be replaced, but contains {others[0]}, which is not a file of a "
-            "checkpoint that bert-tf writes. Give the path of a new folder."
+            f"checkpoint that bert-tf writes in the dialect {dialect}. Give the path of a new "
+            "folder."
         )
+    last = _FILES[dialect][0]
+    # Object stores have no temporary folders: a killed program leaves a folder without this file.
+    if last not in names and "://" not in target:
+        raise InputError(
+            f"{folder} would be replaced, but is not a checkpoint of the dialect {dialect}: it has "
+            f"no {last}. Give the path of a new folder."
+        )
+    for source in sources:
+        if _is_inside(source, target) or _is_inside(target, source):
+            raise InputError(
+                f"{folder} would be replaced, but belongs to the checkpoint that is read from "
+                f"{source}. Give the path of a new folder."
+            )
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    """Returns whether a path is a folder, or something in it."""
+    one, two = (each if "://" in each else os.path.realpath(each) for each in (path, folder))
+    return f"{one.rstrip('/')}/".startswith(f"{two.rstrip('/')}/")
 
 
 def _check_heads(contents: CheckpointContents, dialect: str) -> None:
@@ -126,14 +163,16 @@ def convert(
     """
     from bert_tf.modeling import BertEncoder
 
+    _writer(dialect)
+    _check_target(target, dialect, source)
     contents = read_weights(source, slots=slots and dialect == "google")
+    _check_target(target, dialect, source, contents.source)
     given = {key: value for key, value in facts.items() if value is not None}
     contents = dataclasses.replace(contents, config=config or contents.config, **given)
     if encoder_only:
         contents = contents.encoder_only()
     report = assign(BertEncoder(contents.require_config()), contents)
-    written = read_weights(write_weights(contents, target, dialect), slots=bool(contents.slots))
-    _check_same(contents, written)
+    written = _write_checked(contents, target, dialect)
     lines = [
         f"{source} ({contents.dialect}) -> {target} ({dialect})",
         f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back bit for bit.",
@@ -142,6 +181,28 @@ def convert(
         *_warnings(contents, report, dialect),
     ]
     return "\n".join(lines)
+
+
+def _write_checked(contents: CheckpointContents, target: str, dialect: str) -> CheckpointContents:
+    """Writes a checkpoint, and reads it before it replaces an earlier one; returns what was read.
+
+    Raises:
+        InputError: See `write_weights` and `_check_same`.
+    """
+
+    def write_and_read(folder: str) -> CheckpointContents:
+        path = write_weights(contents, folder, dialect)
+        written = read_weights(path, slots=bool(contents.slots))
+        _check_same(contents, written)
+        return written
+
+    if "://" not in target:
+        with atomic_files.staging_folder(target) as folder:
+            return write_and_read(folder)
+    # Object stores cannot rename folders, so a local copy is read first.
+    with tempfile.TemporaryDirectory() as folder:
+        write_and_read(os.path.join(folder, "checkpoint"))
+    return write_and_read(target)
 
 
 def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: str) -> list[str]:
@@ -175,12 +236,17 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
             f"The dialect {written.dialect!r} cannot store {', '.join(lost)}: they are missing in "
             f"{written.source}. Convert to another dialect."
         )
-    changed = [name for name in expected if not np.array_equal(expected[name], actual[name])]
+    # Bytes are compared, because NaN is not equal to NaN.
+    changed = [name for name in expected if not _same_bytes(expected[name], actual[name])]
     if changed:
         raise InputError(
             f"{written.source} differs from the written weights, first in {changed[0]}. Check the "
             "disk and convert again."
         )
+
+
+def _same_bytes(one: np.ndarray, two: np.ndarray) -> bool:
+    return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
 
 
 def output_difference(one: CheckpointContents, two: CheckpointContents) -> float:

@@ -10,7 +10,6 @@ of a record, K hidden states of a token, H hidden size.
 import contextlib
 import dataclasses
 import functools
-import glob
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -125,8 +124,7 @@ class FeatureCache:
         files.make_folder(self.folder)
         with _locked(self.folder):
             checksums = self._checksums()
-            for leftover in glob.glob(os.path.join(glob.escape(self.folder), ".shard-*.tmp")):
-                files.remove(leftover)  # of a run that was killed
+            files.remove_leftovers(self.folder)
             missing = self._missing(checksums)
             if not missing:
                 return

@@ -1,5 +1,6 @@
 """Fine-tunes a model on a task, evaluates the model and writes predictions."""
 
+import contextlib
 import functools
 import logging
 import math
@@ -77,24 +78,8 @@ def fine_tune(
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
     if check_only:
         return {}
-    if phases.train and run.trainer.is_chief:
-        # The result of an earlier run must not be taken for that of this run.
-        files.remove(os.path.join(folder.path, RESULTS))
-    run.write_records()
-    if phases.train:
-        run.cache_features()
-    step = run.train() if phases.train else step
-    # The predictions of a labelled dev split contain its metrics.
-    same_splits = phases.predict and data.splits["dev"] == data.splits["test"]
-    results = run.evaluate(step) if phases.evaluate and not same_splits else {}
-    if phases.predict and run.trainer.is_chief:
-        results |= run.predict(step)
-    # A test split has results if it has labels.
-    labelled = data.splits["dev"] or (data.splits["test"] if results else ())
-    if labelled and run.trainer.is_chief:
-        dev_examples.write(folder.path, data.task, labelled[0])
-        run.write_result(results)
-    return results
+    with run.trainer.locked_folder() if phases.train else contextlib.nullcontext():
+        return run.execute(phases, step)
 
 
 class _Run:
@@ -125,6 +110,33 @@ class _Run:
         self._parse = batches.make_parser(data.task.table, sizes, self._trim)
         self._evaluator = SplitEvaluator(data, objective.outputs, self._parse)
         self._baseline: dict[str, float] = {}  # of the first evaluated split
+
+    def execute(self, phases: RunPhases, step: int) -> dict[str, float]:
+        """Executes the phases; returns the results.
+
+        Args:
+            phases: The phases to run.
+            step: The step of the weights, if the run does not train.
+        """
+        splits, is_chief = self._data.splits, self.trainer.is_chief
+        if phases.train and is_chief:
+            # The result of an earlier run must not be taken for that of this run.
+            files.remove(os.path.join(self._folder, RESULTS))
+        self.write_records()
+        if phases.train:
+            self.cache_features()
+        step = self.train() if phases.train else step
+        # The predictions of a labelled dev split contain its metrics.
+        same_splits = phases.predict and splits["dev"] == splits["test"]
+        results = self.evaluate(step) if phases.evaluate and not same_splits else {}
+        if phases.predict and is_chief:
+            results |= self.predict(step)
+        # A test split has results if it has labels.
+        labelled = splits["dev"] or (splits["test"] if results else ())
+        if labelled and is_chief:
+            dev_examples.write(self._folder, self._data.task, labelled[0])
+            self.write_result(results)
+        return results
 
     def _make_objective(self, *, seed: int, dtype: str) -> TaskObjective:
         objective: Any = self._data.task.make_objective(

@@ -152,8 +152,7 @@ def write(
     Raises:
         InputError: The disk has not enough space, or the file cannot be written.
     """
-    for leftover in tf.io.gfile.glob(_temporary_files(path)):
-        files.remove(leftover)  # of a run that was killed while it wrote this file
+    files.remove_leftovers(*os.path.split(path))  # before the check of the disk space
     files.remove(path + _INDEX_SUFFIX)
     encoded = _map_in_order(lambda block: (encode(block), len(block)), _split_into_blocks(examples))
     blocks = _map_in_order(functools.partial(_serialize, table), _number_records(encoded))
@@ -249,11 +248,6 @@ def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
         for array in (index.starts, index.num_tokens, per_example):
             if array is not None:
                 np.lib.format.write_array(file, array)
-
-
-def _temporary_files(path: str) -> str:
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f"{files.temporary_prefix(name)}*.tmp")
 
 
 def check_disk_space(folder: str, num_bytes: int, name: str) -> None:

@@ -134,9 +134,9 @@ class RuntimeConfig:
         deterministic: Whether to use only deterministic operations. Two runs on the same machine
             and devices then give bit-identical results, but are slower. TensorFlow cannot undo
             this setting, which holds for the whole process.
-        stop_on_signals: Whether SIGINT (Ctrl-C) and SIGTERM end training after the present step,
-            with a checkpoint and `errors.TrainingInterrupted`. If False, the signal handlers of
-            the caller stay in place. True needs training in the main thread.
+        stop_on_signals: Whether SIGINT (Ctrl-C), SIGTERM and SIGHUP end training after the present
+            step, with a checkpoint and `errors.TrainingInterrupted`. If False, the signal handlers
+            of the caller stay in place. True needs training in the main thread.
         debug_nans: Whether to run one step per graph call and report the first layer whose output
             contains NaN or infinity.
         profile_steps: The step numbers at which a TensorBoard profile starts and ends, or None.

@@ -1,5 +1,6 @@
 """`Trainer`: trains and evaluates an objective in the folder of a run."""
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -142,6 +143,7 @@ class Trainer:
         self._last_step = min(last_step, runtime.stop_at_step or last_step)
         self.results: dict[str, dict[str, float]] = {}
         self._has_started = False
+        self._found_checkpoints = folder.checkpoints()
         self._checkpoint = self._known_latest = folder.checkpoint_to_resume()
         if self._checkpoint is None and initialize is not None:
             initialize(self.objective)
@@ -173,9 +175,10 @@ class Trainer:
         Raises:
             InputError: The folder contains a run with other settings, a record cannot be read, the
                 gradients of several steps in a row are not finite, `stop_on_signals` is True
-                outside the main thread, or `train` was called before.
-            TrainingInterrupted: `stop_on_signals` is True, and the process received SIGINT or
-                SIGTERM. A checkpoint was saved.
+                outside the main thread, `train` was called before, or another run trains in the
+                folder or has trained in it since this object was created.
+            TrainingInterrupted: `stop_on_signals` is True, and the process received SIGINT,
+                SIGTERM or SIGHUP. A checkpoint was saved.
         """
         if self._has_started:
             raise InputError(
@@ -183,12 +186,30 @@ class Trainer:
                 "resume the run from its newest checkpoint."
             )
         self._folder.check_same_run()
-        with record_stop_signals(self._runtime.stop_on_signals) as signals:
+        stop_on_signals = self._runtime.stop_on_signals
+        with record_stop_signals(stop_on_signals) as signals, self.locked_folder():
             self._has_started = True
+            self._check_checkpoints()
             number, state = self._run(data, held_out, per_step or {}, signals)
         if number:
             raise TrainingInterrupted(number, state.step, self._folder.overwrite)
         return self._select_final_weights(state)
+
+    def locked_folder(self) -> contextlib.AbstractContextManager[None]:
+        """Locks the folder in the process that writes files; see `RunFolder.locked`."""
+        return self._folder.locked() if self.is_chief else contextlib.nullcontext()
+
+    def _check_checkpoints(self) -> None:
+        """Checks that the newest checkpoint is still the newest, now that the folder is locked.
+
+        Raises:
+            InputError: Another run has written a checkpoint.
+        """
+        if self.is_chief and self._folder.checkpoints() != self._found_checkpoints:
+            raise InputError(
+                f"Another run has written checkpoints in {self._folder.path} while this one "
+                "started. Start again, to resume from the newest checkpoint."
+            )
 
     def _run(
         self,

@@ -1,14 +1,14 @@
 """Reads the input of vocabulary training in blocks of bounded size, for lines of any length.
 
-Imports `errors`, `formats` and `tfds_splits`, and TensorFlow inside functions.
+Imports `atomic_files`, `errors`, `formats` and `tfds_splits`, and TensorFlow inside functions.
 """
 
 import dataclasses
-import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
+from bert_tf import atomic_files
 from bert_tf.data_prep.corpus import formats, tfds_splits
 from bert_tf.errors import InputError
 
@@ -89,8 +89,8 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
         split = tfds_splits.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)
         return cut_into_blocks(map(_as_line, split.texts()), source.tfds_name), None
     found = formats.input_files(source.input_file or "", source.input_format, feature, True)
-    if os.path.realpath(output_file) in map(os.path.realpath, found):
-        raise InputError(f"output_file {output_file} is an input too. Give another name.")
+    if output_file:
+        atomic_files.check_output_file(output_file, found)
     plain = all(
         file_format == "text" and not path.endswith(".gz") and not formats.is_pipe(path)
         for path, file_format in found.items()

@@ -1,6 +1,7 @@
 """Checks the output of a job before the run, and writes the manifest and statistics after the run.
 
-Imports `job`, `stages`, `files`, `manifest` and `errors`, and TensorFlow inside functions.
+Imports `job`, `stages`, `files`, `atomic_files`, `manifest` and `errors`, and TensorFlow inside
+functions.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf import files
+from bert_tf import atomic_files, files
 from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.segments import tfds_split
@@ -77,18 +78,17 @@ def input_identity(path: str) -> dict[str, Any]:
 
 
 def _check_output_paths(job: RecordsJob, input_paths: Sequence[str]) -> None:
-    """Checks that no path of a shard is a folder or an input file."""
+    """Checks that each path of a shard is a new file or replaces a file that is not an input."""
     from tensorflow.io import gfile
 
-    inputs = set(map(absolute_path, input_paths))
     for path in job.shard_paths:
         if not os.path.basename(path) or gfile.isdir(path):
             raise InputError(
                 f"output_file {path} is a folder; give a file in it, such as "
                 f"{path.rstrip('/')}/train.tfrecord."
             )
-        if absolute_path(path) in inputs:
-            raise InputError(f"output_file {path} is also an input; give another output_file.")
+        atomic_files.resolve_output(path)  # refuses the standard output, which gets no records
+        atomic_files.check_output_file(path, input_paths)
 
 
 def check_document_count(job: RecordsJob, split: str, count: int) -> None:

@@ -4,7 +4,7 @@ With several workers, the main process does not import TensorFlow, because the i
 and hundreds of megabytes of memory. So this module is used instead of `bert_tf.files`, which
 imports TensorFlow for local files too.
 
-Imports `files` and `errors`, and TensorFlow inside functions.
+Imports `files`, `atomic_files` and `errors`, and TensorFlow inside functions.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from bert_tf import files
+from bert_tf import atomic_files, files
 from bert_tf.errors import InputError
 
 
@@ -29,7 +29,8 @@ def open_file(path: str, mode: str) -> Any:
 def atomic_replace(path: str) -> Iterator[str]:
     """Yields the path of a temporary file, which is renamed to `path` on success.
 
-    The temporary file is in the folder of `path`. The temporary file is flushed to disk before the
+    The temporary file is in the folder of `path`; if `path` is a link, in the folder of its target.
+    The temporary file is flushed to disk before the
     renaming. After an error, the temporary file is removed.
 
     Raises:
@@ -39,13 +40,14 @@ def atomic_replace(path: str) -> Iterator[str]:
         with files.atomic_replace(path) as temporary:
             yield temporary
         return
-    folder, name = os.path.split(path)
+    target = atomic_files.resolve_output(path)
+    folder, name = os.path.split(target)
     temporary = os.path.join(folder, f"{files.temporary_prefix(name)}{os.getpid()}.tmp")
     try:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)

@@ -102,7 +102,7 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
     readme = README.read_text("utf-8")
     outputs["README.txt"] = OutputFile(readme, {"lines": readme.count("\n")})
     stats = _statistics(config, by_part, outputs)
-    with files.atomic_replace(config.output_dir.rstrip("/")) as folder:
+    with files.atomic_folder(config.output_dir.rstrip("/"), STATS) as folder:
         for name, output in outputs.items():
             files.write_text(os.path.join(folder, name), output.content)
         files.write_json(os.path.join(folder, STATS), stats)

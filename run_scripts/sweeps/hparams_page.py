@@ -32,7 +32,7 @@ def write(folder: str, grid: Mapping[str, Sequence[str]], cells: Sequence[Cell])
     config = api.hparams_config_pb(
         [api.HParam(name) for name in grid], [api.Metric(name) for name in (*metrics, *_OF_CELL)]
     )
-    with files.atomic_replace(folder) as temporary:
+    with files.atomic_folder(folder, "") as temporary:
         _write_events(temporary, [config])
         for cell in cells:
             values: dict[str, Any] = {

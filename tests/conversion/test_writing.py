@@ -14,7 +14,13 @@ import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.config import BertConfig
-from bert_tf.conversion import WRITABLE_DIALECTS, convert, read_weights, write_weights
+from bert_tf.conversion import (
+    WRITABLE_DIALECTS,
+    convert,
+    read_weights,
+    write_checkpoint,
+    write_weights,
+)
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
 from bert_tf.modeling import (
@@ -67,12 +73,12 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
     assert read.unknown == ()
 
 
-@pytest.mark.parametrize("old", ["google", "hugging_face", "bert-tf"])
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
-def test_folders_in_object_stores_are_replaced_completely(dialect, old):
+def test_folders_in_object_stores_are_replaced_completely(dialect):
     """Object stores and ram:// cannot rename folders, but no file of the old folder may remain."""
-    folder = f"ram://writing/{old}-{dialect}"
-    write_weights(weights_of(MODELS["span"]), folder, old)
+    folder = f"ram://writing/{dialect}"
+    write_weights(weights_of(MODELS["span"]), folder, dialect)
+    tf.io.gfile.GFile(f"{folder}/vocab.txt", "w").write("old")
     weights = weights_of(MODELS["tagger"])
     read = read_weights(write_weights(weights, folder, dialect))
     assert read.dialect == dialect
@@ -80,8 +86,56 @@ def test_folders_in_object_stores_are_replaced_completely(dialect, old):
     for name, array in weights.arrays.items():
         np.testing.assert_array_equal(read.arrays[name], array)
     assert read.vocabulary == VOCABULARY
-    write_weights(weights, fresh := f"ram://writing/fresh-{old}-{dialect}", dialect)
+    write_weights(weights, fresh := f"ram://writing/fresh-{dialect}", dialect)
     assert sorted(tf.io.gfile.listdir(folder)) == sorted(tf.io.gfile.listdir(fresh))
+
+
+@pytest.mark.parametrize("place", ["local", "ram"])
+@pytest.mark.parametrize("old", ["google", "hugging_face", "bert-tf"])
+@pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
+def test_only_a_checkpoint_of_the_same_dialect_is_replaced(tmp_path, dialect, old, place):
+    folder = str(tmp_path / "out") if place == "local" else f"ram://kinds/{old}-{dialect}"
+    write_weights(weights_of(MODELS["span"]), folder, old)
+    if dialect == old:
+        write_weights(weights_of(MODELS["tagger"]), folder, dialect)
+        return
+    before = sorted(tf.io.gfile.listdir(folder))
+    with pytest.raises(InputError, match=f"which is not a file .* in the dialect {dialect}"):
+        write_weights(weights_of(MODELS["tagger"]), folder, dialect)
+    assert sorted(tf.io.gfile.listdir(folder)) == before
+
+
+@pytest.mark.parametrize("place", ["local", "ram"])
+def test_a_checkpoint_is_replaced_after_the_new_one_was_read(tmp_path, monkeypatch, place):
+    source = str(tmp_path / "source")
+    write_weights(weights_of(MODELS["tagger"]), source, "bert-tf")
+    folder = str(tmp_path / "out") if place == "local" else "ram://checked/out"
+    write_weights(weights_of(MODELS["span"]), folder, "hugging_face")
+    real = write_checkpoint.read_weights
+
+    def read_damaged(path, slots=False):
+        contents = real(path, slots)
+        if path != source:
+            contents.arrays["bert/embeddings/word_embeddings"][0] += 1
+        return contents
+
+    monkeypatch.setattr(write_checkpoint, "read_weights", read_damaged)
+    with pytest.raises(InputError, match="differs from the written weights, first in bert/emb"):
+        convert(source, folder, "hugging_face")
+    kept = read_weights(folder).arrays
+    assert "cls/squad/output_weights" in kept
+    assert sorted(os.listdir(tmp_path)) == (["out", "source"] if place == "local" else ["source"])
+
+
+def test_nan_weights_are_compared_bit_for_bit():
+    contents = weights_of(MODELS["span"])
+    contents.arrays["cls/squad/output_bias"][:] = np.nan
+    write_checkpoint._check_same(contents, contents)
+    other = dataclasses.replace(contents, arrays={n: a.copy() for n, a in contents.arrays.items()})
+    write_checkpoint._check_same(contents, other)
+    other.arrays["cls/squad/output_bias"][:] = 0
+    with pytest.raises(InputError, match="first in cls/squad/output_bias"):
+        write_checkpoint._check_same(contents, other)
 
 
 @pytest.mark.parametrize("place", ["local", "ram"])

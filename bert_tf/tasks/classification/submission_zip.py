@@ -1,15 +1,15 @@
 """Collects the submission files of GLUE tasks in one zip file, and checks them first.
 
-Imports `glue`, `labels`, `submission`, `tasks.tables`, `errors` and `files`.
+Imports `glue`, `labels`, `submission`, `tasks.tables`, `errors`, `files` and `atomic_files`.
 """
 
 import dataclasses
 import io
 import os
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from bert_tf import files
+from bert_tf import atomic_files, files
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.results.submission import HEADER
@@ -65,11 +65,11 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> ZipReport:
 
     Raises:
         InputError: A folder contains no submission file, two folders contain the same one, a file
-            is not a complete submission file, or `output_file` is one of the input files or is a
-            folder.
+            is not a complete submission file, or `output_file` is one of the input files or is
+            not a regular file.
     """
     paths = _find_files(folders)
-    _check_output(output_file, paths)
+    atomic_files.check_output_file(output_file, paths.values())
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in paths.items():
@@ -146,16 +146,3 @@ def _find_files(folders: Sequence[str]) -> dict[str, str]:
                 )
             found[name] = os.path.join(folder, name)
     return {name: found[name] for name in TEST_EXAMPLES if name in found}
-
-
-def _check_output(output_file: str, paths: Mapping[str, str]) -> None:
-    import tensorflow as tf
-
-    if tf.io.gfile.isdir(output_file):
-        raise InputError(f"{output_file} is a folder. Give the path of a .zip file.")
-    inputs = {os.path.realpath(path) for path in paths.values()}
-    if os.path.realpath(output_file) in inputs:
-        raise InputError(
-            f"output_file {output_file} is one of the submission files. Give the path of a .zip "
-            "file."
-        )

@@ -9,19 +9,21 @@
     training_config.json, runtime_config.json
     state.json                         progress of the run, and the SHA-256 of each file
 <output_dir>/best/                     weights of the best held-out evaluation
+<output_dir>/run.lock                  locked by the process that trains
 """
 
+import contextlib
 import dataclasses
 import fnmatch
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
 
 import tensorflow as tf
 
-from bert_tf import files, weights
+from bert_tf import files, locks, weights
 from bert_tf.errors import InputError
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 
@@ -33,6 +35,7 @@ TRAINING_FILE, RUNTIME_FILE, STATE_FILE = (
 # contains a run.
 _FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "checkpoints", "best", TRAINING_FILE)
 _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
+_LOCK_FILE = "run.lock"
 _CHECKPOINT_NAME = re.compile(r"step-(\d{8,})/?$")
 
 
@@ -82,6 +85,7 @@ class RunFolder:
         self.path, self.overwrite, self._outputs = path, overwrite, outputs
         self.metadata = metadata or CheckpointMetadata({})
         self.training_settings = to_json_dict(training) if training else {}
+        self._is_locked = False
 
     @property
     def best(self) -> str:
@@ -181,14 +185,52 @@ class RunFolder:
                 f"{checkpoint} was trained with {name}={old!r}, but {name}={new!r} was requested."
             )
 
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Locks the folder until the end of the context, so that no second run trains in it.
+
+        A context inside another one of the same object has no effect. Object stores (`gs://`) have
+        no locks; there, the user must not start two runs in one folder.
+
+        Raises:
+            InputError: Another run has locked the folder, or the folder cannot be written.
+        """
+        if self._is_locked or "://" in self.path:
+            yield
+            return
+        files.make_folder(self.path)
+        path = os.path.join(self.path, _LOCK_FILE)
+        with files.explain_write_errors(path):
+            file = open(path, "a")  # noqa: SIM115 closed below
+        with file:
+            self._lock(file)
+            self._is_locked = True
+            try:
+                yield
+            finally:
+                self._is_locked = False
+
+    def _lock(self, file: IO[str]) -> None:
+        try:
+            is_free = locks.try_lock(file)
+        except OSError as error:
+            _LOGGER.warning(
+                "warning: %s cannot be locked: %s. Do not start a second run in this folder.",
+                self.path, error.strerror,
+            )  # fmt: skip
+            return
+        if not is_free:
+            raise InputError(
+                f"Another run is training in {self.path}. Wait for its end, or give another "
+                "output_dir."
+            )
+
     def start_run(self) -> None:
         """Writes the settings of this run; with `overwrite`, removes an earlier run first."""
         if self.overwrite and self._contains_run():
             self._remove_run()
         for folder in (self.path, os.path.join(self.path, "checkpoints")):
-            # If a run is killed during a write, temporary files remain.
-            for leftover in tf.io.gfile.glob(os.path.join(folder, ".*.????????.tmp*")):
-                files.remove(leftover)
+            files.remove_leftovers(folder)
         config = dict(self.metadata.config)
         files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
         files.write_json(os.path.join(self.path, TRAINING_FILE), self.training_settings)

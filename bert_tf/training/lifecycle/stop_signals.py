@@ -1,4 +1,7 @@
-"""Handles Ctrl-C and SIGTERM: the first signal is recorded, so that the run can save and end."""
+"""Handles Ctrl-C, SIGTERM and SIGHUP.
+
+The first signal is recorded, so that the run can save a checkpoint and end.
+"""
 
 import contextlib
 import logging
@@ -17,7 +20,7 @@ def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
     """Yields a list to which the number of the first stop signal is appended.
 
     A second signal of the same kind has its normal effect. Afterwards, the handlers of the caller
-    are in place again.
+    are in place again. SIGHUP stays ignored in a program that `nohup` started.
 
     Args:
         enabled: Whether to install the handlers. If False, the list stays empty.
@@ -46,7 +49,9 @@ def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
         handler = previous[number]
         signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    numbers = (int(signal.SIGINT), int(signal.SIGTERM))
+    numbers = [int(signal.SIGINT), int(signal.SIGTERM)]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(int(signal.SIGHUP))
     previous = {number: signal.getsignal(number) for number in numbers}
     try:
         for number in previous:

@@ -1,0 +1,387 @@
+"""Writes files and folders atomically, local or gs://, and protects the user's other files.
+
+Each function that writes a named output of a program uses `atomic_replace` or `atomic_folder`, so
+the rules for outputs are the same everywhere (`resolve_output`).
+
+A local temporary file or folder is locked by the process that writes it. The lock ends with the
+process, also if the process is killed, so the next write of the same output recognizes what an
+ended process has left, and removes it. A file system without such locks keeps these files.
+
+Imports `errors` and `locks`, and TensorFlow inside functions.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import stat
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bert_tf import locks
+from bert_tf.errors import InputError, plain_message
+
+_STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+# The end ".old" marks a folder that is being replaced.
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp(\.old)?")
+_OLD = ".old"
+_KINDS = {
+    stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device", stat.S_IFBLK: "device",
+}  # fmt: skip
+
+
+def _gfile() -> Any:
+    from tensorflow.io import gfile
+
+    return gfile
+
+
+def is_stdout(path: str) -> bool:
+    """Returns whether a path names the standard output."""
+    return path in _STDOUT
+
+
+def resolve_output(path: str, is_folder: bool = False) -> str:
+    """Returns the path to write: the target of a link, else the path itself.
+
+    Args:
+        path: The path of an output, local or gs://.
+        is_folder: Whether the output is a folder.
+
+    Raises:
+        InputError: The path is empty or a loop of links, or it exists and is something other than
+            a regular file or, with `is_folder`, a folder.
+    """
+    if "://" in path:
+        return path
+    kind = "folder" if is_folder else "file"
+    if not path or (path.endswith("/") and not is_folder):
+        raise InputError(f"Give the path of a {kind} to write. Received: {path!r}.")
+    path = path.rstrip("/") or "/"
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(
+                f"{path} is a loop of links. Give the path of another {kind}."
+            ) from error
+        mode = 0  # absent; any other problem is reported when the output is written
+    found = _KINDS[stat.S_IFMT(mode)] if mode else kind
+    if found != kind:
+        raise InputError(f"{path} is a {found}. Give the path of a new {kind}.")
+    has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(path)
+    return path if has_own_name else os.path.realpath(path)
+
+
+def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
+    """Checks, before the work of a program, that its output file can be written.
+
+    Args:
+        path: The file to write, local or gs://, or the standard output.
+        inputs: The files that the program reads.
+
+    Raises:
+        InputError: See `resolve_output`; or the file is an input too, also under another name, or
+            its folder cannot be written.
+    """
+    target = path if is_stdout(path) else resolve_output(path)
+    for each in inputs if "://" in path or os.path.exists(target) else ():
+        if each == path or _is_same_file(each, target):
+            raise InputError(f"output_file {path} is an input too. Give another name.")
+    if "://" in target or is_stdout(target):
+        return
+    parent = os.path.dirname(os.path.abspath(target))
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
+    if not os.path.isdir(parent):
+        raise InputError(f"{path} cannot be written: {parent} is not a folder.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: {parent} is not writable.")
+
+
+def _is_same_file(one: str, two: str) -> bool:
+    """Returns whether two paths are the same local regular file, through links too."""
+    return os.path.isfile(one) and os.path.isfile(two) and os.path.samefile(one, two)
+
+
+@contextmanager
+def atomic_replace(path: str) -> Iterator[str]:
+    """Yields a temporary path next to `path`, and on success renames the temporary file to `path`.
+
+    Globs for finished files do not match the temporary path (see `temporary_prefix`). After an
+    error the temporary file is removed, and `path` is unchanged. What is written to the standard
+    output, `/dev/stdout`, is copied there on success.
+
+    Args:
+        path: The file to write. An existing file is replaced; of a link, its target is replaced.
+
+    Raises:
+        InputError: `path` is not a regular file (see `resolve_output`), or cannot be written: no
+            permission, no such folder, no space.
+    """
+    if is_stdout(path):
+        with _copied_to_stdout(path) as temporary:
+            yield temporary
+        return
+    target = resolve_output(path)
+    with _temporary(target, is_folder=False) as temporary:
+        yield temporary
+        _sync(temporary)
+        _gfile().rename(temporary, target, overwrite=True)
+        _sync_entry(os.path.dirname(target) or ".")
+
+
+@contextmanager
+def _copied_to_stdout(path: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder, explain_write_errors(path):
+        temporary = os.path.join(folder, "stdout")
+        yield temporary
+        with open(temporary, "rb") as content, open(1, "wb", closefd=False) as stdout:
+            shutil.copyfileobj(content, stdout)
+
+
+@contextmanager
+def atomic_folder(folder: str, marker: str) -> Iterator[str]:
+    """Yields the path of a folder to write files into. Readers see only complete folders.
+
+    A local folder gets a temporary name and is renamed on success. Object stores (`gs://`) and
+    `ram://` cannot rename a folder in one operation. For these file systems the yielded path is
+    `folder` itself, and the folder is valid when it contains the marker file, which is written
+    last. After an error all files written so far are removed.
+
+    Args:
+        folder: The folder to write; an existing one is replaced. Of a link, its target is replaced.
+        marker: The file that the caller writes last. A reader treats a folder without this file as
+            unfinished.
+
+    Raises:
+        InputError: `folder` is not a folder (see `resolve_output`), or cannot be written.
+    """
+    if "://" not in folder:
+        target = resolve_output(folder, is_folder=True)
+        with _temporary(target, is_folder=True) as temporary:
+            yield temporary
+            _replace_folder(target, temporary)
+        return
+    # The marker is removed first, so that an interrupted removal does not leave a valid folder.
+    remove(os.path.join(folder, marker))
+    remove(folder)
+    try:
+        with explain_write_errors(folder):
+            yield folder
+    except BaseException:
+        remove(folder)
+        raise
+
+
+@contextmanager
+def staging_folder(folder: str) -> Iterator[str]:
+    """Yields a temporary path for a local folder, which replaces `folder` on success.
+
+    In contrast to `atomic_folder`, the caller may use functions that write whole folders, and may
+    read the result before it replaces the folder.
+
+    Args:
+        folder: The local folder to replace.
+
+    Raises:
+        InputError: As in `atomic_folder`.
+    """
+    target = resolve_output(folder, is_folder=True)
+    with _temporary(target, is_folder=True) as temporary:
+        inner = os.path.join(temporary, os.path.basename(target))
+        yield inner
+        _replace_folder(target, inner)
+
+
+def _replace_folder(target: str, new: str) -> None:
+    """Renames a folder. A folder `target` gets another name first, and is removed at the end."""
+    gfile, old = _gfile(), f"{_new_name(target)}{_OLD}"
+    _sync(new)
+    with contextlib.ExitStack() as stack:
+        try:
+            if gfile.exists(target):
+                stack.enter_context(_locked(target))
+                gfile.rename(target, old)
+            gfile.rename(new, target)
+        except BaseException:
+            if gfile.exists(old) and not gfile.exists(target):
+                gfile.rename(old, target)
+            raise
+        _sync_entry(os.path.dirname(target) or ".")
+        remove(old)
+
+
+@contextmanager
+def _temporary(path: str, is_folder: bool) -> Iterator[str]:
+    """Yields a path next to `path`; removes at the end what is there.
+
+    A local file or folder exists already, and is locked.
+    """
+    parent, name = os.path.split(path)
+    if parent:
+        make_folder(parent)
+    remove_leftovers(parent, name)
+    temporary = ""
+    try:
+        with contextlib.ExitStack() as stack, explain_write_errors(path):
+            temporary = _new_name(path) if "://" in path else _create(path, is_folder, stack)
+            stack.callback(remove, temporary)  # before the lock ends
+            yield temporary
+    except InputError as error:
+        if temporary and temporary in str(error):
+            raise InputError(str(error).replace(temporary, path)) from error
+        raise
+
+
+def _new_name(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"{temporary_prefix(name)}{uuid.uuid4().hex[:8]}.tmp")
+
+
+def _create(path: str, is_folder: bool, stack: contextlib.ExitStack) -> str:
+    """Creates a temporary file or folder, and locks it until the stack is closed."""
+    while True:
+        temporary = _new_name(path)
+        if is_folder:
+            os.mkdir(temporary)
+        else:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        # Another process may lock and remove it as a leftover before this process has locked it.
+        with contextlib.ExitStack() as lock, contextlib.suppress(FileNotFoundError):
+            if lock.enter_context(_locked(temporary)) is not False and os.path.exists(temporary):
+                stack.push(lock.pop_all())
+                return temporary
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[bool | None]:
+    """Locks a local file or folder.
+
+    Yields:
+        Whether this process holds the lock; None if the file system has no locks.
+    """
+    descriptor = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)
+    try:
+        is_locked: bool | None = None
+        with contextlib.suppress(OSError):
+            is_locked = locks.try_lock(descriptor)
+        yield is_locked
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(folder: str, name: str | None = None) -> None:
+    """Removes the temporary files and folders in a local folder that ended processes have left.
+
+    If a process was killed while it replaced a folder, the old folder gets its name again.
+
+    Args:
+        folder: The folder; other than local ones are ignored, because these have no locks.
+        name: The name of the output to which the files belong; None for all outputs.
+    """
+    if "://" in folder:
+        return
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = sorted(os.listdir(folder or "."))
+    for each in names:
+        match = _TEMPORARY.fullmatch(each)
+        if not match or (name and f".{match[1]}." != temporary_prefix(name)):
+            continue
+        path, target = os.path.join(folder, each), os.path.join(folder, name or match[1])
+        # Another process may remove it at the same time, or it may belong to another user.
+        with contextlib.suppress(OSError), _locked(path) as is_locked:
+            if not is_locked:
+                continue
+            if match[2] and not os.path.lexists(target):
+                os.rename(path, target)
+            elif os.path.isdir(path):
+                shutil.rmtree(path)
+            else:
+                os.remove(path)
+
+
+def temporary_prefix(name: str) -> str:
+    """Returns the prefix of the temporary names of a file.
+
+    Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too.
+    """
+    return f".{name.replace('.', '_')}."
+
+
+def remove(path: str) -> None:
+    """Removes a file or a folder, if it exists."""
+    gfile = _gfile()
+    if gfile.exists(path):
+        gfile.rmtree(path) if gfile.isdir(path) else gfile.remove(path)
+
+
+@contextmanager
+def explain_write_errors(path: str) -> Iterator[None]:
+    """Converts errors of the file system to an `InputError` that names the path.
+
+    Raises:
+        InputError: The path cannot be written: no permission, no such folder, no space.
+        BrokenPipeError: The path is a pipe whose reader has ended.
+    """
+    import tensorflow as tf
+
+    refusals = (
+        tf.errors.PermissionDeniedError,
+        tf.errors.FailedPreconditionError,
+        tf.errors.NotFoundError,
+        tf.errors.ResourceExhaustedError,
+    )
+    try:
+        yield
+    except refusals as error:
+        raise InputError(f"{path} cannot be written: {reason_of(error)}.") from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def make_folder(path: str) -> None:
+    """Creates a folder and its parents.
+
+    Raises:
+        InputError: The folder cannot be created.
+    """
+    import tensorflow as tf
+
+    try:
+        tf.io.gfile.makedirs(path)
+    except tf.errors.OpError as error:
+        raise InputError(f"The folder {path} cannot be created: {reason_of(error)}.") from error
+
+
+def reason_of(error: Any) -> str:
+    """Returns the text after the semicolon in a message such as "path; No space left on device"."""
+    return plain_message(error).splitlines()[0].split("; ")[-1]
+
+
+def _sync(path: str) -> None:
+    """Flushes a local file, or a local folder with its files, to disk."""
+    if "://" in path:
+        return
+    for folder, _, names in os.walk(path):
+        for name in names:
+            _sync_entry(os.path.join(folder, name))
+    _sync_entry(path)
+
+
+def _sync_entry(path: str) -> None:
+    if "://" in path:
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,180 @@
+"""Programs that would replace something other than an earlier output of theirs refuse to run."""
+
+import os
+import pathlib
+import socket
+
+import pytest
+from run_programs import assert_refused, run_mains
+
+import bert_tf
+from bert_tf import atomic_files
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
+CONFIG = bert_tf.BertConfig(
+    vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+    intermediate_size=8, max_position_embeddings=16, type_vocab_size=2,
+)  # fmt: skip
+EXTRACT = "run_scripts.extract_features --input_file=in.txt --init_checkpoint=model --layers=-1"
+EXTRACT += " --max_seq_length=8"
+LEARN = "data_prep.train_vocabulary --input_file=in.txt --vocab_size=20 --num_workers=1"
+LEARN += " --num_unused_tokens=0"
+RECORDS = "data_prep.create_pretraining_data --input_file=in.txt --vocab_file=model/vocab.txt"
+ZIP = "run_scripts.make_glue_submission --input_dirs=glue"
+CONVERT = "run_scripts.convert_checkpoint --from=model"
+# Paths that no program may write as a file, and words of the message.
+PATHS = {
+    "/dev/full": "/dev/full is a device. Give the path of a new file",
+    "/dev/null": "/dev/null is a device",
+    "pipe": "pipe is a pipe",
+    "link_to_pipe": "link_to_pipe is a pipe",
+    "socket": "socket is a socket",
+    "loop": "loop is a loop of links",
+    "data": "data is a folder",
+    "data/": "data/",
+    "": "",
+    "in.txt/out": "in.txt is not a folder",
+}
+# Each row: a command, and words of the message.
+ROWS = [
+    *(
+        (f"{program} --output_file={path}", PATHS[path])
+        for program in (EXTRACT, LEARN, ZIP, RECORDS)
+        for path in ("/dev/full", "loop")
+    ),
+    (f"{EXTRACT} --output_file=in.txt", "--output_file in.txt is an input too"),
+    (f"{EXTRACT} --output_file=pipe", "pipe is a pipe"),
+    (f"{EXTRACT} --output_file=hard.txt", "--output_file hard.txt is an input too"),
+    (f"{EXTRACT} --output_file=/dev/stdout --output_format=npz", "instead of /dev/stdout"),
+    (f"{LEARN} --output_file=link.txt", "--output_file link.txt is an input too"),
+    (f"{LEARN} --output_file=hard.txt", "--output_file hard.txt is an input too"),
+    (f"{RECORDS} --output_file=hard.txt", "--output_file hard.txt is an input too"),
+    (f"{RECORDS} --output_file=data", "data is a folder"),
+    (f"{ZIP} --output_file=glue/RTE.tsv", "--output_file glue/RTE.tsv is an input too"),
+    (f"{EXTRACT} --output_file=x --batch_size=0", "--batch_size=0"),
+    (f"{EXTRACT} --output_file=x --batch_size=-2", "--batch_size=-2"),
+    (f"{EXTRACT} --output_file=x --lines_per_shard=0", "--lines_per_shard=0"),
+    (f"{EXTRACT} --output_file=x --lines_per_shard=-1", "--lines_per_shard=-1"),
+    (f"{EXTRACT} --output_file=x --max_seq_length=2", "--max_seq_length=2"),
+    (f"{CONVERT} --to=data", "data would be replaced, but contains train.tsv"),
+    (f"{CONVERT} --to=data/train.tsv", "data/train.tsv is a file"),
+    (f"{CONVERT} --to=only_vocabulary", "would be replaced, but is not a checkpoint of the dial"),
+    (f"{CONVERT} --to=google", "contains bert_model.ckpt.data-00000-of-00001, which is not a file"),
+    (f"{CONVERT} --to=pipe", "pipe is a pipe. Give the path of a new folder"),
+    (f"{CONVERT} --to=/dev/null", "/dev/null is a device"),
+    (f"{CONVERT} --to=loop", "loop is a loop of links"),
+    (f"{CONVERT} --to=", "Give the path of a folder"),
+    (f"{CONVERT} --to=model", "belongs to the checkpoint that is read from model"),
+    (f"{CONVERT} --to=model/", "belongs to the checkpoint that is read from model"),
+    (f"{CONVERT} --to=link_to_model", "belongs to the checkpoint that is read from model"),
+    (f"{CONVERT} --to=.", "would be replaced, but contains"),
+    (f"{CONVERT} --to=.. --dialect=google", "would be replaced, but contains"),
+    (
+        "run_scripts.convert_checkpoint --from=google/bert_model.ckpt --dialect=google --to=google",
+        "belongs to the checkpoint that is read from google/bert_model.ckpt",
+    ),
+    ("run_scripts.convert_checkpoint --from=run --to=run", "contains best, which is not a file"),
+    ("run_scripts.convert_checkpoint --from=run --to=run/best", "belongs to the checkpoint"),
+    ("data_prep.make_sample_data --output_dir=in.txt", "in.txt already exists"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
+    encoder = bert_tf.BertEncoder(CONFIG, seed=0)
+    for name, dialect in (("model", "bert-tf"), ("run/best", "bert-tf"), ("google", "google")):
+        bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / name, dialect=dialect)
+    for name in ("data", "glue", "only_vocabulary"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "in.txt").write_text("a b\n\nb a\n" * 20)
+    (tmp_path / "link.txt").symlink_to("in.txt")
+    os.link(tmp_path / "in.txt", tmp_path / "hard.txt")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link_to_pipe").symlink_to("pipe")
+    (tmp_path / "link_to_model").symlink_to("model")
+    (tmp_path / "data/train.tsv").write_text("sentence\tlabel\na\t1\n")
+    (tmp_path / "only_vocabulary/vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    rows = "".join(f"{index}\tentailment\n" for index in range(3000))
+    (tmp_path / "glue/RTE.tsv").write_text("index\tprediction\n" + rows)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(tmp_path / "socket"))
+    return tmp_path
+
+
+def contents(folder):
+    """Returns the kind of each path in a folder, and the bytes of each file."""
+    return {
+        str(path.relative_to(folder)): (
+            path.lstat().st_mode,
+            path.read_bytes() if path.is_file() else None,
+        )
+        for path in sorted(pathlib.Path(folder).rglob("*"))
+    }
+
+
+def commands(lines):
+    split = [line.split(" ") for line in lines]
+    return [(f"bert_tf.{module}", flags) for module, *flags in split]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_paths_that_no_program_may_write_as_a_file(folder, monkeypatch, path):
+    monkeypatch.chdir(folder)
+    before = contents(folder)
+    with pytest.raises(bert_tf.InputError) as refused:
+        atomic_files.check_output_file(path, ["in.txt"])
+    assert PATHS[path] in str(refused.value)
+    with pytest.raises(bert_tf.InputError), atomic_files.atomic_replace(path) as temporary:
+        pathlib.Path(temporary).write_text("new")
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("path", ["in.txt", "link.txt", "hard.txt", "data/../in.txt"])
+def test_an_input_is_not_an_output(folder, monkeypatch, path):
+    monkeypatch.chdir(folder)
+    with pytest.raises(bert_tf.InputError, match=f"output_file {path} is an input too"):
+        atomic_files.check_output_file(path, ["model/vocab.txt", "in.txt"])
+
+
+def test_outputs_that_would_replace_something_else_are_refused(folder):
+    before = contents(folder)
+    devices = [os.stat(path) for path in ("/dev/full", "/dev/null")]
+    results = run_mains(commands(line for line, _ in ROWS), cwd=folder, secs=60)
+    for (line, words), result in zip(ROWS, results, strict=True):
+        assert result.code == 2, (line, result)
+        assert_refused(result, words)
+    assert contents(folder) == before
+    after = [os.stat(path) for path in ("/dev/full", "/dev/null")]
+    assert [(e.st_mode, e.st_ino) for e in devices] == [(e.st_mode, e.st_ino) for e in after]
+
+
+def test_links_are_followed_and_stdout_is_written_to(folder):
+    (folder / "old.txt").write_text("old")
+    (folder / "to_old").symlink_to("old.txt")
+    (folder / "to_new").symlink_to("new.txt")
+    (folder / "to_records").symlink_to("records.tfrecord")
+    (folder / "to_google").symlink_to("google")
+    results = run_mains(
+        commands([
+            f"{LEARN} --output_file=vocab.txt",
+            f"{LEARN} --output_file=to_old",
+            f"{LEARN} --output_file=to_new",
+            f"{LEARN} --output_file=/dev/stdout",
+            f"{EXTRACT} --output_file=features.jsonl",
+            f"{EXTRACT} --output_file=/dev/stdout",
+            f"{CONVERT} --to=to_google --dialect=google",
+            f"{RECORDS} --output_file=to_records --max_seq_length=8 --num_workers=1",
+        ]),
+        cwd=folder,
+    )  # fmt: skip
+    assert [result.code for result in results] == [0] * len(results), results
+    vocabulary = (folder / "vocab.txt").read_text()
+    assert (folder / "old.txt").read_text() == (folder / "new.txt").read_text() == vocabulary
+    assert results[3].out == vocabulary and "distinct words" in results[3].err
+    assert results[5].out == (folder / "features.jsonl").read_text()
+    assert (folder / "records.tfrecord").stat().st_size
+    for name in ("to_old", "to_new", "to_google", "to_records"):
+        assert (folder / name).is_symlink(), name
+    assert not list(folder.rglob(".*.tmp*"))

@@ -1,0 +1,80 @@
+"""A second run in the folder of a run is refused; SIGHUP ends a run as SIGTERM does."""
+
+import os
+import signal
+
+import linear_runs as runs
+import pytest
+
+from bert_tf import locks
+from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.training.config import RuntimeConfig
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.stop_signals import record_stop_signals
+from bert_tf.training.trainer import TrainingData
+
+
+def test_a_second_run_is_refused_until_the_first_one_ends(tmp_path):
+    first, second = RunFolder(str(tmp_path)), runs.make_trainer(tmp_path)
+    with first.locked(), first.locked():
+        before = sorted(os.listdir(tmp_path))
+        with pytest.raises(InputError, match=r"Another run is training in .*another output_dir"):
+            runs.train(second)
+        assert sorted(os.listdir(tmp_path)) == before == ["run.lock"]
+    runs.train(runs.make_trainer(tmp_path))
+    assert RunFolder(str(tmp_path)).latest_checkpoint()
+
+
+def test_a_run_that_started_before_the_end_of_another_one_is_refused(tmp_path):
+    early = runs.make_trainer(tmp_path)
+    runs.train(runs.make_trainer(tmp_path))
+    with pytest.raises(InputError, match=r"has written checkpoints in .* Start again, to resume"):
+        runs.train(early)
+
+
+def test_a_folder_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, caplog):
+    def no_locks(_):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(locks, "try_lock", no_locks)
+    runs.train(runs.make_trainer(tmp_path))
+    assert "cannot be locked: No locks available" in caplog.text
+    with RunFolder(f"ram://{tmp_path}").locked(), RunFolder(f"ram://{tmp_path}").locked():
+        pass
+
+
+@pytest.fixture
+def set_sighup():
+    """Sets the handling of SIGHUP for a test."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield lambda handler: signal.signal(signal.SIGHUP, handler)
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_sighup_saves_a_checkpoint_and_ends_the_run(tmp_path, set_sighup):
+    set_sighup(signal.SIG_DFL)
+    trainer = runs.make_trainer(
+        tmp_path, runtime=RuntimeConfig(stop_on_signals=True, save_checkpoints_steps=1000)
+    )
+
+    def remaining(step):
+        os.kill(os.getpid(), signal.SIGHUP)
+        return runs.data()
+
+    with pytest.raises(TrainingInterrupted, match="SIGHUP stopped training at step") as stopped:
+        trainer.train(TrainingData(remaining))
+    assert stopped.value.signal_number == signal.SIGHUP
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+    assert len(RunFolder(str(tmp_path)).checkpoints()) == (stopped.value.step > 0)
+
+
+def test_sighup_stays_ignored_under_nohup(set_sighup):
+    set_sighup(signal.SIG_IGN)
+    with record_stop_signals(True) as received:
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert received == []
+    set_sighup(signal.SIG_DFL)
+    with record_stop_signals(True) as received:
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert received == [signal.SIGHUP]

@@ -29,7 +29,7 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
-from bert_tf.tokenization.vocabulary import check_vocabulary
+from bert_tf.tokenization.vocabulary import check_vocabulary, recorded_casing
 from bert_tf.weights import vocabulary_sha256
 
 _LOG = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class Pretrained:
         return tokenizer
 
     def _casing(self) -> bool:
-        """Returns `do_lower_case` if it is not None, else the casing of the checkpoint, else True.
+        """Returns `do_lower_case`, else the casing of the checkpoint or of `vocab_file`, else True.
 
         Raises:
             InputError: `do_lower_case` differs from the casing of the checkpoint.
@@ -125,7 +125,8 @@ class Pretrained:
                 f"do_lower_case={given} was given, but {found.source} was trained with "
                 f"do_lower_case={known}. Leave out do_lower_case."
             )
-        casing = True if given is None else given
+        recorded = recorded_casing(self.vocab_file) if self.vocab_file else None
+        casing = recorded is not False if given is None else given
         validate_case_matches_checkpoint(casing, found.source if found else None)
         return casing
 
@@ -257,7 +258,8 @@ def load(
         bert_config_file: The architecture. Default: that of the checkpoint.
         vocab_file: The vocabulary. Default: that of the checkpoint.
         do_lower_case: Whether the tokenizer lower-cases text and removes accents. Default: the
-            casing of the checkpoint if it is known, else True.
+            casing of the checkpoint if it is known, else that of `train_vocabulary` for
+            `vocab_file`, else True.
 
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.

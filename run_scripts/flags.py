@@ -39,8 +39,8 @@ def define_model_flags(checkpoint_help: str) -> None:
     flags.DEFINE_string("vocab_file", None, "vocab.txt. Default: the one of --init_checkpoint.")
     flags.DEFINE_bool(
         "do_lower_case", True, "Whether the tokenizer lower-cases and strips accents: true for "
-        "uncased models, false for cased ones. Default: the casing of --init_checkpoint if it is "
-        "known, else true.",
+        "uncased models, false for cased ones. Default: the casing of --init_checkpoint or of "
+        "--vocab_file if it is known, else true.",
     )  # fmt: skip
 
 

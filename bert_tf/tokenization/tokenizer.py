@@ -16,7 +16,7 @@ from bert_tf.tokenization import offsets, packing
 from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
 from bert_tf.tokenization.input_checks import ids_as_ragged, texts_as_batch
 from bert_tf.tokenization.special_tokens import SpecialTokenFinder
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, to_token_list
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, check_casing, to_token_list
 from bert_tf.tokenization.wordpiece import WordPiece
 from bert_tf.weights import vocabulary_sha256
 
@@ -59,8 +59,8 @@ class BertTokenizer(tf.Module):
         vocabulary_sha256: Hexadecimal SHA-256 of the UTF-8 tokens, joined by \n.
 
     Raises:
-        InputError: The vocabulary is not valid (see `load_vocabulary`), or `do_lower_case` is not a
-            bool.
+        InputError: The vocabulary is not valid (see `load_vocabulary`), `do_lower_case` is not a
+            bool, or it differs from the casing in the file next to the `vocab.txt`.
 
     Source: google-research/bert `tokenization.FullTokenizer`.
     """
@@ -75,6 +75,8 @@ class BertTokenizer(tf.Module):
         if do_lower_case not in (True, False):
             raise InputError(f"do_lower_case must be True or False. Received: {do_lower_case!r}.")
         tokens = to_token_list(vocab)
+        if isinstance(vocab, (str, os.PathLike)):
+            check_casing(os.fspath(vocab), do_lower_case)
         self._tokens = tuple(tokens)
         self._detokenized = [
             "" if token in ("[PAD]", "[CLS]", "[SEP]") else f" {token}" for token in tokens

@@ -1,8 +1,10 @@
-"""Reads `vocab.txt` files and checks vocabularies.
+"""Reads `vocab.txt` files, and checks vocabularies and their casing.
 
-Imports `errors`, `weights` and numpy.
+The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the casing of
+vocab.txt is in vocab.txt.json. Imports `errors`, `files`, `weights` and numpy.
 """
 
+import logging
 import os
 import re
 from collections.abc import Sequence
@@ -10,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.weights import read_vocabulary
+from bert_tf.weights import read_vocabulary, vocabulary_sha256
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _MAX_TOKEN_BYTES = 256  # The WordPiece operation stores a length in 8 bits.
@@ -21,6 +24,7 @@ _MAX_PADDING = 127
 # across two words.
 _SEPARATORS = re.compile(r"[ \t\r\x00]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_LOG = logging.getLogger(__name__)
 
 
 def to_token_list(vocab: Any) -> list[str]:
@@ -122,4 +126,59 @@ def check_size(tokens: Sequence[str], vocab_size: int, source: str = "the vocabu
         raise InputError(
             f"{source} has {len(tokens)} entries, but the model's vocab_size is {vocab_size}. Give "
             f"the vocab.txt that the model was trained with."
+        )
+
+
+def write_casing(path: str, tokens: Sequence[str], do_lower_case: bool) -> None:
+    """Writes the casing of a vocabulary to the file next to its `vocab.txt`.
+
+    Args:
+        path: Path of the `vocab.txt`.
+        tokens: The tokens in the order of their ids.
+        do_lower_case: Whether the text that the vocabulary was learned from was lower-cased.
+    """
+    casing = {"do_lower_case": do_lower_case, "vocabulary_sha256": vocabulary_sha256(tokens)}
+    files.write_json(f"{path}.json", casing)
+
+
+def recorded_casing(path: str) -> bool | None:
+    """Returns the casing that `write_casing` wrote for a `vocab.txt`, or None.
+
+    The result is None if there is no such file, or if it belongs to another vocabulary, which is
+    logged.
+
+    Args:
+        path: Path of the `vocab.txt`.
+
+    Raises:
+        InputError: The file next to the `vocab.txt` has another content.
+    """
+    casing_file = f"{path}.json"
+    if not files.is_file(casing_file):
+        return None
+    content = files.read_json_object(casing_file)
+    casing, sha256 = (content.get(name) for name in ("do_lower_case", "vocabulary_sha256"))
+    if not isinstance(casing, bool) or not isinstance(sha256, str):
+        raise InputError(
+            f"{casing_file} must hold do_lower_case (true or false) and vocabulary_sha256 (text) "
+            f"of {path}. Received: {content!s:.80}. Delete it, or train the vocabulary again."
+        )
+    if sha256 == vocabulary_sha256(read_vocabulary(path)):
+        return casing
+    _LOG.info("%s is ignored: it belongs to another vocabulary than %s.", casing_file, path)
+    return None
+
+
+def check_casing(path: str, do_lower_case: bool) -> None:
+    """Checks `do_lower_case` against the casing that was written next to a `vocab.txt`.
+
+    Raises:
+        InputError: The vocabulary was learned from text of the other casing.
+    """
+    recorded = recorded_casing(path)
+    if recorded not in (None, do_lower_case):
+        raise InputError(
+            f"do_lower_case is {do_lower_case}, but {path} was learned from text with "
+            f"do_lower_case={recorded} (see {path}.json). Set do_lower_case={recorded}, or train "
+            f"another vocabulary."
         )

@@ -1,9 +1,13 @@
 """Reading vocab.txt: the accepted files, and the message for each refused file."""
 
+import json
+import logging
+
 import pytest
 
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer, check_size, load_vocabulary
+from bert_tf.tokenization.vocabulary import recorded_casing, write_casing
 
 GOOD = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
 
@@ -107,3 +111,42 @@ def test_a_vocabulary_that_does_not_fit_the_model_is_refused():
     for size in (6, 135):
         with pytest.raises(InputError, match=rf"7 entries.*vocab_size is {size}"):
             check_size(GOOD, size)
+
+
+def test_the_casing_next_to_a_vocabulary_is_checked(tmp_path):
+    path = write(tmp_path, "\r\n".join(GOOD))
+    assert recorded_casing(path) is None
+    write_casing(path, GOOD, False)
+    assert recorded_casing(path) is False
+    assert not BertTokenizer(path, do_lower_case=False).do_lower_case
+    BertTokenizer(GOOD, do_lower_case=True)  # no file, so nothing to check
+    with pytest.raises(InputError, match=r"is True, but .*vocab\.txt .*=False .*Set do_lower_case"):
+        BertTokenizer(path, do_lower_case=True)
+
+
+def test_the_casing_of_a_replaced_vocabulary_is_ignored(tmp_path, caplog):
+    path = write(tmp_path, "\n".join(GOOD))
+    write_casing(path, [*GOOD, "c"], False)
+    with caplog.at_level(logging.INFO):
+        assert BertTokenizer(path, do_lower_case=True).do_lower_case
+    assert caplog.messages == [
+        f"{path}.json is ignored: it belongs to another vocabulary than {path}."
+    ]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"do_lower_case": "no"}'])
+def test_other_content_next_to_a_vocabulary_is_refused(tmp_path, content):
+    path = write(tmp_path, "\n".join(GOOD))
+    (tmp_path / "vocab.txt.json").write_text(content)
+    with pytest.raises(InputError, match=r"vocab\.txt\.json") as caught:
+        BertTokenizer(path)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("value", [1, None, "true"])
+def test_a_casing_that_is_not_a_bool_is_refused(tmp_path, value):
+    path = write(tmp_path, "\n".join(GOOD))
+    content = {"do_lower_case": value, "vocabulary_sha256": "0"}
+    (tmp_path / "vocab.txt.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"do_lower_case \(true or false\)"):
+        recorded_casing(path)

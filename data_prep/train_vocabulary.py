@@ -7,6 +7,9 @@ exactly --vocab_size lines, in the order of google-research/bert: [PAD], [unused
 the ids of [UNK], [CLS], [SEP] and [MASK] are 100 to 103. The same text and flags give the same
 vocabulary.
 
+--do_lower_case=true, the default, also strips accents: "Über" becomes "uber". The casing is written
+next to the vocabulary, to vocab.txt.json. The other programs read it and refuse another casing.
+
     python data_prep/train_vocabulary.py --input_file='corpus/*.txt' --output_file=vocab.txt \
         --vocab_size=8000
 
@@ -26,12 +29,14 @@ from absl import flags
 from bert_tf import atomic_files, command_line, files
 from bert_tf.data_prep import config_flags, vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.tokenization.unknown_share import unknown_warning
+from bert_tf.tokenization.vocabulary import write_casing
 
 config_flags.define(text_blocks.TextSource)
 flags.DEFINE_string("output_file", None, "The vocab.txt to write.", required=True)
 config_flags.define(vocabulary_learning.VocabularyConfig)
 flags.DEFINE_integer(
-    "num_workers", os.cpu_count() or 1, "Blocks of text counted in parallel, at most 8."
+    "num_workers", os.cpu_count() or 1, "Blocks of text counted in parallel, at most 8.", 1
 )
 
 
@@ -45,10 +50,13 @@ def main() -> None:
     counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)
     learned = vocabulary_learning.learn(counts.words, config)
     files.write_text(values.output_file, "\n".join(learned.tokens) + "\n")
+    to_stdout = atomic_files.is_stdout(values.output_file)
+    if not to_stdout:
+        write_casing(values.output_file, learned.tokens, config.do_lower_case)
     print(
         f"{values.output_file}: {len(learned.tokens)} entries from {len(counts.words):,} distinct "
-        f"words.",
-        file=sys.stderr if atomic_files.is_stdout(values.output_file) else None,
+        f"words. {learned.unknown:,} of {counts.words.total():,} words become [UNK].",
+        file=sys.stderr if to_stdout else None,
     )
     for line in _warnings(counts, learned, config.max_words):
         print(line, file=sys.stderr)
@@ -57,7 +65,7 @@ def main() -> None:
 def _warnings(
     counts: word_counts.WordCounts, learned: vocabulary_learning.LearnedVocabulary, max_words: int
 ) -> Iterator[str]:
-    """Yields warnings about invalid bytes, uncovered characters and missing subwords."""
+    """Yields warnings about invalid bytes, uncovered characters, [UNK] and missing subwords."""
     if counts.invalid_lines:
         yield (
             f"{counts.invalid_lines:,} lines are not UTF-8, the first is {counts.first_invalid}. "
@@ -65,10 +73,14 @@ def _warnings(
         )
     if learned.uncovered:
         yield (
-            f"{learned.uncovered:,} of {learned.characters:,} distinct characters are not covered, "
-            f"{learned.uncovered_share:.3%} of the text: words with them become [UNK]. Raise "
-            f"--max_characters or --vocab_size to cover more."
+            f"{learned.uncovered:,} of {learned.characters:,} distinct characters are not covered: "
+            f"words with them become [UNK]. Raise --max_characters or --vocab_size to cover more."
         )
+    total, remedy = counts.words.total(), "The vocabulary needs to cover more characters"
+    if warning := unknown_warning(learned.unknown, total, "words of the text", remedy):
+        yield warning
+    if learned.added:
+        yield f"Rare words and parts of words fill {learned.added:,} entries: the text is small."
     if learned.missing:
         all_words = not learned.uncovered and len(counts.words) <= max_words
         limits = "" if all_words else " within --max_characters and --max_words"

@@ -11,13 +11,12 @@ import collections
 import dataclasses
 import heapq
 import math
-import sys
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from bert_tf.data_prep.word_counts import LONGEST_WORD
-from bert_tf.errors import InputError, check_at_least
+from bert_tf.errors import InputError, check_at_least, check_between
 from bert_tf.progress import Progress
 from bert_tf.tokenization.unicode_tables import CJK
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
@@ -28,6 +27,8 @@ _UNUSED_BEFORE_UNK = 99
 # The search ends when the number of subwords exceeds the requested number by at most this share.
 _SURPLUS = 0.02
 _MAX_TRIALS = 12
+# Far above the size of any published vocabulary; [unusedN] entries would fill a larger one.
+_MAX_SIZE = 2_000_000
 # By default, the vocabulary covers the characters that make up this share of the text.
 _COVERAGE = 0.9995
 # If fewer characters make up that share, further characters are covered, up to 1000 in total, as
@@ -56,7 +57,7 @@ class VocabularyConfig:
             vocabulary covers further characters.
 
     Raises:
-        InputError: A value is too small.
+        InputError: A value is out of range.
     """
 
     vocab_size: int = 30522
@@ -68,6 +69,7 @@ class VocabularyConfig:
     def __post_init__(self) -> None:
         check_at_least(0, self, "num_unused_tokens", "max_characters")
         check_at_least(1, self, "max_words")
+        check_between(0, _MAX_SIZE, self, "vocab_size")
         minimum = len(SPECIAL_TOKENS) + self.num_unused_tokens + 1
         if self.vocab_size < minimum:
             raise InputError(
@@ -88,18 +90,20 @@ class LearnedVocabulary:
     Attributes:
         tokens: The entries in the order of their ids.
         missing: Number of [unusedN] entries beyond `num_unused_tokens`. These entries fill the
-            vocabulary if the text gives too few subwords.
+            vocabulary if the text gives too few subwords and words.
+        added: Number of less useful subwords and of words at the end of `tokens`. These entries
+            fill the vocabulary if the text gives too few subwords.
         characters: Number of distinct characters in the text.
         uncovered: Number of distinct characters that the vocabulary does not cover.
-        uncovered_share: Number of occurrences of uncovered characters, divided by the number of
-            occurrences of all characters of the text; in [0, 1].
+        unknown: Number of occurrences of words with such a character: each becomes [UNK].
     """
 
     tokens: list[str]
     missing: int
+    added: int
     characters: int
     uncovered: int
-    uncovered_share: float
+    unknown: int
 
 
 def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabulary:
@@ -116,21 +120,21 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     if not ranked:
         raise InputError("There are no words in the text. Check the input files.")
     number = _number_covered(ranked, config)
-    subwords = _learn_covering(counts, ranked[:number], config)
+    subwords, added = _learn_covering(counts, ranked[:number], config)
     if not config.max_characters and len(subwords) < config.num_learned:
         # Fill the free entries with rarer characters, and with subwords that contain these.
         entries = config.num_learned - len(subwords) + int(_entries(ranked)[number - 1])
         if (more := _num_fitting(ranked, entries)) > number:
-            subwords = _learn_covering(counts, ranked[:more], config)
+            subwords, added = _learn_covering(counts, ranked[:more], config)
     missing = config.num_learned - len(subwords)
     uncovered = dict(ranked).keys() - set(subwords)
     return LearnedVocabulary(
         _special_tokens(config.num_unused_tokens + missing) + subwords,
         missing,
+        added,
         len(ranked),
         len(uncovered),
-        sum(number for character, number in ranked if character in uncovered)
-        / sum(number for _, number in ranked),
+        sum(number for word, number in counts.items() if not uncovered.isdisjoint(word)),
     )
 
 
@@ -185,11 +189,14 @@ def _number_covered(ranked: Sequence[tuple[str, int]], config: VocabularyConfig)
 
 def _learn_covering(
     counts: Mapping[str, int], ranked: Sequence[tuple[str, int]], config: VocabularyConfig
-) -> list[str]:
-    """Learns at most `num_learned` subwords from the words with only ranked characters."""
-    characters = [character for character, _ in ranked]
-    subwords = _search(_most_frequent(counts, characters, config), config)
-    return _drop_rarest(subwords, config.num_learned)
+) -> tuple[list[str], int]:
+    """Learns at most `num_learned` subwords from the words with only ranked characters.
+
+    Returns:
+        The subwords, and how many of them fill entries for which the text gives too few subwords.
+    """
+    words = _most_frequent(counts, [character for character, _ in ranked], config)
+    return _search(words, config.num_learned)
 
 
 def _most_frequent(
@@ -201,38 +208,63 @@ def _most_frequent(
     an entry for it.
     """
     known = set(characters)
-    candidates = (item for item in counts.items() if known.issuperset(item[0]))
+    candidates = (
+        item
+        for item in counts.items()
+        if known.issuperset(item[0]) and len(item[0]) <= LONGEST_WORD
+    )
     words = heapq.nsmallest(config.max_words, candidates, key=lambda item: (-item[1], item[0]))
     in_words = {character for word, _ in words for character in word}
     return words + [(character, 1) for character in characters if character not in in_words]
 
 
-def _search(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> list[str]:
-    """Searches for the highest threshold that gives at least `num_learned` subwords.
+def _search(words: Sequence[tuple[str, int]], goal: int) -> tuple[list[str], int]:
+    """Searches for the threshold that gives `goal` subwords.
 
-    The search also ends at a threshold that gives at most 2 % more than `num_learned` subwords.
+    The search ends at a threshold that gives at most 2 % more than `goal` subwords; the rarest are
+    dropped. In a small text, one threshold may give too few subwords, and the next lower one far
+    more. Without most of its rare subwords, a vocabulary splits words into more tokens than a
+    smaller vocabulary that is complete. So the subwords of the higher threshold are kept, and the
+    most frequent others of the lower threshold fill up the entries.
+
+    At a threshold that every word reaches, the subwords are these words and no parts of words, and
+    there are few parts of words at the next threshold. The search therefore uses higher thresholds
+    only. If none of these gives enough subwords, the subwords of the neighboring thresholds and
+    then the most frequent words fill up the entries.
+
     log(number of subwords) is about linear in log(threshold), so each new threshold is
     extrapolated linearly, in logarithms, from the last two trials.
+
+    Returns:
+        At most `goal` subwords, and how many of them fill entries because no threshold gives
+        enough.
     """
-    goal = config.num_learned
-    high = words[0][1] + 1  # the lowest known threshold that gives too few subwords
-    low, best = 0, None  # the highest threshold that gave enough subwords, and these subwords
+    # The highest threshold that gave enough subwords or that is too low for parts of words.
+    low = min((number for word, number in words if len(word) > 1), default=0) + 1
+    high = max(words[0][1], low + 1) + 1  # the lowest known threshold that gives too few subwords
+    few, best = [], []  # the subwords of the thresholds `high` and `low`, if they were tried
     trials: list[tuple[int, int]] = []
     threshold = max(1, words[min(goal, len(words)) - 1][1])
     with Progress("learning subwords", None, "trials") as progress:
         while low + 1 < high and len(trials) < _MAX_TRIALS:
             threshold = min(max(threshold, low + 1), high - 1)
-            subwords = _learn_subwords(words, threshold, config)
+            subwords = _learn_subwords(words, threshold)
             trials.append((threshold, len(subwords)))
             progress.update(1, f"threshold {threshold} gives {len(subwords)} of {goal}")
             if len(subwords) < goal:
-                high = threshold
+                high, few = threshold, subwords
             else:
                 low, best = threshold, subwords
                 if len(subwords) <= goal * (1 + _SURPLUS):
                     break
             threshold = _next_threshold(trials, goal * (1 + _SURPLUS / 2))
-    return subwords if best is None else best
+    if best and (not few or len(best) <= goal * (1 + _SURPLUS)):
+        return _drop_rarest(best, goal), 0
+    if best:
+        return list(dict.fromkeys(few + best))[:goal], 0
+    others = _learn_subwords(words, low) + _learn_subwords(words, high + 1)
+    filled = list(dict.fromkeys([*few, *others, *(word for word, _ in words)]))[:goal]
+    return filled, len(filled) - len(few)
 
 
 def _next_threshold(trials: Sequence[tuple[int, int]], goal: float) -> int:
@@ -251,21 +283,16 @@ def _next_threshold(trials: Sequence[tuple[int, int]], goal: float) -> int:
     return round(threshold * math.exp(min(max(change, -5), 5)))
 
 
-def _learn_subwords(
-    words: Sequence[tuple[str, int]], threshold: int, config: VocabularyConfig
-) -> list[str]:
+def _learn_subwords(words: Sequence[tuple[str, int]], threshold: int) -> list[str]:
     """Runs the learner once; returns the characters, then the subwords from frequent to rare."""
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
-    subwords = learner.learn(
-        words,
-        vocab_size=config.vocab_size,
-        reserved_tokens=[],
-        upper_thresh=threshold,
-        lower_thresh=threshold,
-        max_unique_chars=sys.maxunicode,
-        max_token_length=LONGEST_WORD,
-    )
+    settings = dict.fromkeys(
+        learner.Params._fields
+    )  # most of them are for the learner's own search
+    settings.update(num_iterations=4, max_token_length=LONGEST_WORD, reserved_tokens=[])
+    settings.update(include_joiner_token=True, joiner="##")
+    subwords = learner.learn_with_thresh(words, threshold, learner.Params(**settings))
     return [
         subword
         for subword in subwords

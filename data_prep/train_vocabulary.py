@@ -58,12 +58,12 @@ def main() -> None:
         f"words. {learned.unknown:,} of {counts.words.total():,} words become [UNK].",
         file=sys.stderr if to_stdout else None,
     )
-    for line in _warnings(counts, learned, config.max_words):
+    for line in _warnings(counts, learned):
         print(line, file=sys.stderr)
 
 
 def _warnings(
-    counts: word_counts.WordCounts, learned: vocabulary_learning.LearnedVocabulary, max_words: int
+    counts: word_counts.WordCounts, learned: vocabulary_learning.LearnedVocabulary
 ) -> Iterator[str]:
     """Yields warnings about invalid bytes, uncovered characters, [UNK] and missing subwords."""
     if counts.invalid_lines:
@@ -82,11 +82,9 @@ def _warnings(
     if learned.added:
         yield f"Rare words and parts of words fill {learned.added:,} entries: the text is small."
     if learned.missing:
-        all_words = not learned.uncovered and len(counts.words) <= max_words
-        limits = "" if all_words else " within --max_characters and --max_words"
         yield (
-            f"The text gave {learned.missing:,} subwords fewer than --vocab_size needs{limits}; "
-            f"[unusedN] entries fill up the file."
+            f"The text gave {learned.missing:,} entries fewer than --vocab_size needs, within "
+            f"--max_characters and --max_words; [unusedN] entries fill up the file."
         )
 
 

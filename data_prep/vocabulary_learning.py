@@ -67,15 +67,11 @@ class VocabularyConfig:
     max_characters: int = 0
 
     def __post_init__(self) -> None:
-        check_at_least(0, self, "num_unused_tokens", "max_characters")
+        check_at_least(0, self, "max_characters")
         check_at_least(1, self, "max_words")
-        check_between(0, _MAX_SIZE, self, "vocab_size")
+        check_between(0, _MAX_SIZE // 2, self, "num_unused_tokens")
         minimum = len(SPECIAL_TOKENS) + self.num_unused_tokens + 1
-        if self.vocab_size < minimum:
-            raise InputError(
-                f"vocab_size must be at least {minimum} with num_unused_tokens "
-                f"{self.num_unused_tokens}. Received: {self.vocab_size}."
-            )
+        check_between(minimum, _MAX_SIZE, self, "vocab_size")
 
     @property
     def num_learned(self) -> int:
@@ -120,12 +116,12 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     if not ranked:
         raise InputError("There are no words in the text. Check the input files.")
     number = _number_covered(ranked, config)
-    subwords, added = _learn_covering(counts, ranked[:number], config)
+    subwords, added = _search(_most_frequent(counts, ranked[:number], config), config)
     if not config.max_characters and len(subwords) < config.num_learned:
         # Fill the free entries with rarer characters, and with subwords that contain these.
         entries = config.num_learned - len(subwords) + int(_entries(ranked)[number - 1])
         if (more := _num_fitting(ranked, entries)) > number:
-            subwords, added = _learn_covering(counts, ranked[:more], config)
+            subwords, added = _search(_most_frequent(counts, ranked[:more], config), config)
     missing = config.num_learned - len(subwords)
     uncovered = dict(ranked).keys() - set(subwords)
     return LearnedVocabulary(
@@ -187,27 +183,15 @@ def _number_covered(ranked: Sequence[tuple[str, int]], config: VocabularyConfig)
     return number
 
 
-def _learn_covering(
-    counts: Mapping[str, int], ranked: Sequence[tuple[str, int]], config: VocabularyConfig
-) -> tuple[list[str], int]:
-    """Learns at most `num_learned` subwords from the words with only ranked characters.
-
-    Returns:
-        The subwords, and how many of them fill entries for which the text gives too few subwords.
-    """
-    words = _most_frequent(counts, [character for character, _ in ranked], config)
-    return _search(words, config.num_learned)
-
-
 def _most_frequent(
-    counts: Mapping[str, int], characters: Sequence[str], config: VocabularyConfig
+    counts: Mapping[str, int], ranked: Sequence[tuple[str, int]], config: VocabularyConfig
 ) -> list[tuple[str, int]]:
-    """Returns the most frequent words, in an order that depends only on the counts.
+    """Returns the most frequent words with only ranked characters, in an order without ties.
 
     A character that does not occur in these words is added as a word, so that the vocabulary gets
     an entry for it.
     """
-    known = set(characters)
+    known = {character for character, _ in ranked}
     candidates = (
         item
         for item in counts.items()
@@ -215,17 +199,17 @@ def _most_frequent(
     )
     words = heapq.nsmallest(config.max_words, candidates, key=lambda item: (-item[1], item[0]))
     in_words = {character for word, _ in words for character in word}
-    return words + [(character, 1) for character in characters if character not in in_words]
+    return words + [(character, 1) for character, _ in ranked if character not in in_words]
 
 
-def _search(words: Sequence[tuple[str, int]], goal: int) -> tuple[list[str], int]:
-    """Searches for the threshold that gives `goal` subwords.
+def _search(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> tuple[list[str], int]:
+    """Searches for the threshold that gives `num_learned` subwords.
 
-    The search ends at a threshold that gives at most 2 % more than `goal` subwords; the rarest are
-    dropped. In a small text, one threshold may give too few subwords, and the next lower one far
-    more. Without most of its rare subwords, a vocabulary splits words into more tokens than a
-    smaller vocabulary that is complete. So the subwords of the higher threshold are kept, and the
-    most frequent others of the lower threshold fill up the entries.
+    The search ends at a threshold that gives at most 2 % more subwords; the rarest are dropped. In
+    a small text, one threshold may give too few subwords, and the next lower one far more. Without
+    most of its rare subwords, a vocabulary splits words into more tokens than a smaller vocabulary
+    that is complete. So the subwords of the higher threshold are kept, and the most frequent others
+    of the lower threshold fill up the entries.
 
     At a threshold that every word reaches, the subwords are these words and no parts of words, and
     there are few parts of words at the next threshold. The search therefore uses higher thresholds
@@ -236,9 +220,10 @@ def _search(words: Sequence[tuple[str, int]], goal: int) -> tuple[list[str], int
     extrapolated linearly, in logarithms, from the last two trials.
 
     Returns:
-        At most `goal` subwords, and how many of them fill entries because no threshold gives
+        At most `num_learned` subwords, and how many of them fill entries because no threshold gives
         enough.
     """
+    goal = config.num_learned
     # The highest threshold that gave enough subwords or that is too low for parts of words.
     low = min((number for word, number in words if len(word) > 1), default=0) + 1
     high = max(words[0][1], low + 1) + 1  # the lowest known threshold that gives too few subwords

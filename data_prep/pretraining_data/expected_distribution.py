@@ -19,6 +19,7 @@ import numpy as np
 from bert_tf.data_prep.pretraining_data import masking, stats
 from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.tokenization.unknown_share import UNKNOWN_LIMIT
 
 _FALSE_ALARM_RATE = 1e-6
 _MIN_EXPECTED_COUNT = 20  # smallest expected count in a cell of a chi-square test
@@ -86,7 +87,7 @@ class DistributionCheck:
         labels, is_prediction = columns["masked_lm_ids"], columns["masked_lm_weights"] > 0
         lengths, counts = columns["input_mask"].sum(axis=1), is_prediction.sum(axis=1)
         vocabulary = self._vocabulary
-        self.stats += stats.measure(columns, vocabulary.mask_id)
+        self.stats += stats.measure(columns, vocabulary)
         unmasked = stats.unmasked_ids(ids, positions, labels, is_prediction)
         is_special = (unmasked == vocabulary.cls_id) | (unmasked == vocabulary.sep_id)
         maskable = (columns["input_mask"] > 0) & ~is_special
@@ -108,6 +109,9 @@ class DistributionCheck:
 
     def comparisons(self) -> Iterator[Comparison]:
         """Compares each figure with its expected values. Add at least one record before."""
+        share = self.stats.unknown[0] / max(self.stats.unknown[1], 1)
+        expected = f"at most {UNKNOWN_LIMIT:.0%}"
+        yield Comparison("[UNK]", f"{share:.2%}", expected, bool(share <= UNKNOWN_LIMIT))
         yield self._compare_prediction_counts()
         if self._config.objective != "causal":
             yield from self._compare_predictions()

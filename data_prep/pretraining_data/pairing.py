@@ -52,6 +52,7 @@ class Vocabulary:
         cls_id: Id of [CLS].
         sep_id: Id of [SEP].
         mask_id: Id of [MASK].
+        unk_id: Id of [UNK].
         continues: bool [V], True for entries that start with "##".
         sha256: Hexadecimal hash of the vocabulary, as the tokenizer computes it.
     """
@@ -60,6 +61,7 @@ class Vocabulary:
     cls_id: int
     sep_id: int
     mask_id: int
+    unk_id: int
     continues: np.ndarray
     sha256: str
 

@@ -1,6 +1,8 @@
 """Statistics of records: counts that are added up over batches, and the report of these counts.
 
-Imports numpy only. Letters: B batch, S sequence length, P predictions per sequence.
+Imports `counter_based_random`, `pairing`, `settings`, `tokenization` and numpy.
+
+Letters: B batch, S sequence length, P predictions per sequence.
 """
 
 import dataclasses
@@ -11,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data_prep.pretraining_data.counter_based_random import splitmix64
+from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 
 # The expected number of sequences in a sample drawn with `sampled_share`.
 SAMPLE_SIZE = 1 << 17
@@ -33,6 +37,8 @@ class Stats:
         replaced: Number of predictions whose input token is any other token.
         truncated: Number of sequences that lost tokens to truncation.
         trimmed_tokens: Number of tokens that truncation removed.
+        unknown: int64 [2], the numbers of [UNK] and of all tokens, before masking and without [CLS]
+            and [SEP].
         sample: uint64 [N], hashes of a sample of the unmasked sequences. If several sequences are
             equal, the sample contains either all or none of them.
     """
@@ -45,6 +51,7 @@ class Stats:
     replaced: int = 0
     truncated: int = 0
     trimmed_tokens: int = 0
+    unknown: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(2, np.int64))
     sample: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.uint64))
 
     @classmethod
@@ -87,6 +94,9 @@ class Stats:
             "padding_share": 1 - _share(tokens, positions),
             "truncated_share": _share(self.truncated, examples),
             "trimmed_tokens": self.trimmed_tokens,
+            "unknown_tokens": int(self.unknown[0]),
+            "text_tokens": int(self.unknown[1]),
+            "unknown_share": _share(*self.unknown.tolist()),
             "random_next_share": _share(self.random_next, examples),
             "predictions": predictions,
             "predictions_per_example": _share(predictions, examples),
@@ -120,21 +130,23 @@ def _histogram(counts: np.ndarray) -> dict[str, int]:
     return {str(value): int(counts[value]) for value in np.flatnonzero(counts)}
 
 
-def measure(columns: Mapping[str, np.ndarray], mask_id: int, sampled: float = 1.0) -> Stats:
+def measure(columns: Mapping[str, np.ndarray], words: Vocabulary, sampled: float = 1.0) -> Stats:
     """Computes the counts of a batch of records.
 
     Args:
         columns: The columns of `bert_tf.features.PRETRAINING`.
-        mask_id: Id of [MASK].
+        words: The special ids.
         sampled: Share of the sequences that are searched for duplicates, in [0, 1].
     """
     ids, positions = columns["input_ids"], columns["masked_lm_positions"]
     labels, is_prediction = columns["masked_lm_ids"], columns["masked_lm_weights"] > 0
     shown = np.take_along_axis(ids, positions, 1)
-    masked = is_prediction & (shown == mask_id)
+    masked = is_prediction & (shown == words.mask_id)
     kept = is_prediction & ~masked & (shown == labels)
     lengths = columns["input_mask"].sum(axis=1)
-    hashes = row_hashes(unmasked_ids(ids, positions, labels, is_prediction))
+    unmasked = unmasked_ids(ids, positions, labels, is_prediction)
+    tokens, special_ids = unmasked[columns["input_mask"] > 0], (words.cls_id, words.sep_id)
+    hashes = row_hashes(unmasked)
     return Stats(
         lengths=np.bincount(lengths, minlength=ids.shape[1] + 1),
         predictions=np.bincount(is_prediction.sum(axis=1), minlength=shown.shape[1] + 1),
@@ -142,6 +154,7 @@ def measure(columns: Mapping[str, np.ndarray], mask_id: int, sampled: float = 1.
         masked=int(masked.sum()),
         kept=int(kept.sum()),
         replaced=int(is_prediction.sum() - masked.sum() - kept.sum()),
+        unknown=np.array(count_unknown(tokens, words.unk_id, special_ids)),
         sample=hashes[hashes <= np.uint64(min(int(sampled * 2.0**64), 2**64 - 1))],
     )
 
@@ -193,8 +206,12 @@ def format_report(report: Mapping[str, Any]) -> str:
         f"  predictions     {r['predictions_per_example']:.2f} per example, "
         f"{r['predictions_per_token']:.1%} of the tokens: {r['mask_token_share']:.1%} [MASK], "
         f"{r['random_token_share']:.1%} random, {r['kept_token_share']:.1%} kept",
-        f"  duplicates      {r['duplicate_share']:.1%} of the examples",
+        f"  duplicates      {r['duplicate_share']:.1%} of the examples repeat another, compared "
+        "before masking",
+        f"  [UNK]           {r['unknown_share']:.2%} of the tokens without [CLS] and [SEP]",
     ]
+    warning = unknown_warning(r["unknown_tokens"], r["text_tokens"], "tokens of the records")
+    lines += [f"  WARNING: {warning}"] if warning else []
     if not r["trimmed_tokens"]:
         del lines[2]  # 0 also if the records were read from files, which do not record truncation
     return "\n".join(lines)

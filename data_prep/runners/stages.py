@@ -86,6 +86,7 @@ def vocabulary(config: RecordsConfig) -> pairing.Vocabulary:
         cls_id=loaded.cls_id,
         sep_id=loaded.sep_id,
         mask_id=loaded.mask_id,
+        unk_id=loaded.unk_id,
         continues=np.array([token.startswith("##") for token in loaded.vocabulary]),
         sha256=loaded.vocabulary_sha256,
     )
@@ -179,7 +180,7 @@ def write_part(
             for start in range(0, len(rows), _ENCODE_BATCH):
                 batch = rows[start : start + _ENCODE_BATCH]
                 columns = masking.mask_rows(files.config, batch, words)
-                counts.append(stats.measure(columns, words.mask_id, sampled))
+                counts.append(stats.measure(columns, words, sampled))
                 counts[-1].truncated = int((batch["trimmed"] > 0).sum())
                 counts[-1].trimmed_tokens = int(batch["trimmed"].sum())
                 for example in features.encode(columns, features.PRETRAINING):

@@ -20,7 +20,8 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 CLS, SEP, MASK = 2, 3, 4
 V = 400
 CONTINUES = set(range(300, 400))
-VOCABULARY = pairing.Vocabulary(V, CLS, SEP, MASK, np.array([i in CONTINUES for i in range(V)]), "")
+IS_SUFFIX = np.array([i in CONTINUES for i in range(V)])
+VOCABULARY = pairing.Vocabulary(V, CLS, SEP, MASK, 1, IS_SUFFIX, "")
 
 
 def corpus(documents=60, seed=3):

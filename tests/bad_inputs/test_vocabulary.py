@@ -1,0 +1,128 @@
+"""Hostile flags of vocabulary training, and a casing that contradicts the vocabulary."""
+
+import dataclasses
+import json
+
+import pytest
+from run_programs import assert_refused, run_mains
+
+from bert_tf.tokenization.vocabulary import write_casing
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ein", "Haus", "##er", "."]
+CONFIG = {
+    "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
+}  # fmt: skip
+TRAIN = "data_prep.train_vocabulary"
+RECORDS = "data_prep.create_pretraining_data"
+CASED = "cased.txt was learned from text with --do_lower_case=False"
+LOWER = "lower.txt was learned from text with --do_lower_case=True"
+RUN = "--bert_config_file=config.json --output_dir=run --do_train=true --max_seq_length=8"
+
+# (program, flags, words of the message)
+ROWS = [
+    (TRAIN, "--vocab_size=0", ["--vocab_size must be from 105", "Received: 0"]),
+    (TRAIN, "--vocab_size=-1", ["--vocab_size", "Received: -1"]),
+    (TRAIN, "--vocab_size=4", ["--vocab_size must be from 105", "Received: 4"]),
+    (TRAIN, "--vocab_size=5 --num_unused_tokens=0", ["--vocab_size must be from 6"]),
+    (TRAIN, "--vocab_size=6 --num_unused_tokens=0", ["1 characters take 2 entries"]),
+    (TRAIN, "--vocab_size=104", ["--vocab_size must be from 105", "Received: 104"]),
+    (TRAIN, "--vocab_size=1000000000", ["--vocab_size must be", "2000000", "1000000000"]),
+    (TRAIN, "--vocab_size=1000000000000", ["--vocab_size must be", "2000000"]),
+    (TRAIN, "--vocab_size=1e3", ["--vocab_size=1e3"]),
+    (TRAIN, "--num_unused_tokens=-1", ["--num_unused_tokens must be from 0"]),
+    (TRAIN, "--num_unused_tokens=1000000000000", ["--num_unused_tokens must be from 0"]),
+    (TRAIN, "--max_words=0", ["--max_words must be at least 1. Received: 0"]),
+    (TRAIN, "--max_words=-1", ["--max_words must be at least 1. Received: -1"]),
+    (TRAIN, "--max_characters=-1", ["--max_characters must be at least 0. Received: -1"]),
+    (TRAIN, "--vocab_size=110 --max_characters=1000000000000", ["characters take", "--vocab_size"]),
+    (TRAIN, "--num_workers=0", ["--num_workers=0"]),
+    (TRAIN, "--num_workers=-1", ["--num_workers=-1"]),
+    (TRAIN, "--do_lower_case=maybe", ["--do_lower_case=maybe"]),
+    (TRAIN, "--input_file=empty.txt", ["There are no words in the text"]),
+    (TRAIN, "--input_file=blank.txt", ["There are no words in the text"]),
+    (TRAIN, "--min_frequency=0", ["Unknown command line flag 'min_frequency'"]),
+    (RECORDS, "--vocab_file=cased.txt", ["--do_lower_case is True", CASED]),
+    (RECORDS, "--vocab_file=lower.txt --do_lower_case=false", ["--do_lower_case is False", LOWER]),
+    (RECORDS, "--vocab_file=list.txt", ["list.txt.json must contain one JSON object"]),
+    (RECORDS, "--vocab_file=keys.txt", ["keys.txt.json must hold", "Delete it"]),
+    (RECORDS, "--vocab_file=damaged.txt", ["damaged.txt.json is not JSON"]),
+    ("data_prep.inspect_records", "--vocab_file=cased.txt --input_file=x", [CASED]),
+    ("run_scripts.run_pretraining", f"{RUN} --input_file=x --vocab_file=lower.txt "
+     "--do_lower_case=false --num_train_steps=10 --num_warmup_steps=1", [LOWER]),
+    ("run_scripts.run_classifier", f"{RUN} --task_name=cola --data_dir=. --vocab_file=cased.txt "
+     "--do_lower_case=true", [CASED]),
+    ("run_scripts.run_ner", f"{RUN} --data_dir=. --vocab_file=lower.txt --do_lower_case=false",
+     [LOWER]),
+    ("run_scripts.convert_checkpoint", "--from=nowhere --to=x --vocab_file=cased.txt "
+     "--do_lower_case=true", [CASED]),
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("cased", "lower", "list", "keys", "damaged", "replaced"):
+        (tmp_path / f"{name}.txt").write_text("\n".join(TOKENS) + "\n")
+    write_casing(str(tmp_path / "cased.txt"), TOKENS, False)
+    write_casing(str(tmp_path / "lower.txt"), TOKENS, True)
+    write_casing(str(tmp_path / "replaced.txt"), TOKENS[:-1], True)
+    for name, content in {"list": "[1]", "keys": '{"do_lower_case": 1}', "damaged": "{"}.items():
+        (tmp_path / f"{name}.txt.json").write_text(content)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "text.txt").write_text("Ein Haus.\nHäuser.\n\nDas Haus.\nDie Häuser.\n")
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "blank.txt").write_text(" \n\n\t\n")
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text("a\t1\t\tein Haus\n" * 8)
+        (tmp_path / f"{split}.txt").write_text("ein O\n\n" * 8)
+    return tmp_path
+
+
+def command(program, flags):
+    given = flags.split()
+    defaults = {TRAIN: "--input_file=text.txt --output_file=new.txt",
+                RECORDS: "--input_file=text.txt --output_file=new.tfrecord"}  # fmt: skip
+    names = {each.split("=")[0] for each in given}
+    missing = [d for d in defaults.get(program, "").split() if d.split("=")[0] not in names]
+    return f"bert_tf.{program}", [*missing, *given]
+
+
+def test_bad_input_is_refused_in_one_line(folder):
+    results = run_mains([command(*row[:2]) for row in ROWS], cwd=folder, secs=60)
+    for (program, flags, words), result in zip(ROWS, results, strict=True):
+        print(program, flags)
+        lines = [line for line in result.err.splitlines() if not line.startswith("counting words")]
+        assert_refused(dataclasses.replace(result, err="\n".join(lines)), *words)
+    assert not list(folder.glob("new*")) and not (folder / "run").exists()
+
+
+def test_the_share_of_unk_is_reported_and_warned_about(folder):
+    """The vocabulary has no umlauts; its casing file belongs to another vocabulary."""
+    train = "--input_file=text.txt --output_file=new/vocab.txt --vocab_size=130 --max_characters=8"
+    train += " --do_lower_case=false"
+    flags = "--vocab_file=replaced.txt --max_seq_length=16 --num_workers=1"
+    records = f"{flags} --do_lower_case=false --input_file=text.txt --output_file=a.tfrecord"
+    inspect = "--input_file=a.tfrecord --vocab_file=replaced.txt --do_lower_case=false"
+    trained, created, inspected = run_mains(
+        [
+            (f"bert_tf.{TRAIN}", train.split()),
+            (f"bert_tf.{RECORDS}", records.split()),
+            ("bert_tf.data_prep.inspect_records", inspect.split()),
+        ],
+        cwd=folder,
+    )
+    assert trained.code == 0, trained
+    casing = json.loads((folder / "new/vocab.txt.json").read_text())
+    assert casing["do_lower_case"] is False
+    assert "become [UNK]." in trained.out and "which is above 2%" in trained.err
+    assert created.code == 0, created
+    assert "WARNING" in created.out and "which is above 2%" in created.out
+    assert "replaced.txt.json is ignored" in created.err
+    report = json.loads((folder / "a.stats.json").read_text())["train"]
+    assert report["unknown_share"] == pytest.approx(
+        report["unknown_tokens"] / report["text_tokens"], abs=1e-6
+    )
+    assert report["unknown_share"] > 0.2
+    assert inspected.code == 1, inspected
+    assert "NOT as expected: [UNK]" in inspected.out
+    assert "every figure is as expected" not in inspected.out

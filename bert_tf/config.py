@@ -1,15 +1,15 @@
 """`BertConfig`: the architecture of a model, with the keys of `bert_config.json`.
 
-Imports the standard library and `errors` only.
+Imports `errors` and `json_files`.
 """
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice
+from bert_tf.json_files import check, parse, shorten
 
 # Values: hidden_size, num_hidden_layers, num_attention_heads, intermediate_size. Sources: paper,
 # section 3 (base, large); google-research/bert README, "Smaller BERT Models" (other sizes).
@@ -22,6 +22,8 @@ SIZES: dict[str, tuple[int, int, int, int]] = {
     "large": (1024, 24, 16, 4096),
 }
 ATTENTION_KINDS = ("bidirectional", "causal")
+# The bounds stop a wrong config before a program has worked on it for hours.
+_MAX_SIZE, _MAX_LAYERS, _MAX_NUMBER = 2**31 - 1, 1000, 1e6
 _POSITIVE = (
     "vocab_size",
     "hidden_size",
@@ -87,19 +89,25 @@ class BertConfig:
         for name in _POSITIVE:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a positive integer. Received: {value!r}.")
+                raise InputError(f"{name} must be a positive integer. Received: {shorten(value)}.")
+            largest = _MAX_LAYERS if name == "num_hidden_layers" else _MAX_SIZE
+            if value > largest:
+                raise InputError(f"{name} must be at most {largest}. Received: {shorten(value)}.")
         for name in _PROBABILITIES:
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 <= value < 1:
-                raise InputError(f"{name} must be in [0, 1). Received: {value!r}.")
+            if not _is_number(value) or not 0 <= value < 1:
+                raise InputError(f"{name} must be in [0, 1). Received: {shorten(value)}.")
         for name in ("initializer_range", "layer_norm_eps"):
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 < value < math.inf:
-                raise InputError(f"{name} must be above 0. Received: {value!r}.")
+            if not _is_number(value) or not 0 < value <= _MAX_NUMBER:
+                raise InputError(
+                    f"{name} must be above 0 and at most {_MAX_NUMBER:g}. "
+                    f"Received: {shorten(value)}."
+                )
         if not isinstance(self.hidden_act, str):
             raise InputError(
                 'hidden_act must name an activation, such as "gelu". '
-                f"Received: {self.hidden_act!r}."
+                f"Received: {shorten(self.hidden_act)}."
             )
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
@@ -137,15 +145,25 @@ class BertConfig:
         return cls(vocab_size=vocab_size, **{**fields, **changes})
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
+    def from_dict(cls, values: Mapping[str, Any], source: str = "") -> "BertConfig":
         """Creates a config from the keys of a `bert_config.json`; unknown keys go to `extra`.
+
+        Args:
+            values: The keys and values.
+            source: The file that the values were read from, for error messages.
 
         Raises:
             InputError: `vocab_size` is missing, or a value is invalid.
         """
+        if source:
+            try:
+                return cls.from_dict(values)
+            except InputError as error:
+                raise InputError(f"{source}: {error}") from error
         if "vocab_size" not in values:
             raise InputError(
-                f"A BERT config needs the key vocab_size. Received the keys: {sorted(values)}."
+                "A BERT config needs the key vocab_size. Received the keys: "
+                f"{shorten(sorted(values))}."
             )
         names = {field.name for field in dataclasses.fields(cls)} - {"extra"}
         known = {key: value for key, value in values.items() if key in names}
@@ -176,20 +194,12 @@ class BertConfig:
         Raises:
             InputError: The text is not a JSON object, or a value is invalid.
         """
-        try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{source} is not JSON: {error}.") from error
-        if not isinstance(values, dict):
-            raise InputError(
-                f"{source} must contain one JSON object with the keys of a BERT config. "
-                f"Received: {values!r:.40}."
-            )
-        try:
-            return cls.from_dict(values)
-        except InputError as error:
-            raise InputError(f"{source}: {error}") from error
+        return cls.from_dict(check(parse(text, source), {}, source), source)
 
     def to_json(self) -> str:
         """Returns the text of a `bert_config.json`."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -3,7 +3,7 @@
 The functions of `atomic_files`, with which files and folders are written in parts, are also
 available here.
 
-Imports `errors` and `atomic_files`, and TensorFlow inside functions.
+Imports `errors`, `file_checks` and `atomic_files`, and TensorFlow inside functions.
 """
 
 import codecs
@@ -22,6 +22,7 @@ from bert_tf.atomic_files import remove as remove
 from bert_tf.atomic_files import remove_leftovers as remove_leftovers
 from bert_tf.atomic_files import temporary_prefix as temporary_prefix
 from bert_tf.errors import InputError
+from bert_tf.file_checks import check_is_regular
 
 _CHUNK_BYTES = 1 << 20
 _OTHER_MARKS = {
@@ -44,6 +45,7 @@ def read_bytes(path: str) -> bytes:
     """
     gfile = _gfile()
     check_is_file(path)
+    check_is_regular(path)
     with explain_read_errors(path), gfile.GFile(path, "rb") as file:
         return file.read()
 
@@ -69,7 +71,7 @@ def check_is_file(path: str) -> None:
     Raises:
         InputError: There is no such file, or the path is a folder.
     """
-    if not _gfile().exists(path):
+    if not exists(path):
         raise InputError(f"There is no file {path}.")
     if _gfile().isdir(path):
         raise InputError(f"{path} is a folder; give a file.")
@@ -210,7 +212,7 @@ def read_json(path: str) -> dict[str, Any]:
     """
     try:
         return json.loads(read_text(path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {error}.") from error
 
 
@@ -222,7 +224,7 @@ def read_json_object(path: str) -> dict[str, Any]:
     """
     try:
         values = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}.") from error
     if not isinstance(values, dict):
         raise InputError(f"{path} must contain one JSON object. Received: {values!r:.40}.")

@@ -6,10 +6,15 @@
     vocab.txt           the vocabulary, one entry per line
     weights.json        casing, checksums, and values from the caller, such as labels or step
 
+`weights.json` contains the SHA-256 of the weights, of the config, of the vocabulary and of its own
+values, so that a change in any file is noticed. Folders of earlier versions (format 1) have no
+checksum of the config and of the values of `weights.json`; they are read without this check.
+
 Imports foundation modules only, and TensorFlow inside functions.
 """
 
 import dataclasses
+import json
 import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,15 +23,32 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from bert_tf import files
+from bert_tf import file_checks, files, json_files
 from bert_tf.errors import InputError
+from bert_tf.json_files import COUNT, LENGTH, NUMBER, OBJECT, TEXT, TEXTS, TRUTH
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "bert_config.json"
 VOCABULARY_FILE = "vocab.txt"
 FACTS_FILE = "weights.json"
-RESERVED_FACTS = ("format", "do_lower_case", "vocabulary_sha256", "weights_sha256")
-_FORMAT = 1
+RESERVED_FACTS = (
+    "format", "do_lower_case", "vocabulary_sha256", "weights_sha256", "config_sha256",
+    "facts_sha256",
+)  # fmt: skip
+# The types of the facts that the programs use. Users may save further facts.
+FACTS_SCHEMA = {
+    **dict.fromkeys(RESERVED_FACTS, TEXT), "format": COUNT, "do_lower_case": TRUTH,
+    "step": COUNT, "eval": OBJECT, "head": OBJECT, "embedding": OBJECT,
+    "task": TEXT, "task_type": TEXT, "labels": TEXTS, "pair": TRUTH, "threshold": NUMBER,
+    "scheme": TEXT, "document_context": TRUTH, "num_choices": COUNT, "max_seq_length": LENGTH,
+    "doc_stride": LENGTH, "max_query_length": LENGTH, "n_best_size": LENGTH,
+    "max_answer_length": LENGTH, "null_score_diff_threshold": NUMBER,
+    "version_2_with_negative": TRUTH, "padding_as_released": TRUTH,
+}  # fmt: skip
+EMBEDDING_SCHEMA = {
+    "pooling": TEXT, "normalize": TRUTH, "max_seq_length": LENGTH, "problem": TEXT,
+}  # fmt: skip
+_FORMAT, _WITHOUT_CHECKSUMS = 2, 1
 # White space is not stripped from these two entries of the released Chinese vocabulary, since
 # stripping would change them to "" and "##".
 _UNSTRIPPED_ENTRIES = ("\u2028", "##\u2028")
@@ -111,13 +133,22 @@ def write_into(
         "do_lower_case": do_lower_case,
         "vocabulary_sha256": None if vocabulary is None else vocabulary_sha256(vocabulary),
         "weights_sha256": files.sha256(content),
+        "config_sha256": _sha256_of_values(config),
     }
+    facts["facts_sha256"] = _sha256_of_values(facts)
     files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
     files.write_json(posixpath.join(folder, CONFIG_FILE), dict(config))
     if vocabulary is not None:
         path = posixpath.join(folder, VOCABULARY_FILE)
         files.write_bytes(path, vocabulary_text(vocabulary))
     files.write_json(posixpath.join(folder, FACTS_FILE), facts)
+
+
+def _sha256_of_values(values: Mapping[str, Any]) -> str:
+    """Returns the SHA-256 of JSON values, except `facts_sha256`; the layout has no effect."""
+    read_back = json.loads(json.dumps(values))
+    read_back.pop("facts_sha256", None)
+    return files.sha256(json.dumps(read_back, sort_keys=True).encode())
 
 
 def is_weights_folder(path: str) -> bool:
@@ -136,35 +167,55 @@ def read_weights_folder(folder: str) -> WeightsFolder:
     Raises:
         InputError: A file is missing, damaged, or from another weights folder.
     """
-    facts_path = posixpath.join(folder, FACTS_FILE)
-    facts = files.read_json(facts_path)
-    version = facts.get("format") if isinstance(facts, dict) else facts
-    if version != _FORMAT:
-        raise InputError(
-            f'{facts_path} must contain "format": {_FORMAT}. Received: {version!r}. Write the '
-            "folder again with this version of bert-tf."
-        )
+    facts = read_facts(folder)
     weights_path = posixpath.join(folder, WEIGHTS_FILE)
     weights = files.read_bytes(weights_path)
-    _verify_checksum(weights_path, weights, facts.get("weights_sha256"))
+    _verify_checksum(weights_path, files.sha256(weights), facts.get("weights_sha256"))
+    config_path = posixpath.join(folder, CONFIG_FILE)
+    config = json_files.read(config_path, own=True)
+    if facts["format"] == _FORMAT:
+        _verify_checksum(config_path, _sha256_of_values(config), facts.get("config_sha256"))
     vocabulary = None
     if facts.get("vocabulary_sha256"):
         path = posixpath.join(folder, VOCABULARY_FILE)
-        text = files.read_bytes(path).removesuffix(b"\n")
-        _verify_checksum(path, text, facts["vocabulary_sha256"])
+        text = files.read_text(path).removesuffix("\n")
+        _verify_checksum(path, files.sha256(text.encode()), facts["vocabulary_sha256"])
         # White space is kept here but not in `read_vocabulary`: the checksum includes white space.
-        vocabulary = text.decode("utf-8").split("\n")
+        vocabulary = text.split("\n")
     return WeightsFolder(
         arrays=from_safetensors(weights, weights_path),
-        config=files.read_json(posixpath.join(folder, CONFIG_FILE)),
+        config=config,
         vocabulary=vocabulary,
         do_lower_case=facts.get("do_lower_case"),
         extra={key: value for key, value in facts.items() if key not in RESERVED_FACTS},
     )
 
 
-def _verify_checksum(path: str, content: bytes, sha256: str | None) -> None:
-    if sha256 != files.sha256(content):
+def read_facts(folder: str) -> dict[str, Any]:
+    """Reads the `weights.json` of a weights folder, and verifies its checksum and the types.
+
+    Returns:
+        The values, without those of `FACTS_SCHEMA` that are null.
+
+    Raises:
+        InputError: The file is missing, damaged, or of another format.
+    """
+    path = posixpath.join(folder, FACTS_FILE)
+    facts = json_files.read(path, FACTS_SCHEMA, own=True)
+    if facts.get("format") not in (_FORMAT, _WITHOUT_CHECKSUMS):
+        raise InputError(
+            f'{path} must contain "format": {_FORMAT}. Received: {facts.get("format")!r}. Write '
+            "the folder again with this version of bert-tf."
+        )
+    # A format 1 with this checksum was changed: versions with format 1 did not write it.
+    if facts["format"] == _FORMAT or "facts_sha256" in facts:
+        _verify_checksum(path, _sha256_of_values(facts), facts.get("facts_sha256"))
+    json_files.check(facts.get("embedding") or {}, EMBEDDING_SCHEMA, path)
+    return {k: v for k, v in facts.items() if v is not None or k not in FACTS_SCHEMA}
+
+
+def _verify_checksum(path: str, actual: str, expected: str | None) -> None:
+    if actual != expected:
         raise InputError(
             f"{path} is damaged or was replaced: its SHA-256 differs from the one in {FACTS_FILE}. "
             "Copy the folder again from its source."
@@ -197,14 +248,17 @@ def from_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
     """
     try:
         tensors = safetensors.deserialize(content)
-    except safetensors.SafetensorError as error:
+        return {
+            name: _array(each["dtype"], each["data"], f"{path}: {name}").reshape(each["shape"])
+            for name, each in tensors
+        }
+    except InputError:
+        raise
+    # numpy refuses some shapes of empty tensors that safetensors accepts.
+    except (safetensors.SafetensorError, ValueError, OverflowError) as error:
         raise InputError(
             f"{path} is not a valid safetensors file: {error}. Copy it again from its source."
         ) from error
-    return {
-        name: _array(tensor["dtype"], tensor["data"], f"{path}: {name}").reshape(tensor["shape"])
-        for name, tensor in tensors
-    }
 
 
 def _array(dtype: str, data: bytes, name: str) -> np.ndarray:
@@ -230,10 +284,12 @@ def read_vocabulary(path: str) -> list[str]:
         path: The file, UTF-8, local or gs://.
 
     Raises:
-        InputError: The file is missing or not UTF-8.
+        InputError: The file is missing, too large, or not UTF-8.
 
     Source: google-research/bert `tokenization.load_vocab`.
     """
+    files.check_is_file(path)
+    file_checks.check_text_size(path)
     text = files.read_text(path).removeprefix("\ufeff")
     entries = [_strip_entry(line) for line in text.split("\n")]
     while entries and not entries[-1]:

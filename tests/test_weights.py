@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import pathlib
 
 import numpy as np
 import pytest
@@ -80,8 +82,10 @@ def test_a_changed_byte_is_refused(folder, name):
     ("content", "message"),
     [
         ("{", "weights.json is damaged"),
-        ("[]", r'weights.json must contain "format": 1. Received: \[\]'),
-        ('{"format": 2}', r'weights.json must contain "format": 1. Received: 2'),
+        ("[]", r"weights.json is damaged: it must contain one JSON object. Received: \[\]"),
+        ('{"format": 3}', r'weights.json must contain "format": 2. Received: 3'),
+        ('{"format": 2}', r"weights.json is damaged or was replaced: its SHA-256"),
+        ('{"format": 1, "labels": "no"}', "damaged: labels must be a list of strings"),
     ],
 )
 def test_an_invalid_facts_file_is_refused(folder, content, message):
@@ -89,6 +93,42 @@ def test_an_invalid_facts_file_is_refused(folder, content, message):
         file.write(content)
     with pytest.raises(InputError, match=message):
         weights.read_weights_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("bert_config.json", {"num_attention_heads": 4}),
+        ("bert_config.json", {"hidden_act": "relu"}),
+        ("weights.json", {"labels": ["yes", "no"]}),
+        ("weights.json", {"format": 1}),
+        ("weights.json", {"do_lower_case": False}),
+        ("weights.json", {"config_sha256": "0" * 64}),
+    ],
+)
+def test_changed_values_are_refused(folder, name, change):
+    path = pathlib.Path(folder, name)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=f"{name} is damaged or was replaced: its SHA-256"):
+        weights.read_weights_folder(folder)
+
+
+def test_a_folder_of_format_1_is_read_without_checksums_of_config_and_facts(folder):
+    path = pathlib.Path(folder, "weights.json")
+    facts = json.loads(path.read_text())
+    del facts["facts_sha256"], facts["config_sha256"]
+    path.write_text(json.dumps({**facts, "format": 1, "eval": {"loss": float("nan")}}))
+    read = weights.read_weights_folder(folder)
+    assert read.extra["labels"] == ["no", "yes"] and read.config == CONFIG.to_dict()
+
+
+def test_facts_that_json_changes_have_the_same_checksum_when_they_are_read(tmp_path):
+    path = str(tmp_path / "model")
+    facts = {"sizes": (10, 2), "eval": {"loss": float("nan")}, "by_id": {10: "a", 2: "b"}}
+    weights.write_weights(path, ARRAYS, CONFIG.to_dict(), None, None, facts)
+    read = weights.read_weights_folder(path).extra
+    assert read["sizes"] == [10, 2] and read["by_id"] == {"10": "a", "2": "b"}
+    assert math.isnan(read["eval"]["loss"])
 
 
 def test_reserved_keys_in_extra_are_refused(tmp_path):

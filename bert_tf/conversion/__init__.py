@@ -1,7 +1,8 @@
 """Reads, writes and converts checkpoints in several dialects (checkpoint formats).
 
 Read in this order: `weight_table` (the names of the weights), `checkpoint_contents`
-(`CheckpointContents`, `assign`), `task_head` (`choose_head`, for fine-tuning), one module for each
+(`CheckpointContents`, `assign`), `weight_values` and `checkpoint_files` (checks of weights, links
+and names), `task_head` (`choose_head`, for fine-tuning), one module for each
 dialect (`weights_folder`, `google`, `model_garden`, `hugging_face` with `hugging_face_tokenizer`),
 `dialects` (the dict `DIALECTS` of all readers and writers), `read_checkpoint` (`read_weights`),
 `write_checkpoint` (`write_weights`, `convert`), `saved_facts` (checks of labels and other facts).

@@ -16,6 +16,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import tensorflow_checkpoint, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
+from bert_tf.conversion.tensorflow_checkpoint import get_weight
 from bert_tf.errors import InputError
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
 
@@ -41,6 +42,11 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     prefix, reader = tensorflow_checkpoint.find(path)
     if reader is None or reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
         return None
+    with tensorflow_checkpoint.explain_read_errors(prefix):
+        return _read(prefix, reader, slots)
+
+
+def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
     names = list(reader.get_variable_to_shape_map())
     weights = [n for n in names if not n.endswith(SLOTS) and n != STEP]
     if not any(name.startswith("bert/") for name in weights):
@@ -54,12 +60,19 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     return CheckpointContents(
         source=prefix,
         dialect="google",
-        arrays={name: reader.get_tensor(name).astype(np.float32) for name in known},
+        arrays={name: get_weight(reader, name) for name in known},
         unknown=tuple(sorted(set(weights) - set(known))),
-        slots={name: reader.get_tensor(name) for name in known_slots} if slots else {},
-        global_step=int(reader.get_tensor(STEP)) if STEP in names else None,
+        slots={name: get_weight(reader, name) for name in known_slots} if slots else {},
+        global_step=_read_step(prefix, reader) if STEP in names else None,
         **tensorflow_checkpoint.read_neighbors(prefix),
     )
+
+
+def _read_step(prefix: str, reader: Any) -> int:
+    step = reader.get_tensor(STEP)
+    if np.ndim(step) or np.asarray(step).dtype.kind not in "iu" or step < 0:
+        raise InputError(f"{prefix}: {STEP} must be a whole number. Received: {step!r:.60}.")
+    return int(step)
 
 
 def _rows_of_all_heads() -> Iterator[weight_table.Row]:

@@ -11,12 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import sentence_transformers, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.conversion.hugging_face_tokenizer import FILES, TOKENIZER_CONFIG_FILE, tokenizer_fields
+from bert_tf.conversion.checkpoint_files import check_plain_name, find_file
+from bert_tf.conversion.hugging_face_tokenizer import (
+    FILES,
+    SCHEMAS,
+    TOKENIZER_CONFIG_FILE,
+    tokenizer_fields,
+)
+from bert_tf.conversion.weight_values import to_float32
 from bert_tf.errors import InputError
+from bert_tf.json_files import TEXT, TRUTH, Rule
 from bert_tf.weights import (
     VOCABULARY_FILE,
     from_safetensors,
@@ -41,6 +49,17 @@ _ACTIVATIONS = {
 _HUGGING_FACE_ACTIVATIONS = {
     activation: name for name, activation in reversed(_ACTIVATIONS.items())
 } | {"gelu": "gelu_new"}
+_SCHEMA = {
+    "model_type": TEXT,
+    "architectures": Rule("a list of strings", (str, list), items=(str,)),
+    "hidden_act": TEXT,
+    "position_embedding_type": TEXT,
+    "add_cross_attention": TRUTH,
+    "is_decoder": TRUTH,
+    "id2label": Rule("an object with strings as values", (dict,), items=(str, float)),
+    "tokenizer_class": TEXT,
+}
+_INDEX_SCHEMA = {"weight_map": Rule("an object with file names as values", (dict,), items=(str,))}
 _DECODER = "cls.predictions.decoder."
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 _NEXT_SENTENCE = "seq_relationship/output_weights"
@@ -65,8 +84,8 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     """
     if not any(files.exists(posixpath.join(folder, name)) for name in (WEIGHTS_FILE, INDEX_FILE)):
         return None
-    path = posixpath.join(folder, CONFIG_FILE)
-    values = files.read_json_object(path)
+    path = find_file(folder, CONFIG_FILE) or posixpath.join(folder, CONFIG_FILE)
+    values = json_files.read(path, _SCHEMA)
     config = config_from_hugging_face(values, path)
     architecture = _classifier_class(values.get("architectures"))
     tensors = _read_tensors(folder)
@@ -110,18 +129,17 @@ def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any]) -> list
 
     transformers does not write `id2label` for two labels with default names.
     """
-    names = values.get("id2label")
-    names = names if isinstance(names, dict) else {}
-    number = len(heads[0]) if heads else 0
+    names = values.get("id2label") or {}
+    number = len(heads[0]) if heads and heads[0].ndim else 0
     return [str(names.get(str(i), f"LABEL_{i}")) for i in range(number)]
 
 
 def _read_tokenizer(folder: str, tokenizer_class: str | None) -> dict[str, Any]:
     """Returns the fields of `CheckpointContents` that describe the tokenizer."""
-    paths = {name: posixpath.join(folder, name) for name in (VOCABULARY_FILE, *FILES)}
-    paths = {name: path for name, path in paths.items() if files.exists(path)}
-    vocabulary = read_vocabulary(paths[VOCABULARY_FILE]) if VOCABULARY_FILE in paths else None
-    contents = {name: files.read_json_object(paths[name]) for name in FILES if name in paths}
+    path = find_file(folder, VOCABULARY_FILE)
+    vocabulary = read_vocabulary(path) if path else None
+    paths = {name: find_file(folder, name) for name in FILES}
+    contents = {n: json_files.read(path, SCHEMAS[n]) for n, path in paths.items() if path}
     config = contents.get(TOKENIZER_CONFIG_FILE, {})
     if tokenizer_class and not config.get("tokenizer_class"):
         contents[TOKENIZER_CONFIG_FILE] = {**config, "tokenizer_class": tokenizer_class}
@@ -134,10 +152,11 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
     Raises:
         InputError: The model is not a BERT, or has parts that google-research/bert does not have.
     """
-    kind = values.get("model_type", "bert")
+    json_files.check(values, _SCHEMA, path)
+    kind = values.get("model_type") or "bert"
     if kind != "bert":
         raise InputError(f"{path} describes a model of type {kind!r}; only 'bert' can be read.")
-    if values.get("position_embedding_type", "absolute") != "absolute":
+    if (values.get("position_embedding_type") or "absolute") != "absolute":
         raise InputError(
             f"{path} has {values['position_embedding_type']!r} position embeddings; only models "
             "with absolute position embeddings, as in the released BERT, can be read."
@@ -147,7 +166,7 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
     if values.get("pruned_heads"):
         raise InputError(f"{path} has pruned_heads; only models with all heads can be read.")
     fields = {key: value for key, value in values.items() if key in _FIELDS}
-    activation = fields.get("hidden_act", "gelu")
+    activation = fields.get("hidden_act") or "gelu"
     if activation not in _ACTIVATIONS:
         raise InputError(
             f"{path} has the hidden_act {activation!r}, which bert-tf cannot compute. Supported "
@@ -157,17 +176,17 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
     fields.setdefault("type_vocab_size", 2)
     if values.get("is_decoder"):
         fields["attention"] = "causal"
-    try:
-        return BertConfig.from_dict(fields)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    return BertConfig.from_dict(fields, path)
 
 
 def _read_tensors(folder: str) -> dict[str, np.ndarray]:
     """Reads the tensors from one file, or from all shards (files); floats become float32."""
     shards: dict[str, str] = {}
     if not files.exists(posixpath.join(folder, WEIGHTS_FILE)):
-        shards = files.read_json_object(posixpath.join(folder, INDEX_FILE)).get("weight_map") or {}
+        index = find_file(folder, INDEX_FILE) or ""
+        shards = json_files.read(index, _INDEX_SCHEMA).get("weight_map") or {}
+        for name in shards.values():
+            check_plain_name(name, index)
     tensors: dict[str, np.ndarray] = {}
     for name in sorted(set(shards.values())) or [WEIGHTS_FILE]:
         path = posixpath.join(folder, name)
@@ -178,10 +197,7 @@ def _read_tensors(folder: str) -> dict[str, np.ndarray]:
             f"{folder}: {shards[absent[0]]} does not contain {absent[0]}, which {INDEX_FILE} "
             f"expects there, nor {len(absent) - 1} other tensors. Copy the folder again."
         )
-    return {
-        name: array if array.dtype.kind in "iub" else array.astype(np.float32)
-        for name, array in tensors.items()
-    }
+    return {name: to_float32(array) for name, array in tensors.items()}
 
 
 def _rename_tensors(

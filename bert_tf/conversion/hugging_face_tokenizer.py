@@ -2,7 +2,7 @@
 
 `BertTokenizer` has the rules of google-research/bert. The files of a folder may describe a
 tokenizer with other rules, which gives other ids. This module compares the files with the rules of
-`BertTokenizer`. Imports no other module of bert_tf.
+`BertTokenizer`. Imports `json_files` only.
 
 Source: `AutoTokenizer` of transformers 4.57 and 5.23.
 """
@@ -11,9 +11,22 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from bert_tf.json_files import OBJECT, TEXT, Rule, Schema
+
 TOKENIZER_CONFIG_FILE, TOKENIZER_FILE = "tokenizer_config.json", "tokenizer.json"
 ADDED_TOKENS_FILE, SPECIAL_TOKENS_FILE = "added_tokens.json", "special_tokens_map.json"
 FILES = (TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, ADDED_TOKENS_FILE, SPECIAL_TOKENS_FILE)
+
+_TOKENIZER_SCHEMA = {
+    **dict.fromkeys(("normalizer", "pre_tokenizer", "model", "post_processor"), OBJECT),
+    "added_tokens": Rule("a list", (list,)),
+}
+SCHEMAS: dict[str, Schema] = {
+    TOKENIZER_CONFIG_FILE: {"tokenizer_class": TEXT, "added_tokens_decoder": OBJECT},
+    TOKENIZER_FILE: _TOKENIZER_SCHEMA,
+    ADDED_TOKENS_FILE: {},
+    SPECIAL_TOKENS_FILE: {},
+}
 
 # These classes have the rules of google-research/bert. They take their settings from
 # `tokenizer_config.json` and ignore the normalizer in `tokenizer.json`.
@@ -184,7 +197,9 @@ def _tokens(value: Any) -> list[str]:
 def _serialized_vocabulary(serialized: Mapping[str, Any]) -> list[str] | None:
     """Returns the tokens of `tokenizer.json`, or None if the ids are not 0 to the number - 1."""
     ids = (serialized.get("model") or {}).get("vocab")
-    if not isinstance(ids, dict) or sorted(ids.values()) != [*range(len(ids))]:
+    if not isinstance(ids, dict) or not all(type(each) is int for each in ids.values()):
+        return None
+    if sorted(ids.values()) != [*range(len(ids))]:
         return None
     return sorted(ids, key=ids.__getitem__)
 

@@ -34,6 +34,11 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     prefix, reader = tensorflow_checkpoint.find(path)
     if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
         return None
+    with tensorflow_checkpoint.explain_read_errors(prefix):
+        return _read(prefix, reader)
+
+
+def _read(prefix: str, reader: Any) -> CheckpointContents:
     names = {row.model_garden: row for row in weight_table.rows()}
     match = weight_table.matcher(names, with_scope=True)
     arrays: dict[str, np.ndarray] = {}
@@ -45,7 +50,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
             continue
         row, block = found
         name = row.google.replace("{i}", block)
-        arrays[name] = weight_table.merge_heads(row, reader.get_tensor(key))
+        arrays[name] = weight_table.merge_heads(row, tensorflow_checkpoint.get_weight(reader, key))
     if "bert/embeddings/word_embeddings" not in arrays:
         raise InputError(
             f"{prefix} is an object-based checkpoint, but not of a Model Garden BERT encoder: "

@@ -5,23 +5,28 @@ package, except `write_checkpoint`.
 """
 
 import dataclasses
-import json
+import lzma
 import posixpath
+import shutil
+import struct
 import tempfile
 import zipfile
 from typing import Any
 
-from bert_tf import files
+from bert_tf import file_checks, files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import hugging_face
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
+from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
 from bert_tf.tokenization.released_casing import released_casing
 
 _HUB = "hf://"
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
 _PICKLED = (".bin", ".pt", ".pth")
+# Weights can hardly be compressed, and the other files of a checkpoint are small.
+_MAX_ZIP_FACTOR, _SMALL_ZIP_BYTES, _MAX_ZIP_FILES = 20, 100_000_000, 10_000
 
 
 def _gfile() -> Any:
@@ -47,26 +52,61 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
             training checkpoints of bert-tf can contain them.
 
     Raises:
-        InputError: There is no checkpoint at the path, or the checkpoint cannot be read.
+        InputError: There is no checkpoint at the path, the checkpoint cannot be read, a weight is
+            NaN or infinite, or the architecture does not fit into the memory of this machine.
     """
     if path.startswith(_HUB):
-        return _read_from_hub(path)
-    if path.endswith(".zip") and not _gfile().isdir(path):
-        return _read_zip(path, slots)
-    return _read(path.rstrip("/"), slots)
+        contents = _read_from_hub(path)
+    elif not path or ("://" in path and not _has_file_system(path)):
+        raise InputError(
+            f"{path!r} is not a path of a checkpoint. Give a local path, gs:// or hf://owner/name."
+        )
+    elif path.endswith(".zip") and not _gfile().isdir(path):
+        contents = _read_zip(path, slots)
+    else:
+        contents = _read(path.rstrip("/") or "/", slots)
+    check_weights(contents)
+    if contents.config is not None:
+        _check_fits_memory(contents.config, contents.source)
+    return contents
+
+
+def _has_file_system(path: str) -> bool:
+    """Whether TensorFlow can read paths with the scheme of this path, such as gs://."""
+    import tensorflow as tf
+
+    try:
+        tf.io.gfile.exists(path)
+    except tf.errors.UnimplementedError:
+        return False
+    except tf.errors.OpError:
+        return True
+    return True
+
+
+def _check_fits_memory(config: BertConfig, source: str) -> None:
+    from bert_tf.modeling.costs import check_fits_memory
+
+    try:
+        check_fits_memory(config)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
 
 
 def read_config(path: str) -> BertConfig:
     """Reads a `bert_config.json`, or a `config.json` of Hugging Face.
 
     Raises:
-        InputError: The file is missing, or is not the config of a BERT.
+        InputError: The file is missing, is not the config of a BERT, or the architecture does not
+            fit into the memory of this machine.
     """
-    text = files.read_text(path)
-    config = BertConfig.from_json(text, path)
+    values = json_files.read(path)
     # Some activation names mean other functions in Hugging Face, for example "gelu".
-    if hugging_face.CONFIG_KEYS.intersection(config.extra):
-        return hugging_face.config_from_hugging_face(json.loads(text), path)
+    if hugging_face.CONFIG_KEYS.intersection(values):
+        config = hugging_face.config_from_hugging_face(values, path)
+    else:
+        config = BertConfig.from_dict(values, path)
+    _check_fits_memory(config, path)
     return config
 
 
@@ -94,17 +134,11 @@ def _read_from_hub(path: str) -> CheckpointContents:
 
 
 def _read_zip(path: str, slots: bool) -> CheckpointContents:
-    import tensorflow as tf
-
-    gfile = tf.io.gfile
-    if not gfile.exists(path):
-        raise InputError(f"There is no file {path}.")
+    gfile = _gfile()
+    files.check_is_file(path)
+    file_checks.check_is_regular(path)
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            with gfile.GFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
-                archive.extractall(folder)
-        except (zipfile.BadZipFile, tf.errors.OpError, OSError) as error:
-            raise InputError(f"{path} cannot be unpacked as a zip file: {error}.") from error
+        _unpack(path, folder)
         candidates = [
             root
             for root, _, names in gfile.walk(folder)
@@ -121,6 +155,37 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
     if casing is None:
         casing = released_casing(posixpath.basename(path))
     return dataclasses.replace(contents, source=path, do_lower_case=casing)
+
+
+def _unpack(path: str, folder: str) -> None:
+    """Unpacks a zip file; a file that would fill the disk is refused before."""
+    # RuntimeError: the file is encrypted.
+    others = RuntimeError, zipfile.BadZipFile, lzma.LZMAError, struct.error
+    with files.explain_read_errors(path, " as a zip file"):
+        try:
+            with _gfile().GFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
+                _check_unpacked_size(path, archive.infolist(), folder)
+                archive.extractall(folder)
+        except others as error:
+            reason = str(error).rstrip(".")
+            raise InputError(f"{path} cannot be read as a zip file: {reason}.") from error
+
+
+def _check_unpacked_size(path: str, members: list[zipfile.ZipInfo], folder: str) -> None:
+    packed = _gfile().stat(path).length
+    unpacked = sum(member.file_size for member in members)
+    is_bomb = unpacked > max(_SMALL_ZIP_BYTES, _MAX_ZIP_FACTOR * packed)
+    if is_bomb or len(members) > _MAX_ZIP_FILES:
+        raise InputError(
+            f"{path} would give {len(members)} files of {unpacked / 1e6:,.0f} MB from "
+            f"{packed / 1e6:,.1f} MB. No checkpoint can be compressed that much."
+        )
+    free = shutil.disk_usage(folder).free
+    if unpacked > free:
+        raise InputError(
+            f"{path} needs {unpacked / 1e6:,.0f} MB in {tempfile.gettempdir()}, which has "
+            f"{free / 1e6:,.0f} MB. Set TMPDIR to a folder with more space, or unpack the file."
+        )
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
+from bert_tf import json_files
 from bert_tf.errors import InputError
-from bert_tf.weights import RESERVED_FACTS
+from bert_tf.weights import FACTS_SCHEMA, RESERVED_FACTS
 
 if TYPE_CHECKING:
     from bert_tf.modeling import BertEncoder, BertTaskModel
@@ -57,7 +58,8 @@ def check_facts(facts: Mapping[str, Any]) -> None:
     """Checks that facts can be stored in `weights.json`.
 
     Raises:
-        InputError: A fact is not a JSON value, or its name is reserved.
+        InputError: A fact is not a JSON value, its name is reserved, or a fact that the programs
+            use has another type.
     """
     for name, value in facts.items():
         if name in RESERVED_FACTS:
@@ -72,3 +74,4 @@ def check_facts(facts: Mapping[str, Any]) -> None:
                 f"{name} must be a JSON value, such as a list of strings or a number. Received: "
                 f"{value!r:.80}."
             ) from error
+    json_files.check(dict(facts), FACTS_SCHEMA, "the facts")

@@ -7,7 +7,8 @@ model, the pooling, and perhaps a normalization. Imports foundation modules.
 import posixpath
 from typing import Any
 
-from bert_tf import files
+from bert_tf import files, json_files
+from bert_tf.conversion.checkpoint_files import check_plain_name, find_file
 from bert_tf.errors import InputError
 
 MODULES_FILE = "modules.json"
@@ -25,8 +26,8 @@ def read_embedding(folder: str) -> dict[str, Any] | None:
         A dict with `pooling` ("mean" or "first"), `normalize` (bool), and `max_seq_length` (int) if
         the folder has one. If bert-tf does not support a step, a dict with `problem`, a sentence.
     """
-    path = posixpath.join(folder, MODULES_FILE)
-    if not files.exists(path):
+    path = find_file(folder, MODULES_FILE)
+    if path is None:
         return None
     try:
         return _read(folder, path)
@@ -35,20 +36,24 @@ def read_embedding(folder: str) -> dict[str, Any] | None:
 
 
 def _read(folder: str, path: str) -> dict[str, Any]:
-    modules: Any = files.read_json(path)
+    modules: Any = json_files.parse(files.read_text(path), path)
     try:
         steps = [(str(each["type"]).rsplit(".", 1)[-1], str(each["path"])) for each in modules]
     except (TypeError, KeyError):
         return {"problem": f"{path} is not a list of modules with a type and a path"}
     names = tuple(name for name, _ in steps)
+    for _, place in steps:
+        if place:  # "" is the folder itself
+            check_plain_name(place, path)
     if names not in (_STEPS, (*_STEPS, _NORMALIZE)):
         return {"problem": f"{path} has the steps {', '.join(names)}"}
-    pooling_path = posixpath.join(folder, steps[1][1], _CONFIG_FILE)
-    pooling = files.read_json_object(pooling_path)
+    name = posixpath.join(steps[1][1], _CONFIG_FILE)
+    pooling_path = find_file(folder, name) or posixpath.join(folder, name)
+    pooling = json_files.read(pooling_path)
     used = [name for name, value in pooling.items() if name.startswith("pooling_mode") and value]
     if len(used) != 1 or used[0] not in _POOLING:
         return {"problem": f"{pooling_path} has {' and '.join(used) or 'no pooling mode'}"}
-    length = _max_seq_length(posixpath.join(folder, steps[0][1], _LENGTH_FILE))
+    length = _max_seq_length(find_file(folder, posixpath.join(steps[0][1], _LENGTH_FILE)))
     return {"pooling": _POOLING[used[0]], "normalize": _NORMALIZE in names, **length}
 
 
@@ -65,8 +70,8 @@ def check_supported(embedding: dict[str, Any]) -> None:
         )
 
 
-def _max_seq_length(path: str) -> dict[str, int]:
-    if not files.exists(path):
+def _max_seq_length(path: str | None) -> dict[str, int]:
+    if path is None:
         return {}
-    length = files.read_json_object(path).get("max_seq_length")
-    return {"max_seq_length": length} if isinstance(length, int) and length > 0 else {}
+    length = json_files.read(path, {"max_seq_length": json_files.LENGTH}).get("max_seq_length")
+    return {"max_seq_length": length} if length else {}

@@ -4,16 +4,23 @@ Imports foundation modules and also `tokenization.released_casing`; TensorFlow i
 functions only.
 """
 
+import contextlib
+import os
 import posixpath
+from collections.abc import Iterator
 from typing import Any
 
-from bert_tf import files
+import numpy as np
+
+from bert_tf import file_checks, files, json_files
 from bert_tf.config import BertConfig
+from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
 from bert_tf.errors import InputError
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
 
+_FOOTER_BYTES = 48  # of an `.index` file: two places of blocks, padding, 8 bytes of a magic number
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor
 
 
@@ -34,16 +41,77 @@ def find(path: str) -> tuple[str, Any]:
     """
     import tensorflow as tf
 
-    prefix = _find_prefix(path)
+    with explain_read_errors(path):
+        prefix = _find_prefix(path)
     if prefix is None:
         return path, None
-    try:
+    with explain_read_errors(prefix):
+        for name in (f"{prefix}.index", *tf.io.gfile.glob(f"{prefix}.data-*")):
+            file_checks.check_is_regular(name)
+        _check_footer(f"{prefix}.index")
         # `tf.train.load_checkpoint` is not used, because that function first checks whether the
         # prefix is the path of a folder.
         return prefix, tf.compat.v1.train.NewCheckpointReader(prefix)
-    except (tf.errors.OpError, ValueError) as error:
-        message = " ".join(str(error).split())
-        raise InputError(f"{prefix} is not a valid TensorFlow checkpoint: {message}") from error
+
+
+@contextlib.contextmanager
+def explain_read_errors(prefix: str) -> Iterator[None]:
+    """Converts the errors of TensorFlow and protobuf for damaged files to an `InputError`.
+
+    Raises:
+        InputError: The block raised an error.
+    """
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    # TensorFlow also raises errors of Python, for names that are not UTF-8 or odd shapes.
+    others = ValueError, TypeError, IndexError, RuntimeError, MemoryError, OSError
+    try:
+        yield
+    except InputError:
+        raise
+    except (tf.errors.OpError, DecodeError, *others) as error:
+        message = " ".join(str(error).split()).rstrip(".")
+        raise InputError(
+            f"{prefix} is not a valid TensorFlow checkpoint: {message}. Copy it again from its "
+            "source."
+        ) from error
+
+
+def _check_footer(path: str) -> None:
+    """Checks the places of the blocks in the last bytes of an `.index` file.
+
+    The footer is the only part of the file without a checksum. TensorFlow allocates as much memory
+    as the footer requests, and a failing allocation would end the process.
+
+    Raises:
+        InputError: The file is too short, or a place is not in the file.
+    """
+    content = files.read_bytes(path)
+    footer = np.frombuffer(content[-_FOOTER_BYTES:], np.uint8).tolist()
+    values, value, shift = [], 0, 0
+    for byte in footer[:40]:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            values.append(value)
+            value, shift = 0, 0
+    places = zip(values[:4:2], values[1:4:2], strict=False)
+    inside = [offset + size <= len(content) for offset, size in places]
+    if len(footer) < _FOOTER_BYTES or len(values) < 4 or not all(inside):
+        raise InputError(
+            f"{path} is not a valid TensorFlow checkpoint: its last bytes are not those of an "
+            "index. Copy it again from its source."
+        )
+
+
+def get_weight(reader: Any, name: str) -> np.ndarray:
+    """Reads a tensor; floating-point numbers become float32."""
+    import tensorflow as tf
+
+    array: np.ndarray = np.asarray(reader.get_tensor(name))
+    with np.errstate(over="ignore"):  # `check_weights` refuses infinite weights
+        return array.astype(np.float32) if tf.as_dtype(array.dtype).is_floating else array
 
 
 def _find_prefix(path: str) -> str | None:
@@ -57,14 +125,27 @@ def _find_prefix(path: str) -> str | None:
     names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
     prefixes = sorted(name.removesuffix(".index") for name in names if name.endswith(".index"))
     latest = tf.train.latest_checkpoint(path) if prefixes else None
-    if latest or not prefixes:
+    if latest:
+        if not _is_same_folder(posixpath.dirname(latest), path):
+            raise InputError(
+                f"{posixpath.join(path, 'checkpoint')} names {latest}, which is in another folder. "
+                "Give the path of the checkpoint that you want."
+            )
         return latest
+    if not prefixes:
+        return None
     if len(prefixes) > 1:
         raise InputError(
             f"{path} holds {len(prefixes)} checkpoints. Give the path of one of them, such as "
             f"{posixpath.join(path, prefixes[-1])}."
         )
     return posixpath.join(path, prefixes[0])
+
+
+def _is_same_folder(one: str, two: str) -> bool:
+    if "://" in one or "://" in two:
+        return one.rstrip("/") == two.rstrip("/")
+    return os.path.realpath(one) == os.path.realpath(two)
 
 
 def read_neighbors(prefix: str) -> dict[str, Any]:
@@ -78,30 +159,13 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
     Raises:
         InputError: A file is damaged, or the casing is not a truth value.
     """
-    from tensorflow.io import gfile
-
     folder = posixpath.dirname(prefix)
-    config_path = posixpath.join(folder, CONFIG_FILE)
-    vocabulary_path = posixpath.join(folder, VOCABULARY_FILE)
     config, vocabulary = None, None
-    if gfile.exists(config_path):
-        config = BertConfig.from_json(files.read_text(config_path), config_path)
-    if gfile.exists(vocabulary_path):
-        vocabulary = read_vocabulary(vocabulary_path)
+    if path := find_file(folder, CONFIG_FILE):
+        config = BertConfig.from_dict(json_files.read(path), path)
+    if path := find_file(folder, VOCABULARY_FILE):
+        vocabulary = read_vocabulary(path)
     casing = released_casing(posixpath.basename(folder))
-    settings_path = posixpath.join(folder, TOKENIZER_CONFIG_FILE)
-    if casing is None and gfile.exists(settings_path):
-        casing = _read_casing(settings_path)
+    if casing is None and (path := find_file(folder, TOKENIZER_CONFIG_FILE)):
+        casing = json_files.read(path, {"do_lower_case": json_files.TRUTH}).get("do_lower_case")
     return {"config": config, "vocabulary": vocabulary, "do_lower_case": casing}
-
-
-def _read_casing(path: str) -> bool | None:
-    """Returns `do_lower_case` of a `tokenizer_config.json`, or None if the file does not state it.
-
-    Raises:
-        InputError: The file is not a JSON object, or the value is not a truth value.
-    """
-    casing = files.read_json_object(path).get("do_lower_case")
-    if casing is not None and not isinstance(casing, bool):
-        raise InputError(f"{path}: do_lower_case must be true or false. Received: {casing!r:.40}.")
-    return casing

@@ -6,9 +6,10 @@ Imports foundation modules and `checkpoint_contents`, and `training.lifecycle` i
 import posixpath
 from typing import Any
 
-from bert_tf import files, weights
+from bert_tf import files, json_files, weights
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.errors import InputError
 
 _SLOTS = ("/adam_m", "/adam_v")
 
@@ -38,26 +39,38 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def _read_folder(folder: str, slots: bool) -> CheckpointContents:
-    from tensorflow.io import gfile
-
     from bert_tf.training.lifecycle.restoring import OPTIMIZER_FILE
 
     contents = weights.read_weights_folder(folder)
     optimizer_path = posixpath.join(folder, OPTIMIZER_FILE)
     optimizer: dict[str, Any] = {}
-    if slots and gfile.exists(optimizer_path):
+    if slots and files.exists(optimizer_path):
+        _check_training_state(folder, OPTIMIZER_FILE)
         optimizer = weights.from_safetensors(files.read_bytes(optimizer_path), optimizer_path)
     return CheckpointContents(
         source=folder,
         dialect="bert-tf",
         arrays=contents.arrays,
-        config=BertConfig.from_dict(contents.config),
+        config=BertConfig.from_dict(contents.config, posixpath.join(folder, weights.CONFIG_FILE)),
         vocabulary=contents.vocabulary,
         do_lower_case=contents.do_lower_case,
         extra={key: value for key, value in contents.extra.items() if key != "step"},
         slots={name: array for name, array in optimizer.items() if name.endswith(_SLOTS)},
         global_step=contents.extra.get("step"),
     )
+
+
+def _check_training_state(folder: str, name: str) -> None:
+    """Checks a file of a training checkpoint; the checksums of `weights.json` do not include it."""
+    from bert_tf.training.lifecycle.run_folder import STATE_FILE
+
+    state = json_files.read(posixpath.join(folder, STATE_FILE), {"files": json_files.OBJECT}, True)
+    path = posixpath.join(folder, name)
+    if (state.get("files") or {}).get(name) != files.sha256_of_file(path):
+        raise InputError(
+            f"{path} is damaged or was replaced: its SHA-256 differs from the one in {STATE_FILE}. "
+            "Copy the folder again from its source."
+        )
 
 
 def write(folder: str, contents: CheckpointContents) -> str:

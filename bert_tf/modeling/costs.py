@@ -1,9 +1,12 @@
 """The costs of a model: its number of parameters, and the FLOPs and memory of a training step.
 
-The shape letters are those of `bert_tf.modeling`. Imports `config` only.
+The shape letters are those of `bert_tf.modeling`. Imports `config` and `errors` only.
 """
 
+import psutil
+
 from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
 
 _FLOAT32 = 4
 _ELEMENT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -29,6 +32,23 @@ def parameter_counts(config: BertConfig) -> dict[str, int]:
         "masked_lm_head": hidden * hidden + hidden + norm + config.vocab_size,
         "next_sentence_head": 2 * hidden + 2,
     }
+
+
+def check_fits_memory(config: BertConfig) -> None:
+    """Checks that the weights of a pretraining model fit into the memory of this machine.
+
+    Raises:
+        InputError: The weights take more bytes in float32 than the machine has memory. The message
+            names the part of the model that takes the most.
+    """
+    counts = parameter_counts(config)
+    needed, memory = sum(counts.values()) * _FLOAT32, psutil.virtual_memory().total
+    if needed > memory:
+        part = max(counts, key=counts.__getitem__)
+        raise InputError(
+            f"The model needs {needed / 1e9:,.0f} GB for its weights, most of it for its {part}, "
+            f"but this machine has {memory / 1e9:,.0f} GB of memory. Check the sizes in the config."
+        )
 
 
 def forward_flops(

@@ -1,5 +1,6 @@
 """Checkpoints of each format: outputs equal those of the program that wrote the checkpoint."""
 
+import hashlib
 import inspect
 import json
 import pathlib
@@ -302,6 +303,9 @@ def test_slots_of_our_training_checkpoints_are_read(tmp_path):
     our_folder.write_weights(folder, google.arrays, json.loads(text), None, None, {"step": 10})
     safetensors.numpy.save_file(google.slots, f"{folder}/optimizer.safetensors")
     assert read_weights(folder).slots == {}
+    content = pathlib.Path(folder, "optimizer.safetensors").read_bytes()
+    state = {"files": {"optimizer.safetensors": hashlib.sha256(content).hexdigest()}}
+    pathlib.Path(folder, "state.json").write_text(json.dumps(state))
     contents = read_weights(folder, slots=True)
     assert contents.global_step == 10
     assert contents.slots.keys() == google.slots.keys()

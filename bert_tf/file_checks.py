@@ -1,0 +1,39 @@
+"""Checks the kind and the size of a file before it is read.
+
+Imports `errors`, and TensorFlow inside functions.
+"""
+
+import os
+import stat
+
+from bert_tf.errors import InputError
+
+# The largest vocabulary or JSON file that is read. Those of the known models have below 20 MB.
+MAX_TEXT_BYTES = 200_000_000
+
+
+def check_is_regular(path: str) -> None:
+    """Checks that a local path is a regular file, because reading a pipe or a device may block.
+
+    Raises:
+        InputError: The path exists and is a pipe, a device or a socket.
+    """
+    if "://" not in path and os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+        raise InputError(
+            f"{path} is a pipe or a device. Copy its content to a file, and give that file."
+        )
+
+
+def check_text_size(path: str) -> None:
+    """Checks that a file, which must exist, is small enough for a vocabulary or a JSON file.
+
+    Raises:
+        InputError: The file is too large.
+    """
+    from tensorflow.io import gfile
+
+    if (size := gfile.stat(path).length) > MAX_TEXT_BYTES:
+        raise InputError(
+            f"{path} has {size / 1e6:,.0f} MB. A vocabulary or a JSON file of a model has at most "
+            f"{MAX_TEXT_BYTES / 1e6:,.0f} MB. Give another file."
+        )

@@ -1,0 +1,190 @@
+"""Reads JSON that a user or another program may have written, and checks it with a literal schema.
+
+A schema is a dict from a key to a `Rule`. Imports `errors`, `file_checks` and `files`.
+"""
+
+import collections
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from bert_tf import file_checks, files
+from bert_tf.errors import InputError
+
+_MAX_LEVELS = 100
+_MAX_DIGITS = 400  # transformers writes numbers of 31 digits
+_SHOWN = 60  # characters of a value in a message
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """The values that a key may have. Null is always allowed, and means that there is no value.
+
+    Attributes:
+        description: The allowed values, for the message, such as "a list of strings".
+        types: The allowed Python types. `float` includes int; no type includes bool.
+        choices: The allowed values, or () for all values of the types.
+        minimum: The smallest allowed number.
+        maximum: The largest allowed number.
+        items: The types of the values in a list or a dict, or () for all types.
+    """
+
+    description: str
+    types: tuple[type, ...]
+    choices: tuple[str, ...] = ()
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    items: tuple[type, ...] = ()
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value that is not null follows the rule."""
+        if not _has_type(value, self.types) or (self.choices and value not in self.choices):
+            return False
+        if _has_type(value, (float,)) and not self.minimum <= value <= self.maximum:
+            return False
+        return not self.items or all(_has_type(each, self.items) for each in _children(value))
+
+
+Schema = Mapping[str, Rule]
+TEXT, TRUTH = Rule("a string", (str,)), Rule("true or false", (bool,))
+COUNT = Rule("a whole number from 0 to 2^63", (int,), minimum=0, maximum=1 << 63)
+LENGTH = Rule("a whole number from 1 to 2^31", (int,), minimum=1, maximum=1 << 31)
+NUMBER = Rule("a number", (float,))
+OBJECT = Rule("a JSON object", (dict,))
+TEXTS = Rule("a list of strings", (list,), items=(str,))
+
+
+def _has_type(value: Any, types: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in types
+    return isinstance(value, (*types, int) if float in types else types)
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value.values()]
+    return value if isinstance(value, list) else []
+
+
+def read(path: str, schema: Schema | None = None, own: bool = False) -> dict[str, Any]:
+    """Reads a file that contains one JSON object.
+
+    Args:
+        path: The file, local or gs://.
+        schema: The rules of known keys. Other keys may have any value.
+        own: Whether bert-tf wrote the file. The message then calls an invalid file damaged, and
+            NaN is allowed, because a metric may be NaN.
+
+    Raises:
+        InputError: The file is missing or is not a JSON object, or a value breaks its rule.
+    """
+    files.check_is_file(path)
+    file_checks.check_text_size(path)
+    text = files.read_text(path)
+    try:
+        values = parse(text, path, allow_nan=own)
+        return check(values, schema or {}, path)
+    except InputError as error:
+        if not own:
+            raise
+        reason = str(error).removeprefix(f"{path}: ").replace(f"{path} ", "it ", 1)
+        raise InputError(f"{path} is damaged: {reason}") from error
+
+
+def parse(text: str, source: str, allow_nan: bool = False) -> Any:
+    """Parses JSON, more strictly than the package `json`.
+
+    Args:
+        text: JSON.
+        source: The origin of the text, such as a path, for the message.
+        allow_nan: Whether to accept NaN and Infinity, which are not JSON.
+
+    Raises:
+        InputError: The text is not JSON; or it has a duplicate key, a number that is too large, a
+            lone surrogate or too many levels.
+    """
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique_keys,
+            parse_int=_parse_int,
+            parse_float=_parse_float,
+            parse_constant=float if allow_nan else _refuse_constant,
+        )
+        _check_levels_and_strings(value)
+    except RecursionError as error:
+        raise InputError(f"{source} is not JSON: it has too many levels.") from error
+    except ValueError as error:
+        raise InputError(f"{source} is not JSON: {error}.") from error
+    return value
+
+
+def check(values: Any, schema: Schema, source: str) -> dict[str, Any]:
+    """Checks the values of a JSON object, and returns them.
+
+    Raises:
+        InputError: `values` is not a dict, or a value breaks its rule.
+    """
+    if not isinstance(values, dict):
+        raise InputError(f"{source} must contain one JSON object. Received: {shorten(values)}.")
+    for key, rule in schema.items():
+        value = values.get(key)
+        if value is not None and not rule.accepts(value):
+            raise InputError(
+                f"{source}: {key} must be {rule.description}. Received: {shorten(value)}."
+            )
+    return values
+
+
+def shorten(value: Any) -> str:
+    """Returns the start of a value as Python writes it, for a message."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        (repeated, _), *_ = collections.Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {shorten(repeated)} occurs twice")
+    return values
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits")
+    return int(digits)
+
+
+def _parse_float(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"the number {digits[:_SHOWN]} is too large")
+    return number
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it contains {name}")
+
+
+def _check_levels_and_strings(value: Any) -> None:
+    """Raises `ValueError` for too many levels, and for a string that UTF-8 cannot encode."""
+    level = [value]
+    for _ in range(_MAX_LEVELS):
+        for each in level:
+            for text in each if isinstance(each, dict) else [each]:
+                if isinstance(text, str) and not text.isascii():
+                    _check_string(text)
+        level = [child for each in level for child in _children(each)]
+        if not level:
+            return
+    raise ValueError(f"it has more than {_MAX_LEVELS} levels")
+
+
+def _check_string(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{shorten(text)} has a lone surrogate") from error

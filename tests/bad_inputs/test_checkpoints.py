@@ -1,0 +1,365 @@
+"""Damaged and hostile checkpoints, configs and JSON: one line, exit code 2, no output."""
+
+import json
+import os
+import shutil
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+from run_programs import assert_refused, run_mains
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import CheckpointContents, read_weights, write_weights
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertEncoder, arrays_by_name
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
+CONFIG = BertConfig(9, 8, 1, 2, 8, max_position_embeddings=16, type_vocab_size=2)
+NAMES = {"own": "bert-tf", "hf": "hugging_face", "google": "google"}
+EMBEDDINGS = "embeddings.word_embeddings.weight"
+DATA = "bert_model.ckpt.data-00000-of-00001"
+INDEX = "bert_model.ckpt.index"
+SHARDS = "model.safetensors.index.json"
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory):
+    """A folder with one valid checkpoint of each dialect."""
+    parent = tmp_path_factory.mktemp("valid")
+    contents = CheckpointContents(
+        "a model", "bert-tf", arrays_by_name(BertEncoder(CONFIG, seed=1)), CONFIG, VOCABULARY,
+        True, {"labels": ["no", "yes"]},
+    )  # fmt: skip
+    for name, dialect in NAMES.items():
+        write_weights(contents, str(parent / name), dialect)
+    zip_folder(parent / "google", parent / "zip.zip")
+    return parent
+
+
+def zip_folder(folder, path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in sorted(os.listdir(folder)):
+            archive.write(folder / name, f"model/{name}")
+
+
+# Each function returns a change of a checkpoint: a function of its folder.
+
+
+def put(name, content):
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def edit(name, **values):
+    """Changes values in a JSON file; None removes a key."""
+
+    def change(folder):
+        path = folder / name
+        before = json.loads(path.read_text()) if path.exists() else {}
+        after = {k: v for k, v in {**before, **values}.items() if v is not None}
+        path.write_text(json.dumps(after))
+
+    return change
+
+
+def flip(name, position):
+    def change(folder):
+        content = bytearray((folder / name).read_bytes())
+        content[position] ^= 1
+        (folder / name).write_bytes(content)
+
+    return change
+
+
+def cut(name, end):
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:end])
+
+
+def link(name, target):
+    def change(folder):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(target)
+
+    return change
+
+
+def pipe(name):
+    def change(folder):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return change
+
+
+def large(name):
+    return lambda folder: os.truncate(folder / name, 300_000_000)
+
+
+def tensor(dtype, value):
+    """Replaces the word embeddings in a file of Hugging Face."""
+
+    def change(folder):
+        path = folder / "model.safetensors"
+        array = np.zeros((9, 8), dtype)
+        array[3, 2] = value
+        safetensors.numpy.save_file(safetensors.numpy.load_file(path) | {EMBEDDINGS: array}, path)
+
+    return change
+
+
+def header(**entries):
+    """Writes a file of Hugging Face with the given header and 16 bytes of data."""
+    text = json.dumps(entries).encode()
+    return put("model.safetensors", struct.pack("<Q", len(text)) + text + bytes(16))
+
+
+def variable(dtype, value):
+    """Replaces the word embeddings in a checkpoint of google-research/bert."""
+
+    def change(folder):
+        prefix = str(folder / "bert_model.ckpt")
+        reader = tf.train.load_checkpoint(prefix)
+        values = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+        array = np.zeros((9, 8), dtype)
+        array[3, 2] = value
+        values["bert/embeddings/word_embeddings"] = array
+        names = sorted(values)
+        tensors = [tf.constant(values[name]) for name in names]
+        tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names),
+                          tensors=tensors)  # fmt: skip
+
+    return change
+
+
+def footer(folder):
+    """Requests a block of 2^60 bytes in the footer of an index."""
+    content = (folder / INDEX).read_bytes()
+    place = bytes([0, 0, 0, *[0x80] * 8, 0x10]).ljust(40, b"\0")
+    (folder / INDEX).write_bytes(content[:-48] + place + content[-8:])
+
+
+def in_headers(local, central, value):
+    """Changes a field of the local and the central header of each file in a zip file."""
+
+    def change(path):
+        content = bytearray(path.read_bytes())
+        for mark, offset in ((b"PK\3\4", local), (b"PK\1\2", central)):
+            start = content.find(mark)
+            while start >= 0:
+                content[start + offset] = value
+                start = content.find(mark, start + 4)
+        path.write_bytes(content)
+
+    return change
+
+
+def bomb(path):
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/zeros", bytes(110_000_000))
+
+
+def cut_zip(path):
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def damage_zip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+OTHER_CONFIG = {"hidden_size": 8, "vocab_size": 9}
+OWN_REPLACED = "is damaged or was replaced"
+# A row: a name in NAMES, "shards" or "zip", the change, words of the message.
+CHECKPOINTS = [
+    ("hf", edit("config.json", id2label=["a"]), "config.json: id2label must be an object"),
+    ("hf", edit("config.json", id2label={"0": {}}), "config.json: id2label must be an object"),
+    ("hf", edit("config.json", architectures=5), "architectures must be a list of strings"),
+    ("hf", edit("config.json", architectures=[{}]), "architectures must be a list of strings"),
+    ("hf", edit("config.json", hidden_act=["gelu"]), "hidden_act must be a string"),
+    ("hf", edit("config.json", hidden_act="nothing"), "the hidden_act 'nothing'"),
+    ("hf", edit("config.json", model_type=3), "model_type must be a string. Received: 3"),
+    ("hf", edit("config.json", is_decoder="yes"), "is_decoder must be true or false"),
+    ("hf", put("config.json", DEEP), "config.json is not JSON: it has too many levels"),
+    ("hf", put("config.json", '{"a": ' + "9" * 5000 + "}"), "a number has 5000 digits"),
+    ("hf", put("config.json", '{"layer_norm_eps": NaN}'), "it contains NaN"),
+    ("hf", put("config.json", '{"layer_norm_eps": 1e999}'), "the number 1e999 is too large"),
+    ("hf", put("config.json", '{"a": 1, "a": 2}'), "the key 'a' occurs twice"),
+    ("hf", put("config.json", '{"a": "\\ud800"}'), "has a lone surrogate"),
+    ("hf", put("config.json", "[1]"), "must contain one JSON object. Received: [1]"),
+    ("hf", put("config.json", b"{\xff}"), "config.json is not UTF-8: byte 0xff in line 1"),
+    ("hf", put("config.json", ""), "config.json is not JSON"),
+    ("hf", edit("config.json", hidden_size=10**12), "hidden_size must be at most 2147483647"),
+    ("hf", edit("config.json", hidden_size=10**9), "The model needs 24,000,000,"),
+    ("hf", edit("config.json", vocab_size=2 * 10**9), "The model needs 72 GB", "its embeddings"),
+    ("hf", edit("config.json", num_hidden_layers=10**6), "num_hidden_layers must be at most 1000"),
+    ("hf", edit("config.json", num_hidden_layers=2), "lacks 16 weights of this encoder"),
+    ("hf", edit("config.json", max_position_embeddings=1.5), "positive integer. Received: 1.5"),
+    ("hf", edit("config.json", max_position_embeddings=0), "positive integer. Received: 0"),
+    ("hf", edit("config.json", max_position_embeddings="512"), "positive integer. Received: '512'"),
+    ("hf", edit("config.json", vocab_size=True), "vocab_size must be a positive integer"),
+    ("hf", edit("config.json", hidden_dropout_prob=-0.1), "must be in [0, 1). Received: -0.1"),
+    ("hf", edit("config.json", hidden_dropout_prob=False), "must be in [0, 1). Received: False"),
+    ("hf", edit("config.json", initializer_range=True), "initializer_range must be above 0"),
+    ("hf", edit("config.json", num_attention_heads=0), "num_attention_heads must be a positive"),
+    ("hf", edit("tokenizer.json", model=[]), "tokenizer.json: model must be a JSON object"),
+    ("hf", edit("tokenizer.json", normalizer="x"), "normalizer must be a JSON object"),
+    ("hf", edit("tokenizer.json", post_processor=1), "post_processor must be a JSON object"),
+    ("hf", put("tokenizer.json", DEEP), "tokenizer.json is not JSON: it has too many levels"),
+    ("hf", edit("tokenizer_config.json", tokenizer_class=[]), "tokenizer_class must be a string"),
+    ("shards", edit(SHARDS, weight_map=[1]), "weight_map must be an object with file names"),
+    ("shards", edit(SHARDS, weight_map={"a": 5}), "weight_map must be an object with file names"),
+    ("shards", edit(SHARDS, weight_map={"a": "../outside.safetensors"}), "'../outside.safetensors'",
+     "Only names without a folder"),
+    ("shards", edit(SHARDS, weight_map={"a": "no.safetensors"}), "There is no file"),
+    ("hf", cut("model.safetensors", 500), "model.safetensors is not a valid safetensors file"),
+    ("hf", put("model.safetensors", struct.pack("<Q", 1 << 62)), "not a valid safetensors file"),
+    ("hf", header(a={"dtype": "F32", "shape": [4], "data_offsets": [0, 16]},
+                  b={"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}), "not a valid"),
+    ("hf", header(a={"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}), "not a valid"),
+    ("hf", header(a={"dtype": "F8_E4M3", "shape": [16], "data_offsets": [0, 16]}),
+     "a has the dtype F8_E4M3"),
+    ("hf", tensor(np.int32, 1), "bert/embeddings/word_embeddings has the dtype int32"),
+    ("hf", tensor(np.float32, np.nan), "NaN or infinite values in bert/embeddings/word_embeddings"),
+    ("hf", tensor(np.float32, -np.inf), "NaN or infinite values in bert/embeddings/word"),
+    ("hf", tensor(np.float64, 1e300), "NaN or infinite values in bert/embeddings/word_embeddings"),
+    ("hf", link("vocab.txt", "../secret"), "vocab.txt is a link to", "Replace the link"),
+    ("hf", link("config.json", "../secret"), "config.json is a link to"),
+    ("hf", pipe("vocab.txt"), "vocab.txt is a pipe or a device"),
+    ("hf", large("vocab.txt"), "vocab.txt has 300 MB"),
+    ("hf", link("model.safetensors", "/dev/zero"), "model.safetensors is a pipe or a device"),
+    ("own", edit("bert_config.json", num_attention_heads=4), "bert_config.json", OWN_REPLACED),
+    ("own", edit("bert_config.json", hidden_act="relu"), "bert_config.json", OWN_REPLACED),
+    ("own", edit("weights.json", labels=["yes", "no"]), "weights.json", OWN_REPLACED),
+    ("own", edit("weights.json", facts_sha256=None), "weights.json", OWN_REPLACED),
+    ("own", edit("weights.json", format=1), "weights.json", OWN_REPLACED),
+    ("own", edit("weights.json", format=3), 'must contain "format": 2. Received: 3'),
+    ("own", edit("weights.json", format=1, labels=5, facts_sha256=None),
+     "weights.json is damaged: labels must be a list of strings. Received: 5"),
+    ("own", edit("weights.json", do_lower_case=1), "do_lower_case must be true or false"),
+    ("own", put("weights.json", "[1]"), "weights.json is damaged"),
+    ("own", flip("model.safetensors", -1), "model.safetensors", OWN_REPLACED),
+    ("own", flip("vocab.txt", 1), "vocab.txt", OWN_REPLACED),
+    ("google", flip(DATA, 50), "bert_model.ckpt is not a valid TensorFlow checkpoint"),
+    ("google", cut(DATA, 100), "bert_model.ckpt is not a valid TensorFlow checkpoint"),
+    ("google", lambda folder: (folder / DATA).unlink(), "not a valid TensorFlow checkpoint"),
+    ("google", pipe(DATA), "is a pipe or a device"),
+    ("google", cut(INDEX, 60), "not those of an index"),
+    ("google", cut(INDEX, 20), "not those of an index"),
+    ("google", flip(INDEX, 30), "not a valid TensorFlow checkpoint"),
+    ("google", footer, "not those of an index"),
+    ("google", put("checkpoint", 'model_checkpoint_path: "../other/x.ckpt"'), "in another folder"),
+    ("google", variable(np.float32, np.nan), "NaN or infinite values in bert/embeddings/word"),
+    ("google", variable(np.float64, 1e300), "NaN or infinite values in bert/embeddings/word"),
+    ("google", variable(np.int32, 1), "bert/embeddings/word_embeddings has the dtype int32"),
+    ("google", variable(str, "x"), "bert/embeddings/word_embeddings has the dtype object"),
+    ("google", edit("bert_config.json", vocab_size=2 * 10**9), "The model needs 72 GB"),
+    ("google", link("vocab.txt", "../secret"), "vocab.txt is a link to"),
+    ("google", edit("tokenizer_config.json", do_lower_case="no"), "must be true or false"),
+    ("zip", in_headers(6, 8, 1), "cannot be read as a zip file", "encrypted"),
+    ("zip", in_headers(8, 10, 99), "cannot be read as a zip file", "compression"),
+    ("zip", bomb, "No checkpoint can be compressed that much"),
+    ("zip", cut_zip, "cannot be read as a zip file"),
+    ("zip", damage_zip, "cannot be read as a zip file"),
+    ("zip", lambda path: path.write_bytes(b"PK"), "cannot be read as a zip file"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(valid, tmp_path):
+    (tmp_path / "secret").write_text("a private file")
+    (tmp_path / "other").mkdir()
+    for suffix in ("index", "data-00000-of-00001"):
+        source = valid / f"google/bert_model.ckpt.{suffix}"
+        shutil.copy(source, tmp_path / f"other/x.ckpt.{suffix}")
+    shutil.copy(valid / "hf/model.safetensors", tmp_path / "outside.safetensors")
+    return tmp_path
+
+
+def copy(valid, name, target):
+    if name == "zip":
+        return shutil.copy(valid / "zip.zip", target)
+    shutil.copytree(valid / ("hf" if name == "shards" else name), target)
+    if name == "shards":
+        (target / "model.safetensors").rename(target / "x.safetensors")
+    return target
+
+
+@pytest.mark.parametrize("row", CHECKPOINTS, ids=lambda row: f"{row[0]}: {row[2]:.40}")
+def test_reading_refuses_damaged_checkpoints(valid, folder, row):
+    name, change, *words = row
+    source = folder / ("a.zip" if name == "zip" else "a")
+    copy(valid, name, source)
+    change(source)
+    with pytest.raises(InputError) as error:
+        read_weights(str(source), slots=True)
+    message = str(error.value)
+    assert all(word in message for word in words), message
+    assert "\n" not in message
+
+
+# A row: program, flags, words of the message. {name} stands for a changed checkpoint.
+CHANGED = {
+    "nan": ("hf", tensor(np.float32, np.nan)),
+    "tampered": ("own", edit("bert_config.json", num_attention_heads=4)),
+    "relu": ("own", edit("bert_config.json", hidden_act="relu")),
+    "damaged": ("google", flip(DATA, 50)),
+    "pipe": ("own", pipe("vocab.txt")),
+    "large": ("google", edit("bert_config.json", vocab_size=2 * 10**9)),
+    "deep": ("google", put("bert_config.json", DEEP)),
+    "valid": ("own", lambda folder: None),
+}
+PROGRAMS = [
+    ("convert_checkpoint", ["--from=http://host/a"], "'http://host/a' is not a path of a chec"),
+    ("convert_checkpoint", ["--from="], "'' is not a path of a checkpoint"),
+    ("convert_checkpoint", ["--from={valid}/vocab.txt"], "There is no checkpoint"),
+    ("convert_checkpoint", ["--from=nowhere"], "There is no checkpoint nowhere"),
+    ("convert_checkpoint", ["--from=nowhere.zip"], "There is no file nowhere.zip"),
+    ("convert_checkpoint", ["--from={valid}", "--vocab_file={pipe}/vocab.txt"], "is a pipe"),
+    ("convert_checkpoint", ["--from={valid}", "--vocab_file=http://host/a"], "http://host/a"),
+    ("convert_checkpoint", ["--from={valid}", "--bert_config_file={deep}/bert_config.json"],
+     "too many levels"),
+    ("extract_features", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embed"),
+    ("extract_features", ["--init_checkpoint={tampered}"], "bert_config.json", OWN_REPLACED),
+    ("extract_features", ["--init_checkpoint={damaged}"], "not a valid TensorFlow checkpoint"),
+    ("run_classifier", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embeddings/w"),
+    ("run_classifier", ["--init_checkpoint={relu}"], "bert_config.json", OWN_REPLACED),
+    ("run_classifier", ["--init_checkpoint=http://host/a"], "is not a path of a checkpoint"),
+    ("run_classifier", ["--bert_config_file={large}/bert_config.json"], "The model needs 72 GB"),
+    ("run_classifier", ["--init_checkpoint={valid}", "--vocab_file={pipe}/vocab.txt"], "is a pipe"),
+    ("export_model", ["--checkpoint={tampered}"], "bert_config.json", OWN_REPLACED),
+    ("export_model", ["--checkpoint={relu}"], "bert_config.json", OWN_REPLACED),
+    ("export_model", ["--checkpoint={nan}"], "NaN or infinite values in bert/embeddings/word"),
+    ("export_model", ["--checkpoint={damaged}"], "not a valid TensorFlow checkpoint"),
+]  # fmt: skip
+OTHER_FLAGS = {
+    "convert_checkpoint": ["--to=out"],
+    "extract_features": ["--input_file=texts", "--output_file=out", "--layers=-1"],
+    "run_classifier": [
+        "--task_name=sst-2", "--data_dir=.", "--output_dir=out", "--do_train=true",
+        "--max_seq_length=8", "--train_batch_size=2", "--num_train_epochs=1",
+    ],
+    "export_model": ["--export_dir=out"],
+}  # fmt: skip
+
+
+def test_programs_refuse_damaged_checkpoints(valid, folder):
+    for name, (dialect, change) in CHANGED.items():
+        change(copy(valid, dialect, folder / name))
+    (folder / "texts").write_text("a b\n")
+    (folder / "train.tsv").write_text("sentence\tlabel\na b\t1\nb\t0\n")
+    paths = {name: folder / name for name in CHANGED}
+    commands = [
+        (f"bert_tf.run_scripts.{program}",
+         [*OTHER_FLAGS[program], *(flag.format(**paths) for flag in flags)])
+        for program, flags, *_ in PROGRAMS
+    ]  # fmt: skip
+    results = run_mains(commands, cwd=folder, secs=60)
+    for (_, _, *words), result in zip(PROGRAMS, results, strict=True):
+        assert_refused(result, *words)
+    assert not (folder / "out").exists()

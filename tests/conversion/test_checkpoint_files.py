@@ -1,0 +1,61 @@
+"""Links and names in the folder of a checkpoint: which are followed, and which are refused."""
+
+import os
+
+import pytest
+
+from bert_tf.conversion.checkpoint_files import check_plain_name, find_file
+from bert_tf.errors import InputError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "secret").write_text("a private file")
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "vocab.txt").write_text("[PAD]\n")
+    return path
+
+
+def test_a_file_and_a_link_inside_the_folder_are_found(folder, monkeypatch):
+    (folder / "link").symlink_to("vocab.txt")
+    (folder.parent / "linked_folder").symlink_to(folder)
+    for name in ("vocab.txt", "link"):
+        assert find_file(str(folder), name) == str(folder / name)
+        assert find_file(str(folder.parent / "linked_folder"), name)
+    monkeypatch.chdir(folder)
+    assert find_file("", "link") == "link"
+    assert find_file(str(folder), "missing") is None
+    (folder / "loop").symlink_to("loop")
+    assert find_file(str(folder), "loop") is None
+
+
+@pytest.mark.parametrize("target", ["../secret", "{parent}/secret", "../model2/vocab.txt"])
+def test_a_link_out_of_the_folder_is_refused(folder, target):
+    (folder.parent / "model2").mkdir()
+    (folder.parent / "model2/vocab.txt").write_text("[PAD]\n")
+    (folder / "link").symlink_to(target.format(parent=folder.parent))
+    with pytest.raises(InputError, match=r"model/link is a link to .*, outside of its folder"):
+        find_file(str(folder), "link")
+
+
+def test_links_of_the_cache_of_huggingface_hub_are_followed(tmp_path):
+    snapshot = tmp_path / "models--a--b/snapshots/0123"
+    (snapshot / "1_Pooling").mkdir(parents=True)
+    os.mkdir(tmp_path / "models--a--b/blobs")
+    (tmp_path / "models--a--b/blobs/4567").write_text("[PAD]\n")
+    (snapshot / "vocab.txt").symlink_to("../../blobs/4567")
+    (snapshot / "1_Pooling/config.json").symlink_to("../../../blobs/4567")
+    (snapshot / "other.txt").symlink_to("../../refs")
+    os.mkdir(tmp_path / "models--a--b/refs")
+    assert find_file(str(snapshot), "vocab.txt")
+    assert find_file(str(snapshot), "1_Pooling/config.json")
+    with pytest.raises(InputError, match="outside of its folder"):
+        find_file(str(snapshot), "other.txt")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../a", "a/b", "/a", "a\\b", "a\0"])
+def test_only_plain_names_are_accepted(name):
+    check_plain_name("model-00001-of-00002.safetensors", "x")
+    with pytest.raises(InputError, match=r"x names the file .* Only names without a folder"):
+        check_plain_name(name, "x")

@@ -1,0 +1,75 @@
+"""The reader of JSON: what it refuses, with the name of the file, and what it accepts."""
+
+import pytest
+
+from bert_tf import json_files
+from bert_tf.errors import InputError
+from bert_tf.json_files import COUNT, LENGTH, NUMBER, TEXT, TEXTS, TRUTH, Rule
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "x is not JSON: Expecting value"),
+        ("[" * 100_000, "x is not JSON: it has too many levels"),
+        ("[" * 200 + "]" * 200, "x is not JSON: it has more than 100 levels"),
+        ("9" * 5000, "x is not JSON: a number has 5000 digits"),
+        ("1e999", "x is not JSON: the number 1e999 is too large"),
+        ("[NaN]", "x is not JSON: it contains NaN"),
+        ("[-Infinity]", "x is not JSON: it contains -Infinity"),
+        ('{"a": {"b": 1, "b": 1}}', "x is not JSON: the key 'b' occurs twice"),
+        ('{"\\udc00": 1}', "has a lone surrogate"),
+        ('[["\\ud800"]]', "has a lone surrogate"),
+        ("\ufeff{}", "x is not JSON: Unexpected UTF-8 BOM"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_what_is_not_strict_json_is_refused(text, message):
+    with pytest.raises(InputError) as error:
+        json_files.parse(text, "x")
+    assert message in str(error.value) and len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": [1, 2.5, null, true, "\\ud83d\\ude00"]}', {"a": [1, 2.5, None, True, "😀"]}),
+        ("1000000000000000019884624838656", 1000000000000000019884624838656),
+        ("[" * 90 + "]" * 90, None),
+    ],
+)
+def test_json_is_parsed(text, value):
+    parsed = json_files.parse(text, "x")
+    assert value is None or parsed == value
+
+
+def test_metrics_of_own_files_may_be_nan(tmp_path):
+    path = str(tmp_path / "a.json")
+    (tmp_path / "a.json").write_text('{"loss": NaN}')
+    assert json_files.read(path, own=True)["loss"] != 0
+    with pytest.raises(InputError, match=r"a\.json is not JSON: it contains NaN"):
+        json_files.read(path)
+    (tmp_path / "a.json").write_text("[]")
+    with pytest.raises(InputError, match=r"a\.json is damaged: it must contain one JSON object"):
+        json_files.read(path, own=True)
+
+
+@pytest.mark.parametrize(
+    ("rule", "accepted", "refused"),
+    [
+        (TEXT, ["", "a"], [1, True, ["a"], {}]),
+        (TRUTH, [True, False], [0, 1, "true"]),
+        (COUNT, [0, 5], [-1, 1.0, True, "5", 1 << 64]),
+        (LENGTH, [1], [0, 1 << 32, False]),
+        (NUMBER, [1, -2.5], [True, "1", float("nan")]),
+        (TEXTS, [[], ["a"]], ["a", [1], [None], {"a": "b"}]),
+        (Rule("one of a, b", (str,), choices=("a", "b")), ["a"], ["c", ["a"]]),
+        (Rule("an object", (dict,), items=(float,)), [{"a": 1}], [{"a": "b"}, {"a": True}]),
+    ],
+)
+def test_rules_accept_and_refuse(rule, accepted, refused):
+    for value in [*accepted, None]:
+        json_files.check({"key": value, "other": object()}, {"key": rule}, "x")
+    for value in refused:
+        with pytest.raises(InputError, match=r"x: key must be .* Received: "):
+            json_files.check({"key": value}, {"key": rule}, "x")

@@ -10,6 +10,7 @@ import inspect
 import logging
 import os
 import re
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from absl import logging as absl_logging
 from bert_tf import progress, startup
 from bert_tf.errors import InputError, TrainingInterrupted
 
-EXIT_OK, EXIT_INPUT, EXIT_INTERRUPTED = 0, 2, 130
+EXIT_OK, EXIT_INPUT = 0, 2
 # The name of the flag for each library parameter whose flag has another name.
 _FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 # The end of absl's error message about a required flag that is missing.
@@ -36,9 +37,9 @@ _HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--he
 def run(main: Callable[..., None], takes_command: bool = False) -> None:
     """Parses the flags, calls `main` and exits. Every main program ends with a call of `run`.
 
-    Exit codes: 0 success; 2 invalid flag or input (one line on stderr states the remedy); 130
-    interrupted from the keyboard; 128 + N if signal N ended training after a checkpoint. Any other
-    exception is a bug and is reported with a traceback.
+    Exit codes: 0 success; 2 invalid flag or input (one line on stderr states the remedy); 128 + N
+    if the signal N (SIGINT, SIGTERM or SIGHUP) ended the program. Any other exception is a bug and
+    is reported with a traceback.
 
     The log records of bert-tf appear on stderr as bare messages.
 
@@ -62,6 +63,9 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
 
     def call(argv: Sequence[str]) -> None:
         show_log_records()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+                signal.signal(number, _exit_interrupted)
         if len(argv) > 1:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
         startup.quiet_tensorflow_import()
@@ -76,12 +80,18 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             print(f"Stopped at step {stopped.step}. To resume, give {command}.", file=sys.stderr)
             sys.exit(128 + stopped.signal_number)
         except KeyboardInterrupt:
-            # The command may have replaced an earlier run already.
-            without = " without --overwrite" if _is_given("overwrite") else ""
-            print(f"Interrupted. To resume, give the same command{without}.", file=sys.stderr)
-            sys.exit(EXIT_INTERRUPTED)
+            _exit_interrupted(signal.SIGINT)
 
     app.run(call, flags_parser=parse)
+
+
+def _exit_interrupted(number: int, frame: Any = None) -> NoReturn:
+    """Explains how to resume, and exits with the code 128 + the number of the signal."""
+    del frame  # an argument of every signal handler
+    # The command may have replaced an earlier run already.
+    without = " without --overwrite" if _is_given("overwrite") else ""
+    print(f"Interrupted. To resume, give the same command{without}.", file=sys.stderr)
+    sys.exit(128 + number)
 
 
 def _is_given(flag: str) -> bool:

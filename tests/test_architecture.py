@@ -187,7 +187,7 @@ EFFECTS_OF_PROGRAMS = {
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL; TF_CONFIG; the environment of the process of the gate
     "os.environ": ("startup", "training.strategy", "export.gate_process"),
-    "signal.signal": ("training.lifecycle.stop_signals",),
+    "signal.signal": ("command_line", "training.lifecycle.stop_signals"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),
     "keras.utils.set_random_seed": (),

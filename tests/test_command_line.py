@@ -117,6 +117,8 @@ def test_records_of_the_library_appear_as_bare_messages(flags, expected):
          "Stopped at step 7. To resume, give the same command."),
         ("TrainingInterrupted(2, 7, overwrite=True)", 130,
          "Stopped at step 7. To resume, give the same command without --overwrite."),
+        ("os.kill(os.getpid(), 15)", 143, "Interrupted. To resume, give the same command."),
+        ("os.kill(os.getpid(), 1)", 129, "Interrupted. To resume, give the same command."),
         ("KeyboardInterrupt", 130, "Interrupted. To resume, give the same command."),
         ("InputError('overwrite=True is wrong.')", 2, "error: --overwrite=True is wrong."),
     ],
@@ -124,6 +126,12 @@ def test_records_of_the_library_appear_as_bare_messages(flags, expected):
 def test_exceptions_become_messages_and_exit_codes(raised, code, message):
     done = run(f"raise {raised}")
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{message}\n")
+
+
+def test_a_program_that_nohup_started_ignores_sighup():
+    program = PROGRAM.format(body="os.kill(os.getpid(), 1)")
+    done = subprocess.run(["nohup", sys.executable, "-c", program], capture_output=True)
+    assert done.returncode == 0
 
 
 PROGRESS = (

@@ -69,7 +69,7 @@ class Workers:
         """Ends all worker processes at once. Functions that wait for a result raise an error."""
         if self._pool is not None:
             for process in list((self._pool._processes or {}).values()):
-                process.terminate()
+                process.kill()
 
     def __enter__(self) -> "Workers":
         return self
@@ -99,11 +99,12 @@ def _explain_killed_worker() -> Iterator[None]:
 
 
 def _initialize_worker() -> None:
-    """Makes a worker process ignore Ctrl-C, exit with its parent process, and use one core.
+    """Makes a worker process ignore signals, exit with its parent process, and use one core.
 
-    The parent process handles Ctrl-C.
+    The parent process handles the signals, which a terminal or a batch system sends to all.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     startup.quiet_tensorflow_import(report_unused_gpus=False)
     import tensorflow as tf

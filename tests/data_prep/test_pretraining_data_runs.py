@@ -262,6 +262,49 @@ def test_a_run_that_is_killed_at_any_moment_resumes(files, expected, tmp_path):
     assert contents(output.parent) == expected
 
 
+SIGNALLED = """
+import sys
+from bert_tf import command_line
+from bert_tf.data_prep import create_pretraining_data
+from bert_tf.data_prep.runners import local
+if __name__ == "__main__":
+    local._BYTES_PER_WORKER = 1
+    pair = local._pair
+    def begin(*arguments):
+        print("ready", flush=True)
+        return pair(*arguments)
+    local._pair = begin
+    command_line.run(create_pretraining_data.main)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_a_signal_ends_says_how_to_continue(files, tmp_path, number):
+    vocabulary, source = files
+    (tmp_path / "run.py").write_text(SIGNALLED)
+    names = ("interrupted", "uninterrupted")
+    flags = [f"--input_file={source}", f"--vocab_file={vocabulary}", "--num_workers=2"]
+    commands = [
+        [sys.executable, f"{tmp_path}/run.py", *flags, f"--output_file={tmp_path}/{name}/a"]
+        for name in names
+    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT}
+    with subprocess.Popen(commands[0], start_new_session=True, **pipes) as process:
+        assert process.stdout.readline() == b"ready\n"
+        workers = workers_of(process)
+        os.killpg(process.pid, number)  # as a terminal or a batch system does
+        _, messages = process.communicate()
+    assert process.returncode == 128 + number
+    assert b"\nInterrupted. To resume, give the same command.\n" in messages
+    assert b"leaked" not in messages and b"Traceback" not in messages, messages
+    assert workers and not any(os.path.exists(f"/proc/{worker}") for worker in workers)
+    assert (tmp_path / "interrupted/.a.work").exists()
+    for command in commands:
+        subprocess.run(command, check=True, **pipes)
+    assert contents(tmp_path / names[0]) == contents(tmp_path / names[1])
+
+
 def test_tokenized_text_is_kept_after_a_killed_worker(files, expected, tmp_path, monkeypatch):
     vocabulary, source = files
     output = tmp_path / "killed" / "a.tfrecord"

@@ -63,9 +63,14 @@ def main() -> None:
         raise InputError("--input_file or --tfds_name is required. See --help.")
     config = config_flags.build(settings.RecordsConfig)
     paths = [name.strip() for name in values.output_file.split(",") if name.strip()]
+    if not paths:
+        raise InputError("--output_file names no file.")
     arguments = config, values.input_file or "", paths
     if values.runner == "beam":
-        options = shlex.split(values.beam_options)
+        try:
+            options = shlex.split(values.beam_options)
+        except ValueError as error:
+            raise InputError(f"--beam_options cannot be used: {error}.") from error
         reports = beam.create(*arguments, options, values.overwrite)
     else:
         workers = values.num_workers or os.cpu_count() or 1

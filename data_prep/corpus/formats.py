@@ -6,6 +6,7 @@ bytes of text and JSON lines files; `read_documents` reads the documents of all 
 Imports `errors` and `files`, and TensorFlow and pyarrow inside functions.
 """
 
+import glob
 import gzip
 import json
 import os
@@ -23,7 +24,13 @@ UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}
 CHUNK_BYTES = 1 << 19
 MAX_LINE_BYTES = 64 << 20  # limit for JSON lines, because each line is parsed in memory
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
-_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
+# How files start that are packed or have one of the binary formats.
+_NOT_TEXT = {
+    "gzip": rb"\x1f\x8b", "zip": rb"PK\x03\x04", "zstd": rb"\x28\xb5\x2f\xfd",
+    "bzip2": rb"BZh[1-9]1AY&SY", "xz": rb"\xfd7zXZ\0", "tar": rb".{257}ustar",
+    "parquet": rb"PAR1\x15", "tfrecord": rb".{4}\0{4}.{4}\n",
+}  # fmt: skip
+_JSON_LINE = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"[^"\n]*"\s*:')
 
 # A function that returns the position of a line in the file, such as "line 7". The argument is the
 # index of the line in the bytes object that `read_lines` yields together with the function.
@@ -43,6 +50,24 @@ def format_of(path: str, input_format: str = "auto") -> str:
 def is_pipe(path: str) -> bool:
     """Whether a path is standard input, a named pipe or a process substitution."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def refuse_pipes(patterns: str) -> None:
+    """Checks that no input is standard input, another pipe or a device; imports no TensorFlow.
+
+    Args:
+        patterns: Comma-separated list of globs; "-" is standard input.
+
+    Raises:
+        InputError: An input is a pipe or a device.
+    """
+    for name in map(str.strip, patterns.split(",")):
+        for path in [name, *glob.glob(name)]:
+            if path == "-" or is_pipe(path):
+                raise InputError(
+                    f"input_file {path} is a pipe, but the input is read several times. Write it "
+                    f"to a file first and give that file; a .gz file can be given as it is."
+                )
 
 
 def input_files(
@@ -69,13 +94,9 @@ def input_files(
     """
     import tensorflow as tf
 
-    names = [name.strip() for name in patterns.split(",")]
-    pipe = next((name for name in names if name == "-" or is_pipe(name)), None)
-    if pipe and not allow_pipes:
-        raise InputError(
-            f"input_file {pipe} is a pipe, but the input is read several times. Write it to a file "
-            f"first and give that file."
-        )
+    if not allow_pipes:
+        refuse_pipes(patterns)
+    names = (name.strip() for name in patterns.split(","))
     paths = files.expand_globs("/dev/stdin" if name == "-" else name for name in names)
     found = {path: format_of(path, input_format) for path in paths}
     for path, file_format in found.items():
@@ -83,11 +104,31 @@ def input_files(
             raise InputError(f"{path} is a folder. Give the files in it: {path.rstrip('/')}/*")
         if not is_pipe(path):
             text = file_format == "text"
-            next(read_chunks(path) if text else read_documents(path, file_format, feature), None)
+            content = read_text(path, input_format) if text else None
+            next(content or read_documents(path, file_format, feature), None)
     return found
 
 
 # Text and JSON lines --------------------------------------------------------------------------
+
+
+def read_text(path: str, input_format: str) -> Iterator[bytes]:
+    """Reads the bytes of a text file or pipe in chunks; .gz files are unpacked.
+
+    Args:
+        path: The file or pipe.
+        input_format: "auto" refuses JSON lines, which would be read as text because of the name of
+            the file; "text" reads them.
+
+    Raises:
+        InputError: The file contains JSON lines, or `read_chunks` raises an error.
+    """
+    for number, chunk in enumerate(read_chunks(path)):
+        if number == 0 and input_format == "auto" and _JSON_LINE.match(chunk):
+            raise InputError(
+                f"{path} contains JSON lines. Give input_format=jsonl, or text to read it as text."
+            )
+        yield chunk
 
 
 def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[bytes]:
@@ -96,8 +137,8 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
     For a .gz file, `start` and `end` are positions in the unpacked content.
 
     Raises:
-        InputError: The file cannot be read, or its first bytes show that it is compressed or
-            that it is encoded in UTF-16 or UTF-32.
+        InputError: The file cannot be read, or its first bytes show that it is packed, in a
+            binary format, encoded in UTF-16 or UTF-32, or has no line feeds but carriage returns.
     """
     import tensorflow as tf
 
@@ -109,12 +150,26 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
             stream.seek(start)
         while chunk := stream.read(min(CHUNK_BYTES, end - start)):
             if not start:
-                packed = [kind for magic, kind in _PACKED.items() if chunk.startswith(magic)]
-                if packed:
-                    raise InputError(f"{path} is packed ({packed[0]}), not text. Unpack it first.")
-                files.check_byte_order_mark(path, chunk)
+                _check_first_bytes(path, chunk)
             start += len(chunk)
             yield chunk
+
+
+def _check_first_bytes(path: str, text: bytes) -> None:
+    kind = next((kind for kind, start in _NOT_TEXT.items() if re.match(start, text, re.S)), "")
+    if kind in FORMATS:
+        raise InputError(f"{path} is a {kind} file, not text. Give input_format={kind}.")
+    if kind:
+        raise InputError(f"{path} is packed ({kind}), not text. Unpack it first.")
+    files.check_byte_order_mark(path, text)
+    # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other text has few
+    # zero bytes, which the tokenizer drops.
+    even, odd = text[::2].count(0), text[1::2].count(0)
+    if even + odd >= max(len(text) // 100, 4) and max(even, odd) > 4 * min(even, odd):
+        kind = "UTF-16BE" if even > odd else "UTF-16LE"
+        raise InputError(f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8.")
+    if b"\r" in text[:-1] and b"\n" not in text:
+        raise InputError(f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'.")
 
 
 def read_lines(
@@ -217,17 +272,24 @@ def read_json_texts(
             if not line.strip():
                 continue
             try:
-                text = json.loads(line)[feature]
+                text = json.loads(line, object_pairs_hook=_unique_keys, parse_int=float)[feature]
             except (ValueError, KeyError, TypeError, RecursionError):
                 text = None
             if not isinstance(text, str):
                 raise InputError(
                     f"{position(index).capitalize()} of {source or path} is not a JSON object with "
-                    f'a string under "{feature}". text_feature names the key.'
+                    f'one string under "{feature}". text_feature names the key.'
                 )
             # A JSON escape can be an unpaired surrogate. It becomes U+FFFD, which the tokenizer
             # drops.
             yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
 
 
 def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:

@@ -99,15 +99,15 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
     blocks = (
         block
         for path, file_format in found.items()
-        for block in cut_into_blocks(_chunks(path, file_format, feature), path)
+        for block in cut_into_blocks(_chunks(path, file_format, source), path)
     )
     return blocks, size
 
 
-def _chunks(path: str, file_format: str, feature: str) -> Iterable[bytes]:
+def _chunks(path: str, file_format: str, source: TextSource) -> Iterable[bytes]:
     if file_format == "text":
-        return formats.read_chunks(path)
-    return map(_as_line, formats.read_documents(path, file_format, feature))
+        return formats.read_text(path, source.input_format)
+    return map(_as_line, formats.read_documents(path, file_format, source.text_feature))
 
 
 def _as_line(text: bytes) -> bytes:

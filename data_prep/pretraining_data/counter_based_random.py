@@ -20,24 +20,9 @@ _MULTIPLIER_1, _MULTIPLIER_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049
 class Purpose(enum.IntEnum):
     """The purpose of a draw. Draws with the same key but different purposes are independent."""
 
-    PASS = 1
-    DOCUMENT = 2
-    SENTENCE = 3
-    SEGMENT = 4
-    HELD_OUT = 5
-    IS_SHORT = 6
-    SHORT_LENGTH = 7
-    SPLIT = 8
-    NEXT = 9
-    OTHER_DOCUMENT = 10
-    OTHER_START = 11
-    TRIM_A = 12
-    TRIM_B = 13
-    MASK_ORDER = 14
-    REPLACEMENT = 15
-    RANDOM_TOKEN = 16
-    NGRAM_SIZE = 17
-    NGRAM_ORDER = 18
+    PASS, DOCUMENT, SENTENCE, SEGMENT, HELD_OUT, IS_SHORT, SHORT_LENGTH, SPLIT, NEXT = range(1, 10)
+    OTHER_DOCUMENT, OTHER_START, TRIM_A, TRIM_B, MASK_ORDER, REPLACEMENT = range(10, 16)
+    RANDOM_TOKEN, NGRAM_SIZE, NGRAM_ORDER = range(16, 19)
 
 
 def splitmix64(values: np.ndarray) -> np.ndarray:

@@ -5,15 +5,19 @@ Imports `errors` and `corpus.formats`.
 
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from bert_tf.data_prep.corpus import formats
-from bert_tf.errors import InputError, check_at_least, check_between, check_choice
+from bert_tf.errors import InputError, check_between, check_choice
 
+# None of these may exceed the one before it.
+_DESCENDING = ("max_seq_length", "max_predictions_per_seq", "max_ngram_size")
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
-_POSITIVE = ("max_predictions_per_seq", "dupe_factor", "num_output_shards", "max_ngram_size")
+# Counts from 1 to 99,999, which is the largest number of a shard in a file name.
+_COUNTS = ("max_predictions_per_seq", "dupe_factor", "num_output_shards", "max_ngram_size")
 # The version of the procedure, a part of every fingerprint. Increase the version when a change of
 # the code changes the bytes of the records.
 _VERSION = 2
@@ -117,7 +121,7 @@ class RecordsConfig:
     pool_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, *_POSITIVE)
+        check_between(1, 99_999, self, *_COUNTS)
         shares = [field.name for field in dataclasses.fields(self) if type(field.default) is float]
         check_between(0, 1, self, *shares)
         for name, choices in self.CHOICES.items():
@@ -126,6 +130,17 @@ class RecordsConfig:
             raise InputError(
                 f"max_seq_length must leave 2 to 16384 tokens in addition to the {self.specials} "
                 f"special ones. Received: {self.max_seq_length}."
+            )
+        for limit, name in itertools.pairwise(_DESCENDING):
+            # A default value is allowed with any limit, as released.
+            if getattr(self, name) > max(getattr(self, limit), getattr(RecordsConfig, name)):
+                raise InputError(
+                    f"{name} must not exceed {limit}, which is {getattr(self, limit)}. Received: "
+                    f"{getattr(self, name)}."
+                )
+        if self.masked_lm_prob == 0 and self.objective != "causal":
+            raise InputError(
+                "masked_lm_prob must be above 0. Received: 0. For no masks, give objective=causal."
             )
         if self.mask_token_prob + self.random_token_prob > 1 + 1e-9:
             raise InputError(

@@ -67,7 +67,11 @@ def create(
     job, is_complete = outputs.plan_job(config, input_file, tuple(output_files), overwrite)
     if is_complete:
         return {}
-    options = beam.options.pipeline_options.PipelineOptions(list(beam_options))
+    try:
+        options = beam.options.pipeline_options.PipelineOptions(list(beam_options))
+        pipeline = beam.Pipeline(options=options)
+    except ValueError as error:
+        raise InputError(f"beam_options cannot be used: {error}") from error
     with locked_work_folder(job):
         outputs.make_folders(job)
         if not outputs.belongs_to_job(job.parts_folder, job):
@@ -80,7 +84,7 @@ def create(
             parts = IntermediateFiles(job.config, job.parts_folder, sizes)
             pools = [pairing.pool_segments(job.config, each, sizes) for each in range(len(sizes))]
             missing = set(job.shard_keys) - outputs.completed_shards(job, parts).keys()
-            with beam.Pipeline(options=options) as pipeline:
+            with pipeline:
                 _Pipeline(job, parts, pools, missing).build(pipeline)
         except Exception as error:
             _remove_parts(job)

@@ -84,6 +84,12 @@ class RecordsJob:
         return [path for paths in self.shards.values() for path in paths]
 
     @property
+    def output_paths(self) -> list[str]:
+        """Paths of all files that remain after the run, the shards first."""
+        stats = self.stem + ".stats.json"
+        return [*self.shard_paths, stats, self.manifest_path, self.completed_path]
+
+    @property
     def identity(self) -> bytes:
         """Bytes that identify the content of the records and the names of the output files."""
         folder = os.path.dirname(self.stem)
@@ -122,7 +128,7 @@ def set_shard_count(output_files: Sequence[str], config: RecordsConfig) -> Recor
         InputError: `num_output_shards` differs from the number of output files, or a file is given
             twice.
     """
-    if len(set(output_files)) < len(output_files):
+    if len(set(map(os.path.realpath, output_files))) < len(output_files):
         raise InputError(
             f"output_file names a file twice: {', '.join(output_files)}. Give each file once."
         )

@@ -8,7 +8,6 @@ Imports `progress` and numpy.
 """
 
 import concurrent.futures
-import contextlib
 import glob
 import os
 import shutil
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import segments, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking
@@ -56,6 +56,7 @@ def create(
     Raises:
         InputError: Input or output cannot be used; the message names the remedy.
     """
+    formats.refuse_pipes(input_file)
     size = _local_input_bytes(input_file) * config.dupe_factor
     with Workers(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as workers:
         job, is_complete = workers.call(
@@ -84,11 +85,8 @@ def _local_input_bytes(patterns: str) -> int:
     """
     if not patterns or "://" in patterns:
         return 1 << 40
-    size = 0
-    for path in (path for pattern in patterns.split(",") for path in glob.glob(pattern.strip())):
-        with contextlib.suppress(OSError):  # an unreadable file is reported when it is read
-            size += os.path.getsize(path)
-    return size
+    paths = (path for pattern in patterns.split(",") for path in glob.glob(pattern.strip()))
+    return sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
 
 
 class PendingFile(NamedTuple):

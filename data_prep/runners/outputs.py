@@ -7,6 +7,7 @@ functions.
 import contextlib
 import dataclasses
 import os
+import pathlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -55,7 +56,7 @@ def plan_job(
     stem, fingerprint = output_stem(output_files[0]), config.fingerprint(vocabulary.sha256, inputs)
     shards = shard_paths(output_files, config)
     job = RecordsJob(config, stem, fingerprint, tuple(inputs), (), shards)
-    _check_output_paths(job, paths)
+    _check_output_paths(job, paths, input_file)
     if _is_complete(job):
         return job, True
     if not overwrite:
@@ -69,26 +70,29 @@ def input_identity(path: str) -> dict[str, Any]:
     Raises:
         InputError: The file cannot be read.
     """
-    from tensorflow.io import gfile
-
-    if gfile.isdir(path):
-        raise InputError(f"{path} is a folder; name its files, such as {path.rstrip('/')}/*.txt.")
     size, sha256 = size_and_sha256(path)
     return {"path": path, "bytes": size, "sha256": sha256}
 
 
-def _check_output_paths(job: RecordsJob, input_paths: Sequence[str]) -> None:
-    """Checks that each path of a shard is a new file or replaces a file that is not an input."""
+def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: str) -> None:
+    """Checks that each output is a regular file or absent, and that no run reads an output."""
     from tensorflow.io import gfile
 
-    for path in job.shard_paths:
+    inputs = [*input_paths, job.config.vocab_file]
+    globs = [absolute_path(pattern.strip()) for pattern in patterns.split(",")]
+    for path in job.output_paths:
         if not os.path.basename(path) or gfile.isdir(path):
             raise InputError(
                 f"output_file {path} is a folder; give a file in it, such as "
                 f"{path.rstrip('/')}/train.tfrecord."
             )
         atomic_files.resolve_output(path)  # refuses the standard output, which gets no records
-        atomic_files.check_output_file(path, input_paths)
+        atomic_files.check_output_file(path, inputs)
+        if any(pathlib.PurePath(absolute_path(path)).match(glob) for glob in globs):
+            raise InputError(
+                f"output_file {path} matches input_file, so the next run would read it; give "
+                "another output_file."
+            )
 
 
 def check_document_count(job: RecordsJob, split: str, count: int) -> None:
@@ -153,7 +157,7 @@ def _check_no_other_records(job: RecordsJob) -> None:
     """Checks that no output file exists, unless an earlier run of this job wrote it."""
     from tensorflow.io import gfile
 
-    existing = [path for path in [*job.shard_paths, job.manifest_path] if gfile.exists(path)]
+    existing = [path for path in job.output_paths if gfile.exists(path)]
     manifest = _existing_manifest(job)
     is_same_job = manifest.facts.get("fingerprint") == job.fingerprint or any(
         belongs_to_job(folder, job) for folder in (job.work_folder, job.parts_folder)

@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -126,6 +127,9 @@ def row_dtype(config: RecordsConfig) -> np.dtype:
 
 def plan_parts(config: RecordsConfig, bins: np.ndarray, shard_count: int) -> list[shuffling.Part]:
     """Divides a split into parts. `bins` is the sum of `shuffling.count_bins` of all segments."""
+    if bins.sum() < shard_count:
+        empty = f"{shard_count - bins.sum():,} of {shard_count:,} shards are empty"
+        print(f"The text gives {bins.sum():,} examples, so {empty}.", file=sys.stderr)
     return shuffling.plan_parts(bins, shard_count, row_dtype(config).itemsize)
 
 

@@ -5,7 +5,6 @@ Imports `job`, `outputs`, `storage`, `workers`, `files` and `errors`.
 
 import contextlib
 import errno
-import fcntl
 import glob
 import os
 import pathlib
@@ -13,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from typing import IO
 
-from bert_tf import files
+from bert_tf import files, locks
 from bert_tf.data_prep.runners import outputs, storage
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.workers import WorkerKilledError
@@ -35,13 +34,11 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
     """
     folder, new_folders = job.work_folder, _missing_output_folders(job)
     with _open_lock(folder) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if not locks.try_lock(lock):
             raise InputError(
                 f"Another process is writing {job.stem}. Wait until it ends, or give another "
                 "output_file."
-            ) from error
+            )
         try:
             _remove_unusable_files(job)
             yield
@@ -80,7 +77,7 @@ def _missing_output_folders(job: RecordsJob) -> list[pathlib.Path]:
 def _remove_unusable_files(job: RecordsJob) -> None:
     """Removes temporary files of killed runs, and the intermediate files of another job."""
     prefixes = [os.path.join(job.work_folder, ".")]
-    for path in [*job.shard_paths, job.stem + ".stats.json", job.manifest_path, job.completed_path]:
+    for path in job.output_paths:
         folder, name = os.path.split(path)
         prefixes.append(os.path.join(folder, files.temporary_prefix(name)))
     for prefix in prefixes:

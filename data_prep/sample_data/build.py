@@ -110,11 +110,13 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
 
 
 def _check_config(config: SampleDataConfig) -> None:
+    check_between(0.001, 0.5, config, "heldout_fraction")
+    check_between(1, 256, config, "num_workers")
+    check_at_least(0, config, "max_documents")
+    if not config.output_dir:
+        raise InputError("output_dir must not be empty.")
     from tensorflow.io import gfile
 
-    check_between(0.001, 0.5, config, "heldout_fraction")
-    check_at_least(1, config, "num_workers")
-    check_at_least(0, config, "max_documents")
     folder = config.output_dir
     if not gfile.exists(folder) or (gfile.isdir(folder) and not gfile.listdir(folder)):
         return
@@ -122,10 +124,16 @@ def _check_config(config: SampleDataConfig) -> None:
         raise InputError(
             f"The output folder {folder} already exists. Give another output_dir or overwrite=True."
         )
-    if not gfile.exists(os.path.join(folder, STATS)):
+    stats = os.path.join(folder, STATS)
+    text = files.read_text(stats) if gfile.exists(stats) else ""
+    found = (
+        os.path.join(parent, name) for parent, _, names in gfile.walk(folder) for name in names
+    )
+    others = [path for path in found if f'"{os.path.relpath(path, folder)}":' not in text]
+    if others != [stats] or '"corpus/train.txt":' not in text:
         raise InputError(
-            f"{folder} has no {STATS}, so it is not sample data and is not deleted. "
-            "Give another output_dir."
+            f"{folder} is not deleted, because it has files that are not sample data or has no "
+            f"{STATS}. Give another output_dir."
         )
 
 

@@ -32,14 +32,8 @@ DISTRIBUTIONS = (
     *("tqdm", "urllib3", "Werkzeug", "wrapt"),
 )
 # The libraries with the most documentation, and their labels in the classification set.
-LABELS = {
-    PYTHON: "python",
-    "tensorflow": "tensorflow",
-    "keras": "keras",
-    "numpy": "numpy",
-    "scipy": "scipy",
-    "scikit-learn": "sklearn",
-}
+LABELS = {name: name for name in (PYTHON, "tensorflow", "keras", "numpy", "scipy")}
+LABELS["scikit-learn"] = "sklearn"
 # Files that are not read: tests, demos, and copies of other libraries. The text of such copies
 # would get the wrong label.
 _EXCLUDED_FILE = re.compile(

@@ -80,9 +80,8 @@ def _sentence_positions(texts: list[str]) -> list[list[tuple[int, int]]]:
 
     if not texts:
         return []
-    _, starts, ends = tensorflow_text.StateBasedSentenceBreaker().break_sentences_with_offsets(
-        texts
-    )
+    breaker = tensorflow_text.StateBasedSentenceBreaker()
+    _, starts, ends = breaker.break_sentences_with_offsets(texts)
     columns = (starts.flat_values, ends.flat_values, starts.row_splits)
     first, last, rows = (column.numpy().tolist() for column in columns)
     pairs = list(zip(first, last, strict=True))

@@ -94,18 +94,11 @@ def _answerable_questions(
             is_description = sentence.argument and sentence.text.startswith(prefix)
             if is_description and _MIN_ANSWER_WORDS <= len(answer.split()) <= _MAX_ANSWER_WORDS:
                 wording = _id_and_question(document, number, sentence.argument, start, rng)
-                yield Question(
-                    library=document.library,
-                    context=context,
-                    answer=answer,
-                    start=start + len(prefix),
-                    **wording,
-                )
+                wording |= {"answer": answer, "start": start + len(prefix)}
+                yield Question(document.library, context, **wording)
 
 
-def _contexts(
-    sentences: Sequence[Sentence],
-) -> Iterator[tuple[str, list[tuple[int, Sentence]]]]:
+def _contexts(sentences: Sequence[Sentence]) -> Iterator[tuple[str, list[tuple[int, Sentence]]]]:
     """Yields each context, and the list of (start in the context, sentence) pairs of the context.
 
     A context has at most `_CONTEXT_WORDS` words, unless a single sentence has more.

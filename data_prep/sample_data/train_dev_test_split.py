@@ -35,9 +35,8 @@ def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
     Documents that have fewer than two sentences after this step are dropped too.
     """
     sentences = [sentence for document in documents for sentence in document.sentences]
-    document_of: np.ndarray = np.repeat(
-        np.arange(len(documents)), [len(document.sentences) for document in documents]
-    )
+    counts = [len(document.sentences) for document in documents]
+    document_of: np.ndarray = np.repeat(np.arange(len(documents)), counts)
     # A sentence with fewer words than an n-gram is padded to the length of one n-gram.
     words = [_words(sentence.text) for sentence in sentences]
     hashes, sentence_of = _ngram_hashes([w + [""] * (NGRAM_WORDS - len(w)) for w in words])

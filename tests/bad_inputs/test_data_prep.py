@@ -1,0 +1,310 @@
+"""The data stage refuses hostile files and flags with one line, and changes no file."""
+
+import bz2
+import gzip
+import json
+import lzma
+import math
+import os
+import subprocess
+import sys
+import zipfile
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import tensorflow as tf
+from run_programs import Result, assert_refused
+
+from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local
+from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
+from bert_tf.errors import InputError
+
+RECORDS = "bert_tf.data_prep.create_pretraining_data"
+SAMPLE = "bert_tf.data_prep.make_sample_data"
+TEXT = "a b c. a b\nc a b\n\nb b a c\na c\n\n" * 9
+MANY_DIGITS = "9" * 5000
+
+
+def write_tfrecord(path, key, options=""):
+    with tf.io.TFRecordWriter(str(path), options) as writer:
+        for text in TEXT.split("\n\n"):
+            value = {key: {"bytes_list": {"value": [text.encode()]}}}
+            writer.write(tf.train.Example(features={"feature": value}).SerializeToString())
+
+
+def write_files(folder):
+    """Writes the hostile files; a name says what is wrong with its file."""
+    raw = TEXT.encode()
+    russian = "привет, мир\n\nещё текст\n" * 9
+    lines = [json.dumps({"text": text}) for text in TEXT.split("\n\n")]
+    contents = {
+        "good.txt": raw, "good.jsonl": "\n".join(lines).encode(), "empty.txt": b"",
+        "blank.txt": b"\n \n\t\n\n", "one_word.txt": b"a", "one_document.txt": b"a b\nc\n",
+        "nul_only.txt": b"\0" * 999, "cr.txt": raw.replace(b"\n", b"\r"),
+        "utf16.txt": TEXT.encode("utf-16-le"), "utf16be.txt": TEXT.encode("utf-16-be"),
+        "russian.txt": russian.encode("utf-16-le"), "mark.txt": TEXT.encode("utf-16"),
+        "latin1.txt": b"a\n\n\xe9t\xe9\n", "jsonl.txt": "\n".join(lines).encode(),
+        "pretty.json": json.dumps({"text": "a"}, indent=1).encode(), "text.bz2": bz2.compress(raw),
+        "text.xz": lzma.compress(raw), "gzip.txt": gzip.compress(raw),
+        "twice.gz": gzip.compress(gzip.compress(raw)), "cut.gz": gzip.compress(raw * 99)[:99],
+        "zip.gz": b"PK\3\4" + raw, "array.jsonl": b'["a"]\n', "number.jsonl": b'{"text": 1}\n',
+        "null.jsonl": b'{"text": null}\n', "nested.jsonl": b'{"text": {"text": "a"}}\n',
+        "no_text.jsonl": b'{"body": "a"}\n', "deep.jsonl": b"[" * 100_000,
+        "twice.jsonl": b'{"text": "a"}\n{"text": "b", "text": "c"}\n',
+        "digits.jsonl": f'{{"text": "a"}}\n{{"text": {MANY_DIGITS}}}\n'.encode(),
+        "cut.jsonl": b'{"text": "a"}\n{"text": "b', "text.parquet": raw, "text.tfrecord": raw,
+        "no_mask.txt": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", "data.stats.json": b"{}",
+    }  # fmt: skip
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "."]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    with zipfile.ZipFile(folder / "text.zip", "w") as archive:
+        archive.writestr("a.txt", TEXT)
+    pyarrow.parquet.write_table(pyarrow.table({"text": TEXT.split("\n\n")}), folder / "parquet.txt")
+    pyarrow.parquet.write_table(pyarrow.table({"body": ["a", "b"]}), folder / "body.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"text": [["a"], ["b"]]}), folder / "lists.parquet")
+    write_tfrecord(folder / "tfrecord.txt", "text")
+    write_tfrecord(folder / "body.tfrecord", "body")
+    write_tfrecord(folder / "packed.tfrecord", "text", "GZIP")
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "loop.tfrecord").symlink_to("loop.tfrecord")
+    (folder / "link.tfrecord").symlink_to("good.txt")
+
+
+# Input files of `write_files`, and words of the message of record creation. The third item is True
+# if vocabulary training refuses the file too, with the same words.
+CONTENTS = [
+    ("empty.txt", ["no text in"], False),
+    ("blank.txt", ["no text in"], False),
+    ("nul_only.txt", ["no text in"], False),
+    ("one_word.txt", ["one document", "objective=mlm"], False),
+    ("one_document.txt", ["one document", "blank lines"], False),
+    ("cr.txt", ["cr.txt has the line ends CR", r"tr '\r' '\n'"], True),
+    ("utf16.txt", ["UTF-16LE", "iconv -f UTF-16LE"], True),
+    ("utf16be.txt", ["UTF-16BE", "iconv -f UTF-16BE"], True),
+    ("russian.txt", ["UTF-16LE"], True),
+    ("mark.txt", ["UTF-16", "byte-order mark"], True),
+    ("latin1.txt", ["not UTF-8: byte 0xe9 in line 3"], False),
+    ("jsonl.txt", ["contains JSON lines", "input_format=jsonl"], True),
+    ("pretty.json", ["contains JSON lines"], True),
+    ("text.bz2", ["packed (bzip2)", "Unpack it first"], True),
+    ("text.xz", ["packed (xz)"], True),
+    ("text.zip", ["packed (zip)"], True),
+    ("gzip.txt", ["packed (gzip)"], True),
+    ("twice.gz", ["packed (gzip)"], True),
+    ("cut.gz", ["cannot be read as gzip"], True),
+    ("zip.gz", ["cannot be read as gzip"], True),
+    ("parquet.txt", ["parquet file", "input_format=parquet"], True),
+    ("tfrecord.txt", ["tfrecord file", "input_format=tfrecord"], True),
+    ("text.parquet", ["cannot be read as Parquet"], True),
+    ("text.tfrecord", ["cannot be read as TFRecord"], True),
+    ("packed.tfrecord", ["cannot be read as TFRecord"], True),
+    ("body.parquet", ["no text in a column 'text'", "body", "text_feature"], True),
+    ("lists.parquet", ["no text in a column 'text'"], True),
+    ("body.tfrecord", ["no text in a feature 'text'", "body"], True),
+    ("array.jsonl", ["Line 1 of", "not a JSON object"], True),
+    ("number.jsonl", ["Line 1 of", 'one string under "text"'], True),
+    ("null.jsonl", ["Line 1 of", 'one string under "text"'], True),
+    ("nested.jsonl", ["Line 1 of", 'one string under "text"'], True),
+    ("no_text.jsonl", ["Line 1 of", "text_feature names the key"], True),
+    ("deep.jsonl", ["Line 1 of", "not a JSON object"], True),
+    ("twice.jsonl", ["Line 2 of", 'one string under "text"'], True),
+    ("digits.jsonl", ["Line 2 of", 'one string under "text"'], True),
+    ("cut.jsonl", ["Line 2 of", "not a JSON object"], True),
+    ("nothing*.txt", ["No input file matches"], True),
+    ("folder", ["folder", "*"], True),
+]
+
+# Flags of the programs, and words of the message. The programs run without TensorFlow.
+FLAGS = [
+    (RECORDS, ["--input_file=-"], ["--input_file - is a pipe", "Write it to a file"]),
+    (RECORDS, ["--num_output_shards=100000"], ["--num_output_shards must be from 1 to 99999"]),
+    (RECORDS, ["--max_predictions_per_seq=500"], ["not exceed --max_seq_length, which is 128"]),
+    (RECORDS, ["--random_seed=1e5"], ["--random_seed=1e5"]),
+    (RECORDS, ["--output_file=,"], ["--output_file names no file"]),
+    (RECORDS, ["--runner=beam", "--beam_options='"], ["--beam_options", "No closing quotation"]),
+    (SAMPLE, ["--output_dir="], ["--output_dir must not be empty"]),
+    (SAMPLE, ["--output_dir=out", "--num_workers=1000000000"], ["--num_workers", "256"]),
+]
+
+# Settings of record creation, and words of the message.
+SETTINGS = [
+    ({"num_output_shards": 1_000_000_000}, "num_output_shards must be from 1 to 99999"),
+    ({"num_output_shards": 0}, "num_output_shards must be from 1"),
+    ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be from 1"),
+    ({"max_predictions_per_seq": -1}, "max_predictions_per_seq must be from 1"),
+    ({"max_predictions_per_seq": 21, "max_seq_length": 16}, "max_seq_length, which is 16"),
+    ({"max_ngram_size": 21}, "must not exceed max_predictions_per_seq, which is 20"),
+    ({"masked_lm_prob": 0.0}, "masked_lm_prob must be above 0"),
+    ({"masked_lm_prob": 1.5}, "masked_lm_prob must be from 0 to 1. Received: 1.5"),
+    ({"masked_lm_prob": math.nan}, "masked_lm_prob must be from 0 to 1. Received: nan"),
+    ({"short_seq_prob": -0.1}, "short_seq_prob must be from 0 to 1"),
+    ({"short_seq_prob": 1.1}, "short_seq_prob must be from 0 to 1"),
+    ({"mask_token_prob": math.inf}, "mask_token_prob must be from 0 to 1"),
+    ({"random_token_prob": 0.3}, "must not sum to more than 1"),
+    ({"eval_fraction": 1.0}, "eval_fraction must be below 1"),
+    ({"eval_fraction": math.nan}, "eval_fraction must be from 0 to 1"),
+    ({"dupe_factor": 0}, "dupe_factor must be from 1"),
+    ({"dupe_factor": 1_000_000_000}, "dupe_factor must be from 1"),
+    ({"max_seq_length": 3}, "max_seq_length must leave 2 to 16384 tokens"),
+    ({"max_seq_length": 0}, "max_seq_length must leave"),
+    ({"max_seq_length": -1}, "max_seq_length must leave"),
+    ({"max_seq_length": 1_000_000_000}, "max_seq_length must leave"),
+    ({"objective": "nsp"}, "objective must be one of"),
+    ({"input_format": "csv"}, "input_format must be one of"),
+    ({"compression": "bz2"}, "compression must be one of"),
+    ({"tfds_name": "x", "input_format": "text"}, "tfds_name go together"),
+]
+
+# Outputs, globs of the input, settings, and words of the message; with overwrite=True.
+OUTPUTS = [
+    ("out/a.tfrecord", "-", {}, "input_file - is a pipe"),
+    ("out/a.tfrecord", "pipe", {}, "input_file pipe is a pipe"),
+    ("out/a.tfrecord", "good.txt,pip*", {}, "input_file pipe is a pipe"),
+    ("out/a.tfrecord", "/dev/stdin", {}, "input_file /dev/stdin is a pipe"),
+    ("out/a.tfrecord", "/dev/zero", {}, "input_file /dev/zero is a pipe"),
+    ("out/a.tfrecord,./out/a.tfrecord", "good.txt", {}, "names a file twice"),
+    ("good.txt", "good.txt", {}, "good.txt is also an input"),
+    ("link.tfrecord", "good.txt", {}, "link.tfrecord is also an input"),
+    ("vocab.txt", "good.txt", {}, "vocab.txt is also an input"),
+    ("data.tfrecord", "data.stats.json,good.txt", {}, "data.stats.json is also an input"),
+    ("goal.txt", "goo?.txt,go*.txt", {}, "goal.txt matches input_file"),
+    ("good.tfrecord", "good*", {"num_output_shards": 3}, "good-00000-of-00003.tfrecord matches"),
+    ("out/a.tfrecord", "out/*,good.txt", {}, "No input file matches"),
+    ("folder", "good.txt", {}, "folder is a folder"),
+    ("folder/", "good.txt", {}, "folder/ is a folder"),
+    ("good.txt/a.tfrecord", "good.txt", {}, "good.txt"),
+    ("pipe", "good.txt", {}, "pipe is not a regular file"),
+    ("loop.tfrecord", "good.txt", {}, "loop.tfrecord is not a regular file"),
+    ("/dev/full", "good.txt", {}, "/dev/full is not a regular file"),
+    ("n" * 300, "good.txt", {}, "File name too long"),
+    ("out/a.tfrecord", ",", {}, "No input file was given"),
+    ("out/a.tfrecord", "nothing*.txt", {}, "No input file matches"),
+    ("out/a.tfrecord", "", {"tfds_name": "../../x:train"}, "tensorflow-datasets cannot load"),
+    ("out/a.tfrecord", "", {"tfds_name": ":train"}, "tensorflow-datasets cannot load"),
+    ("out/a.tfrecord", "good.txt", {"vocab_file": "none.txt"}, "none.txt"),
+    ("out/a.tfrecord", "good.txt", {"vocab_file": "folder"}, "folder is a folder"),
+    ("out/a.tfrecord", "good.txt", {"vocab_file": "no_mask.txt"}, "[MASK]"),
+]
+
+
+def snapshot(folder):
+    """Returns the contents of all files, and the names of all folders."""
+    return {
+        path: path.read_bytes() if path.is_file() else path.is_dir()
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Yields a folder with the files of `write_files`, which no test may change."""
+    path = tmp_path_factory.mktemp("files")
+    write_files(path)
+    before = snapshot(path)
+    yield path
+    assert snapshot(path) == before
+
+
+@pytest.mark.parametrize(("name", "words", "refused_for_vocabulary"), CONTENTS)
+def test_content_that_is_not_text_is_refused(
+    folder, monkeypatch, name, words, refused_for_vocabulary
+):
+    monkeypatch.chdir(folder)
+    calls = [lambda: local.create(RecordsConfig("vocab.txt"), name, ["out/a.tfrecord"], 1)]
+    if refused_for_vocabulary:
+        calls.append(lambda: list(text_blocks.read_blocks(text_blocks.TextSource(name))[0]))
+    for call in calls:
+        with pytest.raises(InputError) as caught:
+            call()
+        assert all(each in str(caught.value) for each in words), caught.value
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("program", "flags", "words"), FLAGS)
+def test_flags_are_refused_before_tensorflow_is_imported(folder, program, flags, words):
+    required = ["--input_file=good.txt", "--output_file=out/a.tfrecord", "--vocab_file=vocab.txt"]
+    code = f"import sys; sys.modules['tensorflow'] = None; from {program} import run; run()"
+    command = [sys.executable, "-c", code, *(required if program == RECORDS else []), *flags]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert_refused(Result(done.returncode, done.stdout, done.stderr), *words)
+
+
+@pytest.mark.parametrize(("settings", "words"), SETTINGS)
+def test_settings_that_cannot_work_are_refused(settings, words):
+    with pytest.raises(InputError) as caught:
+        RecordsConfig("vocab.txt", **settings)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", [-5, 0, 10**30])
+def test_any_seed_is_accepted(folder, tmp_path, seed):
+    config = RecordsConfig(f"{folder}/vocab.txt", random_seed=seed)
+    assert local.create(config, f"{folder}/good.txt", [f"{tmp_path}/a.tfrecord"], 1)
+
+
+@pytest.mark.parametrize(("output", "patterns", "settings", "words"), OUTPUTS)
+def test_an_output_that_would_replace_another_file_is_refused(
+    folder, monkeypatch, output, patterns, settings, words
+):
+    monkeypatch.chdir(folder)
+    config = RecordsConfig(**{"vocab_file": "vocab.txt", **settings})
+    with pytest.raises(InputError) as caught:
+        local.create(config, patterns, output.split(","), 1, overwrite=True)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_statistics_of_another_program_are_not_overwritten(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    with pytest.raises(InputError, match=r"data.stats.json exists .* overwrite=True"):
+        local.create(RecordsConfig("vocab.txt"), "good.txt", ["data.tfrecord"], 1)
+
+
+def test_zero_bytes_and_other_inputs_that_are_unusual_are_read(folder, tmp_path):
+    contents = {
+        "zero.txt": b"a\0 b\n\nc \0a\n",
+        "crlf.txt": b"a b\r\n\r\nc a\r\n",
+        "digits.jsonl": f'{{"text": "a b", "n": {MANY_DIGITS}}}\n{{"text": "c a"}}'.encode(),
+        "surrogate.jsonl": b'{"text": "a \\ud800 b"}\n{"text": "c a"}\n',
+        "members.gz": gzip.compress(b"a b\n\n") + gzip.compress(b"c a\n"),
+    }
+    found = set()
+    for number, (name, content) in enumerate(contents.items()):
+        (tmp_path / name).write_bytes(content)
+        output = tmp_path / f"out/{number}.tfrecord"
+        local.create(RecordsConfig(f"{folder}/vocab.txt"), str(tmp_path / name), [str(output)], 1)
+        found.add(output.read_bytes())
+    assert len(found) == 1
+    (tmp_path / "json.txt").write_bytes(b'{"text": "a"}\n\nb\n')
+    config = RecordsConfig(f"{folder}/vocab.txt", input_format="text")
+    assert local.create(config, f"{tmp_path}/json.txt", [f"{tmp_path}/out/text.tfrecord"], 1)
+
+
+def test_shards_without_examples_are_reported(folder, tmp_path, capfd):
+    config = RecordsConfig(f"{folder}/vocab.txt", num_output_shards=60, dupe_factor=1)
+    local.create(config, f"{folder}/good.txt", [f"{tmp_path}/a.tfrecord"], 1)
+    assert "of 60 shards are empty" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["file", "/dev/full", "folder", "foreign", "own"])
+def test_make_sample_data_keeps_other_files(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    contents = {
+        "file": "text", "folder/a.txt": "text", "foreign/stats.json": '{"files": {}}',
+        "own/stats.json": '{"files": {"corpus/train.txt": {}}}', "own/corpus/train.txt": "text",
+        "own/corpus/notes.txt": "text",
+    }  # fmt: skip
+    for path, text in contents.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    before = snapshot(tmp_path)
+    for overwrite in (False, True):
+        config = SampleDataConfig(name, max_documents=1, overwrite=overwrite)
+        with pytest.raises(InputError, match="is not deleted" if overwrite else "already exists"):
+            build_sample_data(config)
+    assert snapshot(tmp_path) == before

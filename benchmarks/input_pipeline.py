@@ -20,8 +20,8 @@ import time
 import tensorflow as tf
 from absl import app, flags, logging
 
-from bert_tf import features
-from bert_tf.pretraining import batches, damage, record_checks
+from bert_tf import features, tfrecords
+from bert_tf.pretraining import batches, record_checks
 
 flags.DEFINE_string(
     "input_file", None, "Record files, a comma-separated list of globs.", required=True
@@ -40,7 +40,7 @@ SEED = 1
 
 
 def reader_only(paths: list[str]) -> tf.data.Dataset:
-    records = tf.data.TFRecordDataset(paths, damage.compression(paths[0]))
+    records = tf.data.TFRecordDataset(paths, tfrecords.compression(paths[0]))
     return records.repeat().batch(1024)
 
 
@@ -48,7 +48,7 @@ def plain_pipeline(paths: list[str], sizes: dict[str, int]) -> tf.data.Dataset:
     values = flags.FLAGS
     names = tf.data.Dataset.from_tensor_slices(paths).shuffle(len(paths), SEED)
     records = names.interleave(
-        lambda path: tf.data.TFRecordDataset(path, damage.compression(paths[0])),
+        lambda path: tf.data.TFRecordDataset(path, tfrecords.compression(paths[0])),
         cycle_length=min(len(paths), 16),
     )
     records = records.shuffle(values.shuffle_buffer_size, SEED).repeat().batch(values.batch_size)

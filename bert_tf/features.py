@@ -114,7 +114,12 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
     return wire_format.encode([(f.name, f.dtype, np.asarray(columns[f.name])) for f in table])
 
 
-def parser(table: Table, sizes: Mapping[str, int], names: Mapping[str, str] | None = None) -> Any:
+def parser(
+    table: Table,
+    sizes: Mapping[str, int],
+    names: Mapping[str, str] | None = None,
+    keep_int64: bool = False,
+) -> Any:
     """Returns a function that parses a batch of serialized examples, for `tf.data.Dataset.map`.
 
     Args:
@@ -122,9 +127,12 @@ def parser(table: Table, sizes: Mapping[str, int], names: Mapping[str, str] | No
         sizes: Size by shape letter, such as {"S": 128, "P": 20}.
         names: For each feature name the key in the files, as `names_in` returns them. If None, the
             keys are the feature names.
+        keep_int64: Whether to return int64 instead of int32, for checks of values that int32 cannot
+            represent.
 
     Returns:
-        A function from a string tensor [B] to a dict of tensors [B, ...], int32 or float32.
+        A function from a string tensor [B] to a dict of tensors [B, ...], int32 (or int64) or
+        float32.
     """
     import tensorflow as tf
 
@@ -143,9 +151,16 @@ def parser(table: Table, sizes: Mapping[str, int], names: Mapping[str, str] | No
     def parse(serialized: Any) -> dict[str, Any]:
         parsed = tf.io.parse_example(serialized, spec)
         values = {f.name: parsed[names.get(f.name, f.name)] for f in table}
-        return {k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in values.items()}
+        return values if keep_int64 else to_int32(values)
 
     return parse
+
+
+def to_int32(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts the int64 tensors among the parsed features to int32."""
+    import tensorflow as tf
+
+    return {k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in values.items()}
 
 
 def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) -> dict[str, str]:

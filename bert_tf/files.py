@@ -239,7 +239,7 @@ def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str
         what: The kind of file, such as "input", for the error message.
 
     Raises:
-        InputError: A glob matches no file.
+        InputError: A glob matches no file, or its file system is unknown.
     """
     gfile = _gfile()
     if isinstance(patterns, str):
@@ -250,7 +250,8 @@ def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str
         if not pattern:
             continue
         # The name of an existing file may contain glob characters such as "[".
-        matches = [pattern] if gfile.exists(pattern) else gfile.glob(pattern)
+        with explain_read_errors(pattern):
+            matches = [pattern] if gfile.exists(pattern) else gfile.glob(pattern)
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")
         found.update(dict.fromkeys(sorted(matches)))

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bert_tf.config import BertConfig
+from bert_tf import files
+from bert_tf.config import SIZES, BertConfig
 from bert_tf.conversion import (
     AssignmentReport,
     CheckpointContents,
@@ -29,7 +30,7 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
-from bert_tf.tokenization.vocabulary import check_vocabulary, recorded_casing
+from bert_tf.tokenization.vocabulary import check_vocabulary, load_vocabulary, recorded_casing
 from bert_tf.weights import vocabulary_sha256
 
 _LOG = logging.getLogger(__name__)
@@ -255,7 +256,9 @@ def load(
             google-research/bert (folder, prefix or .zip), of the Model Garden or of Hugging Face, a
             weights folder or an output folder of bert-tf, or `hf://owner/name`. None for random
             weights; `bert_config_file` is then necessary.
-        bert_config_file: The architecture. Default: that of the checkpoint.
+        bert_config_file: The architecture: a bert_config.json, or a key of `config.SIZES` such as
+            "tiny" for a released size with as many entries as `vocab_file`. Default: that of the
+            checkpoint.
         vocab_file: The vocabulary. Default: that of the checkpoint.
         do_lower_case: Whether the tokenizer lower-cases text and removes accents. Default: the
             casing of the checkpoint if it is known, else that of `train_vocabulary` for
@@ -267,7 +270,7 @@ def load(
     contents = read_weights(os.fspath(init_checkpoint)) if init_checkpoint else None
     if bert_config_file:
         source = os.fspath(bert_config_file)
-        config = read_config(source)
+        config = _given_config(source, vocab_file)
     elif contents is not None and contents.config is not None:
         source, config = contents.source, contents.config
     else:
@@ -282,6 +285,22 @@ def load(
     return Pretrained(
         config, contents, os.fspath(vocab_file) if vocab_file else None, do_lower_case
     )
+
+
+def _given_config(path_or_size: str, vocab_file: Path | None) -> BertConfig:
+    """Returns the config of a file or, if there is no such file, of a released size.
+
+    Raises:
+        InputError: As in `load`, or the size of the vocabulary is unknown.
+    """
+    if path_or_size not in SIZES or files.is_file(path_or_size):
+        return read_config(path_or_size)
+    if vocab_file is None:
+        raise InputError(
+            f"bert_config_file={path_or_size} needs vocab_file, which gives the size of the "
+            "vocabulary."
+        )
+    return BertConfig.named(path_or_size, len(load_vocabulary(os.fspath(vocab_file))))
 
 
 def save_checkpoint(

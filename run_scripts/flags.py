@@ -33,7 +33,8 @@ def define_model_flags(checkpoint_help: str) -> None:
     """Defines the flags for the model; the caller must then call `flags.adopt_module_key_flags`."""
     flags.DEFINE_string(
         "bert_config_file", None,
-        "bert_config.json with the architecture. Default: the one of --init_checkpoint.",
+        "bert_config.json with the architecture; or tiny, mini, small, medium, base or large: that "
+        "released size with the entries of --vocab_file. Default: the one of --init_checkpoint.",
     )  # fmt: skip
     flags.DEFINE_string("init_checkpoint", None, checkpoint_help)
     flags.DEFINE_string("vocab_file", None, "vocab.txt. Default: the one of --init_checkpoint.")

@@ -33,7 +33,8 @@ _READING = {field.name: field.default for field in dataclasses.fields(Pretrainin
 flags.DEFINE_string("input_file", None, "Comma list of globs: the records to train on.")
 flags.DEFINE_string(
     "eval_input_file", None,
-    "Comma list of globs: held-out records to evaluate on. Default: --input_file, as in "
+    "Comma list of globs: held-out records to evaluate on, such as those that "
+    "create_pretraining_data.py --eval_fraction=0.05 writes. Default: --input_file, as in "
     "google-research/bert.",
 )  # fmt: skip
 flags.DEFINE_string("output_dir", None, "Folder of this run.")
@@ -47,7 +48,11 @@ flags.DEFINE_integer(
 flags.DEFINE_bool("do_train", False, "Whether to train.")
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate at the end and write eval_results.txt.")
 flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.")
-flags.DEFINE_integer("num_warmup_steps", 10000, "Number of steps in which the learning rate rises.")
+flags.DEFINE_integer(
+    "num_warmup_steps", None,
+    "Number of steps in which the learning rate rises. Default: a tenth of --num_train_steps, at "
+    "most 10000.",
+)  # fmt: skip
 flags.DEFINE_float(
     "time_budget_secs", TrainingConfig.time_budget_secs,
     "Train for this number of seconds, over all interruptions, and not for --num_train_steps. The "
@@ -86,12 +91,15 @@ def main() -> None:
     """Trains and evaluates."""
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train=true, --do_eval=true, or both.")
+    # These objects check the flags. TensorFlow, which takes seconds to import, is imported after.
+    runtime = shared.runtime_config()
+    training = shared.training_config(FLAGS.num_train_steps, _num_warmup_steps(), {})
+    records = PretrainingRecords((), (), **command_line.flag_values(PretrainingRecords))
     from bert_tf.pretraining import record_checks
     from bert_tf.pretraining.pretrain import pretrain
     from bert_tf.training.lifecycle.run_folder import RunFolder
     from bert_tf.training.strategy import make_strategy
 
-    runtime = shared.runtime_config()
     make_strategy(runtime)
     model = shared.pretrained()
     config = model.config
@@ -101,10 +109,10 @@ def main() -> None:
     tokenizer = model.tokenizer if model.has_vocabulary else None
     train_files = record_checks.record_files(FLAGS.input_file)
     eval_files = record_checks.record_files(FLAGS.eval_input_file or FLAGS.input_file)
-    records = PretrainingRecords(
+    records = dataclasses.replace(
+        records,
         train_files=_without_damage(train_files),
         eval_files=_without_damage(eval_files),
-        **command_line.flag_values(PretrainingRecords),
     )
     metadata = shared.checkpoint_metadata(config, tokenizer)
     fingerprint = {
@@ -117,7 +125,7 @@ def main() -> None:
         "vocabulary_sha256": tokenizer.vocabulary_sha256 if tokenizer else None,
         "do_lower_case": metadata.do_lower_case,
     }
-    training = shared.training_config(FLAGS.num_train_steps, FLAGS.num_warmup_steps, fingerprint)
+    training = dataclasses.replace(training, data=fingerprint)
     record_checks.check_manifests(
         [*train_files, *eval_files], config.vocab_size, fingerprint["vocabulary_sha256"],
         metadata.do_lower_case, FLAGS.objective,
@@ -134,6 +142,17 @@ def main() -> None:
     )
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
+
+
+def _num_warmup_steps() -> int:
+    """Returns --num_warmup_steps.
+
+    The default is that of google-research/bert, 10,000, and less for runs that have fewer steps
+    than the default of --num_train_steps, 100,000.
+    """
+    if FLAGS.num_warmup_steps is not None:
+        return FLAGS.num_warmup_steps
+    return min(10_000, FLAGS.num_train_steps // 10)
 
 
 def _without_damage(paths: list[str]) -> list[str]:

@@ -13,8 +13,8 @@ PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
     "atomic_files", "command_line", "config", "errors", "features", "file_checks", "files",
-    "head_config", "json_files", "locks", "manifest", "progress", "startup", "weights",
-    "wire_format",
+    "head_config", "json_files", "locks", "manifest", "progress", "startup", "tfrecords",
+    "weights", "wire_format",
 )  # fmt: skip
 
 # For each package: the packages of this project that it may import in addition to itself and the

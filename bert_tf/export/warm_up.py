@@ -14,6 +14,7 @@ import tensorflow as tf
 from bert_tf.export.layout import EXTRA
 from bert_tf.export.requests import Request, array_of, inputs_for
 from bert_tf.export.served import ServedModel
+from bert_tf.tfrecords import open_records
 
 FILE = f"{EXTRA}/tf_serving_warmup_requests"
 _TEXTS = (
@@ -55,7 +56,7 @@ def write(path: str, found: Sequence[Request]) -> None:
 
 def read(path: str) -> list[Request]:
     """Returns the requests of a warm-up file, as TensorFlow Serving runs them."""
-    return [_parse_log(each.numpy()) for each in tf.data.TFRecordDataset(path)]
+    return [_parse_log(each.numpy()) for each in open_records(path)]
 
 
 def _parse_log(serialized: bytes) -> Request:

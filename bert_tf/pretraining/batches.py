@@ -1,7 +1,7 @@
 """Reads pretraining records as batches for training and for evaluation.
 
-Imports `damage` and `record_checks` of this package, and `shuffling` and `step.objective` of
-`training`.
+Imports `record_checks` of this package, `shuffling` and `step.objective` of `training`, and
+`tfrecords`.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.pretraining import damage
+from bert_tf import tfrecords
 from bert_tf.pretraining.record_checks import check_files, checking_parser
 from bert_tf.training.shuffling import shuffle
 from bert_tf.training.step.objective import ORIGIN
@@ -39,9 +39,10 @@ def training_batches(
     replaced by the copies that `damage.salvage` writes.
 
     Args:
-        paths: Record files, `.gz` if compressed.
-        sizes: {"S": max_seq_length, "P": max_predictions_per_seq, "V": vocab_size}. The records
-            must have been created with the same S and P. Without V, ids are not checked.
+        paths: Record files, plain or compressed with gzip.
+        sizes: {"S": max_seq_length, "P": max_predictions_per_seq, "V": vocab_size, "T":
+            type_vocab_size}. The records must have been created with the same S and P. Without V or
+            T, ids of tokens or segments have no upper bound except that of int32.
         batch_size: Examples in a batch.
         seed: Seed for the order of the examples. The order differs in each epoch.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.
@@ -71,7 +72,7 @@ def evaluation_batches(
     """Returns batches with each example once, in file order; the last batch may be smaller.
 
     Args:
-        paths: Record files, `.gz` if compressed.
+        paths: Record files, plain or compressed with gzip.
         sizes: As in `training_batches`.
         batch_size: Examples in a batch.
 
@@ -89,7 +90,7 @@ def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
     The place is an int64: `file * _RECORDS_PER_FILE + record`, for the indices of file and record.
     """
     names = tf.constant(list(paths))
-    compressions = tf.constant([damage.compression(path) for path in paths])
+    compressions = tf.constant([tfrecords.compression(path) for path in paths])
 
     def read(file: Any) -> tf.data.Dataset:
         # The saved position of a `tf.data.TFRecordDataset` would contain the file name.

@@ -39,9 +39,12 @@ class PretrainingRecords:
         check_at_least(1, self, "eval_batch_size", "shuffle_buffer_size")
         check_at_least(0, self, "max_eval_steps")
 
-    def shape_sizes(self, vocab_size: int) -> dict[str, int]:
+    def shape_sizes(self, config: BertConfig) -> dict[str, int]:
         """Returns the sizes that the records must match: `sizes` of `batches.training_batches`."""
-        return {"S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size}
+        return {
+            "S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": config.vocab_size,
+            "T": config.type_vocab_size,
+        }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,18 +3,12 @@
 TensorFlow's reader reports neither the file nor the index of a damaged record. The reader also
 cannot read the records that follow a damaged record.
 
-A TFRecord file is a sequence of frames, with one record in each frame. A frame consists of the
-length of the record as uint64, the checksum of the 8 bytes of the length as uint32, the record, and
-the checksum of the record as uint32. All integers are little endian.
-
-Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4), rotated right by 15
-bits and added to a constant.
+`bert_tf.tfrecords` describes the format of the files.
 """
 
 import gzip
 import json
 import os
-import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -25,12 +19,12 @@ import tensorflow as tf
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
+from bert_tf.tfrecords import CHECKSUM, HEADER, compression, mask_crc32c, masked_crc32c
 
 _DATA_DAMAGED = "its data are damaged"
 _LENGTH_DAMAGED = "its length field is damaged, so the records after it cannot be found"
 _TRUNCATED = "the file is truncated within this record"
 _GZIP_DAMAGED = "the compressed file is damaged or truncated at this record"
-_HEADER, _CHECKSUM = struct.Struct("<QI"), struct.Struct("<I")
 _BLOCK_BYTES = 1 << 20
 
 
@@ -75,11 +69,6 @@ class _Frame(NamedTuple):
     start: int
     end: int
     damage: str
-
-
-def compression(path: str) -> str:
-    """Returns the compression type for `tf.data.TFRecordDataset`: "GZIP" for `.gz`, else ""."""
-    return "GZIP" if path.endswith(".gz") else ""
 
 
 def find_damage(paths: Sequence[str]) -> Damage | None:
@@ -145,28 +134,28 @@ def _read_frame(file: Any) -> tuple[int, str]:
         damage: The reason why the record cannot be read; empty if the record is undamaged.
     """
     try:
-        header = file.read(_HEADER.size)
+        header = file.read(HEADER.size)
         if not header:
             return 0, ""
-        if len(header) < _HEADER.size:
+        if len(header) < HEADER.size:
             return 0, _TRUNCATED
-        length, checksum = _HEADER.unpack(header)
-        if _masked_crc32c(header[:8]) != checksum:
+        length, checksum = HEADER.unpack(header)
+        if masked_crc32c(header[:8]) != checksum:
             return 0, _LENGTH_DAMAGED
-        body = file.read(length + _CHECKSUM.size)
+        crc, left = 0, length
+        while left:  # in blocks, because the length may exceed the memory
+            block = file.read(min(left, _BLOCK_BYTES))
+            if not block:
+                return 0, _TRUNCATED
+            crc = google_crc32c.extend(crc, block)
+            left -= len(block)
+        footer = file.read(CHECKSUM.size)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         return 0, _GZIP_DAMAGED
-    if len(body) < length + _CHECKSUM.size:
+    if len(footer) < CHECKSUM.size:
         return 0, _TRUNCATED
-    (checksum,) = _CHECKSUM.unpack_from(body, length)
-    is_intact = _masked_crc32c(body[:length]) == checksum
-    return _HEADER.size + len(body), "" if is_intact else _DATA_DAMAGED
-
-
-def _masked_crc32c(content: bytes) -> int:
-    """Returns the checksum of `content` as defined for TFRecord files, a uint32."""
-    crc = google_crc32c.value(content)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    is_intact = CHECKSUM.unpack(footer) == (mask_crc32c(crc),)
+    return HEADER.size + length + CHECKSUM.size, "" if is_intact else _DATA_DAMAGED
 
 
 def _readable_ranges(path: str) -> tuple[list[list[int]], int, bool]:

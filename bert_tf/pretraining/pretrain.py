@@ -1,15 +1,18 @@
 """A pretraining run: from records to checkpoints and held-out results."""
 
 import functools
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from bert_tf.manifest import absolute_path
 from bert_tf.modeling import BertPretrainer, costs
 from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
 from bert_tf.pretraining.config import PretrainingModel, PretrainingRecords
+from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.read_errors import explain_read_error
 from bert_tf.pretraining.samples import masked_sentences
@@ -21,6 +24,8 @@ from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer, TrainingData
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def pretrain(
@@ -45,7 +50,8 @@ def pretrain(
             function is called only if the run does not resume. None keeps the random weights.
 
     Returns:
-        The held-out results; empty if `phases.evaluate` is False.
+        The held-out results, and the accuracies of a model that always predicts the most frequent
+        token and label (see `majority_baseline`); empty if `phases.evaluate` is False.
 
     Raises:
         InputError: The records, or an earlier run in the output folder, do not match the settings.
@@ -54,22 +60,21 @@ def pretrain(
         folder.check_same_run()
     replicas = make_strategy(runtime).num_replicas_in_sync
     cost = _step_cost(model, records, training, runtime, replicas)
-    shape_sizes = records.shape_sizes(model.config.vocab_size)
+    shape_sizes = records.shape_sizes(model.config)
     lookup = _record_lookup(records, shape_sizes)
     held_out = evaluation_batches(records.eval_files, shape_sizes, records.eval_batch_size)
     held_out = held_out.take(records.max_eval_steps or -1)
-    batches = training_batches(
-        records.train_files, shape_sizes, training.global_batch_size, training.seed,
-        records.shuffle_buffer_size,
-    )  # fmt: skip
+    data = _training_data(records, shape_sizes, training, lookup) if phases.train else None
     make_objective = functools.partial(_make_objective, model, recompute=runtime.recompute)
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
-    if phases.train:
+    if trainer.is_chief:
+        _report_settings(phases, records, training)
+    if data is not None:
         samples = _make_samples(model, held_out, trainer.objective, folder.metadata.vocabulary)
         evaluation = HeldOutData({"eval": lambda: held_out}, samples)
         per_step = log_step_cost(cost, replicas) if trainer.is_chief else {}
         per_step["examples_per_sec"] = training.global_batch_size
-        step = trainer.train(TrainingData(batches, lookup), evaluation, per_step)
+        step = trainer.train(data, evaluation, per_step)
     else:
         step = trainer.load_result(required=initialize is None)
     if not phases.evaluate:
@@ -77,10 +82,45 @@ def pretrain(
     # Training normally ends with an evaluation, and the results of that evaluation are reused here.
     # If early stopping selected the weights of an earlier step, the selected weights are evaluated.
     values = trainer.results.get("eval") or trainer.evaluate(held_out, records=lookup)
-    results = {**values, "global_step": step}
+    majority = majority_accuracies(trainer.objective, held_out)
+    results = {**values, **majority, "global_step": step}
     if trainer.is_chief:
+        warn_if_no_better(results)
         write_results(os.path.join(folder.path, "eval_results.txt"), results)
     return results
+
+
+def _training_data(
+    records: PretrainingRecords,
+    shape_sizes: Mapping[str, int],
+    training: TrainingConfig,
+    lookup: RecordLookup,
+) -> TrainingData:
+    batches = training_batches(
+        records.train_files, shape_sizes, training.global_batch_size, training.seed,
+        records.shuffle_buffer_size,
+    )  # fmt: skip
+    return TrainingData(batches, lookup)
+
+
+def _report_settings(
+    phases: RunPhases, records: PretrainingRecords, training: TrainingConfig
+) -> None:
+    """Logs the length of the warm-up, and whether the evaluation reads the training records."""
+    if phases.train:
+        _LOGGER.info(
+            "warm-up: %s of %s steps",
+            f"{training.num_warmup_steps:,}", f"{training.num_train_steps:,}",
+        )  # fmt: skip
+    trained = set(map(absolute_path, records.train_files))
+    not_held_out = [path for path in records.eval_files if absolute_path(path) in trained]
+    if not_held_out:
+        _LOGGER.warning(
+            "The evaluation reads training records (%d of %d files, such as %s), so its results do "
+            "not hold for other texts. Give eval_input_file: with --eval_fraction=0.05, "
+            "create_pretraining_data.py writes held-out records.",
+            len(not_held_out), len(records.eval_files), not_held_out[0],
+        )  # fmt: skip
 
 
 def _record_lookup(records: PretrainingRecords, shape_sizes: Mapping[str, int]) -> RecordLookup:

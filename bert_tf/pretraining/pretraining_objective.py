@@ -28,6 +28,9 @@ class PretrainingObjective:
         model: The encoder with both heads; "causal" needs causal attention.
         kind: One of `pretraining.config.OBJECTIVES`.
 
+    Attributes:
+        predicts_next_sentence: Whether the loss contains the next-sentence loss.
+
     Raises:
         InputError: `kind` is "causal", but the model has bidirectional attention.
 
@@ -46,18 +49,19 @@ class PretrainingObjective:
         self.model, self._kind = model, kind
         self.variables: Mapping[str, Any] = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
+        self.predicts_next_sentence = kind == "mlm_nsp"
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the number of predictions and, for "mlm_nsp", the number of sentence pairs."""
-        counts = {"masked_lm": tf.reduce_sum(self._targets(batch)["masked_lm_weights"])}
-        if self._kind == "mlm_nsp":
+        counts = {"masked_lm": tf.reduce_sum(self.targets(batch)["masked_lm_weights"])}
+        if self.predicts_next_sentence:
             pairs = tf.shape(batch["next_sentence_labels"])[0]
             counts["next_sentence"] = tf.cast(pairs, tf.float32)
         return counts
 
     def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
         """Returns the sums of the losses and the numbers of correct predictions."""
-        batch = {**batch, **self._targets(batch)}
+        batch = {**batch, **self.targets(batch)}
         if training:
             with self.model.dropout_seeds.use(seed):
                 outputs = self.model(batch, training=True)
@@ -69,14 +73,14 @@ class PretrainingObjective:
             "masked_lm_loss": tf.reduce_sum(weights * cross_entropy(masked, ids)),
             "masked_lm_correct": tf.reduce_sum(weights * correct_predictions(masked, ids)),
         }
-        if self._kind == "mlm_nsp":
+        if self.predicts_next_sentence:
             following = outputs["next_sentence_logits"]
             labels = batch["next_sentence_labels"][:, 0]
             sums["next_sentence_loss"] = tf.reduce_sum(cross_entropy(following, labels))
             sums["next_sentence_correct"] = tf.reduce_sum(correct_predictions(following, labels))
         return sums
 
-    def _targets(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def targets(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns positions, ids and weights of the tokens to predict ("causal": all tokens)."""
         if self._kind != "causal":
             names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
@@ -92,7 +96,7 @@ class PretrainingObjective:
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
         """Returns the mean masked-LM loss plus, for "mlm_nsp", the mean next-sentence loss."""
         loss = sums["masked_lm_loss"] / (counts["masked_lm"] + _EPSILON)
-        if self._kind == "mlm_nsp":
+        if self.predicts_next_sentence:
             loss += sums["next_sentence_loss"] / counts["next_sentence"]
         return loss
 
@@ -102,7 +106,7 @@ class PretrainingObjective:
             "masked_lm_accuracy": sums["masked_lm_correct"] / counts["masked_lm"],
             "masked_lm_loss": sums["masked_lm_loss"] / counts["masked_lm"],
         }
-        if self._kind == "mlm_nsp":
+        if self.predicts_next_sentence:
             pairs = counts["next_sentence"]
             metrics["next_sentence_accuracy"] = sums["next_sentence_correct"] / pairs
             metrics["next_sentence_loss"] = sums["next_sentence_loss"] / pairs

@@ -1,6 +1,7 @@
 """Finds the record that caused an error while batches were read.
 
-Imports `damage` and `record_checks` of this package, and `manifest`, `progress` and `errors`.
+Imports `damage` and `record_checks` of this package, and `manifest`, `progress`, `tfrecords` and
+`errors`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from bert_tf.errors import InputError
 from bert_tf.manifest import list_shards, manifests_next_to
 from bert_tf.pretraining import damage, record_checks
 from bert_tf.progress import Progress
+from bert_tf.tfrecords import open_records
 
 _RECORDS_AT_ONCE = 1024
 # TensorFlow raises InvalidArgumentError for a record that cannot be parsed. The message contains
@@ -25,7 +27,7 @@ def explain_read_error(
     """Reads all records to find the one that caused an error.
 
     Args:
-        paths: Record files, `.gz` if compressed.
+        paths: Record files, plain or compressed with gzip.
         sizes: As in `batches.training_batches`.
         error: The exception that the input pipeline raised.
 
@@ -72,8 +74,7 @@ def _explain_unusable_record(paths: Sequence[str], sizes: Mapping[str, int]) -> 
     parse = record_checks.checking_parser(sizes, record_checks.check_files(paths, sizes))
     with Progress("looking for the record", len(paths), "files") as progress:
         for path in paths:
-            dataset = tf.data.TFRecordDataset(path, damage.compression(path))
-            for batch, records in enumerate(dataset.batch(_RECORDS_AT_ONCE)):
+            for batch, records in enumerate(open_records(path).batch(_RECORDS_AT_ONCE)):
                 try:
                     parse(records)
                 except _PARSE_ERRORS:

@@ -1,8 +1,9 @@
 """Checks that pretraining records match the model, the vocabulary and their manifests.
 
-Imports `damage` of this package, and `features`, `files`, `manifest` and `errors`.
+Imports `features`, `files`, `manifest`, `progress`, `tfrecords` and `errors`.
 """
 
+import concurrent.futures
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import features, files
+from bert_tf import features, files, tfrecords
 from bert_tf.errors import InputError, plain_message
 from bert_tf.manifest import list_shards, manifests_next_to
-from bert_tf.pretraining import damage
+from bert_tf.progress import Progress
 
 # The key is the objective that records were created for. The values are the objectives that cannot
 # use such records, because the records lack sentence pairs or predictions, or have masked text.
@@ -22,23 +23,35 @@ _INCOMPATIBLE = {
     "causal": ("mlm", "mlm_nsp"),
     "mlm_nsp": ("causal",),
 }
-# For each feature with an upper bound: the key of this bound in `sizes`, and the name of this bound
-# in error messages.
-_BOUNDS = {
-    "input_ids": ("V", "the model's vocab_size"),
-    "masked_lm_ids": ("V", "the model's vocab_size"),
-    "masked_lm_positions": ("S", "max_seq_length"),
-}
+_FILES_AT_ONCE = 8
+_INT32_VALUES = 1 << 31
+# For each feature with bounds: the number of allowed values from 0 on, or its key in `sizes`; and
+# the end of the error message about another value.
+_OTHER_LENGTHS = "Give the value that the records were created with."
+_ZERO_OR_ONE = (2, "0 or 1 is expected. Create the records again.")
+_BOUNDS: dict[str, tuple[str | int, str]] = {
+    "input_ids": ("V", f"the model's vocab_size is {{}}. {_OTHER_LENGTHS}"),
+    "input_mask": _ZERO_OR_ONE,
+    "segment_ids": (
+        "T", "the model's type_vocab_size is {}. Give a model with more segment types, or create "
+        "the records again.",
+    ),
+    "masked_lm_positions": ("S", f"max_seq_length is {{}}. {_OTHER_LENGTHS}"),
+    "masked_lm_ids": ("V", f"the model's vocab_size is {{}}. {_OTHER_LENGTHS}"),
+    "next_sentence_labels": _ZERO_OR_ONE,
+}  # fmt: skip
+_WEIGHTS, _WEIGHT_RANGE = "masked_lm_weights", "a number from 0 to 1 is expected"
 
 
 def record_files(patterns: str) -> list[str]:
     """Returns the record files that match a comma-separated list of globs.
 
     Raises:
-        InputError: A pattern matches no file, or a file is empty.
+        InputError: A pattern matches no file, or a path is a folder, a named pipe or an empty file.
     """
     paths = files.expand_globs(patterns, "record")
     for path in paths:
+        tfrecords.compression(path)
         if tf.io.gfile.stat(path).length == 0:
             raise InputError(f"{path} is empty. Create the records again.")
     return paths
@@ -109,19 +122,21 @@ def _check_objective(path: str, created_for: str | None, objective: str | None) 
 
 
 def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str]:
-    """Checks the first record of each file, and the length of each file against its manifest.
+    """Checks the lengths and the first record of each file, and its size against its manifest.
 
     Args:
-        paths: Record files, `.gz` if compressed.
+        paths: Record files, plain or compressed with gzip.
         sizes: As in `batches.training_batches`.
 
     Returns:
         Dict from each feature of `features.PRETRAINING` to the key of the feature in the records.
 
     Raises:
-        InputError: The length of a file differs from the length in its manifest, or the first
-            record of a file does not match `features.PRETRAINING` or `sizes`.
+        InputError: The size of a file differs from the size in its manifest, a record ends after
+            the end of its file, or the first record of a file does not match `features.PRETRAINING`
+            or `sizes`.
     """
+    _check_sizes(paths)
     _check_lengths(paths)
     names: dict[str, str] = {}
     for path in paths:
@@ -135,7 +150,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
     return names
 
 
-def _check_lengths(paths: Sequence[str]) -> None:
+def _check_sizes(paths: Sequence[str]) -> None:
     """Checks the file sizes, because TensorFlow reports no error for a file that ends too early."""
     manifests = manifests_next_to(paths)
     for path in paths:
@@ -148,10 +163,26 @@ def _check_lengths(paths: Sequence[str]) -> None:
             )
 
 
+def _check_lengths(paths: Sequence[str]) -> None:
+    """Checks that each record ends before the end of its file; reads each file once."""
+    with (
+        concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE) as pool,
+        Progress("checking records", len(paths), "files", log_end=False) as progress,
+    ):
+        results = pool.map(tfrecords.find_excessive_length, paths)
+        for path, found in zip(paths, results, strict=True):
+            if found is not None:
+                pool.shutdown(cancel_futures=True)
+                raise InputError(
+                    f"Record {found[0]} of {path} cannot be read: {found[1]}. Copy the file again, "
+                    "create it again, or give skip_bad_records=true."
+                )
+            progress.update(1)
+
+
 def _first_record(path: str) -> bytes:
-    dataset = tf.data.TFRecordDataset(path, damage.compression(path))
     try:
-        first = next(iter(dataset.as_numpy_iterator()), None)
+        first = next(iter(tfrecords.open_records(path).as_numpy_iterator()), None)
     except tf.errors.OpError as error:
         raise InputError(
             f"{path} is not a TFRecord file, or is damaged at its start, in record 0: "
@@ -179,46 +210,62 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
     """
     names = features.names_in(record, features.PRETRAINING, sizes, where)
     try:
-        values = features.parser(features.PRETRAINING, sizes, names)(tf.constant([record]))
+        parse = features.parser(features.PRETRAINING, sizes, names, keep_int64=True)
+        values = parse(tf.constant([record]))
     except tf.errors.InvalidArgumentError as error:
         raise InputError(f"{where} cannot be parsed: {plain_message(error)}.") from error
-    for name, (letter, setting) in _BOUNDS.items():
-        found = values[name].numpy()
-        outside = found[(found < 0) | (found >= sizes[letter])] if letter in sizes else []
+    for name, (_, expected) in _BOUNDS.items():
+        found, limit = values[name].numpy(), _limit(name, sizes)
+        outside = found[(found < 0) | (found >= limit)]
         if len(outside):
             raise InputError(
-                f"{where} holds {outside[0]} in {names[name]}, but {setting} is {sizes[letter]}. "
-                "Give the value that the records were created with."
+                f"{where} holds {outside[0]} in {names[name]}, but {expected.format(limit)}"
             )
+    weights = values[_WEIGHTS].numpy()
+    outside = weights[~((weights >= 0) & (weights <= 1))]
+    if len(outside):
+        raise InputError(
+            f"{where} holds {outside[0]} in {names[_WEIGHTS]}, but {_WEIGHT_RANGE}. Create the "
+            "records again."
+        )
     return names
 
 
 def checking_parser(
     sizes: Mapping[str, int], names: Mapping[str, str]
 ) -> Callable[[Any], dict[str, Any]]:
-    """Returns a function that parses records, and checks that ids and positions are within bounds.
+    """Returns a function that parses records, and checks that all values are within their bounds.
 
     The check is needed because on a GPU, `tf.gather` returns 0 for an index that is out of bounds
-    and raises no error.
+    and raises no error. It is done on int64 values, because the conversion to int32 drops the
+    upper 32 bits.
 
     Args:
         sizes: As in `batches.training_batches`.
         names: Dict from each feature of `features.PRETRAINING` to the key of the feature in the
             records.
     """
-    parse = features.parser(features.PRETRAINING, sizes, names)
+    parse = features.parser(features.PRETRAINING, sizes, names, keep_int64=True)
+    limits = {name: _limit(name, sizes) for name in _BOUNDS}
 
     def parse_and_check(records: Any) -> dict[str, Any]:
         values = parse(records)
-        fits = [
-            tf.reduce_all((values[name] >= 0) & (values[name] < sizes[letter]))
-            for name, (letter, _) in _BOUNDS.items()
-            if letter in sizes
-        ]
-        message = "a record holds an id or a position that is out of bounds"
+        weights = values[_WEIGHTS]
+        # A NaN is not within the range.
+        fits = [tf.reduce_all((weights >= 0) & (weights <= 1))]
+        for name, limit in limits.items():
+            # As a uint64, a negative number is larger than every limit.
+            fits.append(tf.reduce_all(tf.bitcast(values[name], tf.uint64) < limit))
+        message = "a record holds a value that is out of bounds"
         assertion = tf.debugging.Assert(tf.reduce_all(fits), [message])
         # Without a control dependency, a graph may compute the outputs before the assertion.
         with tf.control_dependencies([assertion]):
-            return {name: tf.identity(value) for name, value in values.items()}
+            return {name: tf.identity(value) for name, value in features.to_int32(values).items()}
 
     return parse_and_check
+
+
+def _limit(name: str, sizes: Mapping[str, int]) -> int:
+    """Returns the number of values, from 0 on, that a feature may have."""
+    bound = _BOUNDS[name][0]
+    return sizes.get(bound, _INT32_VALUES) if isinstance(bound, str) else bound

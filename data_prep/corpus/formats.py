@@ -3,7 +3,7 @@
 By default, the ending of a file name determines its format. `read_chunks` and `read_lines` read the
 bytes of text and JSON lines files; `read_documents` reads the documents of all formats except text.
 
-Imports `errors` and `files`, and TensorFlow and pyarrow inside functions.
+Imports `errors`, `files` and `tfrecords`, and TensorFlow and pyarrow inside functions.
 """
 
 import glob
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from bert_tf import files
+from bert_tf import files, tfrecords
 from bert_tf.errors import InputError
 
 FORMATS = ("text", "jsonl", "tfrecord", "parquet")
@@ -300,10 +300,8 @@ def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
     """
     import tensorflow as tf
 
-    compression = "GZIP" if path.endswith(".gz") else ""
     with files.explain_read_errors(path, " as TFRecord"):
-        records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
-        for number, record in enumerate(records):
+        for number, record in enumerate(tfrecords.open_records(path).as_numpy_iterator()):
             features = tf.train.Example.FromString(record).features.feature
             texts = features[feature].bytes_list.value if feature in features else ()
             if not texts and number == 0:

@@ -1,6 +1,6 @@
 """Reads pretraining records that any program created, in batches of columns.
 
-Imports `features`, `files` and `errors`, and TensorFlow inside functions.
+Imports `features`, `files`, `tfrecords` and `errors`, and TensorFlow inside functions.
 """
 
 import contextlib
@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import features, files
+from bert_tf import features, files, tfrecords
 from bert_tf.errors import InputError, plain_message
 
 _BATCH = 4096
 _READ_BYTES = 1 << 22
-_GZIP_MAGIC = b"\x1f\x8b"
 NOT_AN_EXAMPLE = "the record is not a tf.train.Example"
 OTHER_FEATURES = "the features or their lengths differ from those of the first valid record"
 Columns = dict[str, np.ndarray]
@@ -30,8 +29,8 @@ class Batch:
     Attributes:
         path: The file.
         numbers: int64 [B], the index in the file, from 0, of each valid record.
-        columns: The columns of `bert_tf.features.PRETRAINING` of the valid records; empty if B
-            is 0.
+        columns: The columns of `bert_tf.features.PRETRAINING` of the valid records, int64 or
+            float32; empty if B is 0.
         faults: For each description of a fault, the indices of the records that have the fault.
         is_first: Whether this batch is the first of the file.
     """
@@ -68,16 +67,6 @@ def read_records(patterns: str) -> Iterator[Batch]:
             yield batch
 
 
-def _compression(path: str) -> str:
-    """Detects the compression of a file from its first bytes; returns "GZIP" or "" (none)."""
-    from tensorflow.io import gfile
-
-    if gfile.isdir(path):
-        raise InputError(f"{path} is a folder. Give the record files in it, such as {path}/*.")
-    with files.explain_read_errors(path), gfile.GFile(path, "rb") as file:
-        return "GZIP" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else ""
-
-
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
     """Yields at least one batch of serialized records, and with each batch a description of damage.
 
@@ -86,8 +75,9 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
     """
     import tensorflow as tf
 
-    compression = _compression(path)
-    data = tf.data.TFRecordDataset(path, compression)
+    compression = tfrecords.compression(path)
+    excess = tfrecords.find_excessive_length(path)
+    data = tf.data.TFRecordDataset(path, compression).take(excess[0] if excess else -1)
     start, damage, rest = 0, "", []
     try:
         for batch in data.batch(_BATCH):
@@ -95,6 +85,7 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
             start += len(batch)
         # TensorFlow raises no error for a gzip file that is truncated between two records.
         damage = _find_gzip_damage(path) if compression else ""
+        damage = excess[1] if excess else damage
     except tf.errors.OpError as error:
         damage = plain_message(error)
         # The batch that failed may contain valid records before the damaged record. These valid
@@ -133,7 +124,7 @@ def _find_parser(records: Sequence[bytes], path: str, sizes: dict[str, int]) -> 
         found = sizes or _lengths(record)
         with contextlib.suppress(InputError):
             names = features.names_in(record, features.PRETRAINING, found, path)
-            parse = features.parser(features.PRETRAINING, found, names)
+            parse = features.parser(features.PRETRAINING, found, names, keep_int64=True)
             if _try_parse(parse, [record]):
                 sizes.update(found)
                 return parse

@@ -13,6 +13,7 @@ from bert_tf import features
 from bert_tf.errors import InputError
 from bert_tf.files import sha256
 from bert_tf.pretraining import batches, damage, read_errors
+from bert_tf.tfrecords import masked_crc32c
 
 RECORDS = [bytes([number]) * (50 + number) for number in range(10)]
 STARTS = [sum(16 + len(record) for record in RECORDS[:number]) for number in range(11)]
@@ -165,8 +166,8 @@ def test_checksums_equal_those_that_tensorflow_writes(tmp_path, record):
     content = pathlib.Path(write(tmp_path / "a", [record])).read_bytes()
     length, length_checksum = struct.unpack("<QI", content[:12])
     assert (length, content[12:-4]) == (len(record), record)
-    assert damage._masked_crc32c(content[:8]) == length_checksum
-    assert (damage._masked_crc32c(record),) == struct.unpack("<I", content[-4:])
+    assert masked_crc32c(content[:8]) == length_checksum
+    assert (masked_crc32c(record),) == struct.unpack("<I", content[-4:])
 
 
 def examples(count, **changes):

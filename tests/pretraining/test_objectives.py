@@ -11,6 +11,7 @@ from run_programs import assert_refused, run_mains
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer
+from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.training.step.objective import loss_and_metrics
 
@@ -133,3 +134,25 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
         "objective=causal: they lack the labels of",
         "objective=mlm_nsp. Create",
     )
+
+
+def test_majority_accuracies_are_the_shares_of_the_most_frequent_answers(caplog):
+    batches = [{name: tf.constant(value) for name, value in BATCH.items()}] * 2
+    pair = PretrainingObjective(BertPretrainer(BertConfig(**FIELDS)))
+    assert majority_accuracies(pair, batches) == {
+        "masked_lm_majority_accuracy": pytest.approx(1 / 3),
+        "next_sentence_majority_accuracy": 0.5,
+    }
+    config = BertConfig(**FIELDS, attention="causal")
+    causal = PretrainingObjective(BertPretrainer(config, next_sentence=False), "causal")
+    # The predicted tokens are 5 6 3 7 3 and 8 3 9.
+    assert majority_accuracies(causal, batches) == {"masked_lm_majority_accuracy": 3 / 8}
+
+    results = {"masked_lm_accuracy": 1 / 3, "next_sentence_accuracy": 0.6}
+    warn_if_no_better({**results, **majority_accuracies(pair, batches)})
+    (record,) = caplog.records
+    assert "masked_lm_accuracy is 0.3333" in record.getMessage()
+    caplog.clear()
+    # With one label only, no model can be better.
+    warn_if_no_better({"next_sentence_accuracy": 1.0, "next_sentence_majority_accuracy": 1.0})
+    assert not caplog.records

@@ -143,7 +143,8 @@ def test_run_pretraining_refuses_bad_input(folder):
         ("--max_seq_length=17", "max_position_embeddings (16)"): {"max_seq_length": "17"},
         ("long.txt has 10 entries", "vocab_size is 9"): {"vocab_file": "long.txt"},
         ("--num_warmup_steps must be from 0 to --num_train_steps (5). Received: 10000",): {
-            "num_train_steps": "5"
+            "num_train_steps": "5",
+            "num_warmup_steps": "10000",
         },
         ("Nothing to do",): {"do_train": "false"},
     }

@@ -195,7 +195,7 @@ def test_an_output_that_is_a_folder_or_an_input_is_refused(tmp_path, vocab_file)
     for output, words in (
         (f"{tmp_path}", "is a folder.*train.tfrecord"),
         (f"{tmp_path}/new/", "is a folder"),
-        (f"{tmp_path}/../{tmp_path.name}/corpus.txt", "is also an input"),
+        (f"{tmp_path}/../{tmp_path.name}/corpus.txt", "is an input too"),
     ):
         with pytest.raises(InputError, match=words):
             local.create(config, str(source), [output], 1, overwrite=True)

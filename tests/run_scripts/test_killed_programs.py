@@ -1,0 +1,111 @@
+"""Programs that are killed at any change of a file: the same command then gives the same bytes."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import bert_tf
+
+# Runs a program in child processes. Each child is killed before one flush or renaming of a file,
+# the first child before the first one, and so on; after each kill the program runs again.
+DRIVER = """
+import importlib, json, os, shutil, signal, sys
+import tensorflow as tf
+import tensorflow_text
+from bert_tf import atomic_files
+import bert_tf.conversion, bert_tf.feature_extraction
+
+module, argv, every = json.loads(sys.argv[1])
+main = importlib.import_module(module)
+
+
+def run(kill_at):
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    changes = 0
+
+    def with_kill(function):
+        def call(*args, **kwargs):
+            nonlocal changes
+            if changes == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            changes += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    atomic_files._sync_entry = with_kill(atomic_files._sync_entry)
+    tf.io.gfile.rename = with_kill(tf.io.gfile.rename)
+    sys.argv = [main.__file__, *argv]
+    main.run()
+    os._exit(0)
+
+
+def state():
+    paths = (os.path.join(folder, name) for folder, _, names in os.walk(".") for name in names)
+    return {os.path.relpath(path): open(path, "rb").read().hex() for path in paths}
+
+
+shutil.copytree(".", "../before")
+kill_at = 0
+while True:
+    code = run(kill_at)
+    leftovers = sum(".tmp" in path for path in state())
+    if code == 0:
+        break
+    again = run(None)
+    print("RESULT " + json.dumps([code, leftovers, again, state()]), flush=True)
+    os.chdir("..")
+    shutil.rmtree("work"), shutil.copytree("before", "work")
+    os.chdir("work")
+    kill_at += every
+print("RESULT " + json.dumps([code, leftovers, 0, state()]), flush=True)
+"""
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
+CONFIG = bert_tf.BertConfig(
+    vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+    intermediate_size=8, max_position_embeddings=16, type_vocab_size=2,
+)  # fmt: skip
+# For each program: its flags, and the number of changes of files from one kill to the next.
+PROGRAMS = {
+    "run_scripts.convert_checkpoint": ("--from=model --to=out --dialect=google", 4),
+    "data_prep.train_vocabulary": (
+        "--input_file=in.txt --output_file=out --vocab_size=20 --num_unused_tokens=0", 1,
+    ),
+    "run_scripts.extract_features": (
+        "--input_file=in.txt --output_file=out --output_format=npz --init_checkpoint=model "
+        "--layers=-1 --max_seq_length=8 --lines_per_shard=25", 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_command_of_a_killed_program_gives_the_same_bytes(tmp_path, program):
+    flags, every = PROGRAMS[program]
+    work = tmp_path / "work"
+    work.mkdir()
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
+    bert_tf.save_checkpoint(bert_tf.BertEncoder(CONFIG, seed=0), tokenizer, work / "model")
+    (work / "in.txt").write_text("a b\n\nb a\n" * 20)
+    if program.endswith("convert_checkpoint"):  # replaces an earlier checkpoint
+        old = bert_tf.BertEncoder(CONFIG, seed=1)
+        bert_tf.save_checkpoint(old, tokenizer, work / "out", dialect="google")
+    request = json.dumps([f"bert_tf.{program}", flags.split(" "), every])
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, request], cwd=work, capture_output=True, text=True,
+        check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    *killed, (code, leftovers, _, expected) = [json.loads(line[7:]) for line in lines]
+    assert (code, leftovers) == (0, 0)
+    assert any(path.startswith("out") for path in expected)
+    assert len(killed) >= 3 and any(count for _, count, _, _ in killed)
+    for code, _, again, files in killed:
+        assert (code, again) == (-signal.SIGKILL, 0)
+        assert files == expected

@@ -87,12 +87,18 @@ def find_excessive_length(path: str) -> tuple[int, str] | None:
     Raises:
         InputError: As in `compression`.
     """
+    return None if compression(path) else _find_excessive_length(path, *size_and_mtime(path))
+
+
+def size_and_mtime(path: str) -> tuple[int, int]:
+    """Returns the size of a file in bytes, and the time of its last change in nanoseconds."""
+    if "://" not in path:
+        facts = os.stat(path)  # TensorFlow rounds the time to seconds
+        return facts.st_size, facts.st_mtime_ns
     from tensorflow.io import gfile
 
-    if compression(path):
-        return None
-    facts = gfile.stat(path)
-    return _find_excessive_length(path, facts.length, facts.mtime_nsec)
+    stored = gfile.stat(path)
+    return stored.length, stored.mtime_nsec
 
 
 @functools.lru_cache(maxsize=1 << 16)

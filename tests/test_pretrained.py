@@ -257,3 +257,15 @@ def test_an_unsupported_tokenizer_is_refused_only_where_it_is_used(classifier, t
         _ = loaded.tokenizer
     (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY))
     assert bert_tf.load(path, vocab_file=str(tmp_path / "vocab.txt")).tokenizer.do_lower_case
+
+
+def test_a_released_size_takes_its_vocab_size_from_the_vocabulary(tmp_path, monkeypatch):
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    config = bert_tf.load(None, bert_config_file="tiny", vocab_file=tmp_path / "vocab.txt").config
+    assert config == bert_tf.BertConfig.named("tiny", vocab_size=10)
+    with pytest.raises(bert_tf.InputError, match="bert_config_file=tiny needs vocab_file"):
+        bert_tf.load(None, bert_config_file="tiny")
+    # A file of this name has precedence.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny").write_text(CONFIG.to_json())
+    assert bert_tf.load(None, bert_config_file="tiny").config == CONFIG

@@ -19,7 +19,14 @@ import tensorflow as tf
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
-from bert_tf.tfrecords import CHECKSUM, HEADER, compression, mask_crc32c, masked_crc32c
+from bert_tf.tfrecords import (
+    CHECKSUM,
+    HEADER,
+    compression,
+    mask_crc32c,
+    masked_crc32c,
+    size_and_mtime,
+)
 
 _DATA_DAMAGED = "its data are damaged"
 _LENGTH_DAMAGED = "its length field is damaged, so the records after it cannot be found"
@@ -189,8 +196,7 @@ def _copy(path: str, ranges: list[list[int]], folder: str) -> str:
             f"{path} holds no record that can be read. Remove it from the input files, or create "
             "it again."
         )
-    stat = tf.io.gfile.stat(path)
-    identity = json.dumps([path, stat.length, stat.mtime_nsec, ranges])
+    identity = json.dumps([path, *size_and_mtime(path), ranges])
     digest = files.sha256(identity.encode())[:12]
     target = os.path.join(folder, f"{digest}-{os.path.basename(path)}")
     if tf.io.gfile.exists(target):

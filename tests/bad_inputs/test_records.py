@@ -164,6 +164,8 @@ PROGRAM_ROWS = [
     (P, {"num_train_steps": 10**30}, ["--num_train_steps must be at most 2147483647"]),
     (P, {"num_train_steps": 0}, ["--num_train_steps must be at least 1"]),
     (P, {"num_train_steps": 200, "num_warmup_steps": 201}, ["from 0 to --num_train_steps (200)"]),
+    # The default of --num_warmup_steps follows the steps.
+    (P, {"num_train_steps": 200, "input_file": "text"}, ["text is not a TFRecord file"]),
     (P, {"num_warmup_steps": -1}, ["--num_warmup_steps must be from 0"]),
     (P, {"eval_steps": -1}, ["--eval_steps must be at least 0"]),
     (P, {"log_steps": 0}, ["--log_steps must be at least 1"]),

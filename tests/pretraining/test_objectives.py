@@ -11,8 +11,11 @@ from run_programs import assert_refused, run_mains
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer
+from bert_tf.pretraining.config import PretrainingRecords
 from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
+from bert_tf.pretraining.pretrain import _report_settings
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.training.config import RunPhases, TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
 
 FIELDS = {
@@ -156,3 +159,17 @@ def test_majority_accuracies_are_the_shares_of_the_most_frequent_answers(caplog)
     # With one label only, no model can be better.
     warn_if_no_better({"next_sentence_accuracy": 1.0, "next_sentence_majority_accuracy": 1.0})
     assert not caplog.records
+
+
+def test_a_run_that_evaluates_its_training_records_reports_it(caplog):
+    caplog.set_level("INFO")
+    training = TrainingConfig(num_train_steps=1000, num_warmup_steps=100)
+    held_out = PretrainingRecords(["a", "b"], ["c"], 8, 2)
+    _report_settings(RunPhases(True, True), held_out, training)
+    assert [record.getMessage() for record in caplog.records] == ["warm-up: 100 of 1,000 steps"]
+    caplog.clear()
+    trained = PretrainingRecords(["a", "b"], ["./b", "c"], 8, 2)
+    _report_settings(RunPhases(False, True), trained, training)
+    (record,) = caplog.records
+    assert "reads training records (1 of 2 files, such as ./b)" in record.getMessage()
+    assert "eval_fraction" in record.getMessage()

@@ -183,6 +183,8 @@ def test_later_entries_of_a_killed_run_are_removed(tmp_path):
     (event_file,) = (tmp_path / "eval").glob("events.*")
     with open(event_file, "ab") as file:  # a part of an event
         file.write(b"\x10\0\0")
+    name = event_file.name.replace(".", "_")
+    (event_file.parent / f".{name}.0123abcd.tmp").write_bytes(event_file.read_bytes())
     others = tmp_path / "data/events.out.tfevents.1"
     others.parent.mkdir()
     others.write_bytes(b"a file of another program")
@@ -193,6 +195,7 @@ def test_later_entries_of_a_killed_run_are_removed(tmp_path):
     hparams = "_hparams_/session_start_info"
     assert event_files.steps_by_tag(tmp_path / "train") == {hparams: [0], "loss": [20, 40, 60]}
     assert event_files.steps_by_tag(tmp_path / "eval") == {"loss": [20, 40], "samples": [20, 40]}
+    assert [path.name for path in (tmp_path / "eval").iterdir()] == [event_file.name]
     shown = EventAccumulator(str(tmp_path / "train"), purge_orphaned_data=True).Reload()
     assert [event.step for event in shown.Tensors("loss")] == [20, 40, 60]
     assert [(entry["step"], entry["kind"]) for entry in runs.log_entries(tmp_path)] == [

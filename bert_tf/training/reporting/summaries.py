@@ -15,6 +15,8 @@ from bert_tf import files
 from bert_tf.errors import InputError
 
 _EVENT_FILES = "events.out.tfevents.*"
+# TensorBoard reads these files too.
+_UNFINISHED_FILES = f"{files.temporary_prefix(_EVENT_FILES)}tmp"
 _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 
 
@@ -137,7 +139,10 @@ def _read_entries(path: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _event_files(folder: str) -> list[str]:
+    """Returns the event files; removes those that a killed run began to write again."""
     names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
+    for name in fnmatch.filter(names, _UNFINISHED_FILES):
+        files.remove(os.path.join(folder, name))
     return [os.path.join(folder, name) for name in fnmatch.filter(names, _EVENT_FILES)]
 
 

@@ -18,7 +18,7 @@ def check_is_regular(path: str) -> None:
     Raises:
         InputError: The path exists and is a pipe, a device or a socket.
     """
-    if "://" not in path and os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+    if "://" not in str(path) and os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(
             f"{path} is a pipe or a device. Copy its content to a file, and give that file."
         )

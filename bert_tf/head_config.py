@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf.errors import InputError, check_at_least, check_choice
+from bert_tf.errors import InputError, check_between, check_choice
 
 HEADS = ("linear", "bilstm")
 # The rows of table 7 of the paper: of L blocks, the number of the first hidden state of a row. The
@@ -23,6 +23,8 @@ _FIRST = {
 }
 _SINGLE = ("embeddings", "second_to_last", "last")
 FEATURE_LAYERS = tuple(_FIRST)
+# Ten times the sizes of the paper. Far larger layers end in an error of the memory.
+_MAX_LSTM_LAYERS, _MAX_LSTM_SIZE = 20, 8192
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +33,9 @@ class HeadConfig:
 
     Attributes:
         kind: "linear" for none; "bilstm" for bidirectional LSTM layers over the tokens.
-        lstm_layers: Number of LSTM layers.
+        lstm_layers: Number of LSTM layers, at most 20.
         lstm_size: Number of values that an LSTM layer computes for each token, half of them in each
-            direction.
+            direction; at most 8,192.
         feature_layers: The hidden states that the head uses, one of `FEATURE_LAYERS`. A
             "weighted_sum" has one learned weight for each layer; "all" are the outputs of all
             blocks, without the embeddings. None for the output of the last block or, in a
@@ -52,8 +54,8 @@ class HeadConfig:
 
     def __post_init__(self) -> None:
         check_choice(HEADS, "head", self.kind)
-        check_at_least(1, self, "lstm_layers")
-        check_at_least(2, self, "lstm_size")
+        check_between(1, _MAX_LSTM_LAYERS, self, "lstm_layers")
+        check_between(2, _MAX_LSTM_SIZE, self, "lstm_size")
         if self.lstm_size % 2:
             raise InputError(
                 "lstm_size must be even, because half of the values are those of each direction. "

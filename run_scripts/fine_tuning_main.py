@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
+MAX_INT = 2**31 - 1
 _CONFIG = FineTuningConfig()
 
 
@@ -78,11 +79,11 @@ def _define_data_flags() -> None:
     )  # fmt: skip
     flags.DEFINE_integer(
         "max_train_examples", 0, "Use only the first examples of the train split; 0 means all.",
-        lower_bound=0,
+        lower_bound=0, upper_bound=MAX_INT,
     )  # fmt: skip
     flags.DEFINE_integer(
         "max_eval_examples", 0, "Use only the first examples of the dev and test splits; 0 means "
-        "all.", lower_bound=0,
+        "all.", lower_bound=0, upper_bound=MAX_INT,
     )  # fmt: skip
 
 
@@ -120,6 +121,7 @@ def run_task(
     """
     if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
+    _check_flags()
     from bert_tf.tasks.fine_tuning import fine_tune
     from bert_tf.tasks.task_data import TaskData
     from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -127,6 +129,7 @@ def run_task(
 
     runtime = shared.runtime_config()
     strategy = make_strategy(runtime)
+    _check_file_system(FLAGS.output_dir)
     _check_folders()
     model = shared.pretrained(FLAGS.init_checkpoint or _trained_model())
     config = fine_tuning_config()
@@ -156,6 +159,24 @@ def run_task(
     if FLAGS.export_dir and is_chief(strategy):
         _export(used)
     print(_main_result(task, data, results) + f"Next: {next_step(shlex.quote(used))}")
+
+
+def _check_flags() -> None:
+    """Checks the values of flags, as far as possible before the slow import of TensorFlow.
+
+    Raises:
+        InputError: A value is out of range, or --output_dir is not a folder.
+    """
+    path = FLAGS.output_dir
+    if not path or (os.path.exists(path) and not os.path.isdir(path)):
+        raise InputError(
+            f"--output_dir={path} is not a folder. Give a folder; it is created if necessary."
+        )
+    FineTuningConfig(**command_line.flag_values(FineTuningConfig))
+    shared.runtime_config()
+    shared.training_config(1, 0, {})
+    if "head" in FLAGS and FLAGS.do_train:
+        head_flags.head_config({})
 
 
 def _with_head(task: Any) -> Task:
@@ -261,6 +282,23 @@ def _check_folders() -> None:
         raise InputError(
             f"--overwrite removes the run in {output}, but --init_checkpoint={start} is part of "
             "it. Give another --output_dir."
+        )
+
+
+def _check_file_system(path: str) -> None:
+    """Checks that TensorFlow knows the file system of a path such as gs://bucket/run.
+
+    Raises:
+        InputError: It does not.
+    """
+    import tensorflow as tf
+
+    scheme, separator, _ = path.partition("://")
+    known = tf.io.gfile.get_registered_schemes()
+    if separator and scheme not in known:
+        raise InputError(
+            f"{path} is in a file system that TensorFlow does not know. Give a local folder, or "
+            f"one of {', '.join(f'{each}://' for each in sorted(known) if each)}."
         )
 
 

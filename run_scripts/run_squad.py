@@ -33,6 +33,7 @@ from bert_tf import command_line
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts.fine_tuning_main import MAX_INT
 from bert_tf.tasks.task import DataLocation, Task
 
 if TYPE_CHECKING:
@@ -44,12 +45,20 @@ flags.DEFINE_integer("max_seq_length", 384, "Number of tokens of a question with
 flags.DEFINE_integer(
     "doc_stride", 128,
     "Number of tokens between the starts of successive windows of a context that is too long.",
+    lower_bound=1, upper_bound=MAX_INT,
 )  # fmt: skip
 flags.DEFINE_integer(
-    "max_query_length", 64, "Longer questions are truncated to this number of tokens."
-)
-flags.DEFINE_integer("n_best_size", 20, "Number of answers per question in nbest_predictions.json.")
-flags.DEFINE_integer("max_answer_length", 30, "Maximum number of tokens of an answer.")
+    "max_query_length", 64, "Longer questions are truncated to this number of tokens.",
+    lower_bound=0, upper_bound=MAX_INT,
+)  # fmt: skip
+flags.DEFINE_integer(
+    "n_best_size", 20, "Number of answers per question in nbest_predictions.json.",
+    lower_bound=1, upper_bound=MAX_INT,
+)  # fmt: skip
+flags.DEFINE_integer(
+    "max_answer_length", 30, "Maximum number of tokens of an answer.",
+    lower_bound=1, upper_bound=MAX_INT,
+)  # fmt: skip
 flags.DEFINE_bool(
     "version_2_with_negative", False, "Whether questions may have no answer, as in SQuAD 2.0."
 )
@@ -105,10 +114,10 @@ def make_task(_: DataLocation, tokenizer: "BertTokenizer") -> Task:
     """Returns the task; without training, the trained model gives the defaults of the windows.
 
     Raises:
-        InputError: A setting is out of range.
+        InputError: A setting is out of range, or --max_seq_length leaves no room for the context.
     """
     from bert_tf.tasks.squad.encoding import WindowSettings
-    from bert_tf.tasks.squad.squad_task import SquadTask
+    from bert_tf.tasks.squad.squad_task import SquadTask, check_room
 
     facts = fine_tuning_main.trained_facts()
     windows = WindowSettings(
@@ -117,6 +126,7 @@ def make_task(_: DataLocation, tokenizer: "BertTokenizer") -> Task:
             for name in ("doc_stride", "max_query_length")
         }
     )
+    check_room(fine_tuning_main.fine_tuning_config().max_seq_length, windows)
     return SquadTask(tokenizer, windows, _answer_settings(facts), requires_answers=FLAGS.do_eval)
 
 

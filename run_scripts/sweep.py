@@ -38,7 +38,7 @@ flags.DEFINE_string("output_dir", None, "Local folder of the sweep.")
 flags.DEFINE_integer(
     "seeds", 1, "Number of runs for each combination of values; their seeds are 1, 2, 3, ..."
 )
-flags.DEFINE_integer("parallel", 1, "Number of runs at a time.")
+flags.DEFINE_integer("parallel", 1, "Number of runs at a time.", lower_bound=1)
 flags.DEFINE_bool(
     "keep_all", False, "Keep the weights and records of all runs, not only those of the best one."
 )

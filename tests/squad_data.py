@@ -46,7 +46,7 @@ WORDS = [
     "x\u2028y", "–", "z" * 201,
 ]  # fmt: skip
 # The tokenizer is slow for texts with these words.
-RARE_WORDS = ["ΑΣ", "ΑΣ-ΑΣΑ", "\ud800"]
+RARE_WORDS = ["ΑΣ", "ΑΣ-ΑΣΑ", "\uffff"]
 INPUTS = "input_ids", "input_mask", "segment_ids"
 BLANKS = [*[" "] * 8, "  ", "\t", "\n", "\r\n", "\u202f"]
 

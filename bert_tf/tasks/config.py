@@ -1,9 +1,10 @@
 """The settings of fine-tuning. Imports `errors`, so that programs can show the defaults quickly."""
 
 import dataclasses
-import math
 
 from bert_tf.errors import InputError, check_at_least
+
+_MAX_EPOCHS = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,7 +13,7 @@ class FineTuningConfig:
 
     Attributes:
         max_seq_length: Longer sequences are truncated to this number of tokens.
-        num_train_epochs: Passes over the train split.
+        num_train_epochs: Passes over the train split, above 0 and at most 1,000,000.
         warmup_proportion: Number of warm-up steps, as a fraction of all training steps.
         eval_batch_size: Examples per batch in evaluations.
         predict_batch_size: Examples per batch in predictions.
@@ -30,9 +31,10 @@ class FineTuningConfig:
     def __post_init__(self) -> None:
         check_at_least(3, self, "max_seq_length")
         check_at_least(1, self, "eval_batch_size", "predict_batch_size")
-        if not 0 < self.num_train_epochs < math.inf:
+        if not 0 < self.num_train_epochs <= _MAX_EPOCHS:
             raise InputError(
-                f"num_train_epochs must be above 0. Received: {self.num_train_epochs}."
+                f"num_train_epochs must be above 0 and at most {_MAX_EPOCHS:,.0f}. Received: "
+                f"{self.num_train_epochs}."
             )
         if not 0 <= self.warmup_proportion <= 1:
             raise InputError(

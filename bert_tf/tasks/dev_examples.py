@@ -31,5 +31,4 @@ def write(folder: str, task: Task, data: SplitData) -> None:
     examples = enumerate(task.read(data.split, Counter()))
     rows = (task.as_row(example) for number, example in examples if number in chosen)
     lines = [f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows]
-    # "replace" is needed for lone surrogates, which JSON can contain and UTF-8 cannot.
-    files.write_bytes(os.path.join(folder, DEV_EXAMPLES), "".join(lines).encode("utf-8", "replace"))
+    files.write_text(os.path.join(folder, DEV_EXAMPLES), "".join(lines))

@@ -19,7 +19,7 @@ from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import RESULTS, Scorer, TaskObjective
+from bert_tf.tasks.task import RESULTS, Scorer, TaskObjective, with_baselines
 from bert_tf.tasks.task_data import SplitData, TaskData
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -220,7 +220,7 @@ class _Run:
         def evaluate() -> dict[str, float]:
             scorer = self._score(dev)
             reports[0] = scorer.report()
-            return scorer.results()
+            return with_baselines(scorer)
 
         evaluations: dict[str, Evaluate] = {"eval": evaluate}
         return HeldOutData(
@@ -235,7 +235,7 @@ class _Run:
         results: dict[str, float] = {"global_step": step}
         for number, split in enumerate(self._data.splits["dev"]):
             scorer = self._score(split)
-            values = scorer.results()
+            values = with_baselines(scorer)
             if number == 0 and "loss" in values:
                 results["loss"] = values["loss"]  # google-research/bert writes the loss twice
             self._baseline = self._baseline or scorer.baseline()
@@ -265,7 +265,7 @@ class _Run:
                 )
             result_name = split.split.result_name
             self._baseline = self._baseline or writer.baseline()
-            results |= {result_name(name): value for name, value in writer.results().items()}
+            results |= {result_name(name): value for name, value in with_baselines(writer).items()}
         if results:
             results = {"global_step": step, **results}
             name = f"{self._data.splits['test'][0].split.result_name('results')}.txt"

@@ -1,6 +1,7 @@
 """Reads the rows of Parquet files as a stream.
 
-Imports `errors`, `files` and `column_names`, and TensorFlow and pyarrow inside functions.
+Imports `errors`, `files`, `column_names` and `text_files`, and TensorFlow and pyarrow inside
+functions.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks.column_names import find_columns
+from bert_tf.tasks.text_files import check_data_file
 
 _ROWS_PER_BATCH = 1024
 _BUFFER_BYTES = 1 << 19
@@ -26,7 +28,7 @@ def column_values(
 
     Raises:
         InputError: pyarrow is not installed, the file is missing or is not Parquet, or a column is
-            missing.
+            missing or occurs twice.
     """
     try:
         import pyarrow.parquet
@@ -37,7 +39,7 @@ def column_values(
         ) from error
     import tensorflow as tf
 
-    files.check_is_file(path)
+    check_data_file(path)
     with files.explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
         # With `buffer_size`, pyarrow reads a row group page by page.

@@ -42,9 +42,7 @@ class LineFile:
             self._flush()
 
     def _flush(self) -> None:
-        # "replace" is needed for lone surrogates, which JSON can contain and UTF-8 cannot.
-        text = "".join(f"{line}\n" for line in self._lines)
-        self._file.write(text.encode("utf-8", "replace"))
+        self._file.write("".join(f"{line}\n" for line in self._lines).encode())
         self._lines.clear()
 
     def close(self) -> None:
@@ -126,8 +124,3 @@ def check_not_replaced(source: str, folder: str, names: Iterable[str | None]) ->
                 f"{source} would be replaced, because {name} is the name of an output file. Give "
                 "another output_dir."
             )
-
-
-def without_surrogates(text: str) -> str:
-    """Replaces lone surrogates, which JSON can contain and UTF-8 cannot, by escape sequences."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,18 +1,18 @@
 """Finds the files of data sets, and reads rows as a stream: .tsv, .csv, .jsonl, .parquet files.
 
-Imports `errors`, `files`, and `column_names`, `parquet_table` and `task` of this package.
+Imports `errors`, `files`, and `column_names`, `parquet_table`, `task` and `text_files` of this
+package.
 """
 
 import csv
 import dataclasses
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.tasks import parquet_table
+from bert_tf.tasks import parquet_table, text_files
 from bert_tf.tasks.column_names import find_columns, no_column
 from bert_tf.tasks.task import DataLocation
 
@@ -37,8 +37,9 @@ class FileSource:
         """Returns the SHA-256 of the file, and the selection.
 
         Raises:
-            InputError: The file is missing or cannot be read.
+            InputError: The file is missing, is not a regular file or cannot be read.
         """
+        text_files.check_data_file(self.name)
         selection = f" {self.selection}" if self.selection else ""
         return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
 
@@ -129,11 +130,16 @@ def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number and the JSON object of each line that is not empty.
 
     Raises:
-        InputError: The file is missing or is not UTF-8, or a line is not a JSON object.
+        InputError: A line is not a JSON object, or as in `text_files.lines` and `json_value`.
     """
-    for number, line in enumerate(files.read_lines(path), start=1):
+    for number, line in text_files.lines(path):
         if line.strip():
-            yield number, _json_object(line, path, number)
+            row = text_files.json_value(line, f"{path}, line {number}")
+            if not isinstance(row, dict):
+                raise InputError(
+                    f"{path}, line {number}: a JSON object is required. Received: {line[:60]}."
+                )
+            yield number, row
 
 
 def _values_below_header(
@@ -146,10 +152,8 @@ def _values_below_header(
     if header is None:
         raise InputError(f"{path} is empty. A header line with the names of columns is required.")
     positions = find_columns(path, header, columns, optional)
-    # An optional column that this file has is required in each row.
-    last = max((position for position in positions if position is not None), default=-1)
     for number, fields in rows:
-        if not last < len(fields) <= len(header):
+        if len(fields) != len(header):
             raise InputError(
                 f"{path}, line {number}: {len(fields)} fields, but the header line has "
                 f"{len(header)}. Write one field for each column."
@@ -163,9 +167,9 @@ def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
     Quotes are ordinary characters, and a line ends only at \n or \r\n.
 
     Raises:
-        InputError: The file is missing or is not UTF-8.
+        InputError: As in `text_files.lines`.
     """
-    for number, line in enumerate(files.read_lines(path), start=1):
+    for number, line in text_files.lines(path):
         if line:
             yield number, line.split("\t")
 
@@ -174,9 +178,9 @@ def comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
     """Yields each row's first line number and fields; a quoted field may span several lines.
 
     Raises:
-        InputError: The file is missing, is not UTF-8, or is not CSV.
+        InputError: The file is not CSV, or as in `text_files.lines`.
     """
-    reader = csv.reader((f"{line}\n" for line in files.read_lines(path)), strict=True)
+    reader = csv.reader((f"{line}\n" for _, line in text_files.lines(path)), strict=True)
     first = 1
     while True:
         # The limit is a setting of the process, so it is changed only while a row is read. The
@@ -196,20 +200,3 @@ def comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
         if fields:
             yield first, fields
         first = reader.line_num + 1
-
-
-def _json_object(line: str, path: str, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path}, line {number} is not JSON: {error}.") from error
-    except ValueError as error:
-        # Python limits the digits of an integer, by default to 4,300.
-        raise InputError(
-            f"{path}, line {number} has an integer with too many digits. Write it as a text."
-        ) from error
-    if not isinstance(row, dict):
-        raise InputError(
-            f"{path}, line {number}: a JSON object is required. Received: {line[:60]}."
-        )
-    return row

@@ -197,6 +197,25 @@ class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Pr
         """Returns the metrics if each prediction were the most frequent label; see `Scorer`."""
 
 
+class _Measured(Protocol):
+    """A `Scorer`, a `PredictionWriter` or another object with metrics."""
+
+    def results(self) -> dict[str, float]: ...
+
+    def baseline(self) -> dict[str, float]: ...
+
+
+def with_baselines(scorer: _Measured) -> dict[str, float]:
+    """Returns the metrics, and the value of each one if the most frequent label is predicted.
+
+    The latter have names such as "accuracy_baseline". A baseline of 0, such as that of a
+    correlation, is omitted.
+    """
+    values, baselines = scorer.results(), scorer.baseline()
+    known = {f"{name}_baseline": baselines.get(name) for name in values}
+    return {**values, **{name: value for name, value in known.items() if value}}
+
+
 class Task(Protocol):
     """Reads a data set, converts it to records, and evaluates the model's predictions."""
 

@@ -4,11 +4,10 @@ Imports foundation modules, and `config`, `record_files` and `task` of this pack
 """
 
 import dataclasses
-import functools
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
@@ -17,12 +16,23 @@ from bert_tf.tasks import record_files
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import DECISION_FACTS, HEAD_FACT, KINDS, DataLocation, Split, Task
+from bert_tf.tasks.task import (
+    DECISION_FACTS,
+    HEAD_FACT,
+    KINDS,
+    DataLocation,
+    Encoded,
+    Split,
+    Task,
+)
 from bert_tf.tokenization import BertTokenizer
+from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 from bert_tf.training.config import RunPhases
 
 _LOGGER = logging.getLogger(__name__)
 _EXAMPLES_PER_UPDATE = 10_000
+# Two entries of `RecordIndex.counts`, which are not examples.
+_UNKNOWN, _TOKENS = "[UNK]", "tokens"
 _RECORD_FILES = {"train": "train", "dev": "eval", "test": "predict"}
 
 
@@ -157,15 +167,23 @@ class TaskData:
         return self.task.read(split, Counter() if counts is None else counts)
 
     def _write(self, path: str, data: SplitData) -> RecordFile:
-        encode = functools.partial(
-            self.task.encode, tokenizer=self._tokenizer, max_seq_length=self.config.max_seq_length
-        )
         records = record_files.write(
-            path, self.examples(data.split), data.num_examples, encode, self.task.table, data.key
-        )
+            path, self.examples(data.split), data.num_examples, self._encode, self.task.table,
+            data.key,
+        )  # fmt: skip
         check_same_number(data, records.index.num_examples)
         _report(f"{data.split.name} ({data.split.source.name})", records.index.counts)
         return records
+
+    def _encode(self, examples: Sequence[Any]) -> Encoded:
+        """Converts a block of examples to records, and counts their tokens and unknown tokens."""
+        tokenizer = self._tokenizer
+        encoded = self.task.encode(examples, tokenizer, self.config.max_seq_length)
+        special = (tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+        ids = encoded.columns["input_ids"]
+        unknown, total = count_unknown(ids, tokenizer.unk_id, special)
+        counts = {**encoded.counts, _UNKNOWN: unknown, _TOKENS: total}
+        return dataclasses.replace(encoded, counts=counts)
 
     def _check(self, split: Split) -> SplitData:
         key, path = self._key(split), self._path(split)
@@ -173,6 +191,7 @@ class TaskData:
         if index is not None:
             # The examples were checked when the record file was written.
             self._records[split.name] = RecordFile(path, index)
+            _warn_about_unknown(f"{split.name} ({split.source.name})", index.counts)
             return SplitData(split, index.num_examples, key)
         counts: Counter[str] = Counter()
         number = 0
@@ -227,6 +246,17 @@ def check_same_number(data: SplitData, examples: int) -> None:
 
 
 def _report(name: str, counts: Mapping[str, int]) -> None:
-    parts = [f"{number:,} {reason}" for reason, number in counts.items() if number]
+    """Logs the counts of unusual examples and, if they are known, of unknown tokens."""
+    own = (_UNKNOWN, _TOKENS)
+    parts = [f"{n:,} {reason}" for reason, n in counts.items() if n and reason not in own]
+    if total := counts.get(_TOKENS, 0):
+        parts.append(f"{counts[_UNKNOWN] / total:.2%} of {total:,} tokens are [UNK]")
     if parts:
         _LOGGER.info("%s: %s.", name, ", ".join(parts))
+    _warn_about_unknown(name, counts)
+
+
+def _warn_about_unknown(name: str, counts: Mapping[str, int]) -> None:
+    unknown, total = counts.get(_UNKNOWN, 0), counts.get(_TOKENS, 0)
+    if warning := unknown_warning(unknown, total, f"tokens of {name}"):
+        _LOGGER.warning("warning: %s", warning)

@@ -202,7 +202,7 @@ def _check_floats(minimum: float, maximum: float, config: Any, *names: str) -> N
         value = getattr(config, name)
         if not isinstance(value, int | float):
             raise InputError(f"{name} must be a float. Received: {value!r}.")
-        if minimum > 0 >= value:
+        if minimum > 0 and not value > 0:  # also if the value is NaN
             raise InputError(f"{name} must be above 0. Received: {value}.")
     check_between(minimum, maximum, config, *names)
 

@@ -35,15 +35,13 @@ def execute(plan: Plan, store: SweepStore, parallel: int, keep_all: bool) -> Non
     Args:
         plan: The runs.
         store: The files of the sweep.
-        parallel: The number of processes at a time.
+        parallel: The number of processes at a time, at least 1.
         keep_all: Whether to keep the weights of all runs; otherwise, only those of the best one.
 
     Raises:
         InputError: The program refuses a value or a flag, or another sweep works in the folder.
         SweepStopped: This process received a stop signal.
     """
-    if parallel < 1:
-        raise InputError(f"--parallel must be at least 1. Received: {parallel}.")
     check_values(plan, store.unchecked(), parallel)
     keep_all = store.keeps_all(keep_all)
     with store.locked(keep_all) as descriptor:

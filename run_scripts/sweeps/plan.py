@@ -1,8 +1,10 @@
 """The runs of a sweep and their commands, from the grid and the command line of the program."""
 
+import collections
 import dataclasses
 import hashlib
 import itertools
+import math
 import os
 import sys
 import urllib.parse
@@ -24,6 +26,8 @@ _NEEDED = ("do_train", "do_eval")
 _FALSE = ("false", "f", "0")
 _BOOLS = {"true": True, "t": True, "false": False, "f": False}
 _MAX_NAME_BYTES, _HASH_DIGITS = 160, 12
+# Each run is a process and a folder.
+_MAX_RUNS = 10_000
 
 # The texts of the values by the name of the flag, in the order of the command line.
 Grid = dict[str, tuple[str, ...]]
@@ -108,16 +112,25 @@ def make_plan(grid: Sequence[str], seeds: int, output_dir: str, command: Sequenc
         command: The program and its flags, such as ["run_classifier.py", "--task_name=MRPC"].
 
     Raises:
-        InputError: A text is malformed, a name or a value is repeated, the program is unknown, or
-            the command has a flag that the sweep sets.
+        InputError: A text is malformed, a name or a value is repeated, there are too many runs,
+            the program is unknown, the command has a flag that the sweep sets, or the folder is a
+            file.
     """
     if "://" in output_dir:
         raise InputError(
             f"--output_dir={output_dir} must be a local folder, because the sweep locks it."
         )
+    if os.path.exists(output_dir) and not os.path.isdir(output_dir):
+        raise InputError(f"--output_dir={output_dir} is a file. Give a folder.")
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1. Received: {seeds}.")
     values = parse_grid(grid)
+    count = math.prod(map(len, values.values())) * seeds
+    if count > _MAX_RUNS:
+        raise InputError(
+            f"The grid and --seeds={seeds} give {count:,} runs, and a sweep has at most "
+            f"{_MAX_RUNS:,}. Give fewer values or seeds."
+        )
     program, flags = _parse_command(command, values)
     return Plan(values, seeds, program, flags, output_dir)
 
@@ -148,8 +161,8 @@ def parse_grid(texts: Sequence[str]) -> Grid:
             )
         if name in grid:
             raise InputError(f"--grid={name} is given twice. Give all values in one --grid.")
-        numbers = [_number(value) for value in values]
-        repeated = [value for value in values if numbers.count(_number(value)) > 1]
+        counts = collections.Counter(map(_number, values))
+        repeated = [value for value in values if counts[_number(value)] > 1]
         if repeated:
             raise InputError(
                 f"--grid={text} contains {' and '.join(repeated)}, which are equal. Give each "
@@ -164,9 +177,10 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 def _number(text: str) -> float | str:
     """Returns a number, so that equal ones such as 5e-5 and 0.00005 are found, or else the text."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return _BOOLS.get(text.lower(), text)
+    return text if math.isnan(number) else number  # NaN does not equal itself
 
 
 def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, ...]]:

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.locks import try_lock, wait_for_lock
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
@@ -25,6 +25,16 @@ from bert_tf.tasks import dev_result
 from bert_tf.tasks.task import RESULTS
 
 SWEEP_FILE, CSV, TENSORBOARD = "sweep.json", "sweep.csv", "tensorboard"
+_SCHEMA = {
+    "program": json_files.TEXT, "flags": json_files.TEXTS, "seeds": json_files.LENGTH,
+    "grid": json_files.Rule("a list of names with values", (list,), items=(list,)),
+    "keep_all": json_files.TRUTH, "working_dir": json_files.TEXT,
+}  # fmt: skip
+_OUTCOME_SCHEMA = {
+    "code": json_files.Rule("a whole number", (int,)), "error": json_files.TEXT,
+    "metric": json_files.TEXT, "higher_is_better": json_files.TRUTH, "value": json_files.NUMBER,
+    "baseline": json_files.NUMBER, "is_degenerate": json_files.TRUTH,
+}  # fmt: skip
 # The files of a run that only its weights need.
 _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
 
@@ -74,7 +84,7 @@ class SweepStore:
     def __init__(self, plan: Plan) -> None:
         self._plan, self._dir = plan, plan.output_dir
         path = self._path(SWEEP_FILE)
-        self._saved: dict[str, Any] = files.read_json(path) if os.path.exists(path) else {}
+        self._saved = _read_plan(path) if os.path.exists(path) else {}
         self._check_same_sweep()
 
     def _check_same_sweep(self) -> None:
@@ -101,7 +111,7 @@ class SweepStore:
                 f"{self._dir} contains a sweep {difference}. Give another --output_dir, or the "
                 "same command to continue that sweep."
             )
-        self._check_same_place(before.get("working_dir", os.getcwd()))
+        self._check_same_place(before["working_dir"])
         for name, values in before["grid"]:
             now = plan.grid[name]
             if now[: len(values)] != tuple(values):
@@ -193,7 +203,7 @@ class SweepStore:
         path = self._path("outcomes", f"{run.name}.json")
         if not os.path.exists(path):
             return None
-        outcome = Outcome(**files.read_json(path))
+        outcome = Outcome(**dev_result.read_fields(path, _OUTCOME_SCHEMA))
         result = os.path.join(self._plan.folder(run), RESULTS)
         return outcome if os.path.exists(result) or not outcome.has_result else None
 
@@ -240,6 +250,23 @@ class SweepStore:
     def tensorboard(self) -> str:
         """The folder of TensorBoard's HPARAMS page."""
         return self._path(TENSORBOARD)
+
+
+def _read_plan(path: str) -> dict[str, Any]:
+    """Reads sweep.json.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    saved = dev_result.read_fields(path, _SCHEMA)
+    for pair in saved["grid"]:
+        is_pair = len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], list)
+        if not is_pair or not all(isinstance(value, str) for value in pair[1]):
+            raise InputError(
+                f"{path} is damaged: {json_files.shorten(pair)} is not a name with values. Give "
+                "another --output_dir."
+            )
+    return saved
 
 
 def best_run(runs: dict[PlannedRun, Outcome]) -> PlannedRun | None:

@@ -153,8 +153,8 @@ def test_a_seed_determines_the_weights_of_the_lstm():
     ("settings", "message"),
     [
         ({"kind": "lstm"}, "head must be one of linear, bilstm"),
-        ({"lstm_layers": 0}, "lstm_layers must be at least 1. Received: 0."),
-        ({"lstm_size": 0}, "lstm_size must be at least 2. Received: 0."),
+        ({"lstm_layers": 0}, "lstm_layers must be from 1 to 20. Received: 0."),
+        ({"lstm_size": 0}, "lstm_size must be from 2 to 8192. Received: 0."),
         ({"lstm_size": 7}, "lstm_size must be even"),
         ({"feature_layers": "first"}, "feature_layers must be one of embeddings"),
         ({"size": 7}, "must have keys of kind, lstm_layers"),

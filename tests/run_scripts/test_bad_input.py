@@ -83,7 +83,9 @@ def test_run_classifier_refuses_bad_input(folder):
         ("--profile_steps needs two whole numbers", "Received: 5"): {"profile_steps": "5"},
         ("Nothing to do",): {"do_train": "false", "do_eval": "false"},
         ("--train_batch_size must be at least 1. Received: 0",): {"train_batch_size": "0"},
-        ("num_train_epochs must be above 0. Received: inf",): {"num_train_epochs": "inf"},
+        ("num_train_epochs must be above 0 and at most 1,000,000. Received: inf",): {
+            "num_train_epochs": "inf"
+        },
         ("eval_batch_size must be at least 1. Received: 0",): {"eval_batch_size": "0"},
         ("at least two different labels. Received: 0, 1, 1",): {
             "task_name": "custom",

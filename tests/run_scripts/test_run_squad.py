@@ -192,12 +192,12 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     (folder / "unlabelled.json").write_text(unlabelled)
     train = {"do_train": True}
     cases = [
-        (command(folder, **train, train_file=folder / "broken.json"), "broken.json", "not valid"),
+        (command(folder, **train, train_file=folder / "broken.json"), "broken.json", "is not JSON"),
         (command(folder, **train, train_file=folder / "empty.json"), "empty.json", "no examples"),
         (command(folder, **train, train_file=folder / "train-v2.0.json"),
          "data[0].paragraphs[0].qas[1]", "version_2_with_negative"),
-        (command(folder, **train, doc_stride=0), "doc_stride must be at least 1"),
-        (command(folder, **train, n_best_size=0), "n_best_size must be at least 1"),
+        (command(folder, **train, doc_stride=0), "--doc_stride=0", "[1, 2147483647]"),
+        (command(folder, **train, n_best_size=0), "--n_best_size=0", "[1, 2147483647]"),
         (command(folder, **train, max_query_length=13), "max_seq_length", "16"),
         (command(folder, **train, max_seq_length=64), "max_position_embeddings"),
         (command(folder, do_predict=True, data_dir=None), "--predict_file is not given"),

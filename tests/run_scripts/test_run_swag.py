@@ -108,7 +108,9 @@ def test_a_run_learns_predicts_and_is_exported(folder):
     )  # fmt: skip
     assert trained.code == 0, trained
     results = results_of(out)
-    assert set(results) == {"eval_accuracy", "eval_loss", "loss", "global_step"}
+    assert set(results) == {
+        "eval_accuracy", "eval_accuracy_baseline", "eval_loss", "loss", "global_step",
+    }  # fmt: skip
     assert results["eval_accuracy"] > 0.8 and results["global_step"] == 200
     assert "predicted: it is a" in (out / "eval_report.txt").read_text()
     unlabelled = predictions_of(out)

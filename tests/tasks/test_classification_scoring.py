@@ -67,6 +67,8 @@ def test_a_literal_report():
     scorer = ClassificationScorer(("cat", "horse", "owl"))
     score(scorer, [("cat", "horse", "owl")[i] for i in ids], [{"logits": row} for row in logits])
     assert scorer.report() == (
+        "accuracy 0.5000; 0.5000 if the most frequent label, cat, is always predicted\n"
+        "\n"
         "label  precision  recall      f1  support\n"
         "cat       0.6667  0.6667  0.6667        3\n"
         "horse     0.3333  0.5000  0.4000        2\n"
@@ -84,7 +86,7 @@ def test_a_report_of_many_labels_has_no_matrix():
     names = [str(number) for number in range(101)]
     scorer = ClassificationScorer(names)
     score(scorer, names, [{"logits": row} for row in np.eye(101)])
-    assert len(scorer.report().splitlines()) == 102
+    assert len(scorer.report().splitlines()) == 104
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,9 @@ def test_results_and_predictions_belong_to_the_files(data_dir, tmp_path):
     text = (tmp_path / "out/eval_results.txt").read_text()
     values = dict(line.split(" = ") for line in text.splitlines())
     assert {name: float(value) for name, value in values.items()} == pytest.approx(results)
-    assert values.keys() == {"eval_accuracy", "eval_loss", "global_step", "loss"}
+    assert values.keys() == {
+        "eval_accuracy", "eval_accuracy_baseline", "eval_loss", "global_step", "loss",
+    }  # fmt: skip
     rows = (tmp_path / "out/test_results.tsv").read_text().splitlines()
     assert len(rows) == 20
     lines = pathlib.Path(data_dir, "dev.tsv").read_text().splitlines()[1:]

@@ -115,7 +115,7 @@ def test_tags_may_have_blanks_at_their_ends_and_tokens_may_be_null(tmp_path):
     assert [each.tags for each in examples] == [("B-PER",)] * 2
 
 
-@pytest.mark.parametrize("label", ["WORK OF ART", "", "a\ud800", "a\tb"])
+@pytest.mark.parametrize("label", ["WORK OF ART", "", "a\tb"])
 def test_labels_that_cannot_be_in_a_tag_are_refused(tmp_path, label):
     row = {"text": "Ann", "entities": [{"start": 0, "end": 3, "label": label}]}
     path = write_rows(tmp_path, {"tokens": ["a"], "tags": ["O"]}, row)

@@ -152,3 +152,10 @@ def test_surface_forms_of_random_sentences():
         results = metrics.results()
         names = ("surface_precision", "surface_recall", "surface_f1")
         assert [results[name] for name in names] == pytest.approx(surface_scores(chosen))
+
+
+def test_the_baseline_is_the_tag_o_for_each_word():
+    metrics = EntityMetrics()
+    assert metrics.baseline() == {"f1": 0.0, "accuracy": 0.0}
+    metrics.add(["a", "b", "c", "d"], ["O", "B-X", "O", "O"], ["B-X", "O", "O", "O"])
+    assert metrics.baseline() == {"f1": 0.0, "accuracy": 75.0}

@@ -144,11 +144,6 @@ def test_predictions_do_not_replace_the_file_that_is_predicted(tmp_path, name, s
     assert len(write(tmp_path / "run", [], [], ("0", "1"), **options)) >= 2
 
 
-def test_a_lone_surrogate_does_not_stop_the_run(tmp_path):
-    found = write(tmp_path, [TextExample("x\ud800")], [{"probabilities": [0.0, 1.0]}], ("a", "b"))
-    assert found["predictions.jsonl"].startswith('{"text_a": "x?", "predicted": "b"')
-
-
 def test_numbers_have_the_digits_of_float32(tmp_path):
     outputs = [{"probabilities": [1 / 3, 2 / 3]}, {"probabilities": [1e-7, 1 - 1e-7]}]
     examples = [TextExample("a"), TextExample("b")]

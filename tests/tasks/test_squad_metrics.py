@@ -353,12 +353,6 @@ def test_the_threshold_file_gives_the_best_f1_if_no_question_has_an_answer(tmp_p
     assert threshold < min(files["null_odds.json"].values())
 
 
-def test_the_report_replaces_what_utf_8_cannot_contain(tmp_path):
-    data = data_of(paragraph_of("a b", ("1", "who \ud800", answers_of("a b"))))
-    scorer, _, _ = scored(tmp_path, data, {})
-    assert "question:  who \\ud800\n" in scorer.report()
-
-
 # Ensembles
 
 

@@ -199,9 +199,9 @@ PARAGRAPH = r"^\S*train\.json: data\[1\]\.paragraphs\[1\]"
 QUESTION = PARAGRAPH + r"\.qas\[1\]"
 # For each file, its contents and the expected message for training with SQuAD 1.1.
 BAD = {
-    "broken": (b'{"data": [\n{,', r"^\S*train\.json is not valid JSON: .*line 2"),
-    "empty": (b"", r"^\S*train\.json is not valid JSON"),
-    "deep": (b"[" * 10**5, r"^\S*train\.json is not valid JSON"),
+    "broken": (b'{"data": [\n{,', r"^\S*train\.json is not JSON: .*line 2"),
+    "empty": (b"", r"^\S*train\.json is not JSON"),
+    "deep": (b"[" * 10**5, r"^\S*train\.json is not JSON: it has too many levels"),
     "utf-8": (b'{"data":\n"\xff"}', r"^\S*train\.json is not UTF-8: byte 0xff in line 2"),
     "utf-16": ('{"data": []}'.encode("utf-16"), r"^\S*train\.json is UTF-16"),
     "list": (b"[]", r"^\S*train\.json has no key 'data'"),
@@ -297,7 +297,11 @@ def test_training_with_version_2_needs_is_impossible(tmp_path, value, message):
         path.write_bytes(changed(lambda d, p, q: q.pop("is_impossible")))
     with pytest.raises(InputError, match=QUESTION + message):
         read(str(path), True, True)
-    assert len(read(str(path), True, False)[0]) == len(read(str(path), False, True)[0]) == 2
+    if value == "absent":
+        assert len(read(str(path), True, False)[0]) == len(read(str(path), False, True)[0]) == 2
+    else:
+        with pytest.raises(InputError, match=QUESTION + message):
+            read(str(path), False, False)
 
 
 def test_version_2_with_no_answers_that_is_not_impossible(tmp_path):

@@ -15,6 +15,8 @@ from bert_tf.tasks import tables
 
 ENDINGS = (".csv", ".jsonl")
 UNKNOWN_IN_TEST = "test rows with an unknown label"
+# Each record has room for the choices of the example with the most choices.
+_MAX_CHOICES = 1000
 _CONTEXT, _START, _LABEL = "sent1", "sent2", "label"
 _CHOICE = re.compile(r"ending([0-9]{1,3})")
 # The positions of the columns in the released files of SWAG, from 0.
@@ -140,7 +142,8 @@ def _choices(row: _Row) -> tuple[str, ...]:
     """Returns the second text of each sequence.
 
     Raises:
-        InputError: There are fewer than two choices, or one of them is empty or not a text.
+        InputError: There are fewer than two or more than 1,000 choices, or one of them is empty or
+            not a text.
     """
     if not isinstance(row.choices, (list, tuple)):
         received = "nothing" if row.choices is None else repr(row.choices)[:60]
@@ -148,10 +151,10 @@ def _choices(row: _Row) -> tuple[str, ...]:
             f'{row.place}: \'choices\' must be a list of texts, such as ["yes", "no"]. Received: '
             f"{received}."
         )
-    if len(row.choices) < 2:
+    if not 2 <= len(row.choices) <= _MAX_CHOICES:
         raise InputError(
-            f"{row.place}: at least two choices are required. Received: {len(row.choices)}. Add "
-            "choices, or remove the row."
+            f"{row.place}: at least two choices are required, and at most {_MAX_CHOICES}. "
+            f"Received: {len(row.choices)}. Change the choices, or remove the row."
         )
     start = _text(row.start, f"{row.place}: 'sent2'")
     texts = []

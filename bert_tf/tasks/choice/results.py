@@ -16,7 +16,6 @@ from bert_tf.tasks.prediction_files import (
     PredictionFiles,
     check_not_replaced,
     shortest_float,
-    without_surrogates,
 )
 from bert_tf.tasks.task import Outputs, Split
 
@@ -60,17 +59,23 @@ class ChoiceScorer:
         return {"accuracy": max(self._labels.values()) / self._count} if self._count else {}
 
     def report(self) -> str:
-        """Returns the predicted and the correct choices of the first examples."""
-        return "\n".join(self._samples)
+        """Returns the accuracy, and the predicted and the correct choices of the first examples."""
+        if not self._count:
+            return ""
+        accuracy, baseline = (each["accuracy"] for each in (self.results(), self.baseline()))
+        line = (
+            f"accuracy {accuracy:.4f}; {baseline:.4f} if the choice at the most frequent position "
+            "is always predicted\n"
+        )
+        return "\n".join([line, *self._samples])
 
 
 def _as_text(example: ChoiceExample, predicted: int) -> str:
-    text = (
+    return (
         f"context:   {example.context}\n"
         f"predicted: {example.choices[predicted]}\n"
         f"correct:   {example.choices[example.label or 0]}\n"
     )
-    return without_surrogates(text)
 
 
 class ChoiceWriter(PredictionFiles):

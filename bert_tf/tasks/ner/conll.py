@@ -2,7 +2,7 @@
 
 Each line has the same columns, separated by tabs or by blanks. An empty line, or a line of only
 white space, ends a sentence. A line whose first column is -DOCSTART- starts a document. There are
-no comments: "#" is a word. Imports `errors`, `files`, and `examples` of this package.
+no comments: "#" is a word. Imports `errors`, `tasks.text_files`, and `examples` of this package.
 """
 
 import dataclasses
@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.tasks import text_files
 from bert_tf.tasks.ner.examples import (
     SKIPPED,
     MalformedSentenceError,
@@ -201,8 +201,8 @@ def _sentences(path: str) -> Iterator[SentenceLines]:
     lines: list[str] = []
     before: list[str] = []
     # The last item ends the last sentence, and is no line of the file.
-    all_lines: Iterator[str | None] = itertools.chain(files.read_lines(path), (None,))
-    for line_number, line in enumerate(all_lines, start=1):
+    numbered: Iterator[tuple[int, str | None]] = text_files.lines(path)
+    for line_number, line in itertools.chain(numbered, [(0, None)]):
         if line is not None and line.strip() and not _DOCUMENT_MARK.match(line):
             number = number if lines else line_number
             lines.append(line)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bert_tf.tasks.ner.schemes import Entity, find_entities
+from bert_tf.tasks.ner.schemes import OUTSIDE, Entity, find_entities
 
 
 class Scores(NamedTuple):
@@ -48,7 +48,7 @@ class EntityMetrics:
     """
 
     def __init__(self) -> None:
-        self.num_words, self._num_equal_tags = 0, 0
+        self.num_words, self._num_equal_tags, self._num_outside = 0, 0, 0
         self.predicted: Counter[str] = Counter()
         self.correct: Counter[str] = Counter()
         self._common: Counter[str] = Counter()
@@ -67,6 +67,7 @@ class EntityMetrics:
         """
         self.num_words += len(words)
         self._num_equal_tags += sum(map(str.__eq__, correct, predicted))
+        self._num_outside += sum(tag == OUTSIDE for tag in correct)
         correct_entities, predicted_entities = find_entities(correct), find_entities(predicted)
         known = set(correct_entities)
         common = [entity for entity in predicted_entities if entity in known]
@@ -99,6 +100,10 @@ class EntityMetrics:
             "surface_precision": surface.precision,
             "surface_recall": surface.recall,
         }
+
+    def baseline(self) -> dict[str, float]:
+        """Returns F1 and accuracy, in percent, if each word has the tag O."""
+        return {"f1": 0.0, "accuracy": 100.0 * self._num_outside / max(self.num_words, 1)}
 
     def overall(self) -> Scores:
         """Returns the scores of the entities of all types (micro-averages)."""

@@ -15,7 +15,7 @@ from bert_tf.errors import InputError
 from bert_tf.tasks.ner.examples import NerExample
 from bert_tf.tasks.ner.metrics import EntityMetrics
 from bert_tf.tasks.ner.schemes import find_entities, to_tags, types_of
-from bert_tf.tasks.prediction_files import LineFile, PredictionFiles, without_surrogates
+from bert_tf.tasks.prediction_files import LineFile, PredictionFiles
 from bert_tf.tasks.task import Outputs
 from bert_tf.tasks.text_tables import aligned
 
@@ -84,6 +84,10 @@ class TagReport:
             )  # fmt: skip
         return self._metrics.results()
 
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics if each word has the tag O; see `EntityMetrics.baseline`."""
+        return self._metrics.baseline()
+
     def text(self) -> str:
         """Returns a table of the scores by type, and the first sentences with their entities."""
         metrics = self._metrics
@@ -102,8 +106,7 @@ class TagReport:
 
 def _as_text(example: NerExample, predicted: Sequence[str]) -> str:
     correct = _with_brackets(example.words, example.tags or ())
-    text = f"predicted: {_with_brackets(example.words, predicted)}\ncorrect:   {correct}\n"
-    return without_surrogates(text)
+    return f"predicted: {_with_brackets(example.words, predicted)}\ncorrect:   {correct}\n"
 
 
 def _with_brackets(words: Sequence[str], tags: Sequence[str]) -> str:
@@ -145,8 +148,8 @@ class NerScorer:
         return results
 
     def baseline(self) -> dict[str, float]:
-        """Returns an F1 of 0: with the tag O for each word, no entity is found."""
-        return {"f1": 0.0}
+        """Returns the metrics if each word has the tag O; see `EntityMetrics.baseline`."""
+        return self._report.baseline()
 
     def report(self) -> str:
         """Returns the scores by type, and the first sentences with their entities."""
@@ -199,3 +202,7 @@ class NerWriter(PredictionFiles):
     def results(self) -> dict[str, float]:
         """Returns the metrics after the file is complete; {} if no tags are known."""
         return self._results
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics if each word has the tag O; see `EntityMetrics.baseline`."""
+        return self._report.baseline()

@@ -43,8 +43,7 @@ def is_tag(text: str, scheme: str | None = None) -> bool:
         scheme: One of `SCHEMES`, or None to accept the prefixes of all schemes.
     """
     prefixes = _PREFIXES[scheme or "iobes"]
-    # Lone surrogates, which JSON can contain, cannot be written to files.
-    pattern = rf"[{prefixes}]-[^\s\ud800-\udfff]+"
+    pattern = rf"[{prefixes}]-\S+"
     return text == OUTSIDE or re.fullmatch(pattern, text) is not None
 
 

@@ -10,12 +10,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.examples import SquadExample, read_examples
 from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadAnswerFiles
+from bert_tf.tasks.task import with_baselines
+from bert_tf.tasks.text_files import json_file
 
 _MIN_PROBABILITY = 1e-38
 
@@ -65,7 +67,7 @@ def average(
     with SquadAnswerFiles(folder, settings) as writer:
         for example in examples:
             writer.add_answers(example, _mean([run[example.id] for run in runs], settings))
-    results = {f"eval_{name}": value for name, value in writer.results().items()}
+    results = {f"eval_{name}": value for name, value in with_baselines(writer).items()}
     if results:
         text = "".join(f"{name} = {value}\n" for name, value in results.items())
         files.write_text(os.path.join(folder, "eval_results.txt"), text)
@@ -78,7 +80,9 @@ def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, 
     Raises:
         InputError: The file is malformed, or has empty answers without `version_2_with_negative`.
     """
-    contents = files.read_json_object(path)
+    contents = json_files.check(json_file(path), {}, path)
+    if not contents:
+        raise InputError(f"{path} has no questions. Give a file nbest_predictions.json.")
     for question, answers in contents.items():
         is_valid = (
             isinstance(answers, list)
@@ -86,7 +90,7 @@ def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, 
             and all(
                 isinstance(each, dict)
                 and isinstance(each.get("text"), str)
-                and isinstance(each.get("probability"), float | int)
+                and type(each.get("probability")) in (float, int)
                 and 0 <= each["probability"] <= 1
                 for each in answers
             )
@@ -101,8 +105,6 @@ def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, 
                 f"{path} contains empty answers, as for SQuAD 2.0. Give "
                 "version_2_with_negative=True."
             )
-    if not contents:
-        raise InputError(f"{path} has no questions. Give a file nbest_predictions.json.")
     return contents
 
 

@@ -1,6 +1,6 @@
 """Reads the JSON files of SQuAD.
 
-Imports `errors` and `files`.
+Imports `errors` and `tasks.text_files`.
 """
 
 import bisect
@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.tasks import text_files
 
 # The white space of google-research/bert's run_squad; U+202F is a narrow no-break space.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -58,8 +58,9 @@ def read_examples(
         counts: Receives the number of skipped questions.
 
     Raises:
-        InputError: The file is not valid JSON, a key is missing, two questions have the same id, or
-            a training example does not have exactly one answer.
+        InputError: The file is not valid JSON (see `text_files.json_value`), a key is missing, a
+            value has another type, two questions have the same id, or a training example does not
+            have exactly one answer.
 
     Source: google-research/bert `run_squad.read_squad_examples`.
     """
@@ -90,11 +91,7 @@ def read_examples(
 
 def _paragraphs(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the paragraphs of a file, with their place in it as text."""
-    text = files.read_text(path)
-    try:
-        contents = json.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also numbers of 4,300 digits
-        raise InputError(f"{path} is not valid JSON: {error}. Give a file of SQuAD.") from error
+    contents = text_files.json_file(path)
     for number, article in enumerate(_get(contents, "data", list, path)):
         where = f"{path}: data[{number}]"
         for index, paragraph in enumerate(_get(article, "paragraphs", list, where)):
@@ -123,6 +120,7 @@ class _Question:
         self.where, self._item, self._version_2 = where, item, version_2_with_negative
         self.id: str = _get(item, "id", str, where)
         self.text: str = _get(item, "question", str, where)
+        self._is_marked = "is_impossible" in item and _get(item, "is_impossible", bool, where)
 
     @property
     def is_impossible(self) -> bool:
@@ -136,7 +134,7 @@ class _Question:
             _get(each, "text", str, f"{self.where}.answers[{number}]")
             for number, each in enumerate(answers)
         )
-        is_stated = "answers" in self._item or self._item.get("is_impossible") is True
+        is_stated = "answers" in self._item or self._is_marked
         return texts if texts or (self._version_2 and is_stated) else None
 
     def only_answer(self) -> tuple[str, int]:

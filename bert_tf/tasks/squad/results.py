@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.tasks.prediction_files import PredictionFiles, without_surrogates
+from bert_tf.tasks.prediction_files import PredictionFiles
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.examples import SquadExample
@@ -169,12 +169,11 @@ class SquadScorer:
 
 def _as_text(example: SquadExample, predicted: str) -> str:
     correct = dict.fromkeys(example.answers or ())
-    text = (
+    return (
         f"question:  {example.question}\n"
         f"predicted: {predicted or _NO_ANSWER}\n"
         f"correct:   {' | '.join(correct) or _NO_ANSWER}\n"
     )
-    return without_surrogates(text)
 
 
 class JsonObjectFile:

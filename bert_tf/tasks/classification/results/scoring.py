@@ -118,13 +118,17 @@ class ClassificationScorer(_BlockScorer):
         return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
 
     def _constant_scorer(self) -> "ClassificationScorer":
-        true, _, counts = self._weighted_pairs()
-        frequencies = np.bincount(true, counts, len(self._names)).astype(int)
+        frequencies = self._frequencies()
         scorer = ClassificationScorer(self._names, self._metric_names)
         scorer._count, most_frequent = self._count, int(frequencies.argmax())
         for label in np.flatnonzero(frequencies).tolist():
             scorer._pairs[label * len(self._names) + most_frequent] = int(frequencies[label])
         return scorer
+
+    def _frequencies(self) -> np.ndarray:
+        """Returns the number of examples with each label: int64 [C]."""
+        true, _, counts = self._weighted_pairs()
+        return np.bincount(true, counts, len(self._names)).astype(np.int64)
 
     def _weighted_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the distinct pairs of a label and a predicted label, and their counts."""
@@ -154,9 +158,10 @@ class ClassificationScorer(_BlockScorer):
         return {"accuracy": accuracy, "loss": loss, **further}
 
     def report(self) -> str:
-        """Returns precision, recall, F1 and support of each label, and the confusion matrix.
+        """Returns accuracy, scores of each label, and the confusion matrix.
 
-        With more than 100 labels, the confusion matrix is omitted.
+        The scores are precision, recall, F1 and support. With more than 100 labels, the confusion
+        matrix is omitted.
         """
         self._flush()
         if not self._count:
@@ -168,7 +173,13 @@ class ClassificationScorer(_BlockScorer):
         scores = sklearn.metrics.precision_recall_fscore_support(
             true, predicted, labels=classes, sample_weight=counts, zero_division=0
         )
-        by_label = f"{_class_report(self._names, scores)}\n"
+        frequencies = self._frequencies()
+        accuracy = counts[true == predicted].sum() / self._count
+        by_label = (
+            f"accuracy {accuracy:.4f}; {frequencies.max() / self._count:.4f} if the most frequent "
+            f"label, {self._names[frequencies.argmax()]}, is always predicted\n\n"
+            f"{_class_report(self._names, scores)}\n"
+        )
         if len(classes) > _MAX_MATRIX:
             return by_label
         matrix = sklearn.metrics.confusion_matrix(

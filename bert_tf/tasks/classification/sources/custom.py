@@ -122,8 +122,8 @@ def custom(
         threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
 
     Raises:
-        InputError: There are too few labels, a label is repeated, the train split cannot be read,
-            or another value is not valid.
+        InputError: There are too few labels, a label is repeated or empty, the train split cannot
+            be read, or another value is not valid.
     """
     check_choice(TABLES, "task_type", task_type)
     if not 0 < threshold < 1:
@@ -148,7 +148,12 @@ def custom(
 
 
 def _check_labels(labels: Sequence[str], task_type: str) -> None:
-    """Checks the number of labels, and that they differ."""
+    """Checks the number of labels, and that they differ and are not empty."""
+    if "" in labels:
+        raise InputError(
+            f"labels has an empty label. Received: {','.join(labels)!r}. Separate labels with one "
+            "comma; a label cannot contain a comma."
+        )
     minimum = {"classification": 2, "regression": 0, "multi_label": 1}[task_type]
     if len(set(labels)) < max(minimum, len(labels)):
         needed = "at least two different labels" if minimum == 2 else "different labels"

@@ -110,7 +110,7 @@ class GlueReader:
             InputError: The file has no examples or lacks a column, or a row is malformed.
         """
         path = split.source.name
-        positions, rows = self._columns(path, split.kind, tab_separated(path))
+        positions, width, rows = self._columns(path, split.kind, tab_separated(path))
 
         def skip_short_row(path: str, line: int, received: int, required: int) -> None:
             counts["short rows skipped"] += 1
@@ -125,12 +125,12 @@ class GlueReader:
 
         skips = self.skips_short_rows and split.kind != "test"
         on_short_row = skip_short_row if skips else refuse_short_row
-        return read_examples(path, rows, positions, read_label, on_short_row)
+        return read_examples(path, rows, positions, width, read_label, on_short_row)
 
     def _columns(
         self, path: str, kind: str, rows: Iterator[tuple[int, list[str]]]
-    ) -> tuple[Positions, Iterable[tuple[int, list[str]]]]:
-        """Returns the positions of the columns, and the rows without the header."""
+    ) -> tuple[Positions, int, Iterable[tuple[int, list[str]]]]:
+        """Returns the positions and the number of the columns, and the rows without the header."""
         first = next(rows, None)
         if first is None:
             raise InputError(f"{path} is empty. Give the official {kind} file of {self.folder}.")
@@ -138,8 +138,9 @@ class GlueReader:
         fixed = self.positions_without_header
         is_header = self.layouts[0].text_a in header
         if fixed and not is_header and (kind != "test" or len(header) > fixed.last):
-            return fixed, itertools.chain([first], rows)
-        return find_columns(path, header, self.layouts, needs_label=kind != "test"), rows
+            return fixed, len(header), itertools.chain([first], rows)
+        positions = find_columns(path, header, self.layouts, needs_label=kind != "test")
+        return positions, len(header), rows
 
 
 def read_score(text: str, path: str, line: int) -> float:

@@ -61,7 +61,7 @@ def find_columns(
         needs_label: Whether a missing label column is an error.
 
     Raises:
-        InputError: A column is missing.
+        InputError: A column is missing, or two columns have the same name.
     """
     columns = next((layout for layout in layouts if layout.text_a in header), layouts[0])
     required = columns.names if needs_label else columns.names[:-1]
@@ -71,6 +71,9 @@ def find_columns(
             f"{path} has no column {missing!r}. Its columns are: {', '.join(header)[:200]}. Give "
             f"the official file of this task, with {', '.join(required)} in its first line."
         )
+    repeated = next((name for name in columns.names if header.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{path} has several columns {repeated!r}. Give them different names.")
     return Positions(
         header.index(columns.text_a),
         None if columns.text_b is None else header.index(columns.text_b),
@@ -82,6 +85,7 @@ def read_examples(
     path: str,
     rows: Iterable[tuple[int, list[str]]],
     positions: Positions,
+    width: int,
     read_label: LabelReader,
     on_short_row: Callable[[str, int, int, int], None],
 ) -> Iterator[TextExample]:
@@ -91,6 +95,7 @@ def read_examples(
         path: The file, for error messages.
         rows: The line number and the fields of each row after the header.
         positions: The positions of the columns.
+        width: The number of columns of the file.
         read_label: Converts the text of the label, and raises an error for an unknown label.
         on_short_row: Receives path, line, number of fields and number of required fields of a row
             with too few fields. The row is skipped if the function returns. See `refuse_short_row`.
@@ -103,6 +108,11 @@ def read_examples(
         if len(fields) <= last:
             on_short_row(path, number, len(fields), last + 1)
             continue
+        if len(fields) > width:
+            raise InputError(
+                f"{path}, line {number}: {len(fields)} columns, but the file has {width}. Remove "
+                "the tabs inside the texts."
+            )
         label = None if c is None else read_label(fields[c], path, number)
         yield TextExample(fields[a], None if b is None else fields[b], label)
 

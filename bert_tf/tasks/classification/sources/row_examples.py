@@ -1,7 +1,6 @@
 """Converts the rows of tables to examples. Imports `examples`, `labels` and `errors`."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -15,7 +14,6 @@ from bert_tf.tasks.classification.sources.labels import check_label, place_of
 UNKNOWN_IN_TEST = "test rows with an unknown label"
 # The records store scores as float32.
 _HIGHEST_SCORE = float(np.finfo(np.float32).max)
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def text_of(value: Any, place: str) -> str:
@@ -44,15 +42,6 @@ def text_of(value: Any, place: str) -> str:
     raise InputError(
         f"{place} has a value of type {type(value).__name__}. Write a text, a number or a bool."
     )
-
-
-def _without_surrogates(text: str) -> str:
-    """Replaces lone surrogates, which JSON can contain and TensorFlow cannot, by U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
-    return text
 
 
 class LabelParser:
@@ -89,8 +78,7 @@ class LabelParser:
             line: The number of the line or row, from 1, for error messages.
 
         Raises:
-            InputError: The value is missing, is not a known label, cannot be encoded as UTF-8, or
-                is not a finite float32.
+            InputError: The value is missing, is not a known label, or is not a finite float32.
         """
         return self._parse(value, path, line)
 
@@ -101,11 +89,6 @@ class LabelParser:
         label = text_of(value, place).strip()
         if not label:
             raise InputError(f"{place} is empty. Write a label.")
-        if _SURROGATES.search(label):
-            raise InputError(
-                f"{place} has {label[:60]!r}, which is not valid Unicode. Write a label without "
-                "lone surrogates."
-            )
         if self._labels is not None and label not in self._known:
             check_label(label, self._labels, path, line)
         return label
@@ -141,7 +124,7 @@ def examples_of_rows(
     """Yields an example for each row.
 
     In a test split, a label that is missing, empty, unknown or malformed becomes None. Labels of
-    the last two kinds are counted. Lone surrogates in texts become U+FFFD.
+    the last two kinds are counted.
 
     Args:
         rows: The number of each row, and its first text, second text and label.
@@ -165,8 +148,7 @@ def examples_of_rows(
             label = _label_of_test(value, path, number, parse_label, counts)
         else:
             label = parse_label(value, path, number)
-        text_b = text_b if text_b is None else _without_surrogates(text_b)
-        yield TextExample(_without_surrogates(text_a), text_b, label)
+        yield TextExample(text_a, text_b, label)
     if not number:
         raise InputError(f"{path} has no examples. Give a file with at least one.")
 

@@ -213,7 +213,7 @@ def make_builder(location: DataLocation) -> Any:
 
     try:
         return tfds.builder(location.tfds_name or "", data_dir=location.tfds_data_dir or None)
-    except (tfds.core.DatasetNotFoundError, ImportError, OSError, ValueError) as error:
+    except Exception as error:  # of the code of the data set, or of the network
         raise _not_loaded(location, error) from error
 
 

@@ -112,7 +112,7 @@ class XnliReader:
                 f"{path} has no column {_LANGUAGE_COLUMN!r}. Its columns are: "
                 f"{', '.join(header)[:200]}. Give the released file of XNLI."
             )
-        return read_examples(path, rows, positions, read_xnli_label, refuse_short_row)
+        return read_examples(path, rows, positions, len(header), read_xnli_label, refuse_short_row)
 
     def _rows_of_language(
         self, path: str, position: int, rows: Iterator[tuple[int, list[str]]]

@@ -1,0 +1,45 @@
+"""The share of unknown tokens in the records of a split."""
+
+import logging
+
+import pytest
+from squad_data import tokenizers
+
+from bert_tf.tasks.classification.sources.glue import glue
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.task import DataLocation, with_baselines
+from bert_tf.tasks.task_data import TaskData
+from bert_tf.training.config import RunPhases
+
+
+@pytest.mark.parametrize(
+    ("text", "share", "warns"),
+    [("zebra a zebra the", "50.00% of 8", True), ("a b c the", "0.00% of 8", False)],
+)
+def test_the_share_of_unknown_tokens_is_reported(tmp_path, caplog, text, share, warns):
+    (tmp_path / "train.tsv").write_text(f"sentence\tlabel\n{text}\t0\n{text}\t1\n")
+    location = DataLocation(data_dir=str(tmp_path))
+    for reuses in (False, True):
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            TaskData(
+                glue("sst-2"), location, tokenizers(True)[0], FineTuningConfig(max_seq_length=8),
+                RunPhases(True, False), str(tmp_path / "out"),
+            ).write_all_records()  # fmt: skip
+        warnings = [each.message for each in caplog.records if each.levelname == "WARNING"]
+        assert (f"{share} tokens are [UNK]" in caplog.text) == (not reuses)
+        assert len(warnings) == warns
+        assert not warns or "4 of 8 tokens of train" in warnings[0]
+
+
+def test_metrics_are_next_to_their_baselines():
+    class Scorer:
+        def results(self):
+            return {"accuracy": 0.75, "matthews_correlation": 0.5, "loss": 1.0}
+
+        def baseline(self):
+            return {"accuracy": 0.5, "matthews_correlation": 0.0, "f1": 0.3}
+
+    assert with_baselines(Scorer()) == {
+        "accuracy": 0.75, "matthews_correlation": 0.5, "loss": 1.0, "accuracy_baseline": 0.5,
+    }  # fmt: skip

@@ -35,7 +35,7 @@ ROWS = (
     (PRETRAIN, {"time_budget_secs": "-1"}, "time_budget_secs must be from 0 to"),
     (PRETRAIN, {"train_batch_size": "1000000000000"}, "train_batch_size must be at most 1048576"),
     (PRETRAIN, {"learning_rate": "inf"}, "learning_rate must be from"),
-    (CLASSIFY, {"learning_rate": "nan"}, "learning_rate must be from"),
+    (CLASSIFY, {"learning_rate": "nan"}, "learning_rate must be above 0"),
     (CLASSIFY, {"learning_rate": "0"}, "learning_rate must be above 0. Received: 0.0"),
     (CLASSIFY, {"learning_rate": "1e300"}, "learning_rate must be from"),
     (CLASSIFY, {"learning_rate": "1e-300"}, "learning_rate must be from"),

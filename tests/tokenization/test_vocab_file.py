@@ -5,7 +5,9 @@ import logging
 
 import pytest
 
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
+from bert_tf.pretrained import Pretrained
 from bert_tf.tokenization import BertTokenizer, check_size, load_vocabulary
 from bert_tf.tokenization.vocabulary import recorded_casing, write_casing
 
@@ -150,3 +152,12 @@ def test_a_casing_that_is_not_a_bool_is_refused(tmp_path, value):
     (tmp_path / "vocab.txt.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"do_lower_case \(true or false\)"):
         recorded_casing(path)
+
+
+def test_a_model_without_checkpoint_takes_the_casing_next_to_its_vocabulary(tmp_path):
+    path = write(tmp_path, "\n".join(GOOD))
+    write_casing(path, GOOD, False)
+    config = BertConfig(vocab_size=len(GOOD))
+    assert not Pretrained(config, None, vocab_file=path).tokenizer.do_lower_case
+    with pytest.raises(InputError, match="Set do_lower_case=False"):
+        _ = Pretrained(config, None, vocab_file=path, do_lower_case=True).tokenizer

@@ -33,7 +33,7 @@ def record(**changes):
             feature.float_list.value.extend(values)
         else:
             feature.int64_list.value.extend(values)
-    return example.SerializeToString()
+    return example.SerializeToString(deterministic=True)
 
 
 def with_value(name, value):

@@ -85,7 +85,7 @@ FILE_ROWS = [
     ("empty", ["empty is empty"]),
     ("empty.gz", ["empty.gz holds no record"]),
     ("no_gzip.gz", ["no_gzip.gz is not a TFRecord file"]),
-    ("cut.gz", ["cut.gz is not a TFRecord file"]),
+    ("cut.gz", ["cut.gz"]),
     ("folder", ["folder is a folder", "Give the record files in it"]),
     ("fold*", ["folder is a folder"]),
     ("fifo", ["fifo is not a regular file"]),

@@ -198,7 +198,6 @@ CHECKPOINTS = [
     ("hf", edit("config.json", hidden_size=10**9), "The model needs 24,000,000,"),
     ("hf", edit("config.json", vocab_size=2 * 10**9), "The model needs 72 GB", "its embeddings"),
     ("hf", edit("config.json", num_hidden_layers=10**6), "num_hidden_layers must be at most 1000"),
-    ("hf", edit("config.json", num_hidden_layers=2), "lacks 16 weights of this encoder"),
     ("hf", edit("config.json", max_position_embeddings=1.5), "positive integer. Received: 1.5"),
     ("hf", edit("config.json", max_position_embeddings=0), "positive integer. Received: 0"),
     ("hf", edit("config.json", max_position_embeddings="512"), "positive integer. Received: '512'"),
@@ -312,6 +311,7 @@ CHANGED = {
     "pipe": ("own", pipe("vocab.txt")),
     "large": ("google", edit("bert_config.json", vocab_size=2 * 10**9)),
     "deep": ("google", put("bert_config.json", DEEP)),
+    "layers": ("hf", edit("config.json", num_hidden_layers=2)),
     "valid": ("own", lambda folder: None),
 }
 PROGRAMS = [
@@ -324,6 +324,7 @@ PROGRAMS = [
     ("convert_checkpoint", ["--from={valid}", "--vocab_file=http://host/a"], "http://host/a"),
     ("convert_checkpoint", ["--from={valid}", "--bert_config_file={deep}/bert_config.json"],
      "too many levels"),
+    ("convert_checkpoint", ["--from={layers}"], "lacks 16 weights of this encoder"),
     ("extract_features", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embed"),
     ("extract_features", ["--init_checkpoint={tampered}"], "bert_config.json", OWN_REPLACED),
     ("extract_features", ["--init_checkpoint={damaged}"], "not a valid TensorFlow checkpoint"),

@@ -85,7 +85,7 @@ def train(spec, worker):
     )  # fmt: skip
     runtime = RuntimeConfig(
         distribution_strategy=spec["kind"], gradient_accumulation_steps=spec["accumulation"],
-        log_steps=1, eval_steps=spec["stop_at"], stop_on_signals=True, **spec["runtime"],
+        eval_steps=spec["stop_at"], stop_on_signals=True, **{"log_steps": 1, **spec["runtime"]},
     )  # fmt: skip
     folder = RunFolder(spec["folder"], CheckpointMetadata(config.to_dict()), training)
 

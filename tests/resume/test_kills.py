@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import event_files
 import pytest
 from valid_checkpoints import latest_valid_step
 
@@ -18,6 +19,7 @@ CONFIG = {
     "intermediate_size": 64, "max_position_embeddings": 64, "type_vocab_size": 2,
 }  # fmt: skip
 TEXT_BYTES = 100_000
+RATE = re.compile("_per_sec|share_of_peak")
 
 # This program imports TensorFlow once. Each line on stdin contains a run's arguments and log path.
 # For each line the program forks a child process that executes the run, prints the process id of
@@ -138,8 +140,22 @@ def test_twenty_kills_do_not_change_the_result(runs, tmp_path):
     for name in ("model.safetensors", "optimizer.safetensors"):
         last = f"checkpoints/step-{STEPS:08d}/{name}"
         assert (folder / last).read_bytes() == (tmp_path / "uninterrupted" / last).read_bytes()
-    temporary = [name for name in checkpoint_files(folder) if ".tmp" in name]
+    temporary = [str(path) for path in folder.rglob("*") if ".tmp" in path.name]
     assert not temporary
+    assert training_entries(folder) == training_entries(tmp_path / "uninterrupted")
+    steps = event_files.steps_by_tag(folder / "train")
+    assert steps.pop("_hparams_/session_start_info") == [0]
+    assert all(each == list(range(50, STEPS + 1, 50)) for each in steps.values()), steps
+
+
+def training_entries(folder):
+    """Returns the log entries of training without the rates, which depend on the wall clock."""
+    entries = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [
+        {name: value for name, value in entry.items() if not RATE.search(name)}
+        for entry in entries
+        if entry["kind"] == "train"
+    ]
 
 
 def assert_resumed_from(step, log):

@@ -75,15 +75,24 @@ def test_a_resumed_run_gives_the_same_bits(folder, layout, stop_at):
 
 
 def test_a_run_resumes_on_other_devices_with_a_warning(folder, capfd):
-    parts = folder / "grown"
-    codes = layout_runs.start([{"folder": parts, "stop_at": 10}, {**TWO_DEVICES, "folder": parts}])
-    assert codes == [[128 + signal.SIGTERM], [0]]
+    parts, logs = folder / "grown", {"runtime": {"log_steps": 4}}
+    stopped, *done = layout_runs.start(
+        [
+            {**logs, "folder": parts, "stop_at": 10},
+            {**logs, **TWO_DEVICES, "folder": parts},
+            {**logs, "folder": folder / "one_in_fours"},
+        ]
+    )
+    assert stopped == [128 + signal.SIGTERM] and done == [[0], [0]]
     assert (
         "warning: replicas was 1 when the checkpoint was written and is 2 now."
         in capfd.readouterr().err
     )
     expected = layout_runs.weights(folder / "one")
     assert_close(layout_runs.weights(parts), expected, rtol=0, atol=2e-5)
+    # The third entry is the mean of two steps on one device and two steps on two devices.
+    assert len(losses(parts)) == 5
+    np.testing.assert_allclose(losses(parts), losses(folder / "one_in_fours"), rtol=1e-5)
 
 
 def test_only_the_first_worker_writes_files(folder):

@@ -106,6 +106,24 @@ def test_beam_writes_the_same_bytes(files, expected, tmp_path, beam):
     assert beam.create(config, source, [str(output)], []) == {}
 
 
+@pytest.mark.slow
+def test_beam_in_several_processes_writes_the_same_bytes(files, expected, tmp_path, beam):
+    vocabulary, source = files
+    output = tmp_path / "beam" / "a.tfrecord"
+    config = RecordsConfig(vocabulary, **MANY_SEGMENTS)
+    options = ["--runner=FnApiRunner", "--direct_running_mode=multi_processing"]
+    beam.create(config, source, [str(output)], [*options, "--direct_num_workers=2"])
+    assert contents(output.parent) == expected
+
+
+def test_beam_refuses_options_that_it_cannot_use(files, tmp_path, beam):
+    vocabulary, source = files
+    output = [str(tmp_path / "new" / "a")]
+    with pytest.raises(InputError, match=r"beam_options cannot be used: .*NoRunner"):
+        beam.create(RecordsConfig(vocabulary), source, output, ["--runner=NoRunner"])
+    assert not (tmp_path / "new").exists()
+
+
 def test_beam_keeps_complete_shards_after_a_failure(files, expected, tmp_path, monkeypatch, beam):
     vocabulary, source = files
     output = tmp_path / "beam" / "a.tfrecord"

@@ -97,13 +97,14 @@ flags.mark_flags_as_required(["checkpoint", "export_dir"])
 
 def main() -> None:
     """Exports the checkpoint."""
+    # Before the import of TensorFlow, which takes seconds.
+    settings = ServingSettings(**command_line.flag_values(ServingSettings))
     import tensorflow as tf
 
     from bert_tf.export import exporter
 
     # The SavedModel runs on the CPU of another process, and is compared with the model in this one.
     tf.config.set_visible_devices([], "GPU")
-    settings = ServingSettings(**command_line.flag_values(ServingSettings))
     checkpoint = FLAGS.checkpoint.rstrip("/")
     print(exporter.export(checkpoint, FLAGS.export_dir, settings, FLAGS.dev_data))
 

@@ -13,6 +13,7 @@ from absl import flags
 
 from bert_tf import command_line, files
 from bert_tf.errors import InputError
+from bert_tf.export.layout import next_version
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
 from bert_tf.tasks import dev_result
@@ -271,7 +272,9 @@ def _trained_model() -> str | None:
 
 
 def _check_folders() -> None:
-    """Checks that --overwrite does not remove the initial weights."""
+    """Checks --export_dir, and that --overwrite does not remove the initial weights."""
+    if FLAGS.export_dir:
+        next_version(FLAGS.export_dir)
     start, output = FLAGS.init_checkpoint, FLAGS.output_dir
     if (
         start

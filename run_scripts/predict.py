@@ -26,6 +26,7 @@ prediction. The predictions of the tasks are:
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -59,15 +60,20 @@ flags.DEFINE_bool(
 )  # fmt: skip
 flags.DEFINE_enum("format", "text", ["text", "jsonl"], "Output format.")
 flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
+flags.DEFINE_bool(
+    "trust", False,
+    "Load a SavedModel without a check of its graph, which can then read and write files.",
+)  # fmt: skip
 flags.mark_flag_as_required("model")
 
 
 def main() -> None:
     """Prints a prediction for each text."""
+    check_flags()  # before the import of TensorFlow, which takes seconds
     from bert_tf.export.predictor import Predictor
 
     signature = "score" if FLAGS.score else "serving_default"
-    predictor = Predictor(FLAGS.model, FLAGS.batch_size, signature)
+    predictor = Predictor(FLAGS.model, FLAGS.batch_size, signature, trust=FLAGS.trust)
     batch: list[Item] = []
     is_empty = True
     for item in items(predictor):
@@ -82,12 +88,12 @@ def main() -> None:
         raise InputError(f"No text was given: {FLAGS.input_file or 'stdin'} is empty.")
 
 
-def items(predictor: "Predictor") -> Iterator[Item]:
-    """Yields each input line with its texts.
+def check_flags() -> None:
+    """Checks the flags as far as this is possible without the model.
 
     Raises:
-        InputError: The flags of the texts do not belong together, the file is missing, or a line
-            is not valid UTF-8 or does not have the texts that the model takes.
+        InputError: The flags of the texts do not belong together or are not UTF-8, there is no such
+            model or file, or stdin is closed.
     """
     is_one = any([FLAGS.question is not None, FLAGS.context is not None, FLAGS.choice])
     if sum(map(bool, (FLAGS.text, FLAGS.input_file, is_one))) > 1:
@@ -95,17 +101,58 @@ def items(predictor: "Predictor") -> Iterator[Item]:
             "Several inputs were given. Give only --text, only --input_file, or only --context "
             "with --question or --choice."
         )
-    if FLAGS.choice:
-        if FLAGS.context is None or FLAGS.question is not None:
-            raise InputError("--choice needs --context, and no --question.")
-        yield SEPARATORS[0].join([FLAGS.context, *FLAGS.choice]), [FLAGS.context, FLAGS.choice]
-    elif FLAGS.question is not None and FLAGS.context is not None:
-        pair: list[str | list[str]] = [FLAGS.question, FLAGS.context]
-        yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}", pair
-    elif FLAGS.question is not None or FLAGS.context is not None:
+    if FLAGS.choice and (FLAGS.context is None or FLAGS.question is not None):
+        raise InputError("--choice needs --context, and no --question.")
+    if not FLAGS.choice and (FLAGS.question is None) != (FLAGS.context is None):
         raise InputError(
             "--question and --context need each other. Give both, or --context with --choice."
         )
+    for name, value in (("question", FLAGS.question), ("context", FLAGS.context)):
+        check_utf8(name, value or "")
+    for name, value in (("text", "".join(FLAGS.text)), ("choice", "".join(FLAGS.choice))):
+        check_utf8(name, value)
+    if FLAGS.model.startswith(("http://", "https://")):
+        raise InputError(f"{FLAGS.model} is an address. Download the model, and give its folder.")
+    for path in filter(None, (FLAGS.model, FLAGS.input_file)):
+        if "://" not in path and not os.path.exists(path):
+            raise InputError(f"There is no file or folder {path}.")
+    if not (FLAGS.text or FLAGS.input_file or is_one):
+        check_stdin()
+
+
+def check_stdin() -> None:
+    """Raises `InputError` if stdin is closed."""
+    try:
+        os.fstat(0)
+    except OSError as error:
+        message = "No text was given: stdin is closed. Give --text or --input_file."
+        raise InputError(message) from error
+
+
+def check_utf8(name: str, value: str) -> None:
+    """Checks that the value of a flag was given as UTF-8.
+
+    Raises:
+        InputError: It was not.
+    """
+    # Python represents a byte that is not UTF-8 by a surrogate.
+    invalid = next((ord(each) - 0xDC00 for each in value if "\udc80" <= each <= "\udcff"), None)
+    if invalid is not None:
+        raise InputError(f"--{name} is not UTF-8: it contains the byte 0x{invalid:02x}.")
+
+
+def items(predictor: "Predictor") -> Iterator[Item]:
+    """Yields each input line with its texts.
+
+    Raises:
+        InputError: The file is missing, or a line is not valid UTF-8 or does not have the texts
+            that the model takes.
+    """
+    if FLAGS.choice:
+        yield SEPARATORS[0].join([FLAGS.context, *FLAGS.choice]), [FLAGS.context, FLAGS.choice]
+    elif FLAGS.question is not None:
+        pair: list[str | list[str]] = [FLAGS.question, FLAGS.context]
+        yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}", pair
     else:
         for number, text in enumerate(texts(), start=1):
             if predictor.list_names:

@@ -43,6 +43,7 @@ def run_with_tensorflow(tmp_path, last_lines, log_level=None):
     """
     package = tmp_path / "tensorflow"
     package.mkdir()
+    (tmp_path / "m").mkdir()
     text = "\n".join([*KNOWN, UNKNOWN]) + "\n"
     (package / "__init__.py").write_text(f"import os\nos.write(2, {text.encode()!r})\n{last_lines}")
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
@@ -50,7 +51,9 @@ def run_with_tensorflow(tmp_path, last_lines, log_level=None):
     if log_level:
         environment["TF_CPP_MIN_LOG_LEVEL"] = log_level
     command = [sys.executable, ROOT / "run_scripts/predict.py", "--model=m", "--text=a"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
 
 
 LOADED = """

@@ -4,9 +4,9 @@ Read in this order: `settings`, `served` (the models of exports, one for each ta
 `requests` (made from texts), `job` (a checkpoint to export), `gate_process` (runs `gate_program`,
 and with it what was exported, in another process), `gate` (compares its outputs with those of the
 model in memory), `saved_model` (writes and checks a SavedModel; `operations` are those that
-TensorFlow Serving has, `warm_up` and `server_files` write the files that it reads), `lite` (writes
+it may have, `warm_up` and `server_files` write the files that it reads), `lite` (writes
 and checks TFLite files), `assets` (the files of both formats), `exporter` (`export` for a
-checkpoint, `export_model` for a model in memory), `predictor` (loads what was exported and decodes
-its predictions).
+checkpoint, `export_model` for a model in memory), `saved_model_loading` (checks a SavedModel and
+loads it), `predictor` (loads what was exported and decodes its predictions).
 This module imports none of them, because a program that predicts needs no Keras.
 """

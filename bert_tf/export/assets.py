@@ -12,8 +12,9 @@ import tensorflow_text
 
 from bert_tf import files, weights
 from bert_tf.export.job import Origin, facts_of
-from bert_tf.export.layout import EXTRA
+from bert_tf.export.layout import EXTRA, GRAPH_SHA256
 from bert_tf.export.lite.report import TEXT_DIFFERENCES, table_of
+from bert_tf.export.operations import FILE
 from bert_tf.tasks.task import DEV_EXAMPLES
 
 LABELS_FILE = "labels.txt"
@@ -43,7 +44,10 @@ def write(folder: str, origin: Origin, report: Mapping[str, Any]) -> None:
     """
     extra = os.path.join(folder, EXTRA)
     tf.io.gfile.makedirs(extra)
-    files.write_json(os.path.join(extra, weights.FACTS_FILE), facts_of(origin))
+    facts, graph = facts_of(origin), os.path.join(folder, FILE)
+    if files.exists(graph):
+        facts[GRAPH_SHA256] = files.sha256_of_file(graph)
+    files.write_json(os.path.join(extra, weights.FACTS_FILE), facts)
     config = origin.checkpoint.config.to_dict()
     files.write_json(os.path.join(extra, weights.CONFIG_FILE), config)
     for name, content in text_files(origin).items():

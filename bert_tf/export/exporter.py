@@ -16,7 +16,7 @@ from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.export import assets, gate_process, saved_model
 from bert_tf.export.job import ExportJob, read_origin, run_folder
-from bert_tf.export.layout import EXTRA, has_saved_model, versions
+from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
 from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
@@ -25,6 +25,7 @@ from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
 from bert_tf.tasks.squad.results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.lifecycle.run_folder import STATE_FILE, TRAINING_FILE
 
 _LOGGER = logging.getLogger(__name__)
 REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
@@ -57,14 +58,14 @@ def export(
         The folder of the new version.
 
     Raises:
-        InputError: The checkpoint cannot be exported for the task, `export_dir` is a file or, for
-            TFLite only, contains SavedModels, or another program has written a version with the
-            same number.
+        InputError: The checkpoint cannot be exported for the task; `export_dir` is a file, is
+            inside the checkpoint, contains other files and no version or, for TFLite only, contains
+            SavedModels; or another program has written a version with the same number.
         GateError: The exported model and the model in memory have different outputs. Nothing is
             written.
     """
-    if tf.io.gfile.exists(export_dir) and not tf.io.gfile.isdir(export_dir):
-        raise InputError(f"{export_dir} is a file. Give the path of a folder for the versions.")
+    version = os.path.join(export_dir, str(next_version(export_dir)))
+    _check_outside(export_dir, checkpoint)
     settings = settings or ServingSettings()
     if settings.format == "tflite" and has_saved_model(export_dir):
         raise InputError(
@@ -75,7 +76,6 @@ def export(
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
         processes = [stack.enter_context(gate_process.open_gate()) for _ in formats]
-        version = os.path.join(export_dir, str(1 + max(versions(export_dir), default=0)))
         job = _job(checkpoint, settings, dev_data, os.path.basename(version))
         writers = [_FORMATS[name](job) for name in formats]
         with files.atomic_folder(version, REPORT_FILE) as place:
@@ -91,6 +91,23 @@ def export(
                     "new version will have the next number."
                 )
     return version
+
+
+def _check_outside(export_dir: str, checkpoint: str) -> None:
+    """Checks that a folder is not in that of a checkpoint, which is replaced as a unit."""
+    inner, outer = os.path.realpath(export_dir), os.path.realpath(checkpoint)
+    is_run, is_step = (
+        files.exists(posixpath.join(checkpoint, n)) for n in (TRAINING_FILE, STATE_FILE)
+    )
+    if (
+        "://" not in export_dir
+        and (is_step or not is_run)
+        and os.path.commonpath([inner, outer]) == outer
+    ):
+        raise InputError(
+            f"{export_dir} is inside the checkpoint {checkpoint}, and would be removed with it. "
+            "Give the path of another folder for the versions."
+        )
 
 
 def _job(

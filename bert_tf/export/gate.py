@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.gate_process import GateError
-from bert_tf.export.operations import unknown_operations
+from bert_tf.export.operations import foreign_parts, read_graph
 from bert_tf.export.requests import Request, inputs_for
 from bert_tf.export.served import ServedModel
 from bert_tf.tasks.task import Outputs
@@ -116,16 +116,16 @@ def outputs_in_memory(
 
 
 def check_operations(folder: str) -> None:
-    """Checks that TensorFlow Serving has the operations of a SavedModel.
+    """Checks that a SavedModel contains only operations that exported models need.
 
     Raises:
-        GateError: It lacks some.
+        GateError: TensorFlow Serving may lack an operation, or one may have effects.
     """
-    unknown = unknown_operations(folder)
-    if unknown:
+    found = foreign_parts(read_graph(folder))
+    if found:
         raise GateError(
-            f"The SavedModel has operations that TensorFlow Serving 2.20 lacks: "
-            f"{', '.join(unknown)}. Nothing was exported."
+            f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving 2.20 may lack, "
+            "or which may read or write files. Nothing was exported."
         )
 
 

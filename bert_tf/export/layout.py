@@ -2,10 +2,12 @@
 
 import os
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain_message
 
 EXTRA = "assets.extra"
 LITE = "tflite"
+GRAPH_SHA256 = "saved_model_sha256"  # the name of the fact
+_LAST_VERSION = 2**63 - 1  # int64 in TensorFlow Serving
 
 
 def newest_version(folder: str) -> str:
@@ -36,6 +38,38 @@ def has_saved_model(folder: str) -> bool:
     return any(map(gfile.exists, paths))
 
 
+def next_version(folder: str) -> int:
+    """Returns the number of the next version of a model, from 1.
+
+    Args:
+        folder: The folder of the versions, which may be absent.
+
+    Raises:
+        InputError: The path is a file, the folder contains other files and no version, or its
+            highest version has no successor.
+    """
+    from tensorflow.io import gfile
+
+    is_folder = _is_folder(folder)
+    if not is_folder and gfile.exists(folder):
+        raise InputError(f"{folder} is a file. Give the path of a folder for the versions.")
+    found = versions(folder)
+    others = gfile.listdir(folder) if is_folder and not found else []
+    others = sorted(name.rstrip("/") for name in others if not name.startswith("."))
+    if others:
+        raise InputError(
+            f"{folder} contains other files, such as {others[0]}, and no version of a model. Give "
+            "the path of a new folder for the versions."
+        )
+    number = 1 + max(found, default=0)
+    if number > _LAST_VERSION:
+        raise InputError(
+            f"{folder} contains the version {number - 1}, and TensorFlow Serving has no higher "
+            "one. Give another folder."
+        )
+    return number
+
+
 def versions(folder: str) -> list[int]:
     """Returns the numbers of the versions in a folder; [] if the folder does not exist."""
     return list(map(int, _version_names(folder)))
@@ -45,6 +79,23 @@ def _version_names(folder: str) -> list[str]:
     """Returns the names of the version folders; TensorFlow Serving accepts leading zeros."""
     from tensorflow.io import gfile
 
-    names = gfile.listdir(folder) if gfile.isdir(folder) else []
+    names = gfile.listdir(folder) if _is_folder(folder) else []
     names = [name.rstrip("/") for name in names]
     return [name for name in names if name.isascii() and name.isdigit()]
+
+
+def _is_folder(path: str) -> bool:
+    """Returns whether there is a folder with this path.
+
+    Raises:
+        InputError: TensorFlow cannot read paths of this kind, such as http://.
+    """
+    import tensorflow as tf
+
+    try:
+        return bool(tf.io.gfile.isdir(path))
+    except tf.errors.OpError as error:
+        reason = plain_message(error).splitlines()[0]
+        raise InputError(
+            f"{path} cannot be read: {reason}. Give a local path, or one such as gs://bucket/folder."
+        ) from error

@@ -1,34 +1,170 @@
-"""Which operations of a SavedModel TensorFlow Serving may not have.
+"""Checks a SavedModel before it is loaded: its graph may only compute.
 
-`operations.txt` lists the operations of TensorFlow 2.20.0 and tensorflow-text 2.20.0, which
-TensorFlow Serving 2.20, the newest release, contains; tensorflow-text 2.20.1 has the same. A
-SavedModel with another operation does not load there.
+A SavedModel is a program. Loading it runs functions of its graph, such as initializers, and its
+operations can read and write files and run Python code. The graphs that bert-tf exports need only
+operations that compute, and those that read the weights. `operations.txt` lists them; all of them
+exist in TensorFlow 2.20 and tensorflow-text 2.20, which TensorFlow Serving 2.20, the newest
+release, contains.
+
+Imports foundation modules, and TensorFlow inside functions.
 """
 
 import importlib.resources
 import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
-import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
+from bert_tf import files
+from bert_tf.errors import InputError
+
+# The operations that write and read the weights; only the functions of the saver may use them.
+_OF_SAVER = frozenset({"MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename"})
+# The identifiers of Python classes that TensorFlow creates for the objects of a SavedModel.
+_CLASSES = frozenset(
+    {"_generic_user_object", "signature_map", "trackable_dict_wrapper", "trackable_list_wrapper",
+     "trackable_tuple_wrapper"}
+)  # fmt: skip
+_REGISTERED = frozenset({"tf.TrackableConstant"})
+_KINDS = frozenset(
+    {"bare_concrete_function", "captured_tensor", "constant", "function", "user_object", "variable"}
+)
+FILE = "saved_model.pb"
 
 
-def unknown_operations(folder: str) -> list[str]:
-    """Returns the operations of a SavedModel that are not in `operations.txt`.
+def read_graph(folder: str) -> Any:
+    """Reads the `MetaGraphDef` of a SavedModel. Runs no part of it.
 
     Args:
         folder: The SavedModel.
+
+    Raises:
+        InputError: The file is missing, damaged, or not of TensorFlow 2.
     """
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    path = os.path.join(folder, FILE)
     model = saved_model_pb2.SavedModel()
-    with tf.io.gfile.GFile(os.path.join(folder, "saved_model.pb"), "rb") as file:
-        model.ParseFromString(file.read())
-    used: set[str] = set()
-    for graph in (each.graph_def for each in model.meta_graphs):
-        functions = graph.library.function
-        nodes = [*graph.node, *(node for each in functions for node in each.node_def)]
-        used |= {node.op for node in nodes} - {each.signature.name for each in functions}
-    return sorted(used - _known())
+    with files.explain_read_errors(path):
+        model.ParseFromString(files.read_bytes(path))
+    if len(model.meta_graphs) != 1 or not model.meta_graphs[0].HasField("object_graph_def"):
+        raise InputError(
+            f"{path} is damaged, or is not a SavedModel of TensorFlow 2. Export the model again."
+        )
+    return model.meta_graphs[0]
 
 
-def _known() -> set[str]:
+def foreign_parts(graph: Any) -> list[str]:
+    """Returns the parts of a SavedModel that a model of bert-tf does not need, such as operations.
+
+    The operations of all functions count, whether a signature or an initializer calls them or not.
+
+    Args:
+        graph: The `MetaGraphDef` of the SavedModel.
+    """
+    library = graph.graph_def.library
+    functions = {each.signature.name: each.node_def for each in library.function}
+    savers = _saver_nodes(graph)
+    of_saver = _functions_of_saver(graph, functions, savers)
+    nodes = [each for each in graph.graph_def.node if each.name not in savers]
+    nodes += [node for name, body in functions.items() if name not in of_saver for node in body]
+    own = [each for each in graph.graph_def.node if each.name in savers]
+    own += [node for name in of_saver for node in functions[name]]
+    allowed = _allowed()
+    found = {each.op for each in nodes} - allowed
+    found |= {each.op for each in own} - allowed - _OF_SAVER
+    # A name that is not in the library could be that of a function that the process has already.
+    unknown = _called([*nodes, *own]) - functions.keys()
+    return [
+        *(f"the operation {name}" for name in sorted(found)),
+        *(f"the unknown function {name}" for name in sorted(unknown)),
+        *_foreign_objects(graph.object_graph_def),
+    ]
+
+
+def _saver_nodes(graph: Any) -> set[str]:
+    """Returns the names of the nodes that save and restore, unless something else uses them."""
+    saver = graph.saver_def
+    nodes = {name.partition(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name)}
+    used = [name for node in graph.graph_def.node for name in node.input]
+    for signature in graph.signature_def.values():
+        used += [each.name for each in signature.outputs.values()]
+    for collection in graph.collection_def.values():
+        used += collection.node_list.value
+    return nodes - {name.lstrip("^").partition(":")[0] for name in used}
+
+
+def _functions_of_saver(
+    graph: Any, functions: Mapping[str, Any], savers: Collection[str]
+) -> set[str]:
+    """Returns the functions that only the nodes of the saver call."""
+    nodes = graph.graph_def.node
+    library, objects = graph.graph_def.library, graph.object_graph_def
+    found = _reached(_called(each for each in nodes if each.name in savers), functions)
+    # TensorFlow may replace a function by another one with the same interface.
+    found -= {each.signature.name for each in library.function if "api_implements" in each.attr}
+    others = _called(each for each in nodes if each.name not in savers)
+    others |= set(objects.concrete_functions) | {each.gradient_func for each in library.gradient}
+    others |= {each.gradient_func for each in library.registered_gradients}
+    for each in objects.nodes:
+        others.add(each.bare_concrete_function.concrete_function_name)
+        others.update(each.function.concrete_functions)
+    for name in functions.keys() - found:
+        others |= _called(functions[name])
+    return found - _reached(others, functions)
+
+
+def _reached(names: Iterable[str], functions: Mapping[str, Any]) -> set[str]:
+    """Returns those of the functions that are called, directly or by others."""
+    found: set[str] = set()
+    rest = set(names) & functions.keys()
+    while rest:
+        found |= rest
+        calls = set().union(*(_called(functions[name]) for name in rest))
+        rest = (calls & functions.keys()) - found
+    return found
+
+
+def _called(nodes: Iterable[Any]) -> set[str]:
+    """Returns the names of the functions in the attributes of nodes."""
+    return {name for node in nodes for name in _functions_in(node.attr)}
+
+
+def _functions_in(attributes: Mapping[str, Any]) -> Iterator[str]:
+    for value in attributes.values():
+        kind = value.WhichOneof("value")
+        functions = [value.func] if kind == "func" else value.list.func if kind == "list" else []
+        for each in functions:
+            yield each.name
+            yield from _functions_in(each.attr)
+
+
+def _foreign_objects(objects: Any) -> list[str]:
+    """Returns what is not allowed of the objects that TensorFlow creates in Python."""
+    found: set[str] = set()
+    for each in objects.nodes:
+        kind = each.WhichOneof("kind")
+        if kind not in _KINDS:
+            found.add(f"an object of the kind {kind}")
+        elif kind == "user_object" and each.user_object.identifier not in _CLASSES:
+            found.add(f"the class {each.user_object.identifier}")
+        names = {each.registered_name, each.registered_saver} - {""} - _REGISTERED
+        found |= {f"the class {name}" for name in names}
+    return sorted(found)
+
+
+def string_lists(graph: Any) -> Iterator[list[bytes]]:
+    """Yields the elements of each constant of strings.
+
+    Args:
+        graph: The `MetaGraphDef` of a SavedModel.
+    """
+    library = graph.graph_def.library
+    for nodes in (graph.graph_def.node, *(each.node_def for each in library.function)):
+        for node in nodes:
+            if node.op == "Const":
+                yield list(node.attr["value"].tensor.string_val)
+
+
+def _allowed() -> frozenset[str]:
     path = importlib.resources.files("bert_tf.export") / "operations.txt"
-    return set(path.read_text("utf-8").split())
+    return frozenset(path.read_text("utf-8").split())

@@ -12,10 +12,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
-from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.export.layout import EXTRA, newest_version
-from bert_tf.weights import FACTS_FILE
+from bert_tf.export.layout import newest_version
+from bert_tf.export.saved_model_loading import load_saved_model
 
 Prediction = dict[str, Any]
 # The order of inputs that are not in alphabetical order.
@@ -42,6 +41,8 @@ class Predictor:
         signature: A signature of the model that takes texts, such as "score" of a pretrained model
             or "words" of a model of named entities.
         num_threads: Threads for the computation of a TFLite file. Default: the number of cores.
+        trust: Whether to load a SavedModel without a check of its graph. A SavedModel is a program;
+            without the check, it may do anything that this process may do. See SECURITY.md.
 
     Attributes:
         names: The names of the texts that a prediction needs, such as ("question", "context").
@@ -73,8 +74,9 @@ class Predictor:
         * embedding: `embedding`, float32 [H].
 
     Raises:
-        InputError: The folder contains no exported model, the model has no such signature, the
-            texts are not lists of str of the same length, or ai-edge-litert is not installed.
+        InputError: The folder contains no exported model, or its files are damaged or contain what
+            models of bert-tf do not need; the model has no such signature; the texts are not lists
+            of str of the same length; or ai-edge-litert is not installed.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Predictor:
         batch_size: int = 32,
         signature: str = "serving_default",
         num_threads: int | None = None,
+        trust: bool = False,
     ) -> None:
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1. Received: {batch_size}.")
@@ -90,9 +93,12 @@ class Predictor:
             raise InputError(f"num_threads must be at least 1. Received: {num_threads}.")
         path = os.fspath(path)
         is_lite = path.endswith(".tflite")
-        loaded = _load_lite(path, signature, num_threads) if is_lite else _load_saved_model(path)
-        # The signatures of a SavedModel do not keep its weights alive.
-        self._model, signatures, self._facts = loaded
+        if is_lite:
+            self._model, signatures, self._facts = _load_lite(path, signature, num_threads)
+        else:
+            # The signatures do not keep the weights alive.
+            self._model, self._facts = load_saved_model(newest_version(path), trust)
+            signatures = self._model.signatures
         self._signature = _signature(signatures, signature, path)
         self._batch_size = batch_size
         _, inputs = self._signature.structured_input_signature
@@ -182,16 +188,21 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
         # The output joins the labels by commas, and a label may contain a comma.
         reached = values >= facts["threshold"]
         chosen = [label for label, is_in in zip(labels, reached, strict=True) if is_in]
+        _check_facts(",".join(chosen), outputs["labels"])
         return {"labels": chosen, "probabilities": probabilities}
     label = labels[int(order[0])]
+    _check_facts(label, outputs["label"])
     return {"label": label, "probability": probabilities[label], "probabilities": probabilities}
 
 
-def _load_saved_model(path: str) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
-    """Returns the newest SavedModel of a folder, its signatures and its facts."""
-    folder = newest_version(path)
-    model = tf.saved_model.load(folder)
-    return model, model.signatures, files.read_json(os.path.join(folder, EXTRA, FACTS_FILE))
+def _check_facts(computed: str, output: bytes) -> None:
+    """Checks the labels and the threshold of the facts with an output of the graph."""
+    if computed.encode("utf-8", "replace") != output:
+        raise InputError(
+            f"The labels or the threshold in weights.json were changed after the export: the model "
+            f"returns {output.decode('utf-8', 'replace')!r:.60}, and they give {computed!r:.60}. "
+            "Export the model again."
+        )
 
 
 def _load_lite(

@@ -4,6 +4,7 @@ Imports `errors`, so that programs can read the choices before they import Tenso
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from bert_tf.errors import InputError, check_at_least, check_choice
@@ -36,7 +37,7 @@ class ServingSettings:
         tflite_text_input: Whether to write also TFLite files that take texts.
 
     Raises:
-        InputError: A value is not known, or has no effect for the format.
+        InputError: A value is not known or is out of range, or has no effect for the format.
     """
 
     task: str | None = None
@@ -57,6 +58,12 @@ class ServingSettings:
         check_choice(FORMATS, "format", self.format)
         check_choice(PRECISIONS, "precision", self.precision)
         check_at_least(1, self, "top_k")
+        for name in ("max_seq_length", "tflite_length"):
+            if getattr(self, name) is not None:
+                check_at_least(3, self, name)  # [CLS], a token, [SEP]
+        threshold = self.null_score_diff_threshold
+        if threshold is not None and not math.isfinite(threshold):
+            raise InputError(f"null_score_diff_threshold must be finite. Received: {threshold}.")
         if not self.tflite_precisions:
             raise InputError(
                 f"tflite_precisions must name at least one of {', '.join(LITE_PRECISIONS)}."

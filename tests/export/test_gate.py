@@ -108,6 +108,10 @@ def test_a_saved_model_that_needs_this_library_is_refused(tmp_path, monkeypatch)
         write(served, place, signatures={**signatures, "serving_default": function})
 
     monkeypatch.setattr(tf.saved_model, "save", save_python)
+    with pytest.raises(gate.GateError, match="contains the operation EagerPyFunc, which"):
+        exporter.export(path, str(tmp_path / "served"))
+    assert not os.listdir(tmp_path / "served")
+    monkeypatch.setattr(gate, "check_operations", lambda _: None)
     with pytest.raises(gate.GateError, match="does not run in another process"):
         exporter.export(path, str(tmp_path / "served"))
     assert not os.listdir(tmp_path / "served")

@@ -138,6 +138,7 @@ def _write_file(
         heads=tuple(each for each in checkpoint.weights if not each.startswith("bert/")),
         do_lower_case=served.tokenizer.do_lower_case,
         takes_texts=file.takes_texts,
+        model_sha256=files.sha256(model),
     )
     stored = json.dumps(dataclasses.asdict(facts), indent=2, sort_keys=True).encode()
     path = os.path.join(place, name)

@@ -26,6 +26,7 @@ class LiteForward:
         path: The TFLite file.
         num_threads: Threads of a run. Default: the number of cores of this process.
         outputs_of_tokens: Whether the outputs have one value for each token.
+        content: The content of the file. Default: it is read.
 
     Call arguments:
         inputs: Tensors [B, ...] of the inputs of the file, by name.
@@ -37,11 +38,17 @@ class LiteForward:
         InputError: LiteRT is not installed, or the file is not a TFLite file.
     """
 
-    def __init__(self, path: str, num_threads: int | None, outputs_of_tokens: bool) -> None:
+    def __init__(
+        self,
+        path: str,
+        num_threads: int | None,
+        outputs_of_tokens: bool,
+        content: bytes | None = None,
+    ) -> None:
         check_installed()
         self._path, self._outputs_of_tokens = path, outputs_of_tokens
         # Read once, because the file may be replaced while a server runs. Interpreters share it.
-        self._content = files.read_bytes(path)
+        self._content = files.read_bytes(path) if content is None else content
         self._num_threads = num_threads or _num_cores()
         self._free = [self._new_runner()]
         runner = self._free[0]

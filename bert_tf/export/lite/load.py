@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents
 from bert_tf.errors import InputError
@@ -29,6 +30,7 @@ class LiteFacts:
         heads: The names of the weights outside of the encoder.
         do_lower_case: Whether the tokenizer lower-cases text.
         takes_texts: Whether the inputs are texts.
+        model_sha256: The SHA-256 of the model, without the archive; "" in older files.
     """
 
     config: Mapping[str, Any]
@@ -37,6 +39,7 @@ class LiteFacts:
     heads: tuple[str, ...]
     do_lower_case: bool
     takes_texts: bool
+    model_sha256: str = ""
 
 
 class _ModelOfFile:
@@ -71,25 +74,34 @@ def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
         The served model, and the facts of the model.
 
     Raises:
-        InputError: The file is missing, bert-tf or this version of it did not write it, or LiteRT
-            is not installed.
+        InputError: The file is missing or damaged, bert-tf or this version of it did not write it,
+            or LiteRT is not installed.
     """
+    content = files.read_bytes(path)
     try:
-        stored, served = _read(path)
-    except (TypeError, KeyError, json.JSONDecodeError) as error:
+        stored, served = _read(path, content)
+    except InputError:
+        raise
+    except (TypeError, LookupError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path} was written by another version of bert-tf, which stored other facts: {error}. "
             "Export the model again."
         ) from error
-    forward = LiteForward(path, num_threads, served.outputs_of_tokens)
+    forward = LiteForward(path, num_threads, served.outputs_of_tokens, content)
     served.replace_forward(forward, takes_texts=stored.takes_texts)
     return served, dict(stored.facts)
 
 
-def _read(path: str) -> tuple[LiteFacts, ServedModel]:
+def _read(path: str, content: bytes) -> tuple[LiteFacts, ServedModel]:
     """Returns the facts of a TFLite file, and its served model without a function of ids."""
-    embedded = read_files(path)
+    model, embedded = read_files(path, content, FACTS_FILE, VOCABULARY_FILE)
     stored = LiteFacts(**json.loads(embedded[FACTS_FILE]))
+    # LiteRT does not find all damage, and can end the process.
+    if stored.model_sha256 and files.sha256(model) != stored.model_sha256:
+        raise InputError(
+            f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it states. "
+            "Export the model again."
+        )
     config = BertConfig.from_dict(dict(stored.config))
     contents = CheckpointContents(
         source=path,

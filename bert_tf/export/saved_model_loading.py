@@ -1,0 +1,97 @@
+"""Loads a SavedModel, after checks of its files.
+
+Imports foundation modules, `layout`, `operations`, and TensorFlow.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf import files
+from bert_tf.errors import InputError, plain_message
+from bert_tf.export import operations
+from bert_tf.export.layout import EXTRA, GRAPH_SHA256
+from bert_tf.weights import FACTS_FILE
+
+
+def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str, Any]]:
+    """Loads a SavedModel that bert-tf exported.
+
+    Args:
+        folder: The folder of a version.
+        trust: Whether to load it without a check of its graph, which may then do anything that this
+            process may do.
+
+    Returns:
+        The model, and its facts.
+
+    Raises:
+        InputError: A file is missing or damaged, or the graph contains anything that models of
+            bert-tf do not need.
+    """
+    facts_path = os.path.join(folder, EXTRA, FACTS_FILE)
+    facts = files.read_json_object(facts_path)
+    if not trust:
+        graph = operations.read_graph(folder)
+        _check_graph(folder, graph)
+        _check_checksum(folder, facts)
+        _check_labels(facts_path, facts, graph)
+    with _explain_damage(folder):
+        return tf.saved_model.load(folder), facts
+
+
+def _check_graph(folder: str, graph: Any) -> None:
+    found = operations.foreign_parts(graph)
+    if found:
+        listed = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+        raise InputError(
+            f"{folder} is refused: a SavedModel is a program, and this one contains {listed}, "
+            "which no model of bert-tf needs. It could read or write files. If you trust its "
+            "author, give trust=True."
+        )
+
+
+def _check_checksum(folder: str, facts: Mapping[str, Any]) -> None:
+    path, expected = os.path.join(folder, operations.FILE), facts.get(GRAPH_SHA256)
+    if expected is not None and files.sha256_of_file(path) != expected:
+        raise InputError(
+            f"{path} was changed after the export: {EXTRA}/{FACTS_FILE} states another SHA-256. "
+            "Export the model again, or give trust=True."
+        )
+
+
+def _check_labels(path: str, facts: Mapping[str, Any], graph: Any) -> None:
+    """Checks that the labels of a classifier are those in its graph."""
+    signatures = graph.signature_def
+    labels: Any = facts.get("labels")
+    outputs = signatures["serving_default"].outputs if "serving_default" in signatures else ()
+    if not {"label", "labels"} & set(outputs):
+        return
+    is_list = isinstance(labels, list) and all(isinstance(each, str) for each in labels)
+    encoded = [each.encode("utf-8", "replace") for each in labels] if is_list else []
+    if not encoded or encoded not in operations.string_lists(graph):
+        raise InputError(
+            f"{path} was changed after the export: its labels are not those of the model. "
+            f"Received: {labels!r:.60}. Export the model again."
+        )
+
+
+@contextlib.contextmanager
+def _explain_damage(folder: str) -> Iterator[None]:
+    """Converts the errors of TensorFlow's loader for a damaged SavedModel to an `InputError`."""
+    damage = (
+        tf.errors.OpError, OSError, ValueError, LookupError, TypeError, AttributeError,
+        RuntimeError, AssertionError,
+    )  # fmt: skip
+    try:
+        yield
+    except damage as error:
+        message = plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
+        reason = " ".join(message.split()) or type(error).__name__
+        raise InputError(
+            f"{folder} cannot be loaded: {reason:.300}. The folder is incomplete or damaged; "
+            "export the model again."
+        ) from error

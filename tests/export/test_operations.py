@@ -1,0 +1,326 @@
+"""The check of a SavedModel before it is loaded refuses graphs that do more than compute."""
+
+import json
+import pathlib
+import shutil
+
+import export_models
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+import bert_tf
+from bert_tf.errors import InputError
+from bert_tf.export.operations import foreign_parts, read_graph
+
+OF_TENSORFLOW = pathlib.Path(__file__).parent.parent / "golden/tensorflow_2_20_operations.txt"
+ALLOWED = pathlib.Path(bert_tf.__file__).parent / "export/operations.txt"
+TEXT = tf.TensorSpec([None], tf.string, name="text")
+
+
+def write_file(text):
+    tf.io.write_file("evil.txt", "content")
+    return text
+
+
+def nested(text):
+    @tf.function
+    def inner(each):
+        return write_file(each)
+
+    return inner(text)
+
+
+def in_loop(text):
+    def body(step, each):
+        return step + 1, write_file(each)
+
+    return tf.while_loop(lambda step, _: step < 1, body, [0, text])[1]
+
+
+def in_branch(text):
+    return tf.cond(tf.size(text) > 0, lambda: write_file(text), lambda: text)
+
+
+def in_case(text):
+    return tf.switch_case(tf.size(text), [lambda: write_file(text), lambda: text])
+
+
+def in_map(text):
+    return tf.map_fn(lambda each: write_file(each), text)
+
+
+def in_gradient(text):
+    @tf.custom_gradient
+    def function(value):
+        def gradient(upstream):
+            tf.io.write_file("evil.txt", "content")
+            return upstream
+
+        return value, gradient
+
+    function(tf.zeros([]))
+    with tf.GradientTape() as tape:
+        value = tf.zeros([])
+        tape.watch(value)
+        result = function(value)
+    return tf.fill(tf.shape(text), tf.strings.as_string(tape.gradient(result, value)))
+
+
+def save(text):
+    tf.raw_ops.SaveV2(
+        prefix=text[0], tensor_names=["a"], shape_and_slices=[""], tensors=[tf.zeros([1])]
+    )
+    return text
+
+
+def merge(text):
+    tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=text, destination_prefix=text[0])
+    return text
+
+
+def print_to_file(text):
+    tf.print("line", output_stream="file://evil.txt")
+    return text
+
+
+SIGNATURES = {
+    "WriteFile": write_file,
+    "WriteFile in a function": nested,
+    "WriteFile in a loop": in_loop,
+    "WriteFile in a branch": in_branch,
+    "WriteFile in a case": in_case,
+    "WriteFile in a map": in_map,
+    "WriteFile in a gradient": in_gradient,
+    "SaveV2": save,
+    "RestoreV2": lambda text: tf.raw_ops.RestoreV2(
+        prefix=text[0], tensor_names=["a"], shape_and_slices=[""], dtypes=[tf.string]
+    )[0],
+    "MergeV2Checkpoints": merge,
+    "ReadFile": lambda text: tf.map_fn(tf.io.read_file, text),
+    "MatchingFiles": lambda text: tf.io.matching_files(text),
+    "EagerPyFunc": lambda text: tf.py_function(lambda each: each, [text], tf.string),
+    "PyFunc": lambda text: tf.numpy_function(lambda each: each, [text], tf.string),
+    "PrintV2": print_to_file,
+    "DecodeProtoV2": lambda text: tf.io.decode_proto(
+        text, "a.B", ["c"], [tf.string], descriptor_source="evil.bin"
+    )[1][0],
+    "TextLineDataset": lambda text: tf.data.TextLineDataset(text).reduce(
+        "", lambda _, each: each
+    ),
+}  # fmt: skip
+
+
+class Initialized(tf.Module):
+    """Its resource writes a file when it is initialized, that is, when the model is loaded."""
+
+    def __init__(self):
+        super().__init__()
+        from tensorflow.python.trackable.resource import CapturableResource
+
+        class Resource(CapturableResource):
+            def _create_resource(self):
+                return tf.raw_ops.MutableHashTableV2(key_dtype=tf.string, value_dtype=tf.int64)
+
+            @tf.function(input_signature=[])
+            def _initialize(self):
+                tf.io.write_file("evil.txt", "content")
+                return tf.constant(1)
+
+        self.resource = Resource()
+
+
+def save_model(module, path, function):
+    signature = tf.function(lambda text: {"score": function(text)}, autograph=False)
+    concrete = signature.get_concrete_function(text=TEXT)
+    tf.saved_model.save(module, str(path), signatures={"serving_default": concrete})
+    (path / "assets.extra").mkdir()
+    (path / "assets.extra/weights.json").write_text("{}")
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_graphs_with_effects_are_refused_and_not_run(tmp_path, name):
+    path = save_model(tf.Module(), tmp_path / "evil", SIGNATURES[name])
+    with pytest.raises(InputError, match=f"the operation {name.split()[0]}[, ].*trust=True"):
+        bert_tf.Predictor(path)
+    assert not (tmp_path / "evil.txt").exists()
+
+
+def test_initializers_with_effects_are_refused_and_not_run(tmp_path):
+    path = save_model(Initialized(), tmp_path / "evil", tf.identity)
+    (tmp_path / "evil.txt").unlink(missing_ok=True)
+    with pytest.raises(InputError, match="the operation WriteFile"):
+        bert_tf.Predictor(path)
+    assert not (tmp_path / "evil.txt").exists()
+
+
+def test_a_trusted_graph_is_loaded_without_the_check(tmp_path):
+    path = save_model(tf.Module(), tmp_path / "evil", write_file)
+    assert bert_tf.Predictor(path, trust=True)("a") == {"score": "a"}
+    assert (tmp_path / "evil.txt").exists()
+
+
+def test_the_list_has_only_operations_of_tensorflow_serving():
+    allowed = ALLOWED.read_text("utf-8").split()
+    assert allowed == sorted(set(allowed))
+    assert set(allowed) <= set(OF_TENSORFLOW.read_text("utf-8").split())
+
+
+def changed(folder, change):
+    """Returns the foreign parts of a SavedModel after a change of its graph."""
+    graph = read_graph(folder)
+    change(graph)
+    return foreign_parts(graph)
+
+
+def saver_function(graph, name):
+    node = next(each for each in graph.graph_def.node if each.name == name.partition(":")[0])
+    return node, node.attr["f"].func.name
+
+
+def test_only_the_saver_may_call_its_functions(exported):
+    folder = exported("regression")
+
+    def saved(graph):
+        return saver_function(graph, graph.saver_def.save_tensor_name)
+
+    def from_signature(graph):
+        function = next(each for each in graph.graph_def.library.function if each.node_def)
+        node = function.node_def.add(name="call", op="StatefulPartitionedCall")
+        node.attr["f"].func.name = saved(graph)[1]
+
+    def as_object(graph):
+        node = graph.object_graph_def.nodes.add()
+        node.bare_concrete_function.concrete_function_name = saved(graph)[1]
+
+    def as_output(graph):
+        graph.signature_def["serving_default"].outputs["score"].name = saved(graph)[0].name + ":0"
+
+    def as_input(graph):
+        graph.graph_def.node.add(name="next", op="Identity", input=["^" + saved(graph)[0].name])
+
+    def as_init_op(graph):
+        graph.collection_def["saved_model_main_op"].node_list.value.append(saved(graph)[0].name)
+
+    def as_replacement(graph):
+        (own,) = (f for f in graph.graph_def.library.function
+                  if f.signature.name == saved(graph)[1])  # fmt: skip
+        own.attr["api_implements"].s = b"name"
+
+    def without_saver(graph):
+        graph.ClearField("saver_def")
+
+    assert changed(folder, lambda _: None) == []
+    for change in (
+        from_signature, as_object, as_output, as_input, as_init_op, as_replacement, without_saver
+    ):  # fmt: skip
+        assert "the operation SaveV2" in changed(folder, change), change
+
+
+def test_unknown_functions_classes_and_resources_are_refused(exported):
+    folder = exported("regression")
+
+    def call(graph):
+        node = graph.graph_def.node.add(name="call", op="PartitionedCall")
+        node.attr["f"].func.name = "not_in_the_library"
+
+    def call_by_name(graph):
+        name = graph.graph_def.library.function[0].signature.name
+        graph.graph_def.node.add(name="call", op=name)
+
+    def add_class(graph):
+        graph.object_graph_def.nodes.add().user_object.identifier = "optimizer"
+
+    def add_registered(graph):
+        node = graph.object_graph_def.nodes.add(registered_name="evil.Class")
+        node.user_object.identifier = "_generic_user_object"
+
+    def add_asset(graph):
+        graph.object_graph_def.nodes.add().asset.asset_file_def_index = 0
+
+    assert changed(folder, call) == ["the unknown function not_in_the_library"]
+    assert changed(folder, call_by_name)[0].startswith("the operation __")
+    assert changed(folder, add_class) == ["the class optimizer"]
+    assert changed(folder, add_registered) == ["the class evil.Class"]
+    assert changed(folder, add_asset) == ["an object of the kind asset"]
+
+
+@pytest.fixture
+def copy(exported, tmp_path):
+    """A function that copies an exported model."""
+
+    def of(kind):
+        return pathlib.Path(shutil.copytree(exported(kind), tmp_path / kind))
+
+    return of
+
+
+def change_facts(folder, **changes):
+    path = folder / "assets.extra/weights.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("classification", {"labels": export_models.LABELS[::-1]}),
+        ("classification", {"labels": export_models.LABELS[:2]}),
+        ("classification", {"labels": "xyz"}),
+        ("classification", {"labels": None}),
+        ("multi_label", {"labels": [*export_models.LABELS, "w"]}),
+    ],
+)
+def test_labels_are_those_of_the_graph(copy, kind, changes):
+    folder = copy(kind)
+    change_facts(folder, **changes)
+    with pytest.raises(InputError, match=r"weights.json was changed .* labels are not those"):
+        bert_tf.Predictor(folder)
+
+
+def test_the_threshold_is_that_of_the_graph(copy):
+    folder = copy("multi_label")
+    texts = ["a b c", "d e", "h", "g f", "a a a"]
+    before = bert_tf.Predictor(folder)(texts)
+    change_facts(folder, threshold=min(min(each["probabilities"].values()) for each in before) / 2)
+    with pytest.raises(InputError, match=r"threshold in weights.json were changed"):
+        bert_tf.Predictor(folder)(texts)
+
+
+def test_a_changed_graph_is_refused(copy):
+    folder = copy("classification")
+    path = folder / "saved_model.pb"
+    model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    model.meta_graphs[0].meta_info_def.tensorflow_version = "1"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match=r"saved_model\.pb was changed after the export"):
+        bert_tf.Predictor(folder)
+    assert bert_tf.Predictor(folder, trust=True)("a")["label"] in export_models.LABELS
+
+
+@pytest.mark.parametrize("name", ["variables.index", "variables.data-00000-of-00001"])
+@pytest.mark.parametrize("change", ["cut", "flip", "remove"])
+def test_damaged_variables_are_refused(copy, name, change):
+    folder = copy("regression")
+    path = folder / "variables" / name
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle] ^= 1
+    path.unlink()
+    if change != "remove":
+        path.write_bytes(content if change == "flip" else content[:middle])
+    with pytest.raises(InputError, match=r"cannot be loaded: .* damaged; export the model again"):
+        bert_tf.Predictor(folder)
+
+
+def test_two_graphs_in_one_file_are_refused(copy):
+    folder = copy("regression")
+    path = folder / "saved_model.pb"
+    path.write_bytes(path.read_bytes() * 2)  # repeated fields of both are joined
+    with pytest.raises(InputError, match=r"is damaged, or is not a SavedModel of TensorFlow 2"):
+        bert_tf.Predictor(folder)

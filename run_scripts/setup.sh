@@ -5,6 +5,9 @@
 #   set_up "[dev]"             also installs the extra "dev"
 #   set_up "[ci]" "name==1"    also installs further packages, without their dependencies
 #
+# With BERT_TF_LOCK=requirements.lock, the versions and hashes in this file are installed in place of
+# the requirements and of all extras. The file is for Python 3.11 on Linux, x86-64.
+#
 # Sets $PYTHON to the interpreter of the virtual environment. Requires Python 3.10 to 3.13 (set
 # BERT_TF_PYTHON to select the interpreter) and pip. An up-to-date environment is reused. The output
 # of pip goes to .venv/install.log.
@@ -60,16 +63,22 @@ make_environment() {
 }
 
 set_up() {
-    local extra="$1" base expected stamp="$ROOT/.venv/installed"
+    local extra="$1" base expected stamp="$ROOT/.venv/installed" lock="${BERT_TF_LOCK:-}"
     shift
     base="$(find_python)" || return
-    expected="$(cat "$ROOT/setup.py" "$ROOT/requirements.txt" | cksum) $ROOT $*"
+    lock="${lock:+$ROOT/$lock}"
+    expected="$(cat "$ROOT/setup.py" "$ROOT/requirements.txt" ${lock:+"$lock"} | cksum) $ROOT $*"
     if [ -f "$stamp$extra" ] && [ "$(cat "$stamp$extra")" = "$expected" ]; then
         return
     fi
     echo "Setting up $ROOT/.venv (only once; tensorflow is a large download; log: $LOG) ..." >&2
     make_environment "$base"
-    logged "$PYTHON" -m pip install -e "$ROOT$extra"
+    if [ -n "$lock" ]; then
+        logged "$PYTHON" -m pip install --require-hashes -r "$lock"
+        logged "$PYTHON" -m pip install --no-deps --no-build-isolation -e "$ROOT"
+    else
+        logged "$PYTHON" -m pip install -e "$ROOT$extra"
+    fi
     if [ $# -gt 0 ]; then logged "$PYTHON" -m pip install --no-deps "$@"; fi
     echo "$expected" >"$stamp$extra"
 }

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -36,9 +37,11 @@ def clone(tmp_path):
     return tmp_path
 
 
-def set_up(clone):
+def set_up(clone, lock=""):
     command = f"set -euo pipefail; source {clone}/run_scripts/setup.sh; set_up ''; echo $PYTHON"
-    environment = {**os.environ, "BERT_TF_PYTHON": str(clone / "python")}
+    environment = {
+        **os.environ, "BERT_TF_PYTHON": str(clone / "python"), "BERT_TF_LOCK": lock
+    }  # fmt: skip
     return subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)
 
 
@@ -66,3 +69,28 @@ def test_failed_installation_names_the_log_and_is_repeated(clone):
 
     (clone / "no_network").unlink()
     assert set_up(clone).returncode == 0
+
+
+def test_a_lock_replaces_the_requirements(clone):
+    lock = clone / "requirements.lock"
+    lock.write_text("name==1 --hash=sha256:0\n")
+    assert set_up(clone, lock.name).returncode == 0
+    installed = [
+        line for line in (clone / ".venv/install.log").read_text().splitlines()
+        if line.startswith("$") and " install " in line and "--upgrade pip" not in line
+    ]  # fmt: skip
+    assert [line.split(" install ")[1] for line in installed] == [
+        f"--require-hashes -r {lock}", f"--no-deps --no-build-isolation -e {clone}"
+    ]  # fmt: skip
+    assert set_up(clone, lock.name).stderr == ""
+    lock.write_text("name==2 --hash=sha256:1\n")
+    assert set_up(clone, lock.name).stderr.startswith("Setting up ")
+
+
+def test_the_lock_has_a_hash_for_each_package_of_the_requirements():
+    lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
+    packages = {line.split("==")[0]: number for number, line in enumerate(lines) if "==" in line}
+    for number in packages.values():
+        assert lines[number].endswith(" \\") and "--hash=sha256:" in lines[number + 1]
+    required = re.findall(r"^[\w-]+", (ROOT / "requirements.txt").read_text("utf-8"), re.M)
+    assert {name.replace("_", "-").lower() for name in required} <= packages.keys()

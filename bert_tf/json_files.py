@@ -42,8 +42,8 @@ class Rule:
         """Whether a value that is not null follows the rule."""
         if not _has_type(value, self.types) or (self.choices and value not in self.choices):
             return False
-        if _has_type(value, (float,)) and (value < self.minimum or value > self.maximum):
-            return False  # NaN, which only `parse` refuses, is in each range
+        if _has_type(value, (float,)) and not self.minimum <= value <= self.maximum:
+            return False
         return not self.items or all(_has_type(each, self.items) for each in _children(value))
 
 

@@ -13,9 +13,18 @@ from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.tasks.task import RESULTS, Task
 
+
+class _MetricRule(json_files.Rule):
+    """A number that may be NaN, as the metric of a failed run."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+METRIC = _MetricRule("a number", (float,))
 _SCHEMA = {
     "task": json_files.TEXT, "metric": json_files.TEXT, "higher_is_better": json_files.TRUTH,
-    "value": json_files.NUMBER, "baseline": json_files.NUMBER, "results": json_files.OBJECT,
+    "value": METRIC, "baseline": METRIC, "results": json_files.OBJECT,
 }  # fmt: skip
 
 

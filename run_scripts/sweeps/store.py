@@ -32,8 +32,8 @@ _SCHEMA = {
 }  # fmt: skip
 _OUTCOME_SCHEMA = {
     "code": json_files.Rule("a whole number", (int,)), "error": json_files.TEXT,
-    "metric": json_files.TEXT, "higher_is_better": json_files.TRUTH, "value": json_files.NUMBER,
-    "baseline": json_files.NUMBER, "is_degenerate": json_files.TRUTH,
+    "metric": json_files.TEXT, "higher_is_better": json_files.TRUTH, "value": dev_result.METRIC,
+    "baseline": dev_result.METRIC, "is_degenerate": json_files.TRUTH,
 }  # fmt: skip
 # The files of a run that only its weights need.
 _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")

@@ -93,7 +93,7 @@ def _is_folder(path: str) -> bool:
     import tensorflow as tf
 
     try:
-        return bool(tf.io.gfile.isdir(path))
+        return bool(tf.io.gfile.exists(path) and tf.io.gfile.isdir(path))
     except tf.errors.OpError as error:
         reason = plain_message(error).splitlines()[0]
         raise InputError(

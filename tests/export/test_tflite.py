@@ -422,7 +422,7 @@ def test_other_files_are_refused(exported, tmp_path, monkeypatch):
         content = file.read()
     damaged = tmp_path / "damaged.tflite"
     damaged.write_bytes(b"x" * 100 + content[100:])
-    with pytest.raises(bert_tf.InputError, match="not a file that LiteRT can run"):
+    with pytest.raises(bert_tf.InputError, match=r"damaged: its model has another SHA-256"):
         bert_tf.Predictor(damaged)
     with pytest.raises(bert_tf.InputError, match=r"has no signature 'words'.*: serving_default"):
         bert_tf.Predictor(lite_path(exported("embedding"), "int8"), signature="words")

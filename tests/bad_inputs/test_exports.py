@@ -1,0 +1,191 @@
+"""Exports and predictions refuse wrong flags, damaged files and graphs with effects in one line."""
+
+import dataclasses
+import importlib.util
+import json
+import os
+import shutil
+
+import export_models
+import pytest
+import tensorflow as tf
+from run_programs import assert_refused, run_mains
+
+from bert_tf.export import exporter
+from bert_tf.export.settings import ServingSettings
+
+EXPORT, PREDICT = "bert_tf.run_scripts.export_model", "bert_tf.run_scripts.predict"
+HAS_LITE = importlib.util.find_spec("ai_edge_litert") is not None
+CHECKPOINT = "--checkpoint=ckpt/classification"
+MODEL = "--model=served"
+# The flags, with paths in the folder of the test, and words of the message.
+EXPORT_ROWS = [
+    ([CHECKPOINT], ["--export_dir is required"]),
+    (["--export_dir=new"], ["--checkpoint is required"]),
+    ([CHECKPOINT, "--export_dir=text.txt"], ["text.txt is a file", "folder for the versions"]),
+    ([CHECKPOINT, "--export_dir=/dev/null"], ["/dev/null is a file"]),
+    ([CHECKPOINT, "--export_dir=text.txt/a"], ["text.txt/a cannot be created", "not a directory"]),
+    ([CHECKPOINT, "--export_dir=ckpt/classification"], ["contains other files", "such as"]),
+    ([CHECKPOINT, "--export_dir=ckpt"], ["ckpt contains other files, such as classification"]),
+    ([CHECKPOINT, "--export_dir=."], [". contains other files", "new folder"]),
+    ([CHECKPOINT, "--export_dir=ckpt/classification/a"], ["is inside the checkpoint", "removed"]),
+    ([CHECKPOINT, "--export_dir=link"], ["link contains other files"]),
+    ([CHECKPOINT, "--export_dir=http://host/a"], ["http://host/a"]),
+    ([CHECKPOINT, "--export_dir=last"], ["version 9223372036854775807", "another folder"]),
+    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=-1"], ["--max_seq_length must be", "-1"]),
+    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=0"], ["--max_seq_length must be at", "0"]),
+    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=1000000000"], ["from 3 to 16", "10000000"]),
+    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=1e9"], ["max_seq_length=1e9"]),
+    ([CHECKPOINT, "--export_dir=new", "--format=both", "--tflite_length=-1"], ["at least 3", "-1"]),
+    ([CHECKPOINT, "--export_dir=new", "--format=both", "--tflite_length=0"], ["at least 3", "0"]),
+    ([CHECKPOINT, "--export_dir=new", "--tflite_length=8"], ["--tflite_length needs format"]),
+    ([CHECKPOINT, "--export_dir=new", "--format=tflite", "--tflite_precisions="], ["at least one"]),
+    ([CHECKPOINT, "--export_dir=new", "--top_k=0"], ["--top_k must be at least 1", "0"]),
+    ([CHECKPOINT, "--export_dir=new", "--top_k=-1"], ["--top_k must be at least 1", "-1"]),
+    ([CHECKPOINT, "--export_dir=new", "--null_score_diff_threshold=nan"], ["finite", "nan"]),
+    ([CHECKPOINT, "--export_dir=new", "--precision=int4"], ["--precision=int4", "float32"]),
+    ([CHECKPOINT, "--export_dir=new", "--task=span"], ["cannot be exported for this task"]),
+    ([CHECKPOINT, "--export_dir=new", "--dev_data=none.tsv"], ["none.tsv"]),
+    ([CHECKPOINT, "--export_dir=new", "--dev_data=text.txt"], ["text.txt"]),
+    (["--checkpoint=none", "--export_dir=new"], ["none"]),
+    (["--checkpoint=served", "--export_dir=new"], ["served", "no checkpoint"]),
+]  # fmt: skip
+PREDICT_ROWS = [
+    (["--text=a"], ["--model is required"]),
+    (["--model=none", "--text=a"], ["There is no file or folder none"]),
+    (["--model=http://host/a", "--text=a"], ["http://host/a is an address", "Download"]),
+    (["--model=http://host/a.tflite", "--text=a"], ["http://host/a.tflite is an address"]),
+    (["--model=foo://host/a", "--text=a"], ["foo://host/a"]),
+    (["--model=text.txt", "--text=a"], ["text.txt is not an exported model"]),
+    (["--model=ckpt/classification", "--text=a"], ["is not an exported model"]),
+    (["--model=odd_versions", "--text=a"], ["odd_versions is not an exported model"]),
+    ([MODEL, "--text=a\udcff"], ["--text is not UTF-8", "0xff"]),
+    ([MODEL, "--context=a\udcff", "--question=a"], ["--context is not UTF-8", "0xff"]),
+    ([MODEL, "--text=a", "--input_file=text.txt"], ["Several inputs were given"]),
+    ([MODEL, "--question=a"], ["--question and --context need each other"]),
+    ([MODEL, "--choice=a"], ["--choice needs --context"]),
+    ([MODEL, "--text=a", "--batch_size=0"], ["batch_size"]),
+    ([MODEL, "--text=a", "--batch_size=-2"], ["batch_size"]),
+    ([MODEL, "--text=a", "--score"], ["no signature 'score'", "serving_default"]),
+    ([MODEL, "--input_file=none.txt"], ["There is no file or folder none.txt"]),
+    ([MODEL, "--input_file=latin.txt"], ["latin.txt is not UTF-8", "line 2"]),
+    ([MODEL, "--input_file=empty.txt"], ["No text was given", "empty.txt"]),
+    ([MODEL, "--input_file=ckpt"], ["ckpt is a folder"]),
+    (["--model=graph_cut", "--text=a"], ["graph_cut"]),
+    (["--model=graph_empty", "--text=a"], ["graph_empty", "damaged"]),
+    (["--model=graph_text", "--text=a"], ["graph_text"]),
+    (["--model=graph_flip", "--text=a"], ["graph_flip"]),
+    (["--model=index_cut", "--text=a"], ["index_cut/1 cannot be loaded", "export the model again"]),
+    (["--model=index_flip", "--text=a"], ["index_flip/1 cannot be loaded"]),
+    (["--model=data_cut", "--text=a"], ["data_cut/1 cannot be loaded"]),
+    (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
+    (["--model=data_removed", "--text=a"], ["data_removed/1 cannot be loaded"]),
+    (["--model=facts_removed", "--text=a"], ["There is no file", "weights.json"]),
+    (["--model=facts_list", "--text=a"], ["weights.json must contain one JSON object"]),
+    (["--model=facts_labels", "--text=a"], ["weights.json was changed", "labels"]),
+    (["--model=evil", "--text=a"], ["evil is refused", "WriteFile", "--trust=True"]),
+]  # fmt: skip
+LITE_ROWS = [
+    (["--model=cut.tflite", "--text=a"], ["cut.tflite", "damaged"]),
+    (["--model=header.tflite", "--text=a"], ["header.tflite is damaged", "SHA-256"]),
+    (["--model=middle.tflite", "--text=a"], ["middle.tflite is damaged", "SHA-256"]),
+    (["--model=zip.tflite", "--text=a"], ["zip.tflite", "damaged"]),
+    (["--model=text.tflite", "--text=a"], ["text.tflite contains no bert_tf.json"]),
+]  # fmt: skip
+
+
+def flip(content, place):
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+def half(content):
+    return content[: len(content) // 2]
+
+
+DAMAGE = {
+    "graph_cut": ("saved_model.pb", half),
+    "graph_empty": ("saved_model.pb", lambda _: b""),
+    "graph_text": ("saved_model.pb", lambda _: b"not a graph\n" * 9),
+    "graph_flip": ("saved_model.pb", lambda content: flip(content, len(content) // 2)),
+    "index_cut": ("variables/variables.index", half),
+    "index_flip": ("variables/variables.index", lambda content: flip(content, 40)),
+    "data_cut": ("variables/variables.data-00000-of-00001", half),
+    "data_flip": ("variables/variables.data-00000-of-00001", lambda content: flip(content, 40)),
+    "data_removed": ("variables/variables.data-00000-of-00001", None),
+    "facts_removed": ("assets.extra/weights.json", None),
+    "facts_list": ("assets.extra/weights.json", lambda _: b"[]"),
+    "facts_labels": (
+        "assets.extra/weights.json",
+        lambda content: json.dumps({**json.loads(content), "labels": ["a", "b", "c"]}).encode(),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a checkpoint, its export, damaged copies of the export, and odd files."""
+    folder = tmp_path_factory.mktemp("exports")
+    path, _ = export_models.write_checkpoint("classification", folder / "ckpt")
+    settings = ServingSettings(format="both" if HAS_LITE else "saved_model",
+                               tflite_precisions=["float32"] if HAS_LITE else
+                               ServingSettings().tflite_precisions)  # fmt: skip
+    exporter.export(path, str(folder / "served"), settings)
+    for name, (file, change) in DAMAGE.items():
+        place = folder / name / "1" / file
+        shutil.copytree(folder / "served/1", folder / name / "1")
+        content = place.read_bytes()
+        place.unlink()
+        if change:
+            place.write_bytes(change(content))
+    (folder / "text.txt").write_text("a line\n")
+    (folder / "empty.txt").write_text("")
+    (folder / "latin.txt").write_bytes(b"a\ncaf\xe9\n")
+    os.symlink(folder / "ckpt", folder / "link")
+    (folder / "last" / str(2**63 - 1)).mkdir(parents=True)
+    for name in ("²", "-1", "1.0", "00", "1" * 30):
+        (folder / "odd_versions" / name).mkdir(parents=True)
+    write_evil_model(folder / "evil")
+    if HAS_LITE:
+        content = (folder / "served/1/tflite/float32.tflite").read_bytes()
+        changes = {
+            "cut": half(content), "header": b"\xff" * 8 + content[8:],
+            "middle": flip(content, 4000), "zip": content[:-40], "text": b"text" * 99,
+        }  # fmt: skip
+        for name, changed in changes.items():
+            (folder / f"{name}.tflite").write_bytes(changed)
+    return folder
+
+
+def write_evil_model(path):
+    """Writes a SavedModel that writes the file evil.txt when it predicts."""
+
+    def function(text):
+        tf.io.write_file(str(path.parent / "evil.txt"), "content")
+        return {"score": text}
+
+    spec = tf.TensorSpec([None], tf.string, name="text")
+    concrete = tf.function(function, autograph=False).get_concrete_function(text=spec)
+    tf.saved_model.save(tf.Module(), str(path), signatures={"serving_default": concrete})
+    (path / "assets.extra").mkdir()
+    (path / "assets.extra/weights.json").write_text("{}")
+
+
+def test_bad_input_is_refused_in_one_line(folder):
+    before = sorted(str(path) for path in folder.rglob("*"))
+    rows = [*((EXPORT, *row) for row in EXPORT_ROWS), *((PREDICT, *row) for row in PREDICT_ROWS)]
+    rows += [(PREDICT, *row) for row in LITE_ROWS] if HAS_LITE else []
+    results = run_mains([(program, flags) for program, flags, _ in rows], cwd=folder, secs=60)
+    failed = []
+    for (_, flags, words), result in zip(rows, results, strict=True):
+        try:
+            # The line about a checkpoint that was read may come first.
+            assert_refused(dataclasses.replace(result, err=result.messages[-1]), *words)
+        except AssertionError as error:
+            failed.append(f"{flags}: {error}")
+    assert not failed, "\n\n".join(failed)
+    assert sorted(str(path) for path in folder.rglob("*")) == before
+
+
+def test_closed_stdin_is_refused(folder):
+    (result,) = run_mains([(PREDICT, [MODEL])], cwd=folder, stdin=None, secs=60)
+    assert_refused(result, "stdin is closed", "--input_file")

@@ -173,7 +173,9 @@ def test_stderr_of_a_run_has_only_lines_of_the_program(tmp_path):
         do_train="true", num_train_steps=2, num_warmup_steps=1, train_batch_size=2,
         jit_compile="true", **sizes,
     )  # fmt: skip
-    assert re.match(r"[\d,]+ parameters; ", training[0])
+    assert training[0] == "warm-up: 1 of 2 steps"
+    assert training[1].startswith("The evaluation reads training records (1 of 1 files")
+    assert re.match(r"[\d,]+ parameters; ", training[2])
     assert any(line.startswith("training: 2 of 2 steps") for line in training)
     of_tensorflow = re.compile(r"[IWEF]\d{4} |WARNING: |To enable the following instructions")
     assert not list(filter(of_tensorflow.match, [*creation, *training]))

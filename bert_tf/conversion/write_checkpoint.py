@@ -5,6 +5,7 @@ Imports foundation modules and also `modeling`, and the other modules of this pa
 
 import dataclasses
 import fnmatch
+import math
 import os
 import tempfile
 from collections.abc import Callable
@@ -176,11 +177,19 @@ def convert(
     lines = [
         f"{source} ({contents.dialect}) -> {target} ({dialect})",
         f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back bit for bit.",
-        "Greatest difference of the outputs on a fixed input: "
-        f"{output_difference(contents, written)}.",
+        _describe_difference(output_difference(contents, written)),
         *_warnings(contents, report, dialect),
     ]
     return "\n".join(lines)
+
+
+def _describe_difference(difference: float) -> str:
+    if math.isnan(difference):
+        return (
+            "warning: the outputs on a fixed input are not finite, although all weights are. The "
+            "weights are too large to be those of a trained model."
+        )
+    return f"Greatest difference of the outputs on a fixed input: {difference}."
 
 
 def _write_checked(contents: CheckpointContents, target: str, dialect: str) -> CheckpointContents:
@@ -253,9 +262,12 @@ def output_difference(one: CheckpointContents, two: CheckpointContents) -> float
     """Returns the largest absolute difference between the encoder outputs of two checkpoints.
 
     The sequence and pooled outputs are computed on a fixed input. Each model uses the config of its
-    own checkpoint, so errors in a converted config also change the result.
+    own checkpoint, so errors in a converted config also change the result. NaN if an output is not
+    finite, because such outputs cannot be compared.
     """
     first, second = _encoder_outputs(one), _encoder_outputs(two)
+    if not all(np.isfinite(each).all() for each in (*first.values(), *second.values())):
+        return math.nan
     return max(float(np.abs(first[name] - second[name]).max()) for name in first)
 
 

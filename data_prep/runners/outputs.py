@@ -145,12 +145,14 @@ def _is_complete(job: RecordsJob) -> bool:
 def _shards_to_remove(job: RecordsJob) -> list[str]:
     """Returns the shards that the existing manifest lists and that this job does not overwrite.
 
-    If the size of a file differs from the size in the manifest, another program has replaced the
+    If the content of a file differs from that in the manifest, another program has replaced the
     file. Such a file is not included.
     """
     replaced = set(map(absolute_path, job.shard_paths))
-    listed = _existing_manifest(job).shards
-    return [each.path for each in listed if each.path not in replaced and each.has_recorded_size()]
+    others = [each for each in _existing_manifest(job).shards if each.path not in replaced]
+    return [
+        each.path for each in others if each.has_recorded_size() and each.has_recorded_checksum()
+    ]
 
 
 def _check_no_other_records(job: RecordsJob) -> None:

@@ -66,7 +66,7 @@ def saved(tmp_path):
 
     def save(facts, dialect="bert-tf", model=None):
         model = model or classifier()
-        path = bert_tf.save_checkpoint(model, None, tmp_path / "model", dialect, **facts)
+        path = bert_tf.save_checkpoint(model, None, tmp_path / dialect, dialect, **facts)
         return bert_tf.load(path), arrays(model)
 
     return save
@@ -261,10 +261,10 @@ def test_a_head_of_ambiguous_kind_is_that_of_the_model(saved, caplog, tmp_path, 
     source = kind(CONFIG, num_labels=3, seed=1)
     facts = {"task": "any", "labels": ["a", "b", "c"]}
     saved(facts, "hugging_face", source)
-    config = json.loads((tmp_path / "model/config.json").read_text())
+    config = json.loads((tmp_path / "hugging_face/config.json").read_text())
     config["architectures"] = ["BertModel"]
-    (tmp_path / "model/config.json").write_text(json.dumps(config))
-    checkpoint = bert_tf.load(tmp_path / "model")
+    (tmp_path / "hugging_face/config.json").write_text(json.dumps(config))
+    checkpoint = bert_tf.load(tmp_path / "hugging_face")
     model = kind(CONFIG, num_labels=3, seed=2)
     found, before, _ = initialized(checkpoint, facts, caplog, model=model)
     name = next(iter(model.head_variables_by_name()))
@@ -279,18 +279,18 @@ def test_missing_and_unused_weights_of_the_encoder_are_reported(saved, caplog, t
     import safetensors.numpy
 
     saved(MNLI, "hugging_face")
-    file = tmp_path / "model/model.safetensors"
+    file = tmp_path / "hugging_face/model.safetensors"
     tensors = safetensors.numpy.load_file(file)
     kept = {name: array for name, array in tensors.items() if "pooler" not in name}
     safetensors.numpy.save_file(kept, file)
-    _, _, log = initialized(bert_tf.load(tmp_path / "model"), MNLI, caplog)
+    _, _, log = initialized(bert_tf.load(tmp_path / "hugging_face"), MNLI, caplog)
     assert log[0][0] == "WARNING"
     assert log[0][1].endswith(
         "left as initialized: bert/pooler/dense/kernel, bert/pooler/dense/bias."
     )
     small = bert_tf.BertConfig.from_dict({**CONFIG.to_dict(), "num_hidden_layers": 1})
     (tmp_path / "small.json").write_text(small.to_json())
-    shallow = bert_tf.load(tmp_path / "model", bert_config_file=tmp_path / "small.json")
+    shallow = bert_tf.load(tmp_path / "hugging_face", bert_config_file=tmp_path / "small.json")
     model = bert_tf.BertClassifier(small, num_labels=3)
     _, _, log = initialized(shallow, MNLI, caplog, model=model)
     assert "In the checkpoint, but not in the model: bert/encoder/layer_1/" in log[0][1]

@@ -259,6 +259,16 @@ def test_a_tensorflow_1_saver_restores_our_checkpoint(tmp_path):
         np.testing.assert_array_equal(session.run(variable), weights.arrays["output_weights"])
 
 
+def test_weights_whose_outputs_are_not_finite_are_reported(tmp_path):
+    contents = weights_of(MODELS["span"])
+    contents.arrays["bert/pooler/dense/kernel"][:] = np.finfo(np.float32).max
+    contents.arrays["bert/embeddings/LayerNorm/gamma"][:] = np.finfo(np.float32).max
+    source = write_weights(contents, str(tmp_path / "source"), "bert-tf")
+    report = convert(source, str(tmp_path / "target"), "google")
+    assert "warning: the outputs on a fixed input are not finite" in report
+    assert "Greatest difference" not in report
+
+
 def test_a_missing_config_is_refused(tmp_path):
     weights = dataclasses.replace(weights_of(MODELS["span"]), config=None)
     for dialect in WRITABLE_DIALECTS:

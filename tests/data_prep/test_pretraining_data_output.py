@@ -177,13 +177,15 @@ def test_outputs_in_several_folders_are_found_and_replaced(tmp_path, vocab_file,
     assert os.path.exists("x/a.tfrecord")
 
 
-def test_overwrite_keeps_a_listed_file_whose_size_has_changed(tmp_path, vocab_file):
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_overwrite_keeps_a_listed_file_whose_content_has_changed(tmp_path, vocab_file, is_longer):
     make(tmp_path, vocab_file, text_of(corpus(10)), num_output_shards=2)
     other = tmp_path / "out/data-00000-of-00002.tfrecord"
-    other.write_bytes(b"other")
+    content = b"x" * (other.stat().st_size + is_longer)
+    other.write_bytes(content)
     output = [str(tmp_path / "out/data.tfrecord")]
     local.create(RecordsConfig(vocab_file), str(tmp_path / "corpus.txt"), output, 1, overwrite=True)
-    assert other.read_bytes() == b"other"
+    assert other.read_bytes() == content
     assert not (tmp_path / "out/data-00001-of-00002.tfrecord").exists()
 
 

@@ -14,6 +14,7 @@ from bert_tf.export.gate_process import Gate
 from bert_tf.export.job import ExportJob
 from bert_tf.export.requests import Request
 from bert_tf.export.served import ServedModel, load_served
+from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -33,7 +34,24 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         InputError: The checkpoint cannot be exported for the task.
     """
     served = load_served(job.origin.checkpoint, job.settings)
-    return functools.partial(_write, job, served, job.labelled_requests(served))
+    labelled = job.labelled_requests(served)
+    _warn_about_unknown(job, served, labelled)
+    return functools.partial(_write, job, served, labelled)
+
+
+def _warn_about_unknown(job: ExportJob, served: ServedModel, labelled: Sequence[Request]) -> None:
+    """Warns if many tokens of the labelled examples are [UNK], for example in another casing."""
+    tokenizer, endpoints = job.origin.checkpoint.tokenizer, served.endpoints()
+    special = tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id
+    of_ids = [each for each in labelled if endpoints[each.signature].kind == "ids"]
+    counts = [
+        count_unknown(each.inputs["input_ids"], tokenizer.unk_id, special)
+        for each in of_ids
+        if each.signature == of_ids[0].signature  # the others have the same ids
+    ]
+    unknown, total = (sum(each) for each in zip(*counts, strict=True)) if counts else (0, 0)
+    if warning := unknown_warning(unknown, total, f"tokens of {job.dev_data}"):
+        _LOGGER.warning("warning: %s", warning)
 
 
 def _write(

@@ -92,8 +92,8 @@ def check_flags() -> None:
     """Checks the flags as far as this is possible without the model.
 
     Raises:
-        InputError: The flags of the texts do not belong together or are not UTF-8, there is no such
-            model or file, or stdin is closed.
+        InputError: The flags of the texts do not belong together, or there is no such model or
+            file.
     """
     is_one = any([FLAGS.question is not None, FLAGS.context is not None, FLAGS.choice])
     if sum(map(bool, (FLAGS.text, FLAGS.input_file, is_one))) > 1:
@@ -107,38 +107,11 @@ def check_flags() -> None:
         raise InputError(
             "--question and --context need each other. Give both, or --context with --choice."
         )
-    for name, value in (("question", FLAGS.question), ("context", FLAGS.context)):
-        check_utf8(name, value or "")
-    for name, value in (("text", "".join(FLAGS.text)), ("choice", "".join(FLAGS.choice))):
-        check_utf8(name, value)
     if FLAGS.model.startswith(("http://", "https://")):
         raise InputError(f"{FLAGS.model} is an address. Download the model, and give its folder.")
     for path in filter(None, (FLAGS.model, FLAGS.input_file)):
         if "://" not in path and not os.path.exists(path):
             raise InputError(f"There is no file or folder {path}.")
-    if not (FLAGS.text or FLAGS.input_file or is_one):
-        check_stdin()
-
-
-def check_stdin() -> None:
-    """Raises `InputError` if stdin is closed."""
-    try:
-        os.fstat(0)
-    except OSError as error:
-        message = "No text was given: stdin is closed. Give --text or --input_file."
-        raise InputError(message) from error
-
-
-def check_utf8(name: str, value: str) -> None:
-    """Checks that the value of a flag was given as UTF-8.
-
-    Raises:
-        InputError: It was not.
-    """
-    # Python represents a byte that is not UTF-8 by a surrogate.
-    invalid = next((ord(each) - 0xDC00 for each in value if "\udc80" <= each <= "\udcff"), None)
-    if invalid is not None:
-        raise InputError(f"--{name} is not UTF-8: it contains the byte 0x{invalid:02x}.")
 
 
 def items(predictor: "Predictor") -> Iterator[Item]:

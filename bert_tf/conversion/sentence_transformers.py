@@ -65,8 +65,8 @@ def check_supported(embedding: dict[str, Any]) -> None:
     """
     if "problem" in embedding:
         raise InputError(
-            f"{embedding['problem']}, but bert-tf computes the mean of the tokens or the first "
-            "token, normalized or not. Give pooling and normalize."
+            f"{embedding['problem']}. bert-tf computes the mean of the tokens or the first token, "
+            "normalized or not. Give pooling and normalize."
         )
 
 

@@ -181,7 +181,7 @@ def test_other_poolings_are_refused_but_the_folder_can_be_loaded(tmp_path):
         load_served(checkpoint)
     load_served(checkpoint, ServingSettings(pooling="mean", normalize=True))
     (folder / "modules.json").write_text("{")
-    with pytest.raises(bert_tf.InputError, match=r"modules\.json is damaged"):
+    with pytest.raises(bert_tf.InputError, match=r"modules\.json is not JSON"):
         load_served(load(folder))
     (folder / "modules.json").write_text('[{"type": "a.Dense", "path": ""}]')
     with pytest.raises(bert_tf.InputError, match="has the steps Dense"):

@@ -1,5 +1,6 @@
 """run_ner.py, run_classifier.py and run_squad.py with a frozen encoder and with BiLSTM heads."""
 
+import dataclasses
 import json
 import shutil
 
@@ -149,8 +150,10 @@ def test_a_linear_classifier_is_trained_on_the_mean_of_each_text(folder):
 
 
 def test_a_bilstm_reads_answers_of_a_left_to_right_model(folder):
-    path = folder / "model/bert_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "attention": "causal"}))
+    checkpoint = bert_tf.load(folder / "model")
+    config = dataclasses.replace(checkpoint.config, attention="causal")
+    encoder = bert_tf.BertEncoder(config, seed=0)
+    bert_tf.save_checkpoint(encoder, checkpoint.tokenizer, folder / "model")
     question = {"id": "1", "question": "ann", "answers": [{"text": "rome", "answer_start": 13}]}
     paragraph = {"context": "ann lives in rome .", "qas": [question]}
     data = {"version": "1.1", "data": [{"title": "a", "paragraphs": [paragraph]}]}

@@ -45,7 +45,7 @@ napoleon_custom_sections = [
 napoleon_use_rtype = False
 # No links lead to the documentation of other packages, to type variables and to internal classes.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|keras|np|numpy|os|tensorflow|tf)\..*"),
+    ("py:.*", r"(collections|contextlib|keras|np|numpy|os|tensorflow|tf)\..*"),
     ("py:.*", r"bert_tf\.(pretrained\.Model|.*\.SpecialTokenFinder)"),
 ]
 

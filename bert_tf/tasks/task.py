@@ -197,15 +197,17 @@ class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Pr
         """Returns the metrics if each prediction were the most frequent label; see `Scorer`."""
 
 
-class _Measured(Protocol):
+class Measured(Protocol):
     """A `Scorer`, a `PredictionWriter` or another object with metrics."""
 
-    def results(self) -> dict[str, float]: ...
+    def results(self) -> dict[str, float]:
+        """Returns the metrics."""
 
-    def baseline(self) -> dict[str, float]: ...
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics if each prediction were the most frequent label; see `Scorer`."""
 
 
-def with_baselines(scorer: _Measured) -> dict[str, float]:
+def with_baselines(scorer: Measured) -> dict[str, float]:
     """Returns the metrics, and the value of each one if the most frequent label is predicted.
 
     The latter have names such as "accuracy_baseline". A baseline of 0, such as that of a

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import struct
+import signal
 import subprocess
 import sys
 import termios
@@ -30,7 +31,15 @@ command_line.run(main)
 def run(body, *flags, stderr=subprocess.PIPE):
     program = PROGRAM.format(body=body)
     command = [sys.executable, "-c", program, *flags]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False,
+        preexec_fn=with_sighup,
+    )  # fmt: skip
+
+
+def with_sighup():
+    """Undoes what `nohup pytest` would pass to child processes: an ignored SIGHUP."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize(

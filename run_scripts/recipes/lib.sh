@@ -56,7 +56,7 @@ require_corpus() {
 # Creates the records of both phases. Arguments: folder, flags of create_pretraining_data.py.
 make_records() {
   records_of_length "$1" "$SHORT" 20 "${@:2}"
-  if [ "$LONG" -gt 0 ]; then records_of_length "$1" "$LONG" 77 "${@:2}"; fi
+  if [ "$LONG" -gt 0 ]; then records_of_length "$1" "$LONG" "$(long_predictions)" "${@:2}"; fi
 }
 
 # Pretrains in both phases, with one learning rate schedule.
@@ -69,9 +69,12 @@ pretrain() {
   if [ "$LONG" -eq 0 ]; then return; fi
   # At the end of the first phase the learning rate is a tenth of its peak, so the second phase
   # starts at 1e-5.
-  pretrain_phase "$1" "$LONG" 77 --output_dir="$2/phase2" --init_checkpoint="$2/phase1" \
+  pretrain_phase "$1" "$LONG" "$(long_predictions)" --output_dir="$2/phase2" --init_checkpoint="$2/phase1" \
     --num_train_steps=$((STEPS - steps)) --num_warmup_steps=0 --learning_rate=1e-5 "${@:3}"
 }
+
+# Prints 15 % of the length of the second phase, rounded up: 77 for 512.
+long_predictions() { echo $(((LONG * 15 + 99) / 100)); }
 
 # Prints the folder of the last phase. Argument: folder of the model.
 last_phase() {

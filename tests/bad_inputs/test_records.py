@@ -341,6 +341,8 @@ def test_no_changed_record_is_accepted(fuzzing, compressed, packed, kind, place,
     except InputError:
         return  # no record is left
     found, failed = read(copy)
-    assert not failed
+    # Python reads gzip files with reserved bits in the header, and TensorFlow refuses them. Such a
+    # file is not copied, and reading it is an error.
+    assert not failed or (compressed and packed and copy == str(path))
     remaining = iter(ORIGINALS)
     assert all(each in remaining for each in found)

@@ -308,7 +308,9 @@ def test_a_run_that_a_signal_ends_says_how_to_continue(files, tmp_path, number):
         for name in names
     ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT}
-    with subprocess.Popen(commands[0], start_new_session=True, **pipes) as process:
+    # `nohup pytest` would pass an ignored SIGHUP to child processes.
+    group = {"start_new_session": True, "preexec_fn": lambda: signal.signal(number, signal.SIG_DFL)}
+    with subprocess.Popen(commands[0], **group, **pipes) as process:
         assert process.stdout.readline() == b"ready\n"
         workers = workers_of(process)
         os.killpg(process.pid, number)  # as a terminal or a batch system does

@@ -3,8 +3,8 @@
 import fcntl
 import os
 import pty
-import struct
 import signal
+import struct
 import subprocess
 import sys
 import termios

@@ -98,7 +98,7 @@ def test_a_run_resumes_on_other_devices_with_a_warning(folder, capfd):
 def test_only_the_first_worker_writes_files(folder):
     names = sorted(path.name for path in pathlib.Path(folder / "workers").iterdir())
     assert names == sorted(
-        ["bert_config.json", "checkpoints", "metrics.jsonl", "train", "training_config.json",
-         "weights-0.npz", "weights-1.npz"]
+        ["bert_config.json", "checkpoints", "metrics.jsonl", "run.lock", "train",
+         "training_config.json", "weights-0.npz", "weights-1.npz"]
     )  # fmt: skip
     assert len(losses(folder / "workers")) == 20

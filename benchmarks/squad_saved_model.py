@@ -154,7 +154,7 @@ def main():
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
-    from bert_tf import files
+    from bert_tf import files, json_files
     from bert_tf.pretrained import load
     from bert_tf.tasks.squad.examples import read_examples
     from bert_tf.tasks.squad.results import THRESHOLD
@@ -164,7 +164,7 @@ def main():
     examples = list(read_examples(FLAGS.predict_file, False, version_2, collections.Counter()))
     signature = tf.saved_model.load(FLAGS.saved_model).signatures["serving_default"]
     path = f"{FLAGS.checkpoint}/{THRESHOLD}"
-    best = files.read_json(path) if files.exists(path) else checkpoint.facts
+    best = json_files.read(path, own=True) if files.exists(path) else checkpoint.facts
     settings = answer_settings(checkpoint, best["null_score_diff_threshold"])
     counts, metrics = compare(checkpoint, signature, examples, settings)
     print(json.dumps({"counts": counts, "metrics": metrics}, indent=2))

@@ -204,33 +204,6 @@ def write_json(path: str, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-def read_json(path: str) -> dict[str, Any]:
-    """Reads a JSON object that bert-tf wrote.
-
-    Raises:
-        InputError: The file is missing or is not JSON.
-    """
-    try:
-        return json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: {error}.") from error
-
-
-def read_json_object(path: str) -> dict[str, Any]:
-    """Reads a JSON object that another program wrote.
-
-    Raises:
-        InputError: The file is missing, is not JSON, or contains another JSON value.
-    """
-    try:
-        values = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must contain one JSON object. Received: {values!r:.40}.")
-    return values
-
-
 def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str]:
     """Returns the files that match comma-separated globs, sorted within each glob, without repeats.
 

@@ -20,7 +20,7 @@ _SHOWN = 60  # characters of a value in a message
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """The values that a key may have. Null is always allowed, and means that there is no value.
+    """The values that a key may have, apart from null, which means that there is no value.
 
     Attributes:
         description: The allowed values, for the message, such as "a list of strings".
@@ -68,7 +68,9 @@ def _children(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def read(path: str, schema: Schema | None = None, own: bool = False) -> dict[str, Any]:
+def read(
+    path: str, schema: Schema | None = None, own: bool = False, required: bool = False
+) -> dict[str, Any]:
     """Reads a file that contains one JSON object.
 
     Args:
@@ -76,6 +78,7 @@ def read(path: str, schema: Schema | None = None, own: bool = False) -> dict[str
         schema: The rules of known keys. Other keys may have any value.
         own: Whether bert-tf wrote the file. The message then calls an invalid file damaged, and
             NaN is allowed, because a metric may be NaN.
+        required: Whether each key of the schema must have a value that is not null.
 
     Raises:
         InputError: The file is missing or is not a JSON object, or a value breaks its rule.
@@ -85,7 +88,7 @@ def read(path: str, schema: Schema | None = None, own: bool = False) -> dict[str
     text = files.read_text(path)
     try:
         values = parse(text, path, allow_nan=own)
-        return check(values, schema or {}, path)
+        return check(values, schema or {}, path, required)
     except InputError as error:
         if not own:
             raise
@@ -121,8 +124,8 @@ def parse(text: str, source: str, allow_nan: bool = False) -> Any:
     return value
 
 
-def check(values: Any, schema: Schema, source: str) -> dict[str, Any]:
-    """Checks the values of a JSON object, and returns them.
+def check(values: Any, schema: Schema, source: str, required: bool = False) -> dict[str, Any]:
+    """Checks the values of a JSON object, and returns them. The arguments are as in `read`.
 
     Raises:
         InputError: `values` is not a dict, or a value breaks its rule.
@@ -131,7 +134,8 @@ def check(values: Any, schema: Schema, source: str) -> dict[str, Any]:
         raise InputError(f"{source} must contain one JSON object. Received: {shorten(values)}.")
     for key, rule in schema.items():
         value = values.get(key)
-        if value is not None and not rule.accepts(value):
+        is_valid = not required if value is None else rule.accepts(value)
+        if not is_valid:
             raise InputError(
                 f"{source}: {key} must be {rule.description}. Received: {shorten(value)}."
             )

@@ -8,7 +8,7 @@ A TFRecord file is a sequence of frames, with one record in each frame. A frame 
 length of the record as uint64, the checksum of the 8 bytes of the length as uint32, the record, and
 the checksum of the record as uint32. All integers are little endian.
 
-Imports `errors` and `files`, and TensorFlow inside functions.
+Imports `errors`, `file_checks` and `files`, and TensorFlow inside functions.
 
 Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4), rotated right by 15
 bits and added to a constant.
@@ -16,7 +16,6 @@ bits and added to a constant.
 
 import functools
 import os
-import stat
 import struct
 from typing import Any
 
@@ -24,6 +23,7 @@ import google_crc32c
 
 from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.file_checks import check_is_regular
 
 HEADER, CHECKSUM = struct.Struct("<QI"), struct.Struct("<I")
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -156,5 +156,4 @@ def _check_regular(path: str) -> None:
         raise InputError(
             f"{path} is a folder. Give the record files in it, such as {path.rstrip('/')}/*."
         )
-    if "://" not in path and os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
-        raise InputError(f"{path} is not a regular file. Copy its content to a file first.")
+    check_is_regular(path)

@@ -73,3 +73,12 @@ def test_rules_accept_and_refuse(rule, accepted, refused):
     for value in refused:
         with pytest.raises(InputError, match=r"x: key must be .* Received: "):
             json_files.check({"key": value}, {"key": rule}, "x")
+
+
+def test_required_keys_need_a_value(tmp_path):
+    path = tmp_path / "a.json"
+    for text in ("{}", '{"step": null}'):
+        path.write_text(text)
+        assert json_files.read(str(path), {"step": COUNT}).get("step") is None
+        with pytest.raises(InputError, match=r"a\.json is damaged: step must be .* Received: None"):
+            json_files.read(str(path), {"step": COUNT}, own=True, required=True)

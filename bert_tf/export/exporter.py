@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.export import assets, gate_process, saved_model
 from bert_tf.export.job import ExportJob, read_origin, run_folder
@@ -129,7 +129,9 @@ def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings
     path = posixpath.join(run, THRESHOLD)
     if settings.null_score_diff_threshold is not None or not files.exists(path):
         return settings
-    threshold = files.read_json(path)["null_score_diff_threshold"]
+    schema = {"null_score_diff_threshold": json_files.NUMBER}
+    found = json_files.read(path, schema, own=True, required=True)
+    threshold = found["null_score_diff_threshold"]
     _LOGGER.info("no answer above a score difference of %.4f, from %s.", threshold, path)
     return dataclasses.replace(settings, null_score_diff_threshold=threshold)
 

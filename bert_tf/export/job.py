@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.export.requests import Request, labelled_requests
 from bert_tf.export.served import DEFAULT_THRESHOLD, ServedModel, task_of
@@ -70,7 +70,7 @@ def read_origin(path: str, checkpoint: Pretrained, task: str) -> Origin:
         if results.get("global_step") != step or task != task_of(checkpoint):
             results = {}
     if files.exists(settings_path):
-        settings = files.read_json(settings_path)
+        settings = json_files.read(settings_path, own=True)
         start = settings.get("data", {}).get("init_checkpoint")
         if start:  # a path of this machine
             settings["data"]["init_checkpoint"] = posixpath.basename(start.rstrip("/"))

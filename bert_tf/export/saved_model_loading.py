@@ -10,11 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export import operations
 from bert_tf.export.layout import EXTRA, GRAPH_SHA256
-from bert_tf.weights import FACTS_FILE
+from bert_tf.weights import FACTS_FILE, FACTS_SCHEMA
 
 
 def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str, Any]]:
@@ -33,7 +33,7 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
             bert-tf do not need.
     """
     facts_path = os.path.join(folder, EXTRA, FACTS_FILE)
-    facts = files.read_json_object(facts_path)
+    facts = json_files.read(facts_path, FACTS_SCHEMA, own=True)
     if not trust:
         graph = operations.read_graph(folder)
         _check_graph(folder, graph)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files, locks
+from bert_tf import files, json_files, locks
 from bert_tf.errors import InputError, check_choice
 from bert_tf.progress import Progress
 from bert_tf.tasks.record_files import RecordFile, check_disk_space
@@ -152,7 +152,7 @@ class FeatureCache:
         path = os.path.join(self.folder, _FACTS_FILE)
         if not os.path.exists(path):
             return {}
-        facts = files.read_json_object(path)
+        facts = json_files.read(path, own=True)
         key, checksums = facts.get("key"), facts.get("sha256")
         if not isinstance(key, dict) or not isinstance(checksums, dict):
             raise InputError(

@@ -1,7 +1,7 @@
 """Reads `vocab.txt` files, and checks vocabularies and their casing.
 
 The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the casing of
-vocab.txt is in vocab.txt.json. Imports `errors`, `files`, `weights` and numpy.
+vocab.txt is in vocab.txt.json. Imports `errors`, `files`, `json_files`, `weights` and numpy.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.weights import read_vocabulary, vocabulary_sha256
 
@@ -156,7 +156,7 @@ def recorded_casing(path: str) -> bool | None:
     casing_file = f"{path}.json"
     if not files.is_file(casing_file):
         return None
-    content = files.read_json_object(casing_file)
+    content = json_files.read(casing_file)
     casing, sha256 = (content.get(name) for name in ("do_lower_case", "vocabulary_sha256"))
     if not isinstance(casing, bool) or not isinstance(sha256, str):
         raise InputError(

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.errors import InputError, check_at_least, check_between, check_choice
+from bert_tf.errors import (
+    LARGEST_INT32,
+    InputError,
+    check_at_least,
+    check_between,
+    check_choice,
+)  # fmt: skip
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -17,9 +23,8 @@ SCHEDULES = ("released", "linear", "cosine", "constant")
 # The largest float32 number below 1. A larger beta would be 1 in float32, and the optimizer would
 # divide by 1 - beta.
 MAX_BETA = 1.0 - 2.0**-24
-# Numbers of steps must fit into int32, and the other numbers into float32.
-_MAX_INT, _MAX_FLOAT = 2**31 - 1, float(np.finfo(np.float32).max)
-_MIN_FLOAT = float(np.finfo(np.float32).tiny)
+# Integers must fit into int32, and the other numbers into float32.
+_MIN_FLOAT, _MAX_FLOAT = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 # Each process holds complete global batches in memory.
 _MAX_BATCH = 2**20
 
@@ -86,9 +91,9 @@ class TrainingConfig:
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_integers(1, _MAX_BATCH, self, "global_batch_size")
-        _check_integers(1, _MAX_INT, self, "num_train_steps")
-        _check_integers(0, _MAX_INT, self, "seed", "num_warmup_steps")
+        _check_integers(1, self, "global_batch_size", maximum=_MAX_BATCH)
+        _check_integers(1, self, "num_train_steps")
+        _check_integers(0, self, "seed", "num_warmup_steps")
         if not 0 <= self.num_warmup_steps <= self.num_train_steps:
             raise InputError(
                 f"num_warmup_steps must be from 0 to num_train_steps ({self.num_train_steps}). "
@@ -167,12 +172,10 @@ class RuntimeConfig:
 
     def __post_init__(self) -> None:
         _check_integers(
-            1, _MAX_INT, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps",
+            1, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps",
             "keep_checkpoints", "gradient_accumulation_steps",
         )  # fmt: skip
-        _check_integers(
-            0, _MAX_INT, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step"
-        )
+        _check_integers(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
         check_choice(STRATEGIES, "distribution_strategy", self.distribution_strategy)
         if self.early_stopping_evals and not self.eval_steps:
             raise InputError(
@@ -185,15 +188,13 @@ class RuntimeConfig:
             )
 
 
-def _check_integers(minimum: int, maximum: int, config: Any, *names: str) -> None:
+def _check_integers(minimum: int, config: Any, *names: str, maximum: int = LARGEST_INT32) -> None:
     """Checks that fields are integers in [minimum, maximum]; raises an `InputError` if not."""
     for name in names:
         value = getattr(config, name)
         if not isinstance(value, int):
             raise InputError(f"{name} must be an int. Received: {value!r}.")
-        if value > maximum:
-            raise InputError(f"{name} must be at most {maximum}. Received: {value}.")
-    check_at_least(minimum, config, *names)
+    check_at_least(minimum, config, *names, maximum=maximum)
 
 
 def _check_floats(minimum: float, maximum: float, config: Any, *names: str) -> None:
@@ -209,7 +210,7 @@ def _check_floats(minimum: float, maximum: float, config: Any, *names: str) -> N
 
 def _are_rising_steps(steps: Any) -> bool:
     is_pair = len(steps) == 2 and all(isinstance(step, int) for step in steps)
-    return is_pair and 0 <= steps[0] < steps[1] <= _MAX_INT
+    return is_pair and 0 <= steps[0] < steps[1] <= LARGEST_INT32
 
 
 @dataclasses.dataclass(frozen=True)

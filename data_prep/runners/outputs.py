@@ -1,7 +1,7 @@
 """Checks the output of a job before the run, and writes the manifest and statistics after the run.
 
-Imports `job`, `stages`, `files`, `atomic_files`, `manifest` and `errors`, and TensorFlow inside
-functions.
+Imports `job`, `stages`, `files`, `json_files`, `atomic_files`, `manifest` and `errors`, and
+TensorFlow inside functions.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf import atomic_files, files
+from bert_tf import atomic_files, files, json_files
 from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.segments import tfds_split
@@ -233,7 +233,7 @@ def completed_shards(
     for (split, number), path in zip(job.shard_keys, job.shard_paths, strict=True):
         marker = intermediate.path("shard", split, number)
         if gfile.exists(marker):
-            shard = Shard(absolute_path(path), split=split, **files.read_json(marker))
+            shard = Shard(absolute_path(path), split=split, **json_files.read(marker, own=True))
             if shard.has_recorded_size():
                 completed[split, number] = shard
     return completed

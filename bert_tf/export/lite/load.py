@@ -1,13 +1,12 @@
 """`load_lite`: a served model whose outputs a TFLite file computes."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents
 from bert_tf.errors import InputError
@@ -95,7 +94,8 @@ def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
 def _read(path: str, content: bytes) -> tuple[LiteFacts, ServedModel]:
     """Returns the facts of a TFLite file, and its served model without a function of ids."""
     model, embedded = read_files(path, content, FACTS_FILE, VOCABULARY_FILE)
-    stored = LiteFacts(**json.loads(embedded[FACTS_FILE]))
+    facts = json_files.parse(embedded[FACTS_FILE].decode(), path, allow_nan=True)
+    stored = LiteFacts(**facts)
     # LiteRT does not find all damage, and can end the process.
     if stored.model_sha256 and files.sha256(model) != stored.model_sha256:
         raise InputError(

@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import tensorflow as tf
 
-from bert_tf import files, locks, weights
+from bert_tf import files, json_files, locks, weights
 from bert_tf.errors import InputError
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 
@@ -131,7 +131,7 @@ class RunFolder:
         latest = latest or self.latest_checkpoint()
         if latest is None:
             return None
-        runtime = files.read_json(os.path.join(latest, RUNTIME_FILE))
+        runtime = json_files.read(os.path.join(latest, RUNTIME_FILE), own=True)
         use_best = runtime.get("early_stopping_evals") and weights.is_weights_folder(self.best)
         return self.best if use_best else latest
 
@@ -148,9 +148,9 @@ class RunFolder:
             return
         config_path = os.path.join(self.path, weights.CONFIG_FILE)
         for before, now in (
-            (files.read_json(config_path), dict(self.metadata.config)),
+            (json_files.read(config_path, own=True), dict(self.metadata.config)),
             # A run of an older version has no values for newer settings; it used their defaults.
-            ({**_default_settings(), **files.read_json(path)}, self.training_settings),
+            ({**_default_settings(), **json_files.read(path, own=True)}, self.training_settings),
         ):
             difference = first_difference(before, now)
             if difference:
@@ -168,8 +168,8 @@ class RunFolder:
             InputError: The model, tokenizer or labels differ; the message names the difference and
                 both values.
         """
-        facts = files.read_json(os.path.join(checkpoint, weights.FACTS_FILE))
-        config = files.read_json(os.path.join(checkpoint, weights.CONFIG_FILE))
+        facts = json_files.read(os.path.join(checkpoint, weights.FACTS_FILE), own=True)
+        config = json_files.read(os.path.join(checkpoint, weights.CONFIG_FILE), own=True)
         wanted = {"do_lower_case": self.metadata.do_lower_case, **self.metadata.extra}
         if self.metadata.vocabulary is not None:
             wanted["vocabulary_sha256"] = weights.vocabulary_sha256(self.metadata.vocabulary)
@@ -280,10 +280,11 @@ def checksums(folder: str) -> dict[str, str]:
 
 def _find_damaged_file(checkpoint: str) -> str | None:
     try:
-        expected = files.read_json(os.path.join(checkpoint, STATE_FILE))["files"]
-        for name, checksum in expected.items():
+        path = os.path.join(checkpoint, STATE_FILE)
+        state = json_files.read(path, {"files": json_files.OBJECT}, own=True, required=True)
+        for name, checksum in state["files"].items():
             if files.sha256_of_file(os.path.join(checkpoint, name)) != checksum:
                 return name
-    except (InputError, KeyError):
+    except InputError:
         return STATE_FILE
     return None

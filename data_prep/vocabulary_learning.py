@@ -272,9 +272,8 @@ def _learn_subwords(words: Sequence[tuple[str, int]], threshold: int) -> list[st
     """Runs the learner once; returns the characters, then the subwords from frequent to rare."""
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
-    settings = dict.fromkeys(
-        learner.Params._fields
-    )  # most of them are for the learner's own search
+    # Most settings are for the learner's own search of a threshold.
+    settings = dict.fromkeys(learner.Params._fields)
     settings.update(num_iterations=4, max_token_length=LONGEST_WORD, reserved_tokens=[])
     settings.update(include_joiner_token=True, joiner="##")
     subwords = learner.learn_with_thresh(words, threshold, learner.Params(**settings))

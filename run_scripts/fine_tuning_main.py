@@ -114,8 +114,8 @@ def run_task(
     Args:
         find_data: Returns the place of the data, from the flags.
         make_task: Builds the task from the place of its data and the tokenizer of the model.
-        next_step: Takes the path of the trained model, and returns a command to run next, for the
-            last line of the output.
+        next_step: Takes the path of the trained model, and returns a command to run next if the
+            model is not exported, for the last line of the output.
 
     Raises:
         InputError: A flag, a file or the folder of an earlier run is not valid.
@@ -159,6 +159,7 @@ def run_task(
     used = FLAGS.output_dir if phases.train else _trained_model() or FLAGS.init_checkpoint
     if FLAGS.export_dir and is_chief(strategy):
         _export(used)
+        next_step, used = predict_command, FLAGS.export_dir
     print(_main_result(task, data, results) + f"Next: {next_step(shlex.quote(used))}")
 
 
@@ -190,6 +191,11 @@ def _with_head(task: Any) -> Task:
 def export_command(checkpoint: str) -> str:
     """Returns the command that exports a trained model."""
     return f"python run_scripts/export_model.py --checkpoint={checkpoint} --export_dir=served"
+
+
+def predict_command(model: str) -> str:
+    """Returns the command that predicts with an exported model."""
+    return f"python run_scripts/predict.py --model={model} --input_file=texts.txt"
 
 
 def _export(checkpoint: str) -> None:

@@ -30,8 +30,8 @@ def atomic_replace(path: str) -> Iterator[str]:
     """Yields the path of a temporary file, which is renamed to `path` on success.
 
     The temporary file is in the folder of `path`; if `path` is a link, in the folder of its target.
-    The temporary file is flushed to disk before the
-    renaming. After an error, the temporary file is removed.
+    The temporary file is flushed to disk before the renaming. After an error, the temporary file is
+    removed.
 
     Raises:
         InputError: `path` cannot be written: no permission, no such folder, no space.

@@ -107,6 +107,7 @@ def test_a_run_learns_predicts_and_is_exported(folder):
         command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
     )  # fmt: skip
     assert trained.code == 0, trained
+    assert f"Next: python run_scripts/predict.py --model={folder}/served " in trained.out
     results = results_of(out)
     assert set(results) == {
         "eval_accuracy", "eval_accuracy_baseline", "eval_loss", "loss", "global_step",

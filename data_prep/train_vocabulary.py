@@ -49,10 +49,10 @@ def main() -> None:
     blocks, total_bytes = text_blocks.read_blocks(source, values.output_file)
     counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)
     learned = vocabulary_learning.learn(counts.words, config)
-    files.write_text(values.output_file, "\n".join(learned.tokens) + "\n")
     to_stdout = atomic_files.is_stdout(values.output_file)
-    if not to_stdout:
+    if not to_stdout:  # before the vocabulary, which must not be left without its casing
         write_casing(values.output_file, learned.tokens, config.do_lower_case)
+    files.write_text(values.output_file, "\n".join(learned.tokens) + "\n")
     print(
         f"{values.output_file}: {len(learned.tokens)} entries from {len(counts.words):,} distinct "
         f"words. {learned.unknown:,} of {counts.words.total():,} words become [UNK].",

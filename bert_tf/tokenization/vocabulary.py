@@ -1,18 +1,19 @@
 """Reads `vocab.txt` files, and checks vocabularies and their casing.
 
 The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the casing of
-vocab.txt is in vocab.txt.json. Imports `errors`, `files`, `json_files`, `weights` and numpy.
+vocab.txt is in vocab.txt.json. Imports `errors`, `atomic_files`, `files`, `json_files`,
+`weights` and numpy.
 """
 
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_tf import files, json_files
+from bert_tf import atomic_files, files, json_files
 from bert_tf.errors import InputError
 from bert_tf.weights import read_vocabulary, vocabulary_sha256
 
@@ -24,6 +25,7 @@ _MAX_PADDING = 127
 # across two words.
 _SEPARATORS = re.compile(r"[ \t\r\x00]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_CASING = {"do_lower_case": json_files.TRUTH, "vocabulary_sha256": json_files.TEXT}
 _LOG = logging.getLogger(__name__)
 
 
@@ -129,16 +131,47 @@ def check_size(tokens: Sequence[str], vocab_size: int, source: str = "the vocabu
         )
 
 
+def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
+    """Checks, before a vocabulary is learned, that `write_casing` can write and replaces no data.
+
+    Args:
+        path: Path of the `vocab.txt` to write, or the standard output.
+        inputs: The files that the program reads.
+
+    Raises:
+        InputError: The file is an input or not a regular file, cannot be written, or has other
+            content than a casing.
+    """
+    if atomic_files.is_stdout(path):
+        return
+    casing_file = _casing_files(path)[-1]
+    atomic_files.check_output_file(casing_file, inputs)
+    if files.is_file(casing_file):
+        try:
+            json_files.read(casing_file, _CASING, required=True)
+        except InputError as error:
+            raise InputError(
+                f"{casing_file} would be replaced by the casing of {path}, but has other content. "
+                "Give another output_file."
+            ) from error
+
+
 def write_casing(path: str, tokens: Sequence[str], do_lower_case: bool) -> None:
     """Writes the casing of a vocabulary to the file next to its `vocab.txt`.
 
     Args:
-        path: Path of the `vocab.txt`.
+        path: Path of the `vocab.txt`. If it is a link, the file is next to the target of the link.
         tokens: The tokens in the order of their ids.
         do_lower_case: Whether the text that the vocabulary was learned from was lower-cased.
     """
     casing = {"do_lower_case": do_lower_case, "vocabulary_sha256": vocabulary_sha256(tokens)}
-    files.write_json(f"{path}.json", casing)
+    files.write_json(_casing_files(path)[-1], casing)
+
+
+def _casing_files(path: str) -> list[str]:
+    """Returns where the casing of a `vocab.txt` can be: next to it, and next to a link's target."""
+    target = path if "://" in path else os.path.realpath(path)
+    return list(dict.fromkeys([f"{path}.json", f"{target}.json"]))
 
 
 def recorded_casing(path: str) -> bool | None:
@@ -153,19 +186,17 @@ def recorded_casing(path: str) -> bool | None:
     Raises:
         InputError: The file next to the `vocab.txt` has another content.
     """
-    casing_file = f"{path}.json"
-    if not files.is_file(casing_file):
-        return None
-    content = json_files.read(casing_file)
-    casing, sha256 = (content.get(name) for name in ("do_lower_case", "vocabulary_sha256"))
-    if not isinstance(casing, bool) or not isinstance(sha256, str):
-        raise InputError(
-            f"{casing_file} must hold do_lower_case (true or false) and vocabulary_sha256 (text) "
-            f"of {path}. Received: {content!s:.80}. Delete it, or train the vocabulary again."
-        )
-    if sha256 == vocabulary_sha256(read_vocabulary(path)):
-        return casing
-    _LOG.info("%s is ignored: it belongs to another vocabulary than %s.", casing_file, path)
+    for casing_file in filter(files.is_file, _casing_files(path)):
+        try:
+            content = json_files.read(casing_file, _CASING, required=True)
+        except InputError as error:
+            raise InputError(
+                f"{error} The file holds the casing of {path}. Delete it, or train the vocabulary "
+                "again."
+            ) from error
+        if content["vocabulary_sha256"] == vocabulary_sha256(read_vocabulary(path)):
+            return bool(content["do_lower_case"])
+        _LOG.info("%s is ignored: it belongs to another vocabulary than %s.", casing_file, path)
     return None
 
 

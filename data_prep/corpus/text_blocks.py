@@ -1,6 +1,7 @@
 """Reads the input of vocabulary training in blocks of bounded size, for lines of any length.
 
-Imports `atomic_files`, `errors`, `formats` and `tfds_splits`, and TensorFlow inside functions.
+Imports `atomic_files`, `errors`, `tokenization.vocabulary`, `formats` and `tfds_splits`, and
+TensorFlow inside functions.
 """
 
 import dataclasses
@@ -11,6 +12,7 @@ from typing import ClassVar
 from bert_tf import atomic_files
 from bert_tf.data_prep.corpus import formats, tfds_splits
 from bert_tf.errors import InputError
+from bert_tf.tokenization.vocabulary import check_casing_file
 
 BLOCK_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 16
@@ -72,7 +74,8 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
 
     Args:
         source: The files or the data set.
-        output_file: The file that the caller will write, which must not be an input file.
+        output_file: The vocabulary that the caller will write. It and the file with its casing must
+            not be input files.
 
     Returns:
         The blocks, and the size of the text in bytes (None if it is not known). The start of every
@@ -84,13 +87,15 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
     """
     import tensorflow as tf
 
-    feature = source.text_feature
+    feature, found = source.text_feature, {}
+    if source.input_file:
+        found = formats.input_files(source.input_file, source.input_format, feature, True)
+    if output_file:
+        atomic_files.check_output_file(output_file, found)
+        check_casing_file(output_file, found)
     if source.tfds_name:
         split = tfds_splits.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)
         return cut_into_blocks(map(_as_line, split.texts()), source.tfds_name), None
-    found = formats.input_files(source.input_file or "", source.input_format, feature, True)
-    if output_file:
-        atomic_files.check_output_file(output_file, found)
     plain = all(
         file_format == "text" and not path.endswith(".gz") and not formats.is_pipe(path)
         for path, file_format in found.items()

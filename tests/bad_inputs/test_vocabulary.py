@@ -42,11 +42,18 @@ ROWS = [
     (TRAIN, "--do_lower_case=maybe", ["--do_lower_case=maybe"]),
     (TRAIN, "--input_file=empty.txt", ["There are no words in the text"]),
     (TRAIN, "--input_file=blank.txt", ["There are no words in the text"]),
+    # The casing of new.txt is written to new.txt.json.
+    (TRAIN, "--input_file=text.txt.json --output_file=text.txt",
+     ["text.txt.json is an input too"]),
+    (TRAIN, "--output_file=other.txt", ["other.txt.json would be replaced", "other content"]),
+    (TRAIN, "--output_file=placed.txt", ["placed.txt.json is a folder"]),
+    (TRAIN, "--output_file=link.txt", ["other.txt.json would be replaced"]),
     (TRAIN, "--min_frequency=0", ["Unknown command line flag 'min_frequency'"]),
     (RECORDS, "--vocab_file=cased.txt", ["--do_lower_case is True", CASED]),
     (RECORDS, "--vocab_file=lower.txt --do_lower_case=false", ["--do_lower_case is False", LOWER]),
     (RECORDS, "--vocab_file=list.txt", ["list.txt.json must contain one JSON object"]),
-    (RECORDS, "--vocab_file=keys.txt", ["keys.txt.json must hold", "Delete it"]),
+    (RECORDS, "--vocab_file=keys.txt",
+     ["keys.txt.json: --do_lower_case must be true or false", "Delete it"]),
     (RECORDS, "--vocab_file=damaged.txt", ["damaged.txt.json is not JSON"]),
     ("data_prep.inspect_records", "--vocab_file=cased.txt --input_file=x", [CASED]),
     ("run_scripts.run_pretraining", f"{RUN} --input_file=x --vocab_file=lower.txt "
@@ -70,6 +77,10 @@ def folder(tmp_path):
     for name, content in {"list": "[1]", "keys": '{"do_lower_case": 1}', "damaged": "{"}.items():
         (tmp_path / f"{name}.txt.json").write_text(content)
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "text.txt.json").write_text("Ein Haus.\n")
+    (tmp_path / "other.txt.json").write_text('{"my": "data"}')
+    (tmp_path / "placed.txt.json").mkdir()
+    (tmp_path / "link.txt").symlink_to("other.txt")
     (tmp_path / "text.txt").write_text("Ein Haus.\nHäuser.\n\nDas Haus.\nDie Häuser.\n")
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "blank.txt").write_text(" \n\n\t\n")

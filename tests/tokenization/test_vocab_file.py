@@ -126,6 +126,16 @@ def test_the_casing_next_to_a_vocabulary_is_checked(tmp_path):
         BertTokenizer(path, do_lower_case=True)
 
 
+def test_the_casing_is_next_to_the_target_of_a_link(tmp_path):
+    path, link = write(tmp_path, "\n".join(GOOD)), tmp_path / "link.txt"
+    link.symlink_to(path)
+    write_casing(str(link), GOOD, False)
+    assert not (tmp_path / "link.txt.json").exists()
+    assert recorded_casing(str(link)) is recorded_casing(path) is False
+    (tmp_path / "vocab.txt.json").rename(tmp_path / "link.txt.json")  # as in a cache of the hub
+    assert recorded_casing(str(link)) is False and recorded_casing(path) is None
+
+
 def test_the_casing_of_a_replaced_vocabulary_is_ignored(tmp_path, caplog):
     path = write(tmp_path, "\n".join(GOOD))
     write_casing(path, [*GOOD, "c"], False)
@@ -150,7 +160,7 @@ def test_a_casing_that_is_not_a_bool_is_refused(tmp_path, value):
     path = write(tmp_path, "\n".join(GOOD))
     content = {"do_lower_case": value, "vocabulary_sha256": "0"}
     (tmp_path / "vocab.txt.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match=r"do_lower_case \(true or false\)"):
+    with pytest.raises(InputError, match=r"do_lower_case must be true or false"):
         recorded_casing(path)
 
 

@@ -1,7 +1,8 @@
 """Runs the main programs: parses flags, prints help, reports an `InputError` in one line.
 
 This module defines no flags. It does not import TensorFlow, so that `--help` and errors in flags
-take a fraction of a second. Imports `errors`, `progress`, `startup` and absl.
+take a fraction of a second. Imports `errors`, `progress`, `startup`, `stop_program` and
+absl.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ from absl import logging as absl_logging
 
 from bert_tf import progress, startup
 from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.stop_program import StopSignals
 
 EXIT_OK, EXIT_INPUT = 0, 2
 # The name of the flag for each library parameter whose flag has another name.
@@ -63,14 +65,12 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
 
     def call(argv: Sequence[str]) -> None:
         show_log_records()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
-                signal.signal(number, _exit_interrupted)
         if len(argv) > 1:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
         startup.quiet_tensorflow_import()
+        stop_signals = StopSignals()
         try:
-            with _explained_stdout_errors():
+            with stop_signals.handled(), _explained_stdout_errors():
                 main(words) if takes_command else main()
         except InputError as error:
             fail(str(error))
@@ -80,18 +80,19 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             print(f"Stopped at step {stopped.step}. To resume, give {command}.", file=sys.stderr)
             sys.exit(128 + stopped.signal_number)
         except KeyboardInterrupt:
-            _exit_interrupted(signal.SIGINT)
+            _explain_interruption()
+            sys.exit(128 + signal.SIGINT)
+        finally:
+            if stop_signals.received:
+                _explain_interruption()
 
     app.run(call, flags_parser=parse)
 
 
-def _exit_interrupted(number: int, frame: Any = None) -> NoReturn:
-    """Explains how to resume, and exits with the code 128 + the number of the signal."""
-    del frame  # an argument of every signal handler
+def _explain_interruption() -> None:
     # The command may have replaced an earlier run already.
     without = " without --overwrite" if _is_given("overwrite") else ""
     print(f"Interrupted. To resume, give the same command{without}.", file=sys.stderr)
-    sys.exit(128 + number)
 
 
 def _is_given(flag: str) -> bool:

@@ -13,8 +13,8 @@ PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
     "atomic_files", "command_line", "config", "errors", "features", "file_checks", "files",
-    "head_config", "json_files", "locks", "manifest", "progress", "startup", "tfrecords",
-    "weights", "wire_format",
+    "head_config", "json_files", "locks", "manifest", "progress", "startup", "stop_program",
+    "tfrecords", "weights", "wire_format",
 )  # fmt: skip
 
 # For each package: the packages of this project that it may import in addition to itself and the
@@ -184,11 +184,11 @@ EFFECTS_OF_PROGRAMS = {
     "print": ("command_line", "startup", "__main__"),
     "sys.stdout": ("command_line",),
     "sys.stderr": ("command_line", "startup"),
-    "sys.exit": ("command_line", "export.gate_program"),
+    "sys.exit": ("command_line", "export.gate_program", "stop_program"),
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL; TF_CONFIG; the environment of the process of the gate
     "os.environ": ("startup", "training.strategy", "export.gate_process"),
-    "signal.signal": ("command_line", "training.lifecycle.stop_signals"),
+    "signal.signal": ("stop_program", "training.lifecycle.stop_signals"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),
     "keras.utils.set_random_seed": (),

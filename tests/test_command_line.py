@@ -12,7 +12,7 @@ import termios
 import pytest
 
 PROGRAM = """
-import logging, os, sys
+import logging, os, sys, time
 from absl import flags
 from bert_tf import command_line
 from bert_tf.errors import InputError, TrainingInterrupted
@@ -135,6 +135,26 @@ def test_records_of_the_library_appear_as_bare_messages(flags, expected):
 def test_exceptions_become_messages_and_exit_codes(raised, code, message):
     done = run(f"raise {raised}")
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{message}\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "printed"),
+    [
+        # A library drops the exception, or raises another one.
+        ("try: os.kill(os.getpid(), 15)\n    except BaseException: pass\n    time.sleep(60)", ""),
+        ("try:\n        try: os.kill(os.getpid(), 15)\n        except BaseException: pass\n"
+         "        time.sleep(60)\n    except BaseException as error: raise TypeError", ""),
+        ("try: os.kill(os.getpid(), 15)\n    except BaseException: pass", ""),
+        # What cleans up is not disturbed.
+        ("try: os.kill(os.getpid(), 15)\n    finally:\n        time.sleep(2.5)\n"
+         "        print('removed')", "removed\n"),
+    ],
+    ids=["handler", "other_error", "end", "clean_up"],
+)  # fmt: skip
+def test_a_program_ends_after_sigterm_whatever_happens_to_the_exception(body, printed):
+    done = run(body)
+    expected = (143, printed, "Interrupted. To resume, give the same command.\n")
+    assert (done.returncode, done.stdout, done.stderr) == expected
 
 
 def test_a_program_that_nohup_started_ignores_sighup():

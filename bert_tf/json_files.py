@@ -111,7 +111,7 @@ def parse(text: str, source: str, allow_nan: bool = False) -> Any:
     try:
         value = json.loads(
             text,
-            object_pairs_hook=_unique_keys,
+            object_pairs_hook=unique_keys,
             parse_int=_parse_int,
             parse_float=_parse_float,
             parse_constant=float if allow_nan else _refuse_constant,
@@ -148,7 +148,12 @@ def shorten(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns a dict of the pairs; an `object_pairs_hook` of the package `json`.
+
+    Raises:
+        ValueError: A key occurs twice.
+    """
     values = dict(pairs)
     if len(values) < len(pairs):
         (repeated, _), *_ = collections.Counter(key for key, _ in pairs).most_common(1)

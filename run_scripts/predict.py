@@ -29,7 +29,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 SEPARATORS = (" ||| ", "\t")  # of the texts of a line
+MAX_LINE_BYTES = 64 << 20
 # An input line, and its value for each input of the model: a text, or a list of texts.
 Item = tuple[str, list[str | list[str]]]
 flags.DEFINE_string(
@@ -145,21 +146,32 @@ def texts() -> Iterator[str]:
     if FLAGS.text:
         yield from FLAGS.text
         return
-    if FLAGS.input_file:
-        yield from files.read_lines(FLAGS.input_file)
-        return
-    for line in stdin_lines():
-        yield line.removesuffix("\n").removesuffix("\r")
+    path = FLAGS.input_file
+    if path and ("://" in path or os.path.isfile(path)):
+        yield from files.read_lines(path)
+    elif path and not os.path.isdir(path):
+        with open(path, "rb") as pipe:
+            yield from lines_of_pipe(pipe, path)
+    elif path:
+        raise InputError(f"{path} is a folder; give a file.")
+    else:
+        yield from lines_of_pipe(sys.stdin.buffer, "stdin")
 
 
-def stdin_lines() -> Iterator[str]:
-    """Yields the lines of stdin as they arrive, decoded as UTF-8 in every locale."""
-    for number, line in enumerate(sys.stdin.buffer, start=1):
+def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
+    """Yields the lines of a pipe as they arrive, decoded as UTF-8 in every locale."""
+    lines = iter(lambda: pipe.readline(MAX_LINE_BYTES), b"")
+    for number, line in enumerate(lines, start=1):
+        if len(line) == MAX_LINE_BYTES:
+            raise InputError(
+                f"Line {number} of {name} has {MAX_LINE_BYTES / 1e6:.0f} MB or more. Give one text "
+                "on each line."
+            )
         try:
-            yield line.decode("utf-8")
+            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"stdin is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. Convert it "
+                f"{name} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. Convert it "
                 "first."
             ) from error
 

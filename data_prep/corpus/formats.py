@@ -3,7 +3,8 @@
 By default, the ending of a file name determines its format. `read_chunks` and `read_lines` read the
 bytes of text and JSON lines files; `read_documents` reads the documents of all formats except text.
 
-Imports `errors`, `files` and `tfrecords`, and TensorFlow and pyarrow inside functions.
+Imports `errors`, `files`, `json_files` and `tfrecords`, and TensorFlow and pyarrow inside
+functions.
 """
 
 import glob
@@ -17,6 +18,7 @@ from typing import Any
 
 from bert_tf import files, tfrecords
 from bert_tf.errors import InputError
+from bert_tf.json_files import unique_keys
 
 FORMATS = ("text", "jsonl", "tfrecord", "parquet")
 # What error messages call one document, by format.
@@ -28,9 +30,10 @@ _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 _NOT_TEXT = {
     "gzip": rb"\x1f\x8b", "zip": rb"PK\x03\x04", "zstd": rb"\x28\xb5\x2f\xfd",
     "bzip2": rb"BZh[1-9]1AY&SY", "xz": rb"\xfd7zXZ\0", "tar": rb".{257}ustar",
-    "parquet": rb"PAR1\x15", "tfrecord": rb".{4}\0{4}.{4}\n",
+    "lz4": rb"\x04\x22\x4d\x18", "feather": rb"ARROW1|FEA1", "parquet": rb"PAR1\x15",
+    "tfrecord": rb".{4}\0{4}.{4}\n",
 }  # fmt: skip
-_JSON_LINE = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"[^"\n]*"\s*:')
+_JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"[^"\n]*"\s*:|\[\s*[{"])')
 
 # A function that returns the position of a line in the file, such as "line 7". The argument is the
 # index of the line in the bytes object that `read_lines` yields together with the function.
@@ -124,9 +127,10 @@ def read_text(path: str, input_format: str) -> Iterator[bytes]:
         InputError: The file contains JSON lines, or `read_chunks` raises an error.
     """
     for number, chunk in enumerate(read_chunks(path)):
-        if number == 0 and input_format == "auto" and _JSON_LINE.match(chunk):
+        if number == 0 and input_format == "auto" and _JSON.match(chunk):
             raise InputError(
-                f"{path} contains JSON lines. Give input_format=jsonl, or text to read it as text."
+                f"{path} contains JSON. Give input_format=jsonl for one object on each line, which "
+                "`jq -c '.[]'` makes of an array; or input_format=text to read it as text."
             )
         yield chunk
 
@@ -138,7 +142,7 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
 
     Raises:
         InputError: The file cannot be read, or its first bytes show that it is packed, in a
-            binary format, encoded in UTF-16 or UTF-32, or has no line feeds but carriage returns.
+            binary format, not encoded in UTF-8, or has no line feeds but carriage returns.
     """
     import tensorflow as tf
 
@@ -168,8 +172,10 @@ def _check_first_bytes(path: str, text: bytes) -> None:
     if even + odd >= max(len(text) // 100, 4) and max(even, odd) > 4 * min(even, odd):
         kind = "UTF-16BE" if even > odd else "UTF-16LE"
         raise InputError(f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8.")
-    if b"\r" in text[:-1] and b"\n" not in text:
+    if text[:-1].count(b"\r") > 2 * text.count(b"\n"):
         raise InputError(f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'.")
+    if len(text) - len(text.decode(errors="ignore").encode()) > max(len(text) // 100, 4):
+        raise InputError(f"{path} is not UTF-8 text. Convert it: iconv -f ENCODING -t UTF-8.")
 
 
 def read_lines(
@@ -272,7 +278,7 @@ def read_json_texts(
             if not line.strip():
                 continue
             try:
-                text = json.loads(line, object_pairs_hook=_unique_keys, parse_int=float)[feature]
+                text = json.loads(line, object_pairs_hook=unique_keys, parse_int=float)[feature]
             except (ValueError, KeyError, TypeError, RecursionError):
                 text = None
             if not isinstance(text, str):
@@ -283,13 +289,6 @@ def read_json_texts(
             # A JSON escape can be an unpaired surrogate. It becomes U+FFFD, which the tokenizer
             # drops.
             yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
 
 
 def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:

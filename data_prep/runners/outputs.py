@@ -109,7 +109,7 @@ def check_document_count(job: RecordsJob, split: str, count: int) -> None:
     required = 2 if job.config.paired else 1
     if count >= required:
         return
-    if split == "eval" or (count and job.config.eval_fraction):
+    if split == "eval" or job.config.eval_fraction:
         raise InputError(
             f"With eval_fraction={job.config.eval_fraction}, the {split} records get {count} "
             f"documents of {job.input_names}, but they need at least {required}. Give more "

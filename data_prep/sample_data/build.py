@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from bert_tf import files
+from bert_tf import atomic_files, files
 from bert_tf.data_prep.sample_data import (
     documentation,
     sentence_sets,
@@ -113,8 +113,8 @@ def _check_config(config: SampleDataConfig) -> None:
     check_between(0.001, 0.5, config, "heldout_fraction")
     check_between(1, 256, config, "num_workers")
     check_at_least(0, config, "max_documents")
-    if not config.output_dir:
-        raise InputError("output_dir must not be empty.")
+    atomic_files.resolve_output(config.output_dir, is_folder=True)
+    atomic_files.check_output_file(os.path.join(config.output_dir, STATS))
     from tensorflow.io import gfile
 
     folder = config.output_dir
@@ -129,8 +129,8 @@ def _check_config(config: SampleDataConfig) -> None:
     found = (
         os.path.join(parent, name) for parent, _, names in gfile.walk(folder) for name in names
     )
-    others = [path for path in found if f'"{os.path.relpath(path, folder)}":' not in text]
-    if others != [stats] or '"corpus/train.txt":' not in text:
+    expected = (f'"{os.path.relpath(path, folder)}":' in text or path == stats for path in found)
+    if '"corpus/train.txt":' not in text or not all(expected):
         raise InputError(
             f"{folder} is not deleted, because it has files that are not sample data or has no "
             f"{STATS}. Give another output_dir."

@@ -47,6 +47,12 @@ def write_files(folder):
         "utf16.txt": TEXT.encode("utf-16-le"), "utf16be.txt": TEXT.encode("utf-16-be"),
         "russian.txt": russian.encode("utf-16-le"), "mark.txt": TEXT.encode("utf-16"),
         "latin1.txt": b"a\n\n\xe9t\xe9\n", "jsonl.txt": "\n".join(lines).encode(),
+        "array.json": json.dumps([{"text": "a"}], indent=1).encode(),
+        "strings.txt": b'["a"]\n["b"]',
+        "cr_lf.txt": b"a\rb\rc\r\n",
+        "chinese.txt": ("汉语是世界上使用人数多的" * 9).encode("utf-16-le"),
+        "umlauts.txt": ("der Bär frißt gern süße Äpfel\n" * 9).encode("latin-1"),
+        "text.lz4": b"\x04\x22\x4d\x18aaaa", "text.feather": b"ARROW1\0\0aaaa",
         "pretty.json": json.dumps({"text": "a"}, indent=1).encode(), "text.bz2": bz2.compress(raw),
         "text.xz": lzma.compress(raw), "gzip.txt": gzip.compress(raw),
         "twice.gz": gzip.compress(gzip.compress(raw)), "cut.gz": gzip.compress(raw * 99)[:99],
@@ -84,16 +90,23 @@ CONTENTS = [
     ("one_word.txt", ["one document", "objective=mlm"], False),
     ("one_document.txt", ["one document", "blank lines"], False),
     ("cr.txt", ["cr.txt has the line ends CR", r"tr '\r' '\n'"], True),
+    ("cr_lf.txt", ["cr_lf.txt has the line ends CR"], True),
+    ("chinese.txt", ["is not UTF-8 text", "iconv"], True),
+    ("umlauts.txt", ["is not UTF-8 text", "iconv"], True),
     ("utf16.txt", ["UTF-16LE", "iconv -f UTF-16LE"], True),
     ("utf16be.txt", ["UTF-16BE", "iconv -f UTF-16BE"], True),
     ("russian.txt", ["UTF-16LE"], True),
     ("mark.txt", ["UTF-16", "byte-order mark"], True),
     ("latin1.txt", ["not UTF-8: byte 0xe9 in line 3"], False),
-    ("jsonl.txt", ["contains JSON lines", "input_format=jsonl"], True),
-    ("pretty.json", ["contains JSON lines"], True),
+    ("jsonl.txt", ["contains JSON", "input_format=jsonl"], True),
+    ("pretty.json", ["contains JSON"], True),
+    ("array.json", ["contains JSON", "jq -c '.[]'"], True),
+    ("strings.txt", ["contains JSON"], True),
     ("text.bz2", ["packed (bzip2)", "Unpack it first"], True),
     ("text.xz", ["packed (xz)"], True),
     ("text.zip", ["packed (zip)"], True),
+    ("text.lz4", ["packed (lz4)"], True),
+    ("text.feather", ["packed (feather)"], True),
     ("gzip.txt", ["packed (gzip)"], True),
     ("twice.gz", ["packed (gzip)"], True),
     ("cut.gz", ["cannot be read as gzip"], True),
@@ -126,7 +139,9 @@ FLAGS = [
     (RECORDS, ["--random_seed=1e5"], ["--random_seed=1e5"]),
     (RECORDS, ["--output_file=,"], ["--output_file names no file"]),
     (RECORDS, ["--runner=beam", "--beam_options='"], ["--beam_options", "No closing quotation"]),
-    (SAMPLE, ["--output_dir="], ["--output_dir must not be empty"]),
+    (SAMPLE, ["--output_dir="], ["Give the path of a folder to write"]),
+    (SAMPLE, ["--output_dir=loop.tfrecord"], ["loop.tfrecord is a loop of links"]),
+    (SAMPLE, ["--output_dir=/dev/null/a"], ["/dev/null/a", "/dev/null is not a folder"]),
     (SAMPLE, ["--output_dir=out", "--num_workers=1000000000"], ["--num_workers", "256"]),
 ]
 
@@ -303,6 +318,8 @@ def test_make_sample_data_keeps_other_files(tmp_path, monkeypatch, name):
     before = snapshot(tmp_path)
     for overwrite in (False, True):
         config = SampleDataConfig(name, max_documents=1, overwrite=overwrite)
-        with pytest.raises(InputError, match="is not deleted" if overwrite else "already exists"):
+        words = "is not deleted" if overwrite else "already exists"
+        kinds = {"file": "is a file", "/dev/full": "is a device"}
+        with pytest.raises(InputError, match=kinds.get(name, words)):
             build_sample_data(config)
     assert snapshot(tmp_path) == before

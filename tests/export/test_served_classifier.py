@@ -122,6 +122,20 @@ def test_predict_prints_the_outputs_of_the_model(checkpoint, served, tmp_path):
 
 
 @pytest.mark.parametrize("checkpoint", [False], indirect=True, ids=["text"])
+def test_predict_reads_named_pipes_and_refuses_endless_lines(served):
+    program = f"{sys.executable} -m bert_tf.run_scripts.predict --model={served}"
+    lines = r"printf 'a b\nc\n'"
+    for command in (f"{program} --input_file=<({lines})", f"{lines} | {program}"):
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert [line.split("\t")[-1] for line in done.stdout.splitlines()] == ["a b", "c"]
+    (refused,) = run_main(
+        "bert_tf.run_scripts.predict", [f"--model={served}", "--input_file=/dev/zero"]
+    )
+    assert_refused(refused, "Line 1 of /dev/zero has 67 MB or more")
+
+
+@pytest.mark.parametrize("checkpoint", [False], indirect=True, ids=["text"])
 def test_predict_reports_the_line_of_stdin_with_invalid_utf8(served):
     folder = f"{served}/1"
     done = subprocess.run(

@@ -137,13 +137,22 @@ class FeatureExtractor:
         return [results[i] for i in range(len(lines))]
 
     def _extract(self, texts: Sequence[Sequence[str]]) -> list[LineFeatures]:
-        """Returns the features of lines. The lines are either all single texts or all pairs."""
+        """Returns the features of lines. The lines are either all single texts or all pairs.
+
+        Raises:
+            InputError: A feature is NaN or infinite.
+        """
         sides = [list(side) for side in zip(*texts, strict=True)]
         length = self._config.max_seq_length
         packed = self._tokenizer.encode(*sides, seq_length=length, trim_to_longest=True)
         lengths = packed["input_mask"].numpy().sum(axis=1)
         inputs = [packed[name] for name in ("input_ids", "input_mask", "segment_ids")]
         states = self._compute(*inputs).numpy()
+        if not np.isfinite(states).all():
+            raise InputError(
+                f"The features of {texts[0][0]!r:.60} or a line near it are not finite: the "
+                "weights are too large for a trained model. Give another checkpoint."
+            )
         vocabulary = self._tokenizer.vocabulary
         return [
             self._combine([vocabulary[i] for i in ids[:length]], rows[:, :length])

@@ -76,6 +76,14 @@ def test_sum_and_concatenation_of_layers(encoder, expected):
         np.testing.assert_allclose(two.values, both, atol=1e-5)
 
 
+def test_features_that_are_not_finite_are_refused():
+    encoder = BertEncoder(CONFIG, seed=0)
+    kernel = next(each for each in encoder.weights if each.path.endswith("kernel"))
+    kernel.assign(np.full(kernel.shape, 3e38, np.float32))
+    with pytest.raises(InputError, match=r"The features of 'New York plays' .* are not finite"):
+        extract(encoder, layers=(-1,))
+
+
 def test_vectors_of_words_are_the_mean_over_their_tokens(encoder, expected):
     line = extract(encoder, layers=(-1,), unit="word")[1]
     assert line.tokens == ["[CLS]", "playing", "[SEP]", "new", "playings", "[SEP]"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_tf import files
 from bert_tf.manifest import absolute_path
 from bert_tf.modeling import BertPretrainer, costs
 from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
@@ -16,6 +17,7 @@ from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_n
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.read_errors import explain_read_error
 from bert_tf.pretraining.samples import masked_sentences
+from bert_tf.tfrecords import size_and_mtime
 from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.failures import RecordLookup
@@ -77,16 +79,26 @@ def pretrain(
         step = trainer.train(data, evaluation, per_step)
     else:
         step = trainer.load_result(required=initialize is None)
-    if not phases.evaluate:
-        return {}
     # Training normally ends with an evaluation, and the results of that evaluation are reused here.
     # If early stopping selected the weights of an earlier step, the selected weights are evaluated.
-    values = trainer.results.get("eval") or trainer.evaluate(held_out, records=lookup)
-    majority = majority_accuracies(trainer.objective, held_out)
-    results = {**values, **majority, "global_step": step}
+    values = trainer.results.get("eval", {})
+    if phases.evaluate and not values:
+        values = trainer.evaluate(held_out, records=lookup)
+    results = {**_with_majority(trainer, values, held_out), "global_step": step}
+    if phases.evaluate and trainer.is_chief:
+        write_results(os.path.join(folder.path, "eval_results.txt"), results)
+    return results if phases.evaluate else {}
+
+
+def _with_majority(
+    trainer: Trainer, values: Mapping[str, float], held_out: tf.data.Dataset
+) -> dict[str, float]:
+    """Adds the accuracies of the majority to held-out results; warns if the model is no better."""
+    if not values:
+        return {}
+    results = {**values, **majority_accuracies(trainer.objective, held_out)}
     if trainer.is_chief:
         warn_if_no_better(results)
-        write_results(os.path.join(folder.path, "eval_results.txt"), results)
     return results
 
 
@@ -112,8 +124,7 @@ def _report_settings(
             "warm-up: %s of %s steps",
             f"{training.num_warmup_steps:,}", f"{training.num_train_steps:,}",
         )  # fmt: skip
-    trained = set(map(absolute_path, records.train_files))
-    not_held_out = [path for path in records.eval_files if absolute_path(path) in trained]
+    not_held_out = _files_of_both(records)
     if not_held_out:
         _LOGGER.warning(
             "The evaluation reads training records (%d of %d files, such as %s), so its results do "
@@ -121,6 +132,20 @@ def _report_settings(
             "create_pretraining_data.py writes held-out records.",
             len(not_held_out), len(records.eval_files), not_held_out[0],
         )  # fmt: skip
+
+
+def _files_of_both(records: PretrainingRecords) -> list[str]:
+    """Returns the files for evaluation that are training files too, through a link or as a copy."""
+    training: dict[int, set[str]] = {}  # by size, because only files of equal size can be equal
+    for path in records.train_files:
+        training.setdefault(size_and_mtime(path)[0], set()).add(absolute_path(path))
+    checksum = functools.cache(files.sha256_of_file)
+    return [
+        path
+        for path in records.eval_files
+        if (others := training.get(size_and_mtime(path)[0]))
+        and (absolute_path(path) in others or checksum(path) in map(checksum, others))
+    ]
 
 
 def _record_lookup(records: PretrainingRecords, shape_sizes: Mapping[str, int]) -> RecordLookup:

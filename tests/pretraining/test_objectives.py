@@ -1,6 +1,7 @@
 """The losses of each objective, compared with NumPy; the programs, run with each objective."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -159,17 +160,25 @@ def test_majority_accuracies_are_the_shares_of_the_most_frequent_answers(caplog)
     # With one label only, no model can be better.
     warn_if_no_better({"next_sentence_accuracy": 1.0, "next_sentence_majority_accuracy": 1.0})
     assert not caplog.records
+    warn_if_no_better({"loss": float("nan")})
+    assert "The loss is not finite" in caplog.records[-1].getMessage()
 
 
-def test_a_run_that_evaluates_its_training_records_reports_it(caplog):
+def test_a_run_that_evaluates_its_training_records_reports_it(caplog, tmp_path, monkeypatch):
     caplog.set_level("INFO")
+    monkeypatch.chdir(tmp_path)
+    for name, content in {"a": "1", "b": "22", "c": "3", "copy": "1", "longer": "333"}.items():
+        pathlib.Path(name).write_text(content)
+    pathlib.Path("link").symlink_to("b")
     training = TrainingConfig(num_train_steps=1000, num_warmup_steps=100)
     held_out = PretrainingRecords(["a", "b"], ["c"], 8, 2)
     _report_settings(RunPhases(True, True), held_out, training)
     assert [record.getMessage() for record in caplog.records] == ["warm-up: 100 of 1,000 steps"]
     caplog.clear()
-    trained = PretrainingRecords(["a", "b"], ["./b", "c"], 8, 2)
-    _report_settings(RunPhases(False, True), trained, training)
-    (record,) = caplog.records
-    assert "reads training records (1 of 2 files, such as ./b)" in record.getMessage()
-    assert "eval_fraction" in record.getMessage()
+    for same in ("./b", "link", "copy"):
+        trained = PretrainingRecords(["a", "b"], [same, "c", "longer"], 8, 2)
+        _report_settings(RunPhases(False, True), trained, training)
+        message = caplog.records[-1].getMessage()
+        assert f"reads training records (1 of 3 files, such as {same})" in message
+        assert "eval_fraction" in message
+    assert len(caplog.records) == 3

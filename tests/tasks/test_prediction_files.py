@@ -41,6 +41,16 @@ def test_classification(tmp_path):
     }
 
 
+def test_equal_predictions_are_reported(tmp_path, caplog):
+    examples, first = [TextExample("a", None, None)] * 20, {"probabilities": [0.9, 0.1]}
+    write(tmp_path, examples[1:], [first] * 19, ("no", "yes"))
+    write(tmp_path, examples, [first] * 19 + [{"probabilities": [0.1, 0.9]}], ("no", "yes"))
+    assert not caplog.records
+    write(tmp_path, examples, [first] * 20, ("no", "yes"))
+    (record,) = caplog.records
+    assert "the model predicts 'no' for all 20 examples of test" in record.getMessage()
+
+
 def test_multi_label(tmp_path):
     examples = [TextExample("a", None, ("x", "z")), TextExample("b", None, ())]
     outputs = [{"probabilities": [0.5, 0.25, 0.75]}, {"probabilities": [0.1, 0.2, 0.4]}]

@@ -6,6 +6,7 @@ accepts. Imports `tasks`.
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from bert_tf.tasks.classification.results.submission import Submission
 
 _LOGGER = logging.getLogger(__name__)
+_MANY = 20  # examples, among which one expects more than one label
 
 
 class ClassificationWriter(PredictionFiles):
@@ -58,6 +60,7 @@ class ClassificationWriter(PredictionFiles):
         self._split, self._labels = split, tuple(labels)
         self._task_type, self._threshold, self._submission = task_type, threshold, submission
         self._count = 0
+        self._predicted: Counter[str] = Counter()
         self._results_name = f"{split.with_suffix('test_results')}.tsv"
         self._readable_name = f"{split.with_suffix('predictions')}.jsonl"
         self._submission_name = self._name_of_submission()
@@ -98,6 +101,16 @@ class ClassificationWriter(PredictionFiles):
             value = prediction["score" if self._task_type == "regression" else "predicted"]
             self._submitted.add(f"{self._count}\t{self._submission.text(value)}")
         self._count += 1
+        if self._task_type == "classification":
+            self._predicted[prediction["predicted"]] += 1
+
+    def _on_complete(self) -> None:
+        if self._count >= _MANY and len(self._predicted) == 1:
+            _LOGGER.warning(
+                "warning: the model predicts %r for all %s examples of %s. Evaluate it on labelled "
+                "examples before you use it.",
+                *self._predicted, f"{self._count:,}", self._split.name,
+            )  # fmt: skip
 
     def results(self) -> dict[str, float]:
         """Returns {}: metrics are computed on dev splits only."""

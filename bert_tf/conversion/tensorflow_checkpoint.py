@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import file_checks, files, json_files
+from bert_tf import file_checks, json_files, tensor_bundles
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
@@ -20,7 +20,6 @@ from bert_tf.errors import InputError
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
 
-_FOOTER_BYTES = 48  # of an `.index` file: two places of blocks, padding, 8 bytes of a magic number
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor
 
 
@@ -48,7 +47,7 @@ def find(path: str) -> tuple[str, Any]:
     with explain_read_errors(prefix):
         for name in (f"{prefix}.index", *tf.io.gfile.glob(f"{prefix}.data-*")):
             file_checks.check_is_regular(name)
-        _check_footer(f"{prefix}.index")
+        tensor_bundles.check_index(f"{prefix}.index")
         # `tf.train.load_checkpoint` is not used, because that function first checks whether the
         # prefix is the path of a folder.
         return prefix, tf.compat.v1.train.NewCheckpointReader(prefix)
@@ -76,33 +75,6 @@ def explain_read_errors(prefix: str) -> Iterator[None]:
             f"{prefix} is not a valid TensorFlow checkpoint: {message}. Copy it again from its "
             "source."
         ) from error
-
-
-def _check_footer(path: str) -> None:
-    """Checks the places of the blocks in the last bytes of an `.index` file.
-
-    The footer is the only part of the file without a checksum. TensorFlow allocates as much memory
-    as the footer requests, and a failing allocation would end the process.
-
-    Raises:
-        InputError: The file is too short, or a place is not in the file.
-    """
-    content = files.read_bytes(path)
-    footer = np.frombuffer(content[-_FOOTER_BYTES:], np.uint8).tolist()
-    values, value, shift = [], 0, 0
-    for byte in footer[:40]:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            values.append(value)
-            value, shift = 0, 0
-    places = zip(values[:4:2], values[1:4:2], strict=False)
-    inside = [offset + size <= len(content) for offset, size in places]
-    if len(footer) < _FOOTER_BYTES or len(values) < 4 or not all(inside):
-        raise InputError(
-            f"{path} is not a valid TensorFlow checkpoint: its last bytes are not those of an "
-            "index. Copy it again from its source."
-        )
 
 
 def get_weight(reader: Any, name: str) -> np.ndarray:

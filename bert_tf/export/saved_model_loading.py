@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files, json_files
+from bert_tf import files, json_files, tensor_bundles
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export import operations
 from bert_tf.export.layout import EXTRA, GRAPH_SHA256
@@ -40,6 +40,8 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
         _check_checksum(folder, facts)
         _check_labels(facts_path, facts, graph)
     with _explain_damage(folder):
+        if not trust:
+            tensor_bundles.check_index(os.path.join(folder, "variables", "variables.index"))
         return tf.saved_model.load(folder), facts
 
 
@@ -90,7 +92,7 @@ def _explain_damage(folder: str) -> Iterator[None]:
         yield
     except damage as error:
         message = plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
-        reason = " ".join(message.split()) or type(error).__name__
+        reason = " ".join(message.split()).rstrip(".") or type(error).__name__
         raise InputError(
             f"{folder} cannot be loaded: {reason:.300}. The folder is incomplete or damaged; "
             "export the model again."

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 
+import bundle_files
 import export_models
 import pytest
 import tensorflow as tf
@@ -77,6 +78,7 @@ PREDICT_ROWS = [
     (["--model=graph_flip", "--text=a"], ["graph_flip"]),
     (["--model=index_cut", "--text=a"], ["index_cut/1 cannot be loaded", "export the model again"]),
     (["--model=index_flip", "--text=a"], ["index_flip/1 cannot be loaded"]),
+    (["--model=index_dtype", "--text=a"], ["index_dtype/1 cannot be loaded", "unknown dtype 99"]),
     (["--model=data_cut", "--text=a"], ["data_cut/1 cannot be loaded"]),
     (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
     (["--model=data_removed", "--text=a"], ["data_removed/1 cannot be loaded"]),
@@ -109,6 +111,10 @@ DAMAGE = {
     "graph_flip": ("saved_model.pb", lambda content: flip(content, len(content) // 2)),
     "index_cut": ("variables/variables.index", half),
     "index_flip": ("variables/variables.index", lambda content: flip(content, 40)),
+    "index_dtype": (
+        "variables/variables.index",
+        lambda _: bundle_files.index({b"a": bundle_files.entry(dtype=99)}),
+    ),
     "data_cut": ("variables/variables.data-00000-of-00001", half),
     "data_flip": ("variables/variables.data-00000-of-00001", lambda content: flip(content, 40)),
     "data_removed": ("variables/variables.data-00000-of-00001", None),

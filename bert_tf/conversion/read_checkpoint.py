@@ -220,6 +220,11 @@ def _reason_for_no_checkpoint(path: str) -> str:
     if not is_folder:
         prefix = path.removesuffix(".index")
         return f"There is no checkpoint {prefix}: no folder and no {prefix}.index exists."
+    if not {"checkpoints", "training_config.json"}.isdisjoint(each.rstrip("/") for each in names):
+        return (
+            f"{path} is the folder of a training run, but holds no undamaged checkpoint. Copy it "
+            "again from its source, or train again."
+        )
     return (
         f"{path} holds no checkpoint: it has no weights.json, model.safetensors or "
         "bert_model.ckpt.index."

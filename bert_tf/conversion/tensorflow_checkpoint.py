@@ -95,7 +95,9 @@ def _find_prefix(path: str) -> str | None:
     if tf.io.gfile.exists(f"{prefix}.index"):
         return prefix
     names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
-    prefixes = sorted(name.removesuffix(".index") for name in names if name.endswith(".index"))
+    # Other files have an index too: that of train.tf_record is train.tf_record.index.
+    stems = (name.removesuffix(".index") for name in names if name.endswith(".index"))
+    prefixes = sorted(stem for stem in stems if stem not in names)
     latest = tf.train.latest_checkpoint(path) if prefixes else None
     if latest:
         if not _is_same_folder(posixpath.dirname(latest), path):

@@ -111,6 +111,26 @@ def tensor(dtype, value):
     return change
 
 
+def add_tensors(**tensors):
+    """Adds tensors to a file of Hugging Face, by default the head of a classifier."""
+
+    def change(folder):
+        path = folder / "model.safetensors"
+        head = {"classifier.weight": np.ones((2, 8), "f4"), "classifier.bias": np.ones(2, "f4")}
+        added = head | {name.replace("__", "."): array for name, array in tensors.items()}
+        safetensors.numpy.save_file(safetensors.numpy.load_file(path) | added, path)
+
+    return change
+
+
+def labels(*names):
+    def change(folder):
+        add_tensors()(folder)
+        edit("config.json", id2label={str(i): name for i, name in enumerate(names)})(folder)
+
+    return change
+
+
 def header(**entries):
     """Writes a file of Hugging Face with the given header and 16 bytes of data."""
     text = json.dumps(entries).encode()
@@ -140,6 +160,22 @@ def footer(folder):
     content = (folder / INDEX).read_bytes()
     place = bytes([0, 0, 0, *[0x80] * 8, 0x10]).ljust(40, b"\0")
     (folder / INDEX).write_bytes(content[:-48] + place + content[-8:])
+
+
+def repeat_shard(folder):
+    shutil.copy(folder / "x.safetensors", folder / "y.safetensors")
+    edit(SHARDS, weight_map={"a": "x.safetensors", "b": "y.safetensors"})(folder)
+
+
+def damaged_run(folder):
+    """Makes the folder that of a run, with records and a damaged checkpoint."""
+    for path in folder.iterdir():
+        path.unlink()
+    (folder / "checkpoints/step-00000001").mkdir(parents=True)
+    (folder / "checkpoints/step-00000001/state.json").write_text("{}")
+    for name in ("train.tf_record", "dev.tf_record"):
+        (folder / name).write_bytes(b"")
+        (folder / f"{name}.index").write_bytes(b"")
 
 
 def in_headers(local, central, value):
@@ -216,6 +252,20 @@ CHECKPOINTS = [
     ("shards", edit(SHARDS, weight_map={"a": "../outside.safetensors"}), "'../outside.safetensors'",
      "Only names without a folder"),
     ("shards", edit(SHARDS, weight_map={"a": "no.safetensors"}), "There is no file"),
+    ("hf", labels("a", "a"), "config.json: id2label must have one different name", "'a' for 1"),
+    ("hf", labels("", "a"), "in one line for each output. Received: '' for 0"),
+    ("hf", labels("a", " "), "in one line for each output. Received: ' ' for 1"),
+    ("hf", labels("a", "a\nb"), "in one line for each output. Received: 'a\\nb' for 1"),
+    ("hf", labels("a", "b\n"), "in one line for each output. Received: 'b\\n' for 1"),
+    ("hf", labels("a\tb", "b"), "in one line for each output. Received: 'a\\tb' for 0"),
+    ("hf", add_tensors(classifier__bias=np.ones((), "f4")),
+     "classifier.bias must have the shape [2], one value for each output. Received: the shape []"),
+    ("hf", add_tensors(classifier__bias=np.ones(3, "f4")), "must have the shape [2]"),
+    ("hf", add_tensors(bert__embeddings__word_embeddings__weight=np.ones((9, 8), "f4")),
+     "has two tensors for bert/embeddings/word_embeddings"),
+    ("shards", repeat_shard, "y.safetensors repeats embeddings.LayerNorm.bias of another file"),
+    ("hf", link("vocab.txt", "vocab.txt"), "vocab.txt is a link to vocab.txt, which does not"),
+    ("hf", link("tokenizer.json", "nowhere"), "tokenizer.json is a link to nowhere, which does"),
     ("hf", cut("model.safetensors", 500), "model.safetensors is not a valid safetensors file"),
     ("hf", put("model.safetensors", struct.pack("<Q", 1 << 62)), "not a valid safetensors file"),
     ("hf", header(a={"dtype": "F32", "shape": [4], "data_offsets": [0, 16]},
@@ -244,8 +294,9 @@ CHECKPOINTS = [
     ("own", put("weights.json", "[1]"), "weights.json is damaged"),
     ("own", flip("model.safetensors", -1), "model.safetensors", OWN_REPLACED),
     ("own", flip("vocab.txt", 1), "vocab.txt", OWN_REPLACED),
+    ("own", damaged_run, "is the folder of a training run, but holds no undamaged checkpoint"),
     ("google", flip(DATA, 50), "bert_model.ckpt is not a valid TensorFlow checkpoint"),
-    ("google", cut(DATA, 100), "bert_model.ckpt is not a valid TensorFlow checkpoint"),
+    ("google", cut(DATA, 100), "is not a valid TensorFlow checkpoint", "has 100 bytes"),
     ("google", lambda folder: (folder / DATA).unlink(), "not a valid TensorFlow checkpoint"),
     ("google", pipe(DATA), "is a pipe or a device"),
     ("google", cut(INDEX, 60), "not those of an index"),
@@ -312,6 +363,8 @@ CHANGED = {
     "large": ("google", edit("bert_config.json", vocab_size=2 * 10**9)),
     "deep": ("google", put("bert_config.json", DEEP)),
     "layers": ("hf", edit("config.json", num_hidden_layers=2)),
+    "empty": ("hf", put("vocab.txt", "")),
+    "repeated": ("google", put("vocab.txt", "\n".join([*VOCABULARY[:-1], "a"]))),
     "valid": ("own", lambda folder: None),
 }
 PROGRAMS = [
@@ -324,6 +377,8 @@ PROGRAMS = [
     ("convert_checkpoint", ["--from={valid}", "--vocab_file=http://host/a"], "http://host/a"),
     ("convert_checkpoint", ["--from={valid}", "--bert_config_file={deep}/bert_config.json"],
      "too many levels"),
+    ("convert_checkpoint", ["--from={empty}"], "none of the 0 lines is [PAD]"),
+    ("convert_checkpoint", ["--from={repeated}"], "line 9 repeats 'a' of line 6"),
     ("convert_checkpoint", ["--from={layers}"], "lacks 16 weights of this encoder"),
     ("extract_features", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embed"),
     ("extract_features", ["--init_checkpoint={tampered}"], "bert_config.json", OWN_REPLACED),

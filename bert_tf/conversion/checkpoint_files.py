@@ -17,11 +17,16 @@ def find_file(folder: str, name: str) -> str | None:
     """Returns the path of a file in a folder, or None if there is no such file.
 
     Raises:
-        InputError: The file is a link that leads out of the folder. Links from a snapshot in the
-            cache of huggingface_hub to the `blobs` of the same model are allowed.
+        InputError: The file is a link that leads nowhere or out of the folder. Links from a
+            snapshot in the cache of huggingface_hub to the `blobs` of the same model are allowed.
     """
     path = posixpath.join(folder, name)
     if not files.exists(path):
+        if "://" not in path and os.path.lexists(path):
+            raise InputError(
+                f"{path} is a link to {os.readlink(path)}, which does not exist. Replace the link "
+                "with a copy of the file."
+            )
         return None
     if "://" in path:
         return path

@@ -96,7 +96,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     arrays, unknown = _rename_tensors(tensors, architecture or "", folder)
     copies = _decoder_copies(tensors).items()
     embedding = sentence_transformers.read_embedding(folder)
-    labels = _read_labels([*classifier.values(), *_heads_with_labels(arrays)], values)
+    labels = _read_labels([*classifier.values(), *_heads_with_labels(arrays)], values, path)
     extra: dict[str, Any] = {"labels": labels} if labels else {}
     extra |= {"embedding": embedding} if embedding else {}
     return CheckpointContents(
@@ -124,14 +124,28 @@ def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     return [arrays[name] for name in names if name in arrays]
 
 
-def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any]) -> list[str]:
+def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any], path: str) -> list[str]:
     """Returns the labels of a classifier or tagger, or an empty list for other models.
 
     transformers does not write `id2label` for two labels with default names.
+
+    Raises:
+        InputError: A label is empty, repeated, or has a tab or several lines, so that a file of
+            predictions could not tell it from others.
     """
     names = values.get("id2label") or {}
     number = len(heads[0]) if heads and heads[0].ndim else 0
-    return [str(names.get(str(i), f"LABEL_{i}")) for i in range(number)]
+    labels = [str(names.get(str(i), f"LABEL_{i}")) for i in range(number)]
+    seen: set[str] = set()
+    for i, label in enumerate(labels):
+        is_one_line = label.strip() and "\t" not in label and label.splitlines() == [label]
+        if label in seen or not is_one_line:
+            raise InputError(
+                f"{path}: id2label must have one different name in one line for each output. "
+                f"Received: {label!r:.60} for {i}. Correct the names."
+            )
+        seen.add(label)
+    return labels
 
 
 def _read_tokenizer(folder: str, tokenizer_class: str | None) -> dict[str, Any]:
@@ -190,7 +204,10 @@ def _read_tensors(folder: str) -> dict[str, np.ndarray]:
     tensors: dict[str, np.ndarray] = {}
     for name in sorted(set(shards.values())) or [WEIGHTS_FILE]:
         path = posixpath.join(folder, name)
-        tensors |= from_safetensors(files.read_bytes(path), path)
+        added = from_safetensors(files.read_bytes(path), path)
+        if repeated := sorted(added.keys() & tensors.keys()):
+            raise InputError(f"{path} repeats {repeated[0]} of another file. Remove one of them.")
+        tensors |= added
     absent = sorted(shards.keys() - tensors.keys())
     if absent:
         raise InputError(
@@ -216,7 +233,12 @@ def _rename_tensors(
             unknown.append(name)
             continue
         row, block = found
-        arrays[row.google.replace("{i}", block)] = array.T if row.transposed else array
+        google = row.google.replace("{i}", block)
+        if google in arrays:
+            raise InputError(
+                f"{folder} has two tensors for {google}; the second is {name}. Remove one."
+            )
+        arrays[google] = array.T if row.transposed else array
     for name, copy in _decoder_copies(tensors).items():
         arrays.setdefault(name, copy)
     if _WORD_EMBEDDINGS not in arrays:

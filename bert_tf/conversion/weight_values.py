@@ -9,6 +9,7 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
 
 _SHOWN_NAMES = 3
+_BIASES = {"output_bias": "output_weights", "classifier.bias": "classifier.weight"}
 
 
 def to_float32(array: np.ndarray) -> np.ndarray:
@@ -27,7 +28,8 @@ def check_weights(contents: CheckpointContents) -> None:
 
     Raises:
         InputError: A tensor does not consist of floating-point numbers, contains NaN or infinite
-            values, or is the output layer of a head and not a matrix. The message names it.
+            values, or is the output layer of a head and not a matrix or, for its bias, not a
+            vector with one value for each output. The message names it.
     """
     arrays = {**contents.arrays, **contents.classifier, **contents.slots}
     for name, array in arrays.items():
@@ -41,6 +43,15 @@ def check_weights(contents: CheckpointContents) -> None:
                 f"{contents.source}: {name} must be a matrix. Received: the shape "
                 f"{list(array.shape)}. Save the checkpoint again."
             )
+    for name, array in arrays.items():
+        for bias, weights in _BIASES.items():
+            outputs = arrays.get(name.removesuffix(bias) + weights) if name.endswith(bias) else None
+            if outputs is not None and array.shape != outputs.shape[:1]:
+                raise InputError(
+                    f"{contents.source}: {name} must have the shape {list(outputs.shape[:1])}, one "
+                    f"value for each output. Received: the shape {list(array.shape)}. Save the "
+                    "checkpoint again."
+                )
     invalid = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     if invalid:
         shown = ", ".join(invalid[:_SHOWN_NAMES])

@@ -1,6 +1,7 @@
 """`write_weights` writes a checkpoint; `convert` converts a checkpoint and verifies the result.
 
-Imports foundation modules and also `modeling`, and the other modules of this package.
+Imports foundation modules and also `modeling`, `tokenization.vocabulary`, and the other modules of
+this package.
 """
 
 import dataclasses
@@ -22,6 +23,7 @@ from bert_tf.conversion.read_checkpoint import read_weights
 from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
+from bert_tf.tokenization.vocabulary import check_vocabulary
 
 # The files that the writer of each dialect creates; first the file that it always writes last.
 _FILES = {
@@ -159,8 +161,8 @@ def convert(
 
     Raises:
         InputError: Reading or writing failed, the source has a head that no dialect can store (see
-            `write_weights`), or a tensor of the written checkpoint is missing or differs from the
-            source.
+            `write_weights`), its vocabulary is not valid and none is given, or a tensor of the
+            written checkpoint is missing or differs from the source.
     """
     from bert_tf.modeling import BertEncoder
 
@@ -169,6 +171,8 @@ def convert(
     contents = read_weights(source, slots=slots and dialect == "google")
     _check_target(target, dialect, source, contents.source)
     given = {key: value for key, value in facts.items() if value is not None}
+    if contents.vocabulary is not None and "vocabulary" not in given:
+        check_vocabulary(contents.vocabulary, f"the vocabulary of {contents.source}")
     contents = dataclasses.replace(contents, config=config or contents.config, **given)
     if encoder_only:
         contents = contents.encoder_only()

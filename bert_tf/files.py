@@ -25,6 +25,7 @@ from bert_tf.errors import InputError
 from bert_tf.file_checks import check_is_regular
 
 _CHUNK_BYTES = 1 << 20
+MAX_LINE_BYTES = 64 << 20  # a line is read into memory
 _OTHER_MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
@@ -133,7 +134,7 @@ def read_lines(path: str) -> Iterator[str]:
     A byte-order mark at the start is removed.
 
     Raises:
-        InputError: As in `read_text`.
+        InputError: As in `read_text`, or a line has more than 64 MiB.
     """
     rest, number = b"", 1
     for chunk in _chunks(path):
@@ -146,6 +147,10 @@ def read_lines(path: str) -> Iterator[str]:
             lines = _decode(path, complete, number).split("\n")
             yield from (line.removesuffix("\r") for line in lines)
             number += len(lines)
+        if len(rest) > MAX_LINE_BYTES:
+            raise InputError(
+                f"Line {number} of {path} has more than {MAX_LINE_BYTES >> 20} MiB. Split it."
+            )
     if rest:
         yield _decode(path, rest, number).removesuffix("\r")
 

@@ -61,6 +61,16 @@ def test_invalid_utf8_is_reported_with_byte_and_line(tmp_path):
         files.read_text(str(tmp_path))
 
 
+def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 2 << 20)
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a\n" + b"b" * (4 << 20))
+    with pytest.raises(InputError, match=r"^Line 2 of .*a.txt has more than 2 MiB\. Split it\.$"):
+        list(files.read_lines(str(path)))
+    with pytest.raises(InputError, match=r"^Line 1 of /dev/zero has more than 2 MiB"):
+        list(files.read_lines("/dev/zero"))
+
+
 def test_a_scheme_that_tensorflow_does_not_know_has_no_files():
     assert not files.exists("hf://owner/name/config.json")
 

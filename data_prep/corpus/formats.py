@@ -24,7 +24,6 @@ FORMATS = ("text", "jsonl", "tfrecord", "parquet")
 # What error messages call one document, by format.
 UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}
 CHUNK_BYTES = 1 << 19
-MAX_LINE_BYTES = 64 << 20  # limit for JSON lines, because each line is parsed in memory
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 # How files start that are packed or have one of the binary formats.
 _NOT_TEXT = {
@@ -201,9 +200,9 @@ def read_lines(
             yield rest[:length], _position(path, start, before)
             before += rest.count(b"\n", 0, length)
             rest = rest[length:]
-        if len(rest) > MAX_LINE_BYTES:
+        if len(rest) > files.MAX_LINE_BYTES:
             raise InputError(
-                f"{path} has a line of more than {MAX_LINE_BYTES >> 20} MiB. Split it."
+                f"{path} has a line of more than {files.MAX_LINE_BYTES >> 20} MiB. Split it."
             )
     if rest:
         yield rest, _position(path, start, before)

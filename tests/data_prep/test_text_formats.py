@@ -330,7 +330,7 @@ def test_a_document_that_is_too_large_is_named_by_its_source(tmp_path, vocab_fil
 
 
 def test_a_json_line_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "MAX_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(formats.files, "MAX_LINE_BYTES", 1 << 20)
     (tmp_path / "a.jsonl").write_text('{"text": "' + "wab " * (1 << 20))
     with pytest.raises(InputError, match=r"a.jsonl has a line of more than 1 MiB. Split it"):
         count(tmp_path / "a.jsonl")

@@ -24,6 +24,7 @@ from bert_tf.conversion import (
     read_weights,
     write_weights,
 )
+from bert_tf.conversion.checkpoint_contents import check_encoder
 from bert_tf.conversion.saved_facts import check_facts, check_labels
 from bert_tf.conversion.weight_table import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
@@ -265,7 +266,8 @@ def load(
             `vocab_file`, else True.
 
     Raises:
-        InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
+        InputError: The checkpoint is missing or cannot be read, or the architecture is unknown or
+            not that of the checkpoint.
     """
     contents = read_weights(os.fspath(init_checkpoint)) if init_checkpoint else None
     if bert_config_file:
@@ -278,6 +280,8 @@ def load(
             "The architecture is unknown. Give bert_config_file, or an init_checkpoint with a "
             "bert_config.json in the same folder."
         )
+    if contents is not None:
+        check_encoder(contents, config)
     if config.extra:
         # Unknown keys are reported because an unknown key may be a misspelled key. The default of
         # the correctly spelled key is then used.

@@ -6,7 +6,7 @@ Imports foundation modules and `weight_table`, and `modeling` inside a function.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
@@ -176,27 +176,59 @@ def assign(
     head = classifier_of(variables, contents)
     available = {**contents.arrays, **head}
     missing = tuple(name for name in variables if name not in available)
-    needed = [n for n in missing if n.startswith(_ENCODER) and not n.startswith(_OPTIONAL)]
-    if needed:
-        raise InputError(
-            f"{contents.source} lacks {len(needed)} weights of this encoder, such as {needed[0]}. "
-            "The checkpoint must be a BERT with at least as many layers as the config."
-        )
+    _check_complete(contents.source, missing)
     arrays = {name: available[name] for name in variables if name in available}
     for name, array in arrays.items():
-        shape = tuple(variables[name].shape)
-        if array.shape != shape:
-            raise InputError(
-                f"{name} has the shape {list(array.shape)} in {contents.source}, but {list(shape)} "
-                "in the model. Use the config and the number of labels of the checkpoint, or "
-                "convert the checkpoint with encoder_only=True."
-            )
+        _check_shape(contents.source, name, array, tuple(variables[name].shape))
     for name, array in arrays.items():
         variables[name].assign(array)
     unused = sorted(contents.arrays.keys() - variables.keys())
     if not head:
         unused += contents.classifier
     return AssignmentReport(tuple(arrays), missing, tuple(unused), contents.unknown)
+
+
+def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
+    """Checks that a checkpoint can fill the encoder of a config, before the encoder is built.
+
+    Building takes minutes for 1,000 layers, and more memory than there is for some sizes.
+
+    Raises:
+        InputError: As in `assign`.
+    """
+    names: list[str] = []
+    for row in weight_table.rows():
+        layers = range(config.num_hidden_layers if "{i}" in row.google else 1)
+        names += [row.google.replace("{i}", str(i)) for i in layers]
+    _check_complete(contents.source, [name for name in names if name not in contents.arrays])
+    hidden, embeddings = config.hidden_size, f"{_ENCODER}embeddings/"
+    # These weights have all sizes of the config.
+    shapes = {
+        f"{embeddings}word_embeddings": (config.vocab_size, hidden),
+        f"{embeddings}token_type_embeddings": (config.type_vocab_size, hidden),
+        f"{embeddings}position_embeddings": (config.max_position_embeddings, hidden),
+        f"{_ENCODER}encoder/layer_0/intermediate/dense/kernel": (hidden, config.intermediate_size),
+    }
+    for name, shape in shapes.items():
+        _check_shape(contents.source, name, contents.arrays[name], shape)
+
+
+def _check_complete(source: str, missing: Sequence[str]) -> None:
+    needed = [n for n in missing if n.startswith(_ENCODER) and not n.startswith(_OPTIONAL)]
+    if needed:
+        raise InputError(
+            f"{source} lacks {len(needed)} weights of this encoder, such as {needed[0]}. The "
+            "checkpoint must be a BERT with at least as many layers as the config."
+        )
+
+
+def _check_shape(source: str, name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise InputError(
+            f"{name} has the shape {list(array.shape)} in {source}, but {list(shape)} in the "
+            "model. Use the config and the number of labels of the checkpoint, or convert the "
+            "checkpoint with encoder_only=True."
+        )
 
 
 def classifier_of(

@@ -17,7 +17,12 @@ import numpy as np
 from bert_tf import atomic_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import google
-from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointContents, assign
+from bert_tf.conversion.checkpoint_contents import (
+    AssignmentReport,
+    CheckpointContents,
+    assign,
+    check_encoder,
+)
 from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
 from bert_tf.conversion.read_checkpoint import read_weights
 from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
@@ -176,6 +181,7 @@ def convert(
     contents = dataclasses.replace(contents, config=config or contents.config, **given)
     if encoder_only:
         contents = contents.encoder_only()
+    check_encoder(contents, contents.require_config())
     report = assign(BertEncoder(contents.require_config()), contents)
     written = _write_checked(contents, target, dialect)
     lines = [

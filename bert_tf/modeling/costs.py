@@ -3,6 +3,8 @@
 The shape letters are those of `bert_tf.modeling`. Imports `config` and `errors` only.
 """
 
+import resource
+
 import psutil
 
 from bert_tf.config import BertConfig
@@ -38,16 +40,20 @@ def check_fits_memory(config: BertConfig) -> None:
     """Checks that the weights of a pretraining model fit into the memory of this machine.
 
     Raises:
-        InputError: The weights take more bytes in float32 than the machine has memory. The message
-            names the part of the model that takes the most.
+        InputError: The weights take more bytes in float32 than the machine has memory, or than the
+            process may use (`ulimit -v`). The message names the part of the model that takes the
+            most.
     """
     counts = parameter_counts(config)
     needed, memory = sum(counts.values()) * _FLOAT32, psutil.virtual_memory().total
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        memory = min(memory, limit)
     if needed > memory:
         part = max(counts, key=counts.__getitem__)
         raise InputError(
             f"The model needs {needed / 1e9:,.0f} GB for its weights, most of it for its {part}, "
-            f"but this machine has {memory / 1e9:,.0f} GB of memory. Check the sizes in the config."
+            f"but this process has {memory / 1e9:,.0f} GB of memory. Check the sizes in the config."
         )
 
 

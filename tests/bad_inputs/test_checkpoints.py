@@ -12,8 +12,9 @@ import safetensors.numpy
 import tensorflow as tf
 from run_programs import assert_refused, run_mains
 
+import bert_tf
 from bert_tf.config import BertConfig
-from bert_tf.conversion import CheckpointContents, read_weights, write_weights
+from bert_tf.conversion import CheckpointContents, convert, read_weights, write_weights
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, arrays_by_name
 
@@ -351,6 +352,36 @@ def test_reading_refuses_damaged_checkpoints(valid, folder, row):
     message = str(error.value)
     assert all(word in message for word in words), message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"num_hidden_layers": 999}, "lacks 15968 weights of this encoder, such as bert/encoder"),
+        ({"max_position_embeddings": 10**8}, "the shape [16, 8] in"),
+        ({"vocab_size": 10**8}, "the shape [9, 8] in"),
+        ({"type_vocab_size": 10**8}, "the shape [2, 8] in"),
+        ({"intermediate_size": 10**7}, "but [8, 10000000] in the model"),
+        ({"hidden_size": 10**4}, "but [9, 10000] in the model"),
+    ],
+)
+def test_sizes_are_compared_with_the_weights_before_a_model_is_built(
+    valid, folder, monkeypatch, values, words
+):
+    """Otherwise the first takes minutes, and the others may take all memory."""
+    monkeypatch.setattr("bert_tf.modeling.BertEncoder", None)
+    copy(valid, "hf", folder / "a")
+    edit("config.json", **values)(folder / "a")
+    for read in (bert_tf.load, lambda path: convert(path, str(folder / "out"), "bert-tf")):
+        with pytest.raises(InputError) as error:
+            read(str(folder / "a"))
+        assert words in str(error.value)
+
+
+def test_the_memory_limit_of_the_process_counts(valid, monkeypatch):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1000, 1000))
+    with pytest.raises(InputError, match="but this process has 0 GB of memory"):
+        read_weights(str(valid / "own"))
 
 
 # A row: program, flags, words of the message. {name} stands for a changed checkpoint.

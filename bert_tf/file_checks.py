@@ -1,4 +1,4 @@
-"""Checks the kind and the size of a file before it is read.
+"""Checks the kind, the size and the name of a file before it is read.
 
 Imports `errors`, and TensorFlow inside functions.
 """
@@ -36,4 +36,21 @@ def check_text_size(path: str) -> None:
         raise InputError(
             f"{path} has {size / 1e6:,.0f} MB. A vocabulary or a JSON file of a model has at most "
             f"{MAX_TEXT_BYTES / 1e6:,.0f} MB. Give another file."
+        )
+
+
+def check_plain_name(name: str, source: str) -> None:
+    """Checks that a name in a file of a checkpoint is that of a file or folder next to it.
+
+    Args:
+        name: The name.
+        source: The file that contains the name, for the message.
+
+    Raises:
+        InputError: The name is empty or a path.
+    """
+    if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
+        raise InputError(
+            f"{source} names the file {name!r:.80}. Only names without a folder are read, "
+            "because all files of a checkpoint are in one folder."
         )

@@ -167,8 +167,10 @@ def sha256_of_file(path: str) -> str:
     """Returns the hexadecimal SHA-256 of a file, which is read in chunks.
 
     Raises:
-        InputError: The file is missing or cannot be read.
+        InputError: The file is missing, cannot be read, or is a pipe or a device.
     """
+    check_is_file(path)
+    check_is_regular(path)
     digest = hashlib.sha256()
     for chunk in _chunks(path):
         digest.update(chunk)

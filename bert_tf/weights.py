@@ -14,7 +14,6 @@ Imports foundation modules only, and TensorFlow inside functions.
 """
 
 import dataclasses
-import json
 import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -133,22 +132,15 @@ def write_into(
         "do_lower_case": do_lower_case,
         "vocabulary_sha256": None if vocabulary is None else vocabulary_sha256(vocabulary),
         "weights_sha256": files.sha256(content),
-        "config_sha256": _sha256_of_values(config),
+        "config_sha256": json_files.sha256_of_values(config),
     }
-    facts["facts_sha256"] = _sha256_of_values(facts)
+    facts["facts_sha256"] = json_files.sha256_of_values(facts)
     files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
     files.write_json(posixpath.join(folder, CONFIG_FILE), dict(config))
     if vocabulary is not None:
         path = posixpath.join(folder, VOCABULARY_FILE)
         files.write_bytes(path, vocabulary_text(vocabulary))
     files.write_json(posixpath.join(folder, FACTS_FILE), facts)
-
-
-def _sha256_of_values(values: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 of JSON values, except `facts_sha256`; the layout has no effect."""
-    read_back = json.loads(json.dumps(values))
-    read_back.pop("facts_sha256", None)
-    return files.sha256(json.dumps(read_back, sort_keys=True).encode())
 
 
 def is_weights_folder(path: str) -> bool:
@@ -174,7 +166,9 @@ def read_weights_folder(folder: str) -> WeightsFolder:
     config_path = posixpath.join(folder, CONFIG_FILE)
     config = json_files.read(config_path, own=True)
     if facts["format"] == _FORMAT:
-        _verify_checksum(config_path, _sha256_of_values(config), facts.get("config_sha256"))
+        _verify_checksum(
+            config_path, json_files.sha256_of_values(config), facts.get("config_sha256")
+        )
     vocabulary = None
     if facts.get("vocabulary_sha256"):
         path = posixpath.join(folder, VOCABULARY_FILE)
@@ -209,7 +203,7 @@ def read_facts(folder: str) -> dict[str, Any]:
         )
     # A format 1 with this checksum was changed: versions with format 1 did not write it.
     if facts["format"] == _FORMAT or "facts_sha256" in facts:
-        _verify_checksum(path, _sha256_of_values(facts), facts.get("facts_sha256"))
+        _verify_checksum(path, json_files.sha256_of_values(facts), facts.get("facts_sha256"))
     json_files.check(facts.get("embedding") or {}, EMBEDDING_SCHEMA, path)
     return {k: v for k, v in facts.items() if v is not None or k not in FACTS_SCHEMA}
 

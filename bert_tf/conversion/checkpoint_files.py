@@ -1,8 +1,8 @@
 """Finds the small files of a checkpoint's folder: config, vocabulary, settings of the tokenizer.
 
-A file in a downloaded folder may be a link to a private file of the user, and a JSON file may name
-such a file. The content would be copied to converted checkpoints and exports. Weights may be links
-to any place, because only a valid checkpoint can be read as weights. Imports foundation modules.
+A file in a downloaded folder may be a link to a private file of the user. The content would be
+copied to converted checkpoints and exports. Weights may be links to any place, because only a valid
+checkpoint can be read as weights. Imports foundation modules.
 """
 
 import os
@@ -10,7 +10,6 @@ import posixpath
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.json_files import shorten
 
 
 def find_file(folder: str, name: str) -> str | None:
@@ -40,20 +39,3 @@ def find_file(folder: str, name: str) -> str | None:
             "of the file, if the file belongs to the checkpoint."
         )
     return path
-
-
-def check_plain_name(name: str, source: str) -> None:
-    """Checks that a name in a file of a checkpoint is that of a file or folder next to it.
-
-    Args:
-        name: The name.
-        source: The file that contains the name, for the message.
-
-    Raises:
-        InputError: The name is empty or a path.
-    """
-    if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
-        raise InputError(
-            f"{source} names the file {shorten(name)}. Only names without a folder are read, "
-            "because all files of a checkpoint are in one folder."
-        )

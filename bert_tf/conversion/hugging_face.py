@@ -15,7 +15,7 @@ from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import sentence_transformers, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.conversion.checkpoint_files import check_plain_name, find_file
+from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.conversion.hugging_face_tokenizer import (
     FILES,
     SCHEMAS,
@@ -24,6 +24,7 @@ from bert_tf.conversion.hugging_face_tokenizer import (
 )
 from bert_tf.conversion.weight_values import to_float32
 from bert_tf.errors import InputError
+from bert_tf.file_checks import check_plain_name
 from bert_tf.json_files import TEXT, TRUTH, Rule
 from bert_tf.weights import (
     VOCABULARY_FILE,

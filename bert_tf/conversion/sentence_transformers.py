@@ -8,8 +8,9 @@ import posixpath
 from typing import Any
 
 from bert_tf import files, json_files
-from bert_tf.conversion.checkpoint_files import check_plain_name, find_file
+from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.errors import InputError
+from bert_tf.file_checks import check_plain_name
 
 MODULES_FILE = "modules.json"
 _LENGTH_FILE = "sentence_bert_config.json"

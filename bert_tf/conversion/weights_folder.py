@@ -6,10 +6,9 @@ Imports foundation modules and `checkpoint_contents`, and `training.lifecycle` i
 import posixpath
 from typing import Any
 
-from bert_tf import files, json_files, weights
+from bert_tf import files, weights
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.errors import InputError
 
 _SLOTS = ("/adam_m", "/adam_v")
 
@@ -29,23 +28,26 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     Raises:
         InputError: A file is missing or damaged.
     """
-    folder: str | None = path
-    if not weights.is_weights_folder(path):
-        from bert_tf.training.lifecycle.run_folder import RunFolder
+    from bert_tf.training.lifecycle.run_folder import RunFolder
+    from bert_tf.training.lifecycle.run_state import check_checkpoint, is_checkpoint
 
+    folder: str | None = path
+    if weights.is_weights_folder(path):
+        if is_checkpoint(path):
+            check_checkpoint(path)
+    else:
         run = RunFolder(path)
         folder = run.latest_checkpoint() if slots else run.best_or_latest_checkpoint()
     return None if folder is None else _read_folder(folder, slots)
 
 
 def _read_folder(folder: str, slots: bool) -> CheckpointContents:
-    from bert_tf.training.lifecycle.restoring import OPTIMIZER_FILE
+    from bert_tf.training.lifecycle.run_state import OPTIMIZER_FILE
 
     contents = weights.read_weights_folder(folder)
     optimizer_path = posixpath.join(folder, OPTIMIZER_FILE)
     optimizer: dict[str, Any] = {}
     if slots and files.exists(optimizer_path):
-        _check_training_state(folder, OPTIMIZER_FILE)
         optimizer = weights.from_safetensors(files.read_bytes(optimizer_path), optimizer_path)
     return CheckpointContents(
         source=folder,
@@ -58,19 +60,6 @@ def _read_folder(folder: str, slots: bool) -> CheckpointContents:
         slots={name: array for name, array in optimizer.items() if name.endswith(_SLOTS)},
         global_step=contents.extra.get("step"),
     )
-
-
-def _check_training_state(folder: str, name: str) -> None:
-    """Checks a file of a training checkpoint; the checksums of `weights.json` do not include it."""
-    from bert_tf.training.lifecycle.run_folder import STATE_FILE
-
-    state = json_files.read(posixpath.join(folder, STATE_FILE), {"files": json_files.OBJECT}, True)
-    path = posixpath.join(folder, name)
-    if (state.get("files") or {}).get(name) != files.sha256_of_file(path):
-        raise InputError(
-            f"{path} is damaged or was replaced: its SHA-256 differs from the one in {STATE_FILE}. "
-            "Copy the folder again from its source."
-        )
 
 
 def write(folder: str, contents: CheckpointContents) -> str:

@@ -25,7 +25,7 @@ from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
 from bert_tf.tasks.squad.results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.tokenization import BertTokenizer
-from bert_tf.training.lifecycle.run_folder import STATE_FILE, TRAINING_FILE
+from bert_tf.training.lifecycle.run_state import STATE_FILE, TRAINING_FILE
 
 _LOGGER = logging.getLogger(__name__)
 REPORT_FILE = posixpath.join(EXTRA, "export_report.json")

@@ -12,7 +12,7 @@ from bert_tf.export.served import DEFAULT_THRESHOLD, ServedModel, task_of
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.task import DEV_EXAMPLES
-from bert_tf.training.lifecycle.run_folder import TRAINING_FILE
+from bert_tf.training.lifecycle.run_state import TRAINING_FILE
 
 _RESULTS_FILE = "eval_results.txt"
 

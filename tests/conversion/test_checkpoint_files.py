@@ -4,8 +4,9 @@ import os
 
 import pytest
 
-from bert_tf.conversion.checkpoint_files import check_plain_name, find_file
+from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.errors import InputError
+from bert_tf.file_checks import check_plain_name
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ def saved_state(folder):
 
 def change_state(folder, **changes):
     path, state = saved_state(folder)
+    del state["facts_sha256"]
     with open(path, "w") as file:
         json.dump({**state, **changes}, file)
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from bert_tf import files, weights
 from bert_tf.errors import InputError
 from bert_tf.training.config import to_json_dict
-from bert_tf.training.lifecycle import restoring, run_folder
+from bert_tf.training.lifecycle import restoring, run_folder, run_state
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.optimizer import Optimizer
@@ -42,8 +42,8 @@ class CheckpointWriter:
     ) -> None:
         self._folder, self._optimizer = folder, optimizer
         self._configs = {
-            run_folder.TRAINING_FILE: folder.training_settings,
-            run_folder.RUNTIME_FILE: dict(runtime_settings),
+            run_state.TRAINING_FILE: folder.training_settings,
+            run_state.RUNTIME_FILE: dict(runtime_settings),
         }
         self._keep = keep_checkpoints
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoint_writer")
@@ -66,7 +66,7 @@ class CheckpointWriter:
         facts, step = to_json_dict(state), state.step
         with contextlib.ExitStack() as stack:
             folder = self._folder.checkpoint(step)
-            place = stack.enter_context(files.atomic_folder(folder, run_folder.STATE_FILE))
+            place = stack.enter_context(files.atomic_folder(folder, run_state.STATE_FILE))
             # The position is written before training continues, because the next step changes the
             # position.
             if iterator is not None:
@@ -79,12 +79,11 @@ class CheckpointWriter:
             with unfinished:
                 self._check_finite(step, {**arrays, **slots})
                 self._write_weights(place, arrays, {"step": step})
-                path = os.path.join(place, restoring.OPTIMIZER_FILE)
+                path = os.path.join(place, run_state.OPTIMIZER_FILE)
                 files.write_bytes(path, weights.to_safetensors(slots))
                 for name, config in self._configs.items():
                     files.write_json(os.path.join(place, name), config)
-                facts["files"] = run_folder.checksums(place)
-                files.write_json(os.path.join(place, run_folder.STATE_FILE), facts)
+                run_state.write_state(place, facts)
             self._remove_old_checkpoints(step)
 
         self._pending = self._thread.submit(write)

@@ -10,16 +10,16 @@ import tensorflow as tf
 
 from bert_tf import files, json_files, weights
 from bert_tf.errors import InputError
-from bert_tf.json_files import COUNT, OBJECT
-from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
-from bert_tf.training.lifecycle.run_folder import RUNTIME_FILE, STATE_FILE
-from bert_tf.training.lifecycle.run_state import RunState
+from bert_tf.training.lifecycle.run_state import (
+    OPTIMIZER_FILE,
+    RUNTIME_FILE,
+    RunState,
+    read_state,
+)
 from bert_tf.training.step.optimizer import Optimizer
-from bert_tf.training.step.step_scalars import StepTotals
 
 _LOGGER = logging.getLogger(__name__)
-OPTIMIZER_FILE, POSITION_FILE = "optimizer.safetensors", "data_position"
-_STATE_SCHEMA = {"step": COUNT, "bad_steps": COUNT, "best": OBJECT}
+POSITION_FILE = "data_position"
 # Settings that may change when a run is resumed. A change affects only rounding and dropout masks.
 _LAYOUT = ("replicas", "gradient_accumulation_steps")
 
@@ -42,7 +42,7 @@ def restore_or_start(
         The progress of the run.
 
     Raises:
-        InputError: The checkpoint is of a different model.
+        InputError: The checkpoint is of a different model, or its state.json is damaged.
     """
     saved = _read_optimizer_state(folder, optimizer.variables) if folder else None
     optimizer.load_or_start(saved)
@@ -51,13 +51,7 @@ def restore_or_start(
     if iterator is not None:
         position = tf.train.Checkpoint(iterator=iterator)
         position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
-    path = os.path.join(folder, STATE_FILE)
-    facts = json_files.read(path, _STATE_SCHEMA, own=True, required=True)
-    best = BestEvaluation(**facts["best"])
-    # Older versions did not save the values of a time budget and of the steps without log entry.
-    elapsed_secs, time_is_up = facts.get("elapsed_secs", 0.0), facts.get("time_is_up", False)
-    unlogged = StepTotals(**facts.get("unlogged", {}))
-    state = RunState(facts["step"], facts["bad_steps"], best, elapsed_secs, time_is_up, unlogged)
+    state = read_state(folder)
     _LOGGER.info("Continuing from step %d (%s).", state.step, folder)
     before = json_files.read(os.path.join(folder, RUNTIME_FILE), own=True)
     for name in _LAYOUT:

@@ -7,7 +7,7 @@
     optimizer.safetensors              all variables of the optimizer's state
     data_position.*                    position of the input pipeline
     training_config.json, runtime_config.json
-    state.json                         progress of the run, and the SHA-256 of each file
+    state.json                         progress of the run, and checksums; see `run_state`
 <output_dir>/best/                     weights of the best held-out evaluation
 <output_dir>/run.lock                  locked by the process that trains
 """
@@ -17,7 +17,6 @@ import dataclasses
 import fnmatch
 import logging
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -26,17 +25,19 @@ import tensorflow as tf
 from bert_tf import files, json_files, locks, weights
 from bert_tf.errors import InputError
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
+from bert_tf.training.lifecycle.run_state import (
+    CHECKPOINT_NAME,
+    RUNTIME_FILE,
+    TRAINING_FILE,
+    check_checkpoint,
+)
 
 _LOGGER = logging.getLogger(__name__)
-TRAINING_FILE, RUNTIME_FILE, STATE_FILE = (
-    "training_config.json", "runtime_config.json", "state.json",
-)  # fmt: skip
 # `TRAINING_FILE` is removed last: if the removal is interrupted, the folder still shows that it
 # contains a run.
 _FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "checkpoints", "best", TRAINING_FILE)
 _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
 _LOCK_FILE = "run.lock"
-_CHECKPOINT_NAME = re.compile(r"step-(\d{8,})/?$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,16 +103,17 @@ class RunFolder:
         if not tf.io.gfile.exists(parent):
             return []
         names = [name.rstrip("/") for name in tf.io.gfile.listdir(parent)]
-        names = [name for name in names if _CHECKPOINT_NAME.match(name)]
+        names = [name for name in names if CHECKPOINT_NAME.match(name)]
         return [os.path.join(parent, name) for name in sorted(names, key=step_of_checkpoint)]
 
     def latest_checkpoint(self) -> str | None:
         """Returns the newest valid checkpoint, or None; warns about newer damaged checkpoints."""
         for folder in reversed(self.checkpoints()):
-            damaged = _find_damaged_file(folder)
-            if damaged is None:
+            try:
+                check_checkpoint(folder)
                 return folder
-            _LOGGER.warning("warning: ignoring %s: %s is damaged.", folder, damaged)
+            except InputError as error:
+                _LOGGER.warning("warning: ignoring %s: %s", folder, error)
         return None
 
     def checkpoint_to_resume(self) -> str | None:
@@ -267,24 +269,6 @@ def _remove_summaries(folder: str) -> None:
 
 def step_of_checkpoint(folder: str) -> int:
     """Returns the step in the name of a checkpoint folder."""
-    match = _CHECKPOINT_NAME.search(folder)
+    match = CHECKPOINT_NAME.search(folder)
     assert match, folder
     return int(match[1])
-
-
-def checksums(folder: str) -> dict[str, str]:
-    """Returns the SHA-256 of each file in a folder."""
-    names = sorted(tf.io.gfile.listdir(folder))
-    return {name: files.sha256_of_file(os.path.join(folder, name)) for name in names}
-
-
-def _find_damaged_file(checkpoint: str) -> str | None:
-    try:
-        path = os.path.join(checkpoint, STATE_FILE)
-        state = json_files.read(path, {"files": json_files.OBJECT}, own=True, required=True)
-        for name, checksum in state["files"].items():
-            if files.sha256_of_file(os.path.join(checkpoint, name)) != checksum:
-                return name
-    except InputError:
-        return STATE_FILE
-    return None

@@ -1,9 +1,42 @@
-"""`RunState`: the progress of a run, saved in each checkpoint as state.json."""
+"""`RunState`: the progress of a run, saved in each checkpoint as state.json.
+
+state.json contains the SHA-256 of each other file of the checkpoint, and of its own values. Those
+of earlier versions have no checksum of their own values; they are read without this check.
+"""
 
 import dataclasses
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
 
+import tensorflow as tf
+
+from bert_tf import file_checks, files, json_files, weights
+from bert_tf.errors import InputError
+from bert_tf.json_files import COUNT, OBJECT, TEXT, TRUTH, Rule
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.step.step_scalars import StepTotals
+
+TRAINING_FILE, RUNTIME_FILE, STATE_FILE, OPTIMIZER_FILE = (
+    "training_config.json", "runtime_config.json", "state.json", "optimizer.safetensors",
+)  # fmt: skip
+CHECKPOINT_NAME = re.compile(r"(?:^|/)step-(\d{8,})/?$")
+_FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
+_LISTED = (weights.WEIGHTS_FILE, weights.CONFIG_FILE, weights.FACTS_FILE, *_FILES_OF_TRAINING)
+_TOTALS = Rule("a JSON object of numbers", (dict,), items=(float,))
+_SCHEMA = {
+    "step": COUNT, "bad_steps": COUNT,
+    "best": Rule("a JSON object of numbers", (dict,), items=(float, type(None))),
+    "files": Rule("a JSON object of strings", (dict,), items=(str,)),
+}  # fmt: skip
+# Earlier versions did not save the values of a time budget and of the steps without log entry.
+_NEWER_SCHEMA = {
+    "elapsed_secs": Rule("a number from 0 to 10^12", (float,), minimum=0, maximum=1e12),
+    "time_is_up": TRUTH, "unlogged": OBJECT, "facts_sha256": TEXT,
+}  # fmt: skip
+_BEST_SCHEMA = {"step": COUNT, "evals_since": COUNT}
+_UNLOGGED_SCHEMA = {"steps": COUNT, "sums": _TOTALS, "counts": _TOTALS, "scalars": _TOTALS}
 
 
 @dataclasses.dataclass
@@ -27,3 +60,91 @@ class RunState:
     elapsed_secs: float = 0.0
     time_is_up: bool = False
     unlogged: StepTotals = dataclasses.field(default_factory=StepTotals)
+
+
+def write_state(folder: str, state: Mapping[str, Any]) -> None:
+    """Writes the state.json of a checkpoint, whose other files must be complete.
+
+    Args:
+        folder: The checkpoint.
+        state: The fields of a `RunState`, as JSON represents them.
+    """
+    names = sorted(tf.io.gfile.listdir(folder))
+    checksums = {name: files.sha256_of_file(os.path.join(folder, name)) for name in names}
+    values: dict[str, Any] = {**state, "files": checksums}
+    values["facts_sha256"] = json_files.sha256_of_values(values)
+    files.write_json(os.path.join(folder, STATE_FILE), values)
+
+
+def read_state(folder: str) -> RunState:
+    """Reads the state.json of a checkpoint, and checks its values.
+
+    Raises:
+        InputError: The file is missing, damaged, or of another checkpoint.
+    """
+    values = _read_values(folder)
+    best, unlogged = values["best"], values.get("unlogged")
+    return RunState(
+        values["step"],
+        values["bad_steps"],
+        BestEvaluation(best.get("value"), best["step"], best["evals_since"]),
+        values.get("elapsed_secs") or 0.0,
+        values.get("time_is_up") or False,
+        StepTotals(*(unlogged[name] for name in _UNLOGGED_SCHEMA)) if unlogged else StepTotals(),
+    )
+
+
+def is_checkpoint(folder: str) -> bool:
+    """Whether a folder has files that only checkpoints of training have, or the name of one."""
+    names = (STATE_FILE, *_FILES_OF_TRAINING)
+    in_run = os.path.basename(os.path.dirname(folder.rstrip("/"))) == "checkpoints"
+    return (in_run and CHECKPOINT_NAME.search(folder) is not None) or any(
+        files.exists(os.path.join(folder, name)) for name in names
+    )
+
+
+def check_checkpoint(folder: str) -> None:
+    """Checks each file of a checkpoint of training: its SHA-256 must be that in state.json.
+
+    Raises:
+        InputError: A file is missing, damaged, or of another checkpoint.
+    """
+    for name, checksum in _read_values(folder)["files"].items():
+        path = os.path.join(folder, name)
+        if files.sha256_of_file(path) != checksum:
+            raise _damage(path)
+
+
+def _read_values(folder: str) -> dict[str, Any]:
+    path = os.path.join(folder, STATE_FILE)
+    if not files.exists(path):
+        raise InputError(
+            f"{folder} is incomplete: a checkpoint of training has the file {STATE_FILE}. Copy the "
+            "folder again from its source, or give another checkpoint."
+        )
+    values = json_files.read(path, _SCHEMA, own=True, required=True)
+    damaged = f"{path} is damaged"
+    json_files.check(values, _NEWER_SCHEMA, damaged)
+    json_files.check(values["best"], _BEST_SCHEMA, f"{damaged}: best", required=True)
+    if values.get("unlogged"):
+        json_files.check(
+            values["unlogged"], _UNLOGGED_SCHEMA, f"{damaged}: unlogged", required=True
+        )
+    expected = values.get("facts_sha256")
+    if expected is not None and expected != json_files.sha256_of_values(values):
+        raise _damage(path)
+    match = CHECKPOINT_NAME.search(folder)
+    if match and int(match[1]) != values["step"]:
+        raise InputError(f"{damaged}: it is of step {values['step']}, but its folder is {folder}.")
+    for name in values["files"]:
+        file_checks.check_plain_name(name, path)
+    if missing := [name for name in _LISTED if name not in values["files"]]:
+        raise InputError(f"{damaged}: it has no checksum of {missing[0]}.")
+    return values
+
+
+def _damage(path: str) -> InputError:
+    return InputError(
+        f"{path} is damaged or was replaced: its SHA-256 differs from the one in {STATE_FILE}. "
+        "Copy the folder again from its source."
+    )

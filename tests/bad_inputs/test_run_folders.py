@@ -1,0 +1,181 @@
+"""Damaged and changed checkpoints of training: one line wherever they are read."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from bert_tf import weights
+from bert_tf.config import BertConfig
+from bert_tf.conversion import read_weights
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertEncoder, arrays_by_name
+from bert_tf.training.config import to_json_dict
+from bert_tf.training.lifecycle import run_state
+from bert_tf.training.lifecycle.run_folder import RunFolder
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
+CONFIG = BertConfig(6, 8, 1, 2, 8, max_position_embeddings=16, type_vocab_size=2)
+STEP = "checkpoints/step-00000010"
+REPLACED = "is damaged or was replaced: its SHA-256 differs from the one in state.json"
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory):
+    """The output folder of a run with one checkpoint."""
+    run = tmp_path_factory.mktemp("valid")
+    step = run / STEP
+    arrays, facts = arrays_by_name(BertEncoder(CONFIG, seed=1)), {"step": 10, "labels": ["a", "b"]}
+    weights.write_weights(str(step), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
+    (step / "optimizer.safetensors").write_bytes(weights.to_safetensors({}))
+    for name in ("training_config.json", "runtime_config.json"):
+        (step / name).write_text("{}")
+    run_state.write_state(str(step), to_json_dict(run_state.RunState(10)))
+    return run
+
+
+# Each function returns a change of a checkpoint: a function of its folder.
+
+
+def edit(name, **values):
+    """Changes values in a JSON file; None removes a key."""
+
+    def change(folder):
+        after = {**json.loads((folder / name).read_text()), **values}
+        text = json.dumps({key: value for key, value in after.items() if value is not None})
+        (folder / name).write_text(text)
+
+    return change
+
+
+def state(**values):
+    return edit("state.json", **values)
+
+
+def older(**values):
+    """Changes state.json; removes its checksum, as if an older version had written it."""
+    return state(facts_sha256=None, **values)
+
+
+def listed(name, checksum="0" * 64):
+    """Adds a file to those in state.json."""
+
+    def change(folder):
+        files = json.loads((folder / "state.json").read_text())["files"]
+        older(files={**files, name: checksum})(folder)
+
+    return change
+
+
+def without_weights_checksums(*changes):
+    """Changes a checkpoint so that weights.json has the format of older versions."""
+
+    def change(folder):
+        edit("weights.json", format=1, config_sha256=None, facts_sha256=None)(folder)
+        for each in changes:
+            each(folder)
+
+    return change
+
+
+def put(name, content):
+    return lambda folder: (folder / name).write_text(content)
+
+
+def pipe(name):
+    def change(folder):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return change
+
+
+def remove(name):
+    return lambda folder: (folder / name).unlink()
+
+
+RELU = edit("bert_config.json", hidden_act="relu")
+# A row: the change, words of the message.
+ROWS = [
+    (RELU, "bert_config.json", REPLACED),
+    (edit("bert_config.json", num_attention_heads=4), "bert_config.json", REPLACED),
+    (without_weights_checksums(), "weights.json", REPLACED),
+    (without_weights_checksums(RELU), REPLACED),
+    (without_weights_checksums(edit("weights.json", labels=["b", "a"])), REPLACED),
+    (edit("runtime_config.json", log_steps=3), "runtime_config.json", REPLACED),
+    (put("vocab.txt", "[PAD]\n"), "vocab.txt", REPLACED),
+    (remove("state.json"), "is incomplete: a checkpoint of training has the file state.json"),
+    (remove("optimizer.safetensors"), "There is no file", "optimizer.safetensors"),
+    (pipe("weights.json"), "weights.json is a pipe or a device"),
+    (pipe("vocab.txt"), "vocab.txt is a pipe or a device"),
+    (pipe("runtime_config.json"), "runtime_config.json is a pipe or a device"),
+    (pipe("state.json"), "state.json is a pipe or a device"),
+    (put("state.json", "[1]"), "state.json is damaged: it must contain one JSON object"),
+    (put("state.json", "{}"), "state.json is damaged: step must be a whole number"),
+    (state(step=11), "state.json", REPLACED),
+    (state(bad_steps=2), "state.json", REPLACED),
+    (state(best={"value": 1.0, "step": 1, "evals_since": 0}), "state.json", REPLACED),
+    (state(elapsed_secs=5.0), "state.json", REPLACED),
+    (state(time_is_up=True), "state.json", REPLACED),
+    (state(unlogged=None), "state.json", REPLACED),
+    (older(step=11), "state.json is damaged: it is of step 11, but its folder is"),
+    (older(step="10"), "state.json is damaged: step must be a whole number"),
+    (older(step=10.5), "state.json is damaged: step must be a whole number"),
+    (older(bad_steps=-1), "state.json is damaged: bad_steps must be a whole number"),
+    (older(best=[]), "state.json is damaged: best must be a JSON object of numbers"),
+    (older(best={"value": "x", "step": 1, "evals_since": 1}), "best must be a JSON object of num"),
+    (older(best={}), "state.json is damaged: best: step must be a whole number"),
+    (older(best={"step": 1.5, "evals_since": 1}), "best: step must be a whole number"),
+    (older(elapsed_secs="5"), "state.json is damaged: elapsed_secs must be a number from 0"),
+    (older(elapsed_secs=-5), "state.json is damaged: elapsed_secs must be a number from 0"),
+    (older(elapsed_secs=float("nan")), "elapsed_secs must be a number from 0"),
+    (older(time_is_up="no"), "state.json is damaged: time_is_up must be true or false"),
+    (older(unlogged=[5]), "state.json is damaged: unlogged must be a JSON object"),
+    (older(unlogged={"steps": 1}), "unlogged: sums must be a JSON object of numbers"),
+    (older(unlogged={"steps": 1, "sums": {"x": "1"}, "counts": {}, "scalars": {}}),
+     "unlogged: sums must be a JSON object of numbers"),
+    (older(files=[]), "state.json is damaged: files must be a JSON object of strings"),
+    (older(files={"model.safetensors": 5}), "files must be a JSON object of strings"),
+    (older(files={}), "state.json is damaged: it has no checksum of model.safetensors"),
+    (listed("/dev/zero"), "state.json names the file '/dev/zero'"),
+    (listed("../../bert_config.json"), "state.json names the file '../../bert_config.json'"),
+    (listed("a\0b"), "state.json names the file 'a\\x00b'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[-1][:50])
+def test_changed_checkpoints_are_refused(valid, tmp_path, row, caplog):
+    change, *words = row
+    run = tmp_path / "run"
+    shutil.copytree(valid, run)
+    change(run / STEP)
+    with pytest.raises(InputError) as error:
+        read_weights(str(run / STEP))
+    message = str(error.value)
+    assert all(word in message for word in words), message
+    assert "\n" not in message
+    assert RunFolder(str(run)).latest_checkpoint() is None
+    assert all(word in caplog.text for word in words), caplog.text
+
+
+def test_valid_checkpoints_are_read(valid, tmp_path):
+    assert read_weights(str(valid / STEP)).global_step == 10
+    shutil.copytree(valid / STEP, tmp_path / "renamed")
+    assert read_weights(str(tmp_path / "renamed")).global_step == 10
+    older_run = tmp_path / "run"
+    shutil.copytree(valid, older_run)
+    older(elapsed_secs=None, time_is_up=None, unlogged=None)(older_run / STEP)
+    assert RunFolder(str(older_run)).latest_checkpoint() == str(older_run / STEP)
+    assert run_state.read_state(str(older_run / STEP)) == run_state.RunState(10)
+
+
+def test_every_value_of_the_state_is_read_back(tmp_path):
+    best = run_state.BestEvaluation(float("nan"), 5, 2)
+    totals = run_state.StepTotals(3, {"loss": 1.5}, {"weight": 3.0}, {"gradient_norm": 0.5})
+    written = run_state.RunState(10, 1, best, 2.5, True, totals)
+    for name in run_state._LISTED:
+        (tmp_path / name).write_text("")
+    run_state.write_state(str(tmp_path), to_json_dict(written))
+    read = run_state.read_state(str(tmp_path))
+    assert repr(read) == repr(written)  # NaN is not equal to NaN

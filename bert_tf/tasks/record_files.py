@@ -23,8 +23,9 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import features, files
+from bert_tf import features, files, json_files
 from bert_tf.errors import InputError
+from bert_tf.json_files import COUNT, OBJECT, TEXT, TRUTH, Rule
 from bert_tf.progress import Progress
 from bert_tf.tasks.task import Encoded
 
@@ -32,6 +33,13 @@ _LOGGER = logging.getLogger(__name__)
 _EXAMPLES_PER_BLOCK = 2048
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4  # length and checksum; checksum: the TFRecord format
 _INDEX_SUFFIX = ".index"
+_INDEX_SCHEMA = {
+    "key": OBJECT, "num_examples": COUNT, "num_records": COUNT, "sha256": TEXT,
+    "records_per_example": TRUTH,
+    "counts": Rule("a JSON object of whole numbers", (dict,), items=(int,)),
+}  # fmt: skip
+# The types of `RecordIndex.starts`, `num_tokens` and `records_per_example` in the file.
+_DTYPES = tuple(map(np.dtype, ("<i8", "<u2", "<u4")))
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -111,24 +119,42 @@ def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
         key: As in `write`.
 
     Returns:
-        The index; None if there is no complete record file with this key.
+        The index; None if there is no complete and undamaged record file with this key.
+
+    Raises:
+        InputError: A file is a folder, a pipe or a device, or cannot be read.
     """
     if not tf.io.gfile.exists(path) or not tf.io.gfile.exists(path + _INDEX_SUFFIX):
         return None
+    content = files.read_bytes(path + _INDEX_SUFFIX)
     try:
-        with tf.io.gfile.GFile(path + _INDEX_SUFFIX, "rb") as file:
-            facts = json.loads(file.readline())
-            if facts.pop("key") != json.loads(json.dumps(key)):
-                return None
-            sha256, has_counts = facts.pop("sha256"), facts.pop("records_per_example")
-            arrays = [np.lib.format.read_array(file) for _ in range(2 + has_counts)]
-    except (ValueError, KeyError, OSError, tf.errors.OpError):
+        facts, (starts, num_tokens, per_example) = _parse_index(content)
+    except (InputError, ValueError):  # damaged, or of an earlier version
         return None
     # Records are read without their checksums, so the file is checked as a whole.
-    if files.sha256_of_file(path) != sha256:
+    if facts["key"] != json.loads(json.dumps(key)) or files.sha256_of_file(path) != facts["sha256"]:
         return None
-    return RecordIndex(key, **facts, starts=arrays[0], num_tokens=arrays[1],
-                       records_per_example=arrays[2] if has_counts else None)  # fmt: skip
+    return RecordIndex(
+        key, facts["num_examples"], facts["counts"], starts, num_tokens,
+        per_example if facts["records_per_example"] else None,
+    )  # fmt: skip
+
+
+def _parse_index(content: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Returns the facts and the arrays of an index, which `_write_index` wrote."""
+    checksum, _, rest = content.partition(b"\n")
+    if files.sha256(rest).encode() != checksum:
+        raise ValueError("the content has another SHA-256")
+    line, _, data = rest.partition(b"\n")
+    facts = json_files.parse(line.decode(), "the index")
+    json_files.check(facts, _INDEX_SCHEMA, "the index", required=True)
+    records, examples = facts["num_records"], facts["num_examples"]
+    sizes = [8 * (records + 1), 2 * records, 4 * examples if facts["records_per_example"] else 0]
+    ends = list(itertools.accumulate(sizes))
+    if ends[-1] != len(data):
+        raise ValueError("the arrays have other lengths")
+    parts = data[: ends[0]], data[ends[0] : ends[1]], data[ends[1] :]
+    return facts, [np.frombuffer(part, each) for part, each in zip(parts, _DTYPES, strict=True)]
 
 
 def write(
@@ -238,16 +264,16 @@ class _RecordWriter:
 
 
 def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
+    """Writes the SHA-256 of the rest, the facts as a line of JSON, and the bytes of the arrays."""
     per_example = index.records_per_example
     facts = {
-        "key": index.key, "num_examples": index.num_examples, "counts": index.counts,
-        "sha256": sha256, "records_per_example": per_example is not None,
+        "key": index.key, "num_examples": index.num_examples, "num_records": len(index.num_tokens),
+        "counts": index.counts, "sha256": sha256, "records_per_example": per_example is not None,
     }  # fmt: skip
-    with files.atomic_replace(path) as temporary, tf.io.gfile.GFile(temporary, "wb") as file:
-        file.write(json.dumps(facts).encode() + b"\n")
-        for array in (index.starts, index.num_tokens, per_example):
-            if array is not None:
-                np.lib.format.write_array(file, array)
+    arrays = index.starts, index.num_tokens, () if per_example is None else per_example
+    parts = [np.asarray(array, each).tobytes() for array, each in zip(arrays, _DTYPES, strict=True)]
+    rest = b"".join([json.dumps(facts).encode(), b"\n", *parts])
+    files.write_bytes(path, files.sha256(rest).encode() + b"\n" + rest)
 
 
 def check_disk_space(folder: str, num_bytes: int, name: str) -> None:

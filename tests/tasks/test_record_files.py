@@ -1,6 +1,9 @@
 """Record files: the records of all examples, random access, reuse, and errors."""
 
 import collections
+import hashlib
+import json
+import os
 import shutil
 
 import numpy as np
@@ -93,6 +96,60 @@ def test_a_damaged_file_is_not_used(tmp_path, suffix, damage):
     else:
         damaged.write_bytes(content.replace(b"label_ids" if not suffix else b'"key"', b"x", 1))
     assert record_files.read_index(str(path), KEY) is None
+
+
+def signed(*lines):
+    """Returns the content of an index with a valid checksum."""
+    rest = b"\n".join(lines)
+    return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+
+
+def changed_facts(content, **changes):
+    _, line, data = content.split(b"\n", 2)
+    return signed(json.dumps({**json.loads(line), **changes}).encode(), data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: b"",
+        lambda content: b"\0" * 100,
+        lambda content: b"[]\n" + content,
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+        lambda content: content.replace(b'"num_examples": 100', b'"num_examples": 101'),
+        lambda content: signed(b"[]", b""),
+        lambda content: signed(b"5", b""),
+        lambda content: signed(b"\xff", b""),
+        lambda content: signed(b"[" * 100_000, b""),
+        lambda content: changed_facts(content, counts=[1]),
+        lambda content: changed_facts(content, counts={"x": "1"}),
+        lambda content: changed_facts(content, key=None),
+        lambda content: changed_facts(content, num_examples=-1),
+        lambda content: changed_facts(content, num_examples=10**14),
+        lambda content: changed_facts(content, num_records=10**18),
+        lambda content: changed_facts(content, num_records="x"),
+        lambda content: changed_facts(content, records_per_example=False),
+        lambda content: changed_facts(content, sha256=5),
+    ],
+)
+def test_a_changed_index_is_not_used(tmp_path, change):
+    path = tmp_path / "train.tf_record"
+    write(str(path), 100)
+    index = tmp_path / "train.tf_record.index"
+    content = index.read_bytes()
+    index.write_bytes(changed_facts(content))
+    assert record_files.read_index(str(path), KEY) is not None
+    index.write_bytes(change(content))
+    assert record_files.read_index(str(path), KEY) is None
+
+
+@pytest.mark.parametrize("name", ["train.tf_record", "train.tf_record.index"])
+def test_a_pipe_is_refused(tmp_path, name):
+    write(str(tmp_path / "train.tf_record"), 10)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match=f"{name} is a pipe or a device"):
+        record_files.read_index(str(tmp_path / "train.tf_record"), KEY)
 
 
 def test_a_full_disk_is_reported_before_anything_is_written(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.training.lifecycle.run_state import TRAINING_FILE
 
 _RESULTS_FILE = "eval_results.txt"
+_DATA_SCHEMA = {"init_checkpoint": json_files.TEXT}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +59,9 @@ def read_origin(path: str, checkpoint: Pretrained, task: str) -> Origin:
         path: The output folder of the run, or another path of the checkpoint.
         checkpoint: The checkpoint.
         task: The task of the export.
+
+    Raises:
+        InputError: A file of the run is damaged.
     """
     results_path, settings_path = (
         posixpath.join(path, name) for name in (_RESULTS_FILE, TRAINING_FILE)
@@ -70,9 +74,10 @@ def read_origin(path: str, checkpoint: Pretrained, task: str) -> Origin:
         if results.get("global_step") != step or task != task_of(checkpoint):
             results = {}
     if files.exists(settings_path):
-        settings = json_files.read(settings_path, own=True)
-        start = settings.get("data", {}).get("init_checkpoint")
-        if start:  # a path of this machine
+        settings = json_files.read(settings_path, {"data": json_files.OBJECT}, own=True)
+        damaged = f"{settings_path} is damaged: data"
+        data = json_files.check(settings.get("data") or {}, _DATA_SCHEMA, damaged)
+        if start := data.get("init_checkpoint"):  # a path of this machine
             settings["data"]["init_checkpoint"] = posixpath.basename(start.rstrip("/"))
     examples_path = posixpath.join(path, DEV_EXAMPLES)
     examples = files.sha256_of_file(examples_path) if files.exists(examples_path) else ""

@@ -129,7 +129,7 @@ def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
     content = files.read_bytes(path + _INDEX_SUFFIX)
     try:
         facts, (starts, num_tokens, per_example) = _parse_index(content)
-    except (InputError, ValueError):  # damaged, or of an earlier version
+    except ValueError:  # damaged, or of an earlier version
         return None
     # Records are read without their checksums, so the file is checked as a whole.
     if facts["key"] != json.loads(json.dumps(key)) or files.sha256_of_file(path) != facts["sha256"]:

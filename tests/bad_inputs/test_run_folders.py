@@ -1,8 +1,10 @@
 """Damaged and changed checkpoints of training: one line wherever they are read."""
 
+import hashlib
 import json
 import os
 import shutil
+import types
 
 import pytest
 
@@ -10,10 +12,13 @@ from bert_tf import weights
 from bert_tf.config import BertConfig
 from bert_tf.conversion import read_weights
 from bert_tf.errors import InputError
+from bert_tf.export import exporter
+from bert_tf.export.job import read_origin
+from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertEncoder, arrays_by_name
-from bert_tf.training.config import to_json_dict
+from bert_tf.training.config import TrainingConfig, to_json_dict
 from bert_tf.training.lifecycle import run_state
-from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
 CONFIG = BertConfig(6, 8, 1, 2, 8, max_position_embeddings=16, type_vocab_size=2)
@@ -85,7 +90,7 @@ def put(name, content):
 
 def pipe(name):
     def change(folder):
-        (folder / name).unlink()
+        (folder / name).unlink(missing_ok=True)
         os.mkfifo(folder / name)
 
     return change
@@ -179,3 +184,67 @@ def test_every_value_of_the_state_is_read_back(tmp_path):
     run_state.write_state(str(tmp_path), to_json_dict(written))
     read = run_state.read_state(str(tmp_path))
     assert repr(read) == repr(written)  # NaN is not equal to NaN
+
+
+# Reads a file of a run outside of its checkpoints: the run is resumed, exported or converted.
+def resume(run):
+    training = TrainingConfig(num_train_steps=20, num_warmup_steps=0, data={"init_checkpoint": ""})
+    RunFolder(str(run), CheckpointMetadata(CONFIG.to_dict()), training).check_same_run()
+
+
+def export(run):
+    exporter._with_best_threshold(ServingSettings(), str(run))
+    read_origin(str(run), types.SimpleNamespace(facts={}), "span")
+
+
+def convert(run):
+    RunFolder(str(run)).best_or_latest_checkpoint()
+
+
+def runtime(content):
+    """Replaces runtime_config.json; its checksum in state.json is valid."""
+
+    def change(run):
+        path = run / STEP / "runtime_config.json"
+        path.write_text(content)
+        listed(path.name, hashlib.sha256(path.read_bytes()).hexdigest())(run / STEP)
+
+    return change
+
+
+ONE_OBJECT = "is damaged: it must contain one JSON object"
+# A row: the use, the change, words of the message.
+RUN_ROWS = [
+    (resume, put("training_config.json", "[]"), "training_config.json", ONE_OBJECT),
+    (resume, put("training_config.json", "5"), "training_config.json", ONE_OBJECT),
+    (resume, put("training_config.json", '{"data": "x"}'), "contains a run with data='x'"),
+    (resume, put("training_config.json", '{"data": {"init_checkpoint": 5}}'), "init_checkpoint=5"),
+    (resume, put("bert_config.json", "[]"), "bert_config.json", ONE_OBJECT),
+    (export, put("training_config.json", "[]"), "training_config.json", ONE_OBJECT),
+    (export, put("training_config.json", "5"), "training_config.json", ONE_OBJECT),
+    (export, put("training_config.json", '{"data": "x"}'), "data must be a JSON object"),
+    (export, put("training_config.json", '{"data": {"init_checkpoint": 5}}'),
+     "training_config.json is damaged: data: init_checkpoint must be a string"),
+    (export, put("squad_threshold.json", "[1]"), "squad_threshold.json", ONE_OBJECT),
+    (export, put("squad_threshold.json", "{}"), "null_score_diff_threshold must be a number"),
+    (export, put("squad_threshold.json", '{"null_score_diff_threshold": "x"}'), "must be a number"),
+    (export, pipe("dev_examples.jsonl"), "dev_examples.jsonl is a pipe or a device"),
+    (export, pipe("training_config.json"), "training_config.json is a pipe or a device"),
+    (convert, runtime("[1]"), "runtime_config.json", ONE_OBJECT),
+    (convert, runtime('"x"'), "runtime_config.json", ONE_OBJECT),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", RUN_ROWS, ids=lambda row: f"{row[0].__name__}: {row[2][:40]}")
+def test_odd_files_of_a_run_are_refused(valid, tmp_path, row):
+    use, change, *words = row
+    run = tmp_path / "run"
+    shutil.copytree(valid, run)
+    (run / "bert_config.json").write_text(json.dumps(CONFIG.to_dict()))
+    (run / "training_config.json").write_text("{}")
+    change(run)
+    with pytest.raises(InputError) as error:
+        use(run)
+    message = str(error.value)
+    assert all(word in message for word in words), message
+    assert "\n" not in message

@@ -204,7 +204,15 @@ def test_later_entries_of_a_killed_run_are_removed(tmp_path):
     assert others.read_bytes() == b"a file of another program"
 
 
-@pytest.mark.parametrize("line", ["{", "[]", "7", '{"step": 1}', '{"step": 1, "kind": "../x"}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{", "[]", "7", "[" * 100_000, '{"step": 1}', '{"step": true, "kind": "train"}',
+        '{"step": -1, "kind": "train"}', '{"step": "1", "kind": "train"}',
+        *(json.dumps({"step": 1, "kind": kind}) for kind in ("../x", "..", ".", "", "/", "a\0", 5)),
+    ],
+    ids=lambda line: line[:40],
+)  # fmt: skip
 def test_a_damaged_line_of_the_metrics_is_refused(tmp_path, line):
     good = '{"step": 1, "kind": "train"}'
     (tmp_path / "metrics.jsonl").write_text(f"{good}\n{line}\n")

@@ -11,12 +11,13 @@ from typing import Any
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
-from bert_tf import files
+from bert_tf import file_checks, files, json_files
 from bert_tf.errors import InputError
 
 _EVENT_FILES = "events.out.tfevents.*"
 # TensorBoard reads these files too.
 _UNFINISHED_FILES = f"{files.temporary_prefix(_EVENT_FILES)}tmp"
+_ENTRY_SCHEMA = {"step": json_files.COUNT, "kind": json_files.TEXT}
 _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 
 
@@ -126,14 +127,14 @@ def _read_entries(path: str) -> list[tuple[str, dict[str, Any]]]:
     entries = []
     for number, line in enumerate(files.read_text(path).splitlines(), 1):
         try:
-            entry = json.loads(line)
-            is_valid = isinstance(entry["step"], int) and "/" not in entry["kind"]
-        except (ValueError, TypeError, KeyError):
-            is_valid = False
-        if not is_valid:
+            entry = json_files.parse(line, path, allow_nan=True)
+            json_files.check(entry, _ENTRY_SCHEMA, path, required=True)
+            # The kind is the name of the folder for its events.
+            file_checks.check_plain_name(entry["kind"], path)
+        except ValueError as error:
             raise InputError(
                 f"Line {number} of {path} is not a log entry: {line!r:.80}. Remove the line."
-            )
+            ) from error
         entries.append((line, entry))
     return entries
 

@@ -14,8 +14,10 @@ from bert_tf.conversion import read_weights
 from bert_tf.errors import InputError
 from bert_tf.export import exporter
 from bert_tf.export.job import read_origin
-from bert_tf.export.settings import ServingSettings
-from bert_tf.modeling import BertEncoder, arrays_by_name
+from bert_tf.export.served import load_served
+from bert_tf.export.settings import TASKS, ServingSettings
+from bert_tf.modeling import BertClassifier, BertEncoder, arrays_by_name
+from bert_tf.pretrained import load
 from bert_tf.training.config import TrainingConfig, to_json_dict
 from bert_tf.training.lifecycle import run_state
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
@@ -248,3 +250,39 @@ def test_odd_files_of_a_run_are_refused(valid, tmp_path, row):
     message = str(error.value)
     assert all(word in message for word in words), message
     assert "\n" not in message
+
+
+# A row: a fact in a weights.json of an older version, words of the message.
+FACTS = [
+    ("task_type", "zzz", "task_type must be one of classification, regression, multi_label, span"),
+    ("task_type", 5, "task_type must be one of"),
+    ("threshold", 7, "threshold must be above 0 and below 1. Received: 7"),
+    ("threshold", 1, "threshold must be above 0 and below 1. Received: 1"),
+    ("threshold", 0, "threshold must be above 0 and below 1. Received: 0"),
+    ("labels", [1, 2], "labels must be a list of strings"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), FACTS)
+def test_odd_facts_are_refused(valid, tmp_path, name, value, words):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for each in (*run_state._LISTED[:3], "vocab.txt"):
+        shutil.copy(valid / STEP / each, folder)
+    without_weights_checksums(edit("weights.json", task_type="multi_label", threshold=0.3))(folder)
+    assert read_weights(str(folder)).extra["threshold"] == 0.3
+    edit("weights.json", **{name: value})(folder)
+    with pytest.raises(InputError, match=f"weights.json is damaged: {words}"):
+        read_weights(str(folder))
+
+
+def test_the_types_of_tasks_are_those_of_exports():
+    assert {*weights.TASK_TYPES, "fill_mask", "embedding"} == set(TASKS)
+
+
+def test_repeated_labels_are_not_exported(tmp_path):
+    facts = {"labels": ["a", "a"], "pair": False, "max_seq_length": 8, "task_type": "multi_label"}
+    arrays = arrays_by_name(BertClassifier(CONFIG, 2, seed=1))
+    weights.write_weights(str(tmp_path / "a"), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
+    with pytest.raises(InputError, match="labels must be a list of 2 different strings"):
+        load_served(load(str(tmp_path / "a")))

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
+from bert_tf.conversion.saved_facts import check_labels
 from bert_tf.conversion.sentence_transformers import check_supported
 from bert_tf.errors import InputError
 from bert_tf.export.served.choice import ServedChoice
@@ -73,8 +74,9 @@ def _classifier(checkpoint: Pretrained, settings: ServingSettings) -> ServedMode
     num_labels = 1 if task_type == "regression" else len(facts["labels"])
     length = _length(checkpoint, settings, facts["max_seq_length"])
     model = checkpoint.model(BertClassifier, num_labels=num_labels, dtype=settings.precision)
+    labels = check_labels(model, facts["labels"], task_type == "regression")
     return ServedClassifier(
-        model, checkpoint.tokenizer, facts["labels"], facts["pair"],
+        model, checkpoint.tokenizer, labels, facts["pair"],
         length, task_type, facts.get("threshold", DEFAULT_THRESHOLD),
     )  # fmt: skip
 
@@ -102,7 +104,8 @@ def _tagger(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
     _check_complete(checkpoint, ("labels", "scheme", "max_seq_length"), _TAGGING_HEAD)
     length = _length(checkpoint, settings, facts["max_seq_length"])
     model = checkpoint.model(BertTagger, num_labels=len(facts["labels"]), dtype=settings.precision)
-    return ServedTagger(model, checkpoint.tokenizer, length, facts["labels"], facts["scheme"])
+    labels = check_labels(model, facts["labels"])
+    return ServedTagger(model, checkpoint.tokenizer, length, labels, facts["scheme"])
 
 
 def _choice(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:

@@ -18,7 +18,7 @@ from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.trainer import TrainingData
 
-STEPS, LOG_STEPS, SAVE_STEPS, STOP_AT = 50, 10, 25, 33
+STEPS, LOG_STEPS, SAVE_STEPS, EVAL_STEPS, STOP_AT = 50, 10, 25, 11, 33
 # This program imports TensorFlow once. For each line on stdin, the arguments of `train`, it forks a
 # process that trains, and prints the exit code of the process.
 DRIVER = """
@@ -41,21 +41,27 @@ def train(folder, stop_signal=None, **runtime):
     runtime = RuntimeConfig(
         **{
             "log_steps": LOG_STEPS, "save_checkpoints_steps": SAVE_STEPS, "stop_on_signals": True,
-            "eval_steps": STOP_AT if stop_signal else 0, **runtime,
+            "eval_steps": EVAL_STEPS, **runtime,
         }
     )  # fmt: skip
 
+    evaluations = 0
+
     def held_out():
-        deadline = time.monotonic() + 60  # checkpoints are written in the background
-        while latest_valid_step(folder) != SAVE_STEPS and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os.kill(os.getpid(), stop_signal)
+        nonlocal evaluations
+        evaluations += 1
+        if stop_signal and evaluations * EVAL_STEPS == STOP_AT:
+            deadline = time.monotonic() + 60  # checkpoints are written in the background
+            while latest_valid_step(folder) != SAVE_STEPS and time.monotonic() < deadline:
+                time.sleep(0.01)
+            os.kill(os.getpid(), stop_signal)
         return runs.data().take(1)
 
     trainer = runs.make_trainer(folder, runtime=runtime, num_train_steps=STEPS)
-    evaluation = HeldOutData({"eval": held_out}) if stop_signal else None
     try:
-        trainer.train(TrainingData(runs.data()), evaluation, {"examples_per_sec": 8})
+        trainer.train(
+            TrainingData(runs.data()), HeldOutData({"eval": held_out}), {"examples_per_sec": 8}
+        )
     except TrainingInterrupted as stopped:
         assert stopped.step == STOP_AT
 
@@ -95,7 +101,7 @@ def folders(tmp_path_factory, start):
         SAVE_STEPS,
         STOP_AT,
     ]
-    assert [entry["step"] for entry in runs.log_entries(folders["killed"])] == [10, 20, 30]
+    assert [entry["step"] for entry in entries_of(folders["killed"])] == [10, 20, 30]
     forget_totals(folders["older"])
     assert [start(folders[name]) for name in names[1:]] == [0, 0, 0]
     return folders
@@ -110,9 +116,9 @@ def forget_totals(folder):
     state.write_text(json.dumps(values))
 
 
-def training_entries(folder):
-    """Returns the log entries of training without the fields that depend on the wall clock."""
-    entries = [entry for entry in runs.log_entries(folder) if entry["kind"] == "train"]
+def entries_of(folder, kind="train"):
+    """Returns the log entries of a kind without the fields that depend on the wall clock."""
+    entries = [entry for entry in runs.log_entries(folder) if entry["kind"] == kind]
     return [
         {name: value for name, value in entry.items() if "_per_sec" not in name}
         for entry in entries
@@ -121,9 +127,10 @@ def training_entries(folder):
 
 @pytest.mark.parametrize("name", ["terminated", "killed"])
 def test_the_log_entries_are_those_of_an_uninterrupted_run(folders, name):
-    expected = training_entries(folders["whole"])
-    assert [entry["step"] for entry in expected] == [10, 20, 30, 40, 50]
-    assert training_entries(folders[name]) == expected  # every bit
+    for kind, steps in (("train", [10, 20, 30, 40, 50]), ("eval", [11, 22, 33, 44, 50])):
+        expected = entries_of(folders["whole"], kind)
+        assert [entry["step"] for entry in expected] == steps
+        assert entries_of(folders[name], kind) == expected  # every bit
     for entry in runs.log_entries(folders[name]):
         if entry["kind"] == "train":
             assert 0 < entry["examples_per_sec_wall_clock"] < entry["examples_per_sec"]
@@ -139,10 +146,18 @@ def test_the_curves_of_tensorboard_have_each_step_once(folders, name):
     for purge in (True, False):
         shown = EventAccumulator(str(folder), purge_orphaned_data=purge).Reload()
         assert sorted(event.step for event in shown.Tensors("loss")) == expected
+    for kind in ("train", "eval"):
+        assert curve(folders[name] / kind) == curve(folders["whole"] / kind)
+
+
+def curve(folder):
+    """Returns the steps and values of the loss in TensorBoard."""
+    events = EventAccumulator(str(folder), purge_orphaned_data=False).Reload().Tensors("loss")
+    return {event.step: event.tensor_proto.SerializeToString() for event in events}
 
 
 def test_a_checkpoint_of_an_older_version_without_totals_is_resumed(folders):
-    entries, expected = (training_entries(folders[name]) for name in ("older", "whole"))
+    entries, expected = (entries_of(folders[name]) for name in ("older", "whole"))
     assert [entry["step"] for entry in entries] == [10, 20, 30, 40, 50]
     different = [a["step"] for a, b in zip(entries, expected, strict=True) if a != b]
     assert different == [40]  # the mean over 7 of the 10 steps

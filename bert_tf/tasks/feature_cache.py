@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files, json_files, locks
+from bert_tf import file_checks, files, json_files, locks
 from bert_tf.errors import InputError, check_choice
 from bert_tf.progress import Progress
 from bert_tf.tasks.record_files import RecordFile, check_disk_space
@@ -165,6 +165,8 @@ class FeatureCache:
                 f"{self.folder} is a cache with {name}={old!r}, but this run has {name}={new!r}. "
                 "Give another feature_cache_dir, or remove the folder."
             )
+        for name in checksums:
+            file_checks.check_plain_name(name, path)
         shards = {name: os.path.join(self.folder, name) for name in checksums}
         found = {name: shard for name, shard in shards.items() if os.path.exists(shard)}
         for name, shard in found.items():

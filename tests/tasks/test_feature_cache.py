@@ -147,6 +147,17 @@ def test_a_damaged_cache_json_is_refused(small_shards, tmp_path, text):
         write(tmp_path / "cache", lengths)
 
 
+def test_a_cache_json_names_only_files_of_its_folder(small_shards, tmp_path):
+    lengths = lengths_of(20)
+    write(tmp_path / "cache", lengths)
+    path = tmp_path / "cache/cache.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, "sha256": {"../other.npy": "0"}}))
+    (tmp_path / "other.npy").write_text("x")
+    with pytest.raises(InputError, match=r"cache\.json names the file '\.\./other\.npy'"):
+        write(tmp_path / "cache", lengths)
+
+
 def test_more_shards_than_open_files(small_shards, tmp_path, monkeypatch):
     lengths = lengths_of(2000)
     cache = write(tmp_path / "cache", lengths)

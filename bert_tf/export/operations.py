@@ -9,16 +9,19 @@ release, contains.
 Imports foundation modules, and TensorFlow inside functions.
 """
 
+import collections
 import importlib.resources
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
 
-# The operations that write and read the weights; only the functions of the saver may use them.
-_OF_SAVER = frozenset({"MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename"})
+# The operations that write and read the weights; only the functions of the saver may use them. Some
+# programs, such as TensorFlow Serving, run the function that restores when they load a model.
+_OF_SAVE = frozenset({"MergeV2Checkpoints", "SaveV2", "ShardedFilename"})
+_OF_RESTORE = frozenset({"RestoreV2"})
 # The identifiers of Python classes that TensorFlow creates for the objects of a SavedModel.
 _CLASSES = frozenset(
     {"_generic_user_object", "signature_map", "trackable_dict_wrapper", "trackable_list_wrapper",
@@ -63,46 +66,64 @@ def foreign_parts(graph: Any) -> list[str]:
     """
     library = graph.graph_def.library
     functions = {each.signature.name: each.node_def for each in library.function}
-    savers = _saver_nodes(graph)
-    of_saver = _functions_of_saver(graph, functions, savers)
+    allowed, savers = _allowed(), _saver_nodes(graph)
     nodes = [each for each in graph.graph_def.node if each.name not in savers]
-    nodes += [node for name, body in functions.items() if name not in of_saver for node in body]
-    own = [each for each in graph.graph_def.node if each.name in savers]
-    own += [node for name in of_saver for node in functions[name]]
-    allowed = _allowed()
-    found = {each.op for each in nodes} - allowed
-    found |= {each.op for each in own} - allowed - _OF_SAVER
+    found = set(_ambiguous_names(library, allowed))
+    rest = set(functions)
+    for name, operations in savers.items():
+        of_saver = _functions_of_saver(graph, functions, name)
+        own = [each for each in graph.graph_def.node if each.name == name]
+        own += [node for each in of_saver for node in functions[each]]
+        found |= {f"the operation {each.op}" for each in own if each.op not in allowed | operations}
+        rest -= of_saver
+    nodes += [node for name in rest for node in functions[name]]
+    found |= {f"the operation {each.op}" for each in nodes if each.op not in allowed}
     # A name that is not in the library could be that of a function that the process has already.
-    unknown = _called([*nodes, *own]) - functions.keys()
-    return [
-        *(f"the operation {name}" for name in sorted(found)),
-        *(f"the unknown function {name}" for name in sorted(unknown)),
-        *_foreign_objects(graph.object_graph_def),
-    ]
+    everywhere = [*graph.graph_def.node, *(node for body in functions.values() for node in body)]
+    unknown = _in_attributes(everywhere) - functions.keys()
+    found |= {f"the unknown function {name}" for name in unknown}
+    return [*sorted(found), *_foreign_objects(graph.object_graph_def)]
 
 
-def _saver_nodes(graph: Any) -> set[str]:
-    """Returns the names of the nodes that save and restore, unless something else uses them."""
+def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
+    """Yields the functions with the name of an operation, or of another function.
+
+    TensorFlow would call such a function instead of the operation.
+    """
+    from tensorflow.python.framework import op_def_registry
+
+    names = collections.Counter(each.signature.name for each in library.function)
+    for name, count in names.items():
+        is_operation = name in allowed | _OF_SAVE | _OF_RESTORE or op_def_registry.get(name)
+        if is_operation or count > 1:
+            yield f"the ambiguous function {name}"
+
+
+def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
+    """Returns the operations that the nodes that save and restore may call, by name of the node.
+
+    Nodes that something else uses are left out.
+    """
     saver = graph.saver_def
-    nodes = {name.partition(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name)}
+    names = (saver.save_tensor_name, _OF_SAVE), (saver.restore_op_name, _OF_RESTORE)
     used = [name for node in graph.graph_def.node for name in node.input]
     for signature in graph.signature_def.values():
         used += [each.name for each in signature.outputs.values()]
     for collection in graph.collection_def.values():
         used += collection.node_list.value
-    return nodes - {name.lstrip("^").partition(":")[0] for name in used}
+    others = {name.lstrip("^").partition(":")[0] for name in used}
+    nodes = {name.partition(":")[0]: operations for name, operations in names}
+    return {name: operations for name, operations in nodes.items() if name not in others}
 
 
-def _functions_of_saver(
-    graph: Any, functions: Mapping[str, Any], savers: Collection[str]
-) -> set[str]:
-    """Returns the functions that only the nodes of the saver call."""
+def _functions_of_saver(graph: Any, functions: Mapping[str, Any], saver: str) -> set[str]:
+    """Returns the functions that only one node, of the saver, calls."""
     nodes = graph.graph_def.node
     library, objects = graph.graph_def.library, graph.object_graph_def
-    found = _reached(_called(each for each in nodes if each.name in savers), functions)
+    found = _reached(_called(each for each in nodes if each.name == saver), functions)
     # TensorFlow may replace a function by another one with the same interface.
     found -= {each.signature.name for each in library.function if "api_implements" in each.attr}
-    others = _called(each for each in nodes if each.name not in savers)
+    others = _called(each for each in nodes if each.name != saver)
     others |= set(objects.concrete_functions) | {each.gradient_func for each in library.gradient}
     others |= {each.gradient_func for each in library.registered_gradients}
     for each in objects.nodes:
@@ -125,7 +146,12 @@ def _reached(names: Iterable[str], functions: Mapping[str, Any]) -> set[str]:
 
 
 def _called(nodes: Iterable[Any]) -> set[str]:
-    """Returns the names of the functions in the attributes of nodes."""
+    """Returns the names of the functions that nodes may call; an operation may be a function."""
+    nodes = list(nodes)
+    return _in_attributes(nodes) | {each.op for each in nodes}
+
+
+def _in_attributes(nodes: Iterable[Any]) -> set[str]:
     return {name for node in nodes for name in _functions_in(node.attr)}
 
 

@@ -223,6 +223,46 @@ def test_only_the_saver_may_call_its_functions(exported):
         assert "the operation SaveV2" in changed(folder, change), change
 
 
+def test_the_function_that_restores_may_not_save(exported):
+    def save(graph):
+        _, name = saver_function(graph, graph.saver_def.restore_op_name)
+        (own,) = (f for f in graph.graph_def.library.function if f.signature.name == name)
+        own.node_def.add(name="save", op="SaveV2")
+
+    def save_as_restore(graph):
+        graph.saver_def.restore_op_name = graph.saver_def.save_tensor_name
+
+    folder = exported("regression")
+    assert changed(folder, save) == ["the operation SaveV2"]
+    assert "the operation SaveV2" in changed(folder, save_as_restore)
+
+
+def test_functions_with_the_name_of_an_operation_or_of_another_function_are_refused(exported):
+    folder = exported("regression")
+
+    def of_the_saver_with_the_name(name, graph):
+        node, before = saver_function(graph, graph.saver_def.save_tensor_name)
+        node.attr["f"].func.name = name
+        library = graph.graph_def.library.function
+        next(f for f in library if f.signature.name == before).signature.name = name
+        # TensorFlow calls the function, and not the operation.
+        next(f for f in library if f.node_def and f.signature.name != name).node_def.add(op=name)
+
+    def twice(graph):
+        library = graph.graph_def.library.function
+        library.add().CopyFrom(library[0])
+
+    for name in ("StringUpper", "SaveV2"):
+        found = changed(folder, lambda graph, name=name: of_the_saver_with_the_name(name, graph))
+        assert {f"the ambiguous function {name}", "the operation SaveV2"} <= {*found}
+    assert changed(folder, lambda graph: of_the_saver_with_the_name("WriteFile", graph)) == [
+        "the ambiguous function WriteFile", "the operation MergeV2Checkpoints",
+        "the operation SaveV2", "the operation ShardedFilename", "the operation WriteFile",
+    ]  # fmt: skip
+    (found,) = changed(folder, twice)
+    assert found.startswith("the ambiguous function ")
+
+
 def test_unknown_functions_classes_and_resources_are_refused(exported):
     folder = exported("regression")
 
@@ -271,7 +311,6 @@ def change_facts(folder, **changes):
     [
         ("classification", {"labels": export_models.LABELS[::-1]}),
         ("classification", {"labels": export_models.LABELS[:2]}),
-        ("classification", {"labels": "xyz"}),
         ("classification", {"labels": None}),
         ("multi_label", {"labels": [*export_models.LABELS, "w"]}),
     ],
@@ -280,6 +319,13 @@ def test_labels_are_those_of_the_graph(copy, kind, changes):
     folder = copy(kind)
     change_facts(folder, **changes)
     with pytest.raises(InputError, match=r"weights.json was changed .* labels are not those"):
+        bert_tf.Predictor(folder)
+
+
+def test_labels_are_a_list(copy):
+    folder = copy("classification")
+    change_facts(folder, labels="xyz")
+    with pytest.raises(InputError, match=r"weights.json is damaged: labels must be a list"):
         bert_tf.Predictor(folder)
 
 

@@ -110,6 +110,8 @@ def check_flags() -> None:
         )
     if FLAGS.model.startswith(("http://", "https://")):
         raise InputError(f"{FLAGS.model} is an address. Download the model, and give its folder.")
+    if not FLAGS.model:
+        raise InputError("--model is empty. Give the folder of an exported model.")
     for path in filter(None, (FLAGS.model, FLAGS.input_file)):
         if "://" not in path and not os.path.exists(path):
             raise InputError(f"There is no file or folder {path}.")
@@ -204,6 +206,8 @@ def fields(prediction: Mapping[str, Any]) -> list[str]:
         return [f"{token} {probability:.4f}" for token, probability in best]
     if "embedding" in prediction:
         return [" ".join(f"{value:.6f}" for value in prediction["embedding"])]
+    if "score" not in prediction:
+        return [str(value) for value in prediction.values()]
     number_of_tokens = [str(prediction["num_tokens"])] if "num_tokens" in prediction else []
     return [f"{prediction['score']:.4f}", *number_of_tokens]
 

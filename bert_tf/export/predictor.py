@@ -4,6 +4,7 @@ Imports foundation modules, `layout`, and TensorFlow; for a TFLite file also `li
 predicts with a SavedModel needs no Keras.
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain_message
 from bert_tf.export.layout import newest_version
-from bert_tf.export.saved_model_loading import load_saved_model
+from bert_tf.export.saved_model_loading import explain_damage, load_saved_model
 
 Prediction = dict[str, Any]
 # The order of inputs that are not in alphabetical order.
@@ -24,6 +25,23 @@ _OF_WORDS = ("words", "tags", "probabilities", "start", "end")
 _OF_ENTITIES = ("entities", "entity_types", "entity_start", "entity_end")
 # The outputs with one value for each text of a list.
 _LIST_OUTPUTS = ("probabilities", "ranking", "tags")
+# The outputs that `decode` needs if there is the first one: the kind of their dtype, and a letter
+# for each dimension: B is the batch and L the labels; the sizes with another letter are equal.
+_FORMS = (
+    {"tokens": "O BMK", "probabilities": "f BMK", "num_masks": "i B"},
+    {"ranking": "i BK", "probabilities": "f BK", "choice": "O B", "index": "i B"},
+    {"entities": "O BE", "entity_types": "O BE", "entity_start": "i BE", "entity_end": "i BE",
+     "words": "O BW", "tags": "O BW", "probabilities": "f BW", "start": "i BW", "end": "i BW"},
+    {"tags": "O BW", "probabilities": "f BW"},
+    {"labels": "O B", "probabilities": "f BL"},
+    {"label": "O B", "probabilities": "f BL"},
+    {"answer": "O B", "start": "i B", "end": "i B", "score": "f B", "probability": "f B",
+     "no_answer": "b B"},
+    {"embedding": "f BH"},
+    {"is_next": "f B"},
+    {"score": "f B"},
+)  # fmt: skip
+_FURTHER = {"null_score_diff": "f B", "num_tokens": "i B"}
 
 
 class Predictor:
@@ -98,12 +116,14 @@ class Predictor:
         else:
             # The signatures do not keep the weights alive.
             self._model, self._facts = load_saved_model(newest_version(path), trust)
-            signatures = self._model.signatures
-        self._signature = _signature(signatures, signature, path)
+        with contextlib.nullcontext() if is_lite else explain_damage(path):
+            if not is_lite:
+                signatures = self._model.signatures
+            self._signature = _signature(signatures, signature, path)
+            _, inputs = self._signature.structured_input_signature
+            self.names = _in_order(inputs)
+            self.list_names = tuple(name for name in self.names if inputs[name].shape.rank == 2)
         self._batch_size = batch_size
-        _, inputs = self._signature.structured_input_signature
-        self.names = _in_order(inputs)
-        self.list_names = tuple(name for name in self.names if inputs[name].shape.rank == 2)
 
     def __call__(self, *texts: Any) -> Any:
         """Returns the predictions for texts; see the docstring of the class."""
@@ -143,16 +163,29 @@ class Predictor:
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size].tolist()
             batch = [_tensor([column[row] for row in rows]) for column in columns]
-            outputs = self._signature(**dict(zip(self.names, batch, strict=True)))
-            arrays = {name: value.numpy() for name, value in outputs.items()}
+            arrays = self._outputs(dict(zip(self.names, batch, strict=True)), len(rows))
             for number, row in enumerate(rows):
                 values = {name: value[number] for name, value in arrays.items()}
-                for column in (columns[self.names.index(name)] for name in self.list_names):
+                is_of_list = "ranking" in values or "tags" in values
+                for name in self.list_names if is_of_list else ():
                     # The lists of a batch are padded to the longest one.
-                    size = len(column[row])
+                    size = len(columns[self.names.index(name)][row])
                     values |= {n: values[n][:size] for n in _LIST_OUTPUTS if n in values}
                 found[row] = decode(values, self._facts)
         return (found[row] for row in range(len(order)))
+
+    def _outputs(self, inputs: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
+        """Returns the outputs that `decode` needs."""
+        try:
+            outputs = self._signature(**inputs)
+            arrays = {name: value.numpy() for name, value in outputs.items()}
+        except tf.errors.OpError as error:
+            reason = " ".join(plain_message(error).split())
+            raise InputError(
+                f"The model cannot compute these texts: {reason:.300}. Give a smaller batch_size "
+                "or other texts. If no text works, export the model again."
+            ) from error
+        return _checked(arrays, rows, len(self._facts.get("labels") or []))
 
     def _refuse(self, texts: Sequence[Any]) -> Any:
         names = (f"{n} (a list of lists)" if n in self.list_names else n for n in self.names)
@@ -160,6 +193,31 @@ class Predictor:
             f"The model takes a list of texts for each of {', '.join(names)}. Received: "
             f"{len(texts)} values of the types {', '.join(type(each).__name__ for each in texts)}."
         )
+
+
+def _checked(
+    arrays: Mapping[str, np.ndarray], num_rows: int, num_labels: int
+) -> dict[str, np.ndarray]:
+    """Returns those of the outputs of a signature that `decode` needs.
+
+    Raises:
+        InputError: One of them is missing, or has another dtype or shape.
+    """
+    form = next((each for each in _FORMS if next(iter(each)) in arrays), {"score": "f B"})
+    form = form | {name: _FURTHER[name] for name in _FURTHER.keys() & arrays.keys()}
+    sizes = {"B": num_rows, "L": num_labels}
+    for name, each in form.items():
+        kind, letters = each.split()
+        array = np.asarray(arrays.get(name))
+        is_valid = array.dtype.kind == kind and array.ndim == len(letters)
+        pairs = zip(letters, array.shape, strict=False)
+        if not is_valid or any(sizes.setdefault(*pair) != pair[1] for pair in pairs):
+            raise InputError(
+                f"The model has no output {name} of a model of bert-tf. Its outputs are "
+                f"{', '.join(f'{n} {v.dtype}{list(v.shape)}' for n, v in arrays.items()):.300}, "
+                f"and it has {num_labels} labels. Export the model again."
+            )
+    return {name: arrays[name] for name in form}
 
 
 def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
@@ -186,7 +244,8 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
     probabilities = {labels[index]: float(values[index]) for index in order.tolist()}
     if "labels" in outputs:
         # The output joins the labels by commas, and a label may contain a comma.
-        reached = values >= facts["threshold"]
+        threshold = facts.get("threshold")
+        reached = values >= (np.nan if threshold is None else threshold)
         chosen = [label for label, is_in in zip(labels, reached, strict=True) if is_in]
         _check_facts(",".join(chosen), outputs["labels"])
         return {"labels": chosen, "probabilities": probabilities}
@@ -254,7 +313,7 @@ def _of_choices(outputs: Mapping[str, Any]) -> Prediction:
     return {
         "choice": _plain(outputs["choice"]),
         "index": index,
-        "probability": probabilities[index] if index >= 0 else 0.0,
+        "probability": probabilities[index] if 0 <= index < len(probabilities) else 0.0,
         "probabilities": probabilities,
         "ranking": outputs["ranking"].tolist(),
     }

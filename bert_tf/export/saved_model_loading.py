@@ -5,12 +5,13 @@ Imports foundation modules, `layout`, `operations`, and TensorFlow.
 
 import contextlib
 import os
+import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files, json_files, tensor_bundles
+from bert_tf import file_checks, files, json_files, tensor_bundles
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export import operations
 from bert_tf.export.layout import EXTRA, GRAPH_SHA256
@@ -32,6 +33,7 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
         InputError: A file is missing or damaged, or the graph contains anything that models of
             bert-tf do not need.
     """
+    _check_files(folder)
     facts_path = os.path.join(folder, EXTRA, FACTS_FILE)
     facts = json_files.read(facts_path, FACTS_SCHEMA, own=True)
     if not trust:
@@ -39,10 +41,20 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
         _check_graph(folder, graph)
         _check_checksum(folder, facts)
         _check_labels(facts_path, facts, graph)
-    with _explain_damage(folder):
+    with explain_damage(folder):
         if not trust:
             tensor_bundles.check_index(os.path.join(folder, "variables", "variables.index"))
         return tf.saved_model.load(folder), facts
+
+
+def _check_files(folder: str) -> None:
+    """Checks that no file is a pipe or a device, for which TensorFlow would wait."""
+    if "://" in folder:
+        return
+    for pattern in ("*", "*/*"):  # TensorFlow reads no other levels
+        for path in pathlib.Path(folder).glob(pattern):
+            if not path.is_dir():
+                file_checks.check_is_regular(str(path))
 
 
 def _check_graph(folder: str, graph: Any) -> None:
@@ -58,10 +70,10 @@ def _check_graph(folder: str, graph: Any) -> None:
 
 def _check_checksum(folder: str, facts: Mapping[str, Any]) -> None:
     path, expected = os.path.join(folder, operations.FILE), facts.get(GRAPH_SHA256)
-    if expected is not None and files.sha256_of_file(path) != expected:
+    if files.sha256_of_file(path) != expected:
         raise InputError(
-            f"{path} was changed after the export: {EXTRA}/{FACTS_FILE} states another SHA-256. "
-            "Export the model again, or give trust=True."
+            f"{path} was changed after the export: {EXTRA}/{FACTS_FILE} does not state its "
+            "SHA-256. Export the model again, or give trust=True."
         )
 
 
@@ -82,14 +94,20 @@ def _check_labels(path: str, facts: Mapping[str, Any], graph: Any) -> None:
 
 
 @contextlib.contextmanager
-def _explain_damage(folder: str) -> Iterator[None]:
-    """Converts the errors of TensorFlow's loader for a damaged SavedModel to an `InputError`."""
+def explain_damage(folder: str) -> Iterator[None]:
+    """Converts the errors of TensorFlow's loader for a damaged SavedModel to an `InputError`.
+
+    Raises:
+        InputError: The block raised an error.
+    """
     damage = (
         tf.errors.OpError, OSError, ValueError, LookupError, TypeError, AttributeError,
-        RuntimeError, AssertionError,
+        RuntimeError, AssertionError, MemoryError,
     )  # fmt: skip
     try:
         yield
+    except InputError:
+        raise
     except damage as error:
         message = plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
         reason = " ".join(message.split()).rstrip(".") or type(error).__name__

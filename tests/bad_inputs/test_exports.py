@@ -1,6 +1,7 @@
 """Exports and predictions refuse wrong flags, damaged files and graphs with effects in one line."""
 
 import dataclasses
+import hashlib
 import importlib.util
 import json
 import os
@@ -11,6 +12,7 @@ import export_models
 import pytest
 import tensorflow as tf
 from run_programs import assert_refused, run_mains
+from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf.export import exporter
 from bert_tf.export.settings import ServingSettings
@@ -53,6 +55,7 @@ EXPORT_ROWS = [
 ]  # fmt: skip
 PREDICT_ROWS = [
     (["--text=a"], ["--model is required"]),
+    (["--model=", "--text=a"], ["--model is empty"]),
     (["--model=none", "--text=a"], ["There is no file or folder none"]),
     (["--model=http://host/a", "--text=a"], ["http://host/a is an address", "Download"]),
     (["--model=http://host/a.tflite", "--text=a"], ["http://host/a.tflite is an address"]),
@@ -83,8 +86,29 @@ PREDICT_ROWS = [
     (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
     (["--model=data_removed", "--text=a"], ["data_removed/1 cannot be loaded"]),
     (["--model=facts_removed", "--text=a"], ["There is no file", "weights.json"]),
-    (["--model=facts_list", "--text=a"], ["weights.json must contain one JSON object"]),
+    (["--model=facts_list", "--text=a"], ["weights.json is damaged", "one JSON object"]),
     (["--model=facts_labels", "--text=a"], ["weights.json was changed", "labels"]),
+    (["--model=facts_without_sha", "--text=a"], ["does not state its SHA-256"]),
+    (["--model=pipe_graph", "--text=a"], ["1/saved_model.pb is a pipe or a device"]),
+    (["--model=pipe_index", "--text=a"], ["variables.index is a pipe or a device"]),
+    (["--model=pipe_data", "--text=a"], ["00000-of-00001 is a pipe or a device"]),
+    (["--model=pipe_fingerprint", "--text=a"], ["fingerprint.pb is a pipe or a device"]),
+    (["--model=pipe_facts", "--text=a"], ["weights.json is a pipe or a device"]),
+    (["--model=pipe_debug", "--text=a"], ["saved_model_debug_info.pb is a pipe or a device"]),
+    (["--model=pipe_asset", "--text=a", "--trust"], ["assets/a is a pipe or a device"]),
+    (["--model=link_device", "--text=a"], ["fingerprint.pb is a pipe or a device"]),
+    (["--model=root_only", "--text=a"], ["root_only cannot be loaded", "signatures"]),
+    (["--model=signatures_variable", "--text=a"], ["signatures_variable cannot be loaded"]),
+    (["--model=huge_constant", "--text=a"], ["huge_constant cannot be loaded", "allocate"]),
+    (["--model=fails", "--text=a"], ["The model cannot compute these texts", "no_number"]),
+    (["--model=asserts", "--text=a"], ["The model cannot compute these texts"]),
+    *(([f"--model={name}", "--text=a"], ["no output", "Its outputs are"]) for name in (
+        "score_scalar", "score_text", "score_short", "other_output", "tokens_only",
+        "too_many_probabilities", "no_labels", "label_only",
+    )),
+    (["--model=threshold_none", "--text=a"], ["the threshold in weights.json", "changed"]),
+    (["--model=threshold_null", "--text=a"], ["the threshold in weights.json", "changed"]),
+    (["--model=threshold_list", "--text=a"], ["damaged", "threshold must be a number"]),
     (["--model=evil", "--text=a"], ["evil is refused", "WriteFile", "--trust=True"]),
 ]  # fmt: skip
 LITE_ROWS = [
@@ -104,6 +128,11 @@ def half(content):
     return content[: len(content) // 2]
 
 
+def without_sha(content):
+    facts = json.loads(content)
+    return json.dumps({key: facts[key] for key in facts if key != "saved_model_sha256"}).encode()
+
+
 DAMAGE = {
     "graph_cut": ("saved_model.pb", half),
     "graph_empty": ("saved_model.pb", lambda _: b""),
@@ -119,11 +148,52 @@ DAMAGE = {
     "data_flip": ("variables/variables.data-00000-of-00001", lambda content: flip(content, 40)),
     "data_removed": ("variables/variables.data-00000-of-00001", None),
     "facts_removed": ("assets.extra/weights.json", None),
+    "facts_without_sha": ("assets.extra/weights.json", without_sha),
     "facts_list": ("assets.extra/weights.json", lambda _: b"[]"),
     "facts_labels": (
         "assets.extra/weights.json",
         lambda content: json.dumps({**json.loads(content), "labels": ["a", "b", "c"]}).encode(),
     ),
+}
+PIPES = {
+    "pipe_graph": "saved_model.pb", "pipe_index": "variables/variables.index",
+    "pipe_data": "variables/variables.data-00000-of-00001", "pipe_fingerprint": "fingerprint.pb",
+    "pipe_facts": "assets.extra/weights.json", "pipe_debug": "debug/saved_model_debug_info.pb",
+    "pipe_asset": "assets/a",
+}  # fmt: skip
+
+
+def filled(text, value):
+    return tf.fill([tf.size(text)], value)
+
+
+def of_labels(text, columns=2, name="label"):
+    """Returns the outputs of a classifier with the labels "a" and "b"."""
+    labels = tf.gather(tf.constant(["a", "b"]), tf.zeros_like(tf.strings.length(text)))
+    return {"probabilities": tf.fill([tf.size(text), columns], 0.5), name: labels}
+
+
+def asserts(text):
+    tf.debugging.assert_less(tf.size(text), 0)
+    return {"score": filled(text, 1.0)}
+
+
+AB = {"labels": ["a", "b"]}
+# Odd models that pass the check of the graph: the signature, and the facts.
+ODD = {
+    "fails": (lambda text: {"score": tf.strings.to_number(filled(text, "no_number"))}, {}),
+    "asserts": (asserts, {}),
+    "score_scalar": (lambda text: {"score": filled(text, 1.0)[0]}, {}),
+    "score_text": (lambda text: {"score": text}, {}),
+    "score_short": (lambda text: {"score": tf.fill([tf.size(text) + 1], 1.0)}, {}),
+    "other_output": (lambda text: {"other": text}, {}),
+    "tokens_only": (lambda text: {"tokens": text}, {}),
+    "too_many_probabilities": (lambda text: of_labels(text, 3), AB),
+    "no_labels": (lambda text: {"probabilities": tf.fill([tf.size(text), 3], 0.5)}, {}),
+    "label_only": (lambda text: {"label": of_labels(text)["label"]}, AB),
+    "threshold_none": (lambda text: of_labels(text, name="labels"), AB),
+    "threshold_null": (lambda text: of_labels(text, name="labels"), {**AB, "threshold": None}),
+    "threshold_list": (lambda text: of_labels(text, name="labels"), {**AB, "threshold": [1, 2]}),
 }
 
 
@@ -143,6 +213,19 @@ def folder(tmp_path_factory):
         place.unlink()
         if change:
             place.write_bytes(change(content))
+    for name, file in PIPES.items():
+        place = folder / name / "1" / file
+        shutil.copytree(folder / "served/1", folder / name / "1")
+        place.unlink(missing_ok=True)
+        place.parent.mkdir(exist_ok=True)
+        os.mkfifo(place)
+    shutil.copytree(folder / "served/1", folder / "link_device/1")
+    (folder / "link_device/1/fingerprint.pb").unlink()
+    os.symlink("/dev/zero", folder / "link_device/1/fingerprint.pb")
+    for name, (function, facts) in ODD.items():
+        write_model(folder / name, function, facts)
+    for name, change in CHANGES.items():
+        write_model(folder / name, lambda text: {"score": filled(text, 1.0)}, {}, change)
     (folder / "text.txt").write_text("a line\n")
     (folder / "empty.txt").write_text("")
     (folder / "latin.txt").write_bytes(b"a\ncaf\xe9\n")
@@ -169,11 +252,56 @@ def write_evil_model(path):
         tf.io.write_file(str(path.parent / "evil.txt"), "content")
         return {"score": text}
 
+    write_model(path, function, {})
+
+
+def write_model(path, function, facts, change=None):
+    """Writes a SavedModel with a variable, facts, and its checksum."""
+    module = tf.Module()
+    module.variable = tf.Variable(1.0)
     spec = tf.TensorSpec([None], tf.string, name="text")
     concrete = tf.function(function, autograph=False).get_concrete_function(text=spec)
-    tf.saved_model.save(tf.Module(), str(path), signatures={"serving_default": concrete})
+    tf.saved_model.save(module, str(path), signatures={"serving_default": concrete})
+    graph = path / "saved_model.pb"
+    if change:
+        model = saved_model_pb2.SavedModel.FromString(graph.read_bytes())
+        change(model.meta_graphs[0])
+        graph.write_bytes(model.SerializeToString())
+    facts = {**facts, "saved_model_sha256": hashlib.sha256(graph.read_bytes()).hexdigest()}
     (path / "assets.extra").mkdir()
-    (path / "assets.extra/weights.json").write_text("{}")
+    (path / "assets.extra/weights.json").write_text(json.dumps(facts))
+
+
+def signatures_of(graph):
+    children = graph.object_graph_def.nodes[0].children
+    return next(child for child in children if child.local_name == "signatures")
+
+
+def remove_signatures(graph):
+    signatures_of(graph).local_name = "other"
+
+
+def replace_signatures(graph):
+    nodes = enumerate(graph.object_graph_def.nodes)
+    signatures_of(graph).node_id = next(i for i, each in nodes if each.HasField("variable"))
+
+
+def add_huge_constant(graph):
+    node = graph.graph_def.node.add(name="huge", op="Const")
+    node.attr["dtype"].type = tensor_type = tf.float32.as_datatype_enum
+    tensor = node.attr["value"].tensor
+    tensor.dtype = tensor_type
+    tensor.float_val.append(1)
+    tensor.tensor_shape.dim.add(size=10**15)
+    nodes = graph.object_graph_def.nodes
+    nodes[0].children.add(local_name="huge", node_id=len(nodes))
+    nodes.add().constant.operation = "huge"
+
+
+CHANGES = {
+    "root_only": remove_signatures, "signatures_variable": replace_signatures,
+    "huge_constant": add_huge_constant,
+}  # fmt: skip
 
 
 def test_bad_input_is_refused_in_one_line(folder):

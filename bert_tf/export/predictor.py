@@ -4,7 +4,6 @@ Imports foundation modules, `layout`, and TensorFlow; for a TFLite file also `li
 predicts with a SavedModel needs no Keras.
 """
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -110,14 +109,12 @@ class Predictor:
         if num_threads is not None and num_threads < 1:
             raise InputError(f"num_threads must be at least 1. Received: {num_threads}.")
         path = os.fspath(path)
-        is_lite = path.endswith(".tflite")
-        if is_lite:
-            self._model, signatures, self._facts = _load_lite(path, signature, num_threads)
-        else:
-            # The signatures do not keep the weights alive.
-            self._model, self._facts = load_saved_model(newest_version(path), trust)
-        with contextlib.nullcontext() if is_lite else explain_damage(path):
-            if not is_lite:
+        with explain_damage(path):
+            if path.endswith(".tflite"):
+                self._model, signatures, self._facts = _load_lite(path, signature, num_threads)
+            else:
+                # The signatures do not keep the weights alive.
+                self._model, self._facts = load_saved_model(newest_version(path), trust)
                 signatures = self._model.signatures
             self._signature = _signature(signatures, signature, path)
             _, inputs = self._signature.structured_input_signature

@@ -94,8 +94,8 @@ def _check_labels(path: str, facts: Mapping[str, Any], graph: Any) -> None:
 
 
 @contextlib.contextmanager
-def explain_damage(folder: str) -> Iterator[None]:
-    """Converts the errors of TensorFlow's loader for a damaged SavedModel to an `InputError`.
+def explain_damage(path: str) -> Iterator[None]:
+    """Converts the errors of TensorFlow for a damaged model to an `InputError`.
 
     Raises:
         InputError: The block raised an error.
@@ -112,6 +112,6 @@ def explain_damage(folder: str) -> Iterator[None]:
         message = plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
         reason = " ".join(message.split()).rstrip(".") or type(error).__name__
         raise InputError(
-            f"{folder} cannot be loaded: {reason:.300}. The folder is incomplete or damaged; "
-            "export the model again."
+            f"{path} cannot be loaded: {reason:.300}. It is incomplete or damaged; export the "
+            "model again."
         ) from error

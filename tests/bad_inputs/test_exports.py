@@ -15,7 +15,9 @@ from run_programs import assert_refused, run_mains
 from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf.export import exporter
+from bert_tf.export.lite import embedded_files
 from bert_tf.export.settings import ServingSettings
+from bert_tf.weights import sha256_of_values
 
 EXPORT, PREDICT = "bert_tf.run_scripts.export_model", "bert_tf.run_scripts.predict"
 HAS_LITE = importlib.util.find_spec("ai_edge_litert") is not None
@@ -116,6 +118,11 @@ LITE_ROWS = [
     (["--model=header.tflite", "--text=a"], ["header.tflite is damaged", "SHA-256"]),
     (["--model=middle.tflite", "--text=a"], ["middle.tflite is damaged", "SHA-256"]),
     (["--model=zip.tflite", "--text=a"], ["zip.tflite", "damaged"]),
+    (["--model=labels.tflite", "--text=a"], ["labels.tflite is damaged: the values", "SHA-256"]),
+    (["--model=vocabulary.tflite", "--text=a"], ["damaged: vocab.txt in it", "SHA-256"]),
+    (["--model=json.tflite", "--text=a"], ["json.tflite is damaged: bert_tf.json"]),
+    (["--model=no_checksum.tflite", "--text=a"], ["another version of bert-tf"]),
+    (["--model=more_labels.tflite", "--text=a"], ["no output probabilities", "4 labels"]),
     (["--model=text.tflite", "--text=a"], ["text.tflite contains no bert_tf.json"]),
 ]  # fmt: skip
 
@@ -242,7 +249,29 @@ def folder(tmp_path_factory):
         }  # fmt: skip
         for name, changed in changes.items():
             (folder / f"{name}.tflite").write_bytes(changed)
+        write_lite_files(folder, content)
     return folder
+
+
+def write_lite_files(folder, content):
+    """Writes TFLite files whose embedded files were changed."""
+    model, embedded = embedded_files.read_files("", content, "bert_tf.json", "vocab.txt")
+    facts = json.loads(embedded["bert_tf.json"])
+    others = {**facts, "facts": {**facts["facts"], "labels": ["ž", "y, z", "x"]}}
+    more = {**facts, "facts": {**facts["facts"], "labels": ["x", "y, z", "ž", "w"]}}
+    without = {key: facts[key] for key in facts if key != "facts_sha256"}
+    changes = {
+        "labels": {"bert_tf.json": json.dumps(others).encode()},
+        "vocabulary": {"vocab.txt": embedded["vocab.txt"].replace(b"a\nb\n", b"b\na\n")},
+        "json": {"bert_tf.json": b"[" * 100_000},
+        "no_checksum": {"bert_tf.json": json.dumps(without).encode()},
+        "more_labels": {
+            "bert_tf.json": json.dumps({**more, "facts_sha256": sha256_of_values(more)}).encode()
+        },
+    }
+    for name, changed in changes.items():
+        path = folder / f"{name}.tflite"
+        path.write_bytes(embedded_files.with_files(model, {**embedded, **changed}))
 
 
 def write_evil_model(path):

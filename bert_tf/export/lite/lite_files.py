@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.export import assets
 from bert_tf.export.gate_process import Gate
@@ -140,7 +140,9 @@ def _write_file(
         takes_texts=file.takes_texts,
         model_sha256=files.sha256(model),
     )
-    stored = json.dumps(dataclasses.asdict(facts), indent=2, sort_keys=True).encode()
+    values = dataclasses.asdict(facts)
+    values["facts_sha256"] = json_files.sha256_of_values(values)
+    stored = json.dumps(values, indent=2, sort_keys=True).encode()
     path = os.path.join(place, name)
     files.write_bytes(path, with_files(model, {**embedded, FACTS_FILE: stored}))
     return dataclasses.replace(file, path=path, operations=operations)

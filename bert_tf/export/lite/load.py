@@ -15,21 +15,21 @@ from bert_tf.export.lite.lite_forward import LiteForward
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
-from bert_tf.weights import VOCABULARY_FILE
+from bert_tf.weights import FACTS_SCHEMA, VOCABULARY_FILE, vocabulary_sha256
 
 
 @dataclasses.dataclass(frozen=True)
 class LiteFacts:
-    """The content of `bert_tf.json` in a TFLite file.
+    """The content of `bert_tf.json` in a TFLite file, which also has the SHA-256 of these values.
 
     Attributes:
         config: The architecture, as in `bert_config.json`.
-        facts: The facts of the checkpoint, such as `labels`.
+        facts: The facts of the checkpoint, such as `labels` and the SHA-256 of the vocabulary.
         settings: The settings of the export.
         heads: The names of the weights outside of the encoder.
         do_lower_case: Whether the tokenizer lower-cases text.
         takes_texts: Whether the inputs are texts.
-        model_sha256: The SHA-256 of the model, without the archive; "" in older files.
+        model_sha256: The SHA-256 of the model, without the archive.
     """
 
     config: Mapping[str, Any]
@@ -38,7 +38,7 @@ class LiteFacts:
     heads: tuple[str, ...]
     do_lower_case: bool
     takes_texts: bool
-    model_sha256: str = ""
+    model_sha256: str
 
 
 class _ModelOfFile:
@@ -94,23 +94,44 @@ def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
 def _read(path: str, content: bytes) -> tuple[LiteFacts, ServedModel]:
     """Returns the facts of a TFLite file, and its served model without a function of ids."""
     model, embedded = read_files(path, content, FACTS_FILE, VOCABULARY_FILE)
-    facts = json_files.parse(embedded[FACTS_FILE].decode(), path, allow_nan=True)
-    stored = LiteFacts(**facts)
+    stored = LiteFacts(**_facts(path, embedded[FACTS_FILE]))
+    json_files.check(stored.facts, FACTS_SCHEMA, path)
+    vocabulary = embedded[VOCABULARY_FILE].decode("utf-8", "replace").split("\n")[:-1]
     # LiteRT does not find all damage, and can end the process.
-    if stored.model_sha256 and files.sha256(model) != stored.model_sha256:
-        raise InputError(
-            f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it states. "
-            "Export the model again."
-        )
+    if files.sha256(model) != stored.model_sha256:
+        raise _damaged(path, "its model has")
+    if vocabulary_sha256(vocabulary) != stored.facts["vocabulary_sha256"]:
+        raise _damaged(path, f"{VOCABULARY_FILE} in it has")
     config = BertConfig.from_dict(dict(stored.config))
     contents = CheckpointContents(
         source=path,
         dialect="bert-tf",
         arrays={name: np.zeros(0, np.float32) for name in stored.heads},
         config=config,
-        vocabulary=embedded[VOCABULARY_FILE].decode().split("\n")[:-1],
+        vocabulary=vocabulary,
         do_lower_case=stored.do_lower_case,
         extra=stored.facts,
     )
     settings = ServingSettings(**stored.settings)
     return stored, load_served(_Checkpoint(config, contents), settings)
+
+
+def _facts(path: str, content: bytes) -> dict[str, Any]:
+    """Returns the values of `bert_tf.json`, after a check of their own checksum."""
+    try:
+        values = json_files.parse(content.decode(), path, allow_nan=True)
+    except ValueError as error:
+        raise InputError(
+            f"{path} is damaged: {FACTS_FILE} in it is not JSON. Export the model again."
+        ) from error
+    expected = values.pop("facts_sha256")
+    if json_files.sha256_of_values(values) != expected:
+        raise _damaged(path, f"the values of {FACTS_FILE} have")
+    return dict(values)
+
+
+def _damaged(path: str, part: str) -> InputError:
+    return InputError(
+        f"{path} is damaged: {part} another SHA-256 than {FACTS_FILE} in it states. Export the "
+        "model again."
+    )

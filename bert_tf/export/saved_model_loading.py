@@ -41,9 +41,8 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
         _check_graph(folder, graph)
         _check_checksum(folder, facts)
         _check_labels(facts_path, facts, graph)
+        tensor_bundles.check_index(os.path.join(folder, "variables", "variables.index"))
     with explain_damage(folder):
-        if not trust:
-            tensor_bundles.check_index(os.path.join(folder, "variables", "variables.index"))
         return tf.saved_model.load(folder), facts
 
 

@@ -83,7 +83,7 @@ PREDICT_ROWS = [
     (["--model=graph_flip", "--text=a"], ["graph_flip"]),
     (["--model=index_cut", "--text=a"], ["index_cut/1 cannot be loaded", "export the model again"]),
     (["--model=index_flip", "--text=a"], ["index_flip/1 cannot be loaded"]),
-    (["--model=index_dtype", "--text=a"], ["index_dtype/1 cannot be loaded", "unknown dtype 99"]),
+    (["--model=index_dtype", "--text=a"], ["variables.index is not a valid", "unknown dtype 99"]),
     (["--model=data_cut", "--text=a"], ["data_cut/1 cannot be loaded"]),
     (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
     (["--model=data_removed", "--text=a"], ["data_removed/1 cannot be loaded"]),

@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from bert_tf.export import exporter
 from bert_tf.export.lite import embedded_files
 from bert_tf.export.settings import ServingSettings
-from bert_tf.weights import sha256_of_values
+from bert_tf.json_files import sha256_of_values
 
 EXPORT, PREDICT = "bert_tf.run_scripts.export_model", "bert_tf.run_scripts.predict"
 HAS_LITE = importlib.util.find_spec("ai_edge_litert") is not None

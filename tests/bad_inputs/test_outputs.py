@@ -75,7 +75,7 @@ ROWS = [
     ),
     ("run_scripts.convert_checkpoint --from=run --to=run", "contains best, which is not a file"),
     ("run_scripts.convert_checkpoint --from=run --to=run/best", "belongs to the checkpoint"),
-    ("data_prep.make_sample_data --output_dir=in.txt", "in.txt already exists"),
+    ("data_prep.make_sample_data --output_dir=in.txt", "in.txt is a file"),
 ]  # fmt: skip
 
 

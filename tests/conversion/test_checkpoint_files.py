@@ -28,7 +28,8 @@ def test_a_file_and_a_link_inside_the_folder_are_found(folder, monkeypatch):
     assert find_file("", "link") == "link"
     assert find_file(str(folder), "missing") is None
     (folder / "loop").symlink_to("loop")
-    assert find_file(str(folder), "loop") is None
+    with pytest.raises(InputError, match="loop is a link to loop, which does not exist"):
+        find_file(str(folder), "loop")
 
 
 @pytest.mark.parametrize("target", ["../secret", "{parent}/secret", "../model2/vocab.txt"])

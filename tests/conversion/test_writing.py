@@ -42,7 +42,7 @@ CONFIG = BertConfig(
     max_position_embeddings=20,
     type_vocab_size=2,
 )
-VOCABULARY = ["[PAD]", *(f"w{i}" for i in range(59))]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(55))]
 MODELS = {
     "pretrainer": BertPretrainer(CONFIG, seed=0),
     "classifier": BertClassifier(CONFIG, num_labels=3, seed=0),

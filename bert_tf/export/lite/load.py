@@ -44,8 +44,10 @@ class LiteFacts:
 class _ModelOfFile:
     """Stands for the Keras model, which the file replaces, in a served model."""
 
-    def __init__(self, config: BertConfig, next_sentence: bool = False) -> None:
-        self.config, self.next_sentence = config, next_sentence
+    def __init__(
+        self, config: BertConfig, next_sentence: bool = False, num_labels: int | None = None
+    ) -> None:
+        self.config, self.next_sentence, self.num_labels = config, next_sentence, num_labels
 
     def variables_by_name(self) -> dict[str, Any]:
         """Returns the variables that TensorFlow has: none."""
@@ -57,7 +59,8 @@ class _Checkpoint(Pretrained):
 
     def model(self, model_class: Any, **arguments: Any) -> Any:
         """Returns what a served model needs to know about the Keras model."""
-        return _ModelOfFile(self.config, bool(arguments.get("next_sentence")))
+        next_sentence, num_labels = map(arguments.get, ("next_sentence", "num_labels"))
+        return _ModelOfFile(self.config, bool(next_sentence), num_labels)
 
 
 def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, dict[str, Any]]:

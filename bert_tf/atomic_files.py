@@ -7,7 +7,7 @@ A local temporary file or folder is locked by the process that writes it. The lo
 process, also if the process is killed, so the next write of the same output recognizes what an
 ended process has left, and removes it. A file system without such locks keeps these files.
 
-Imports `errors` and `locks`, and TensorFlow inside functions.
+Imports `errors`, `file_checks` and `locks`, and TensorFlow inside functions.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ from typing import Any
 
 from bert_tf import locks
 from bert_tf.errors import InputError, plain_message
+from bert_tf.file_checks import check_file_system
 
 _STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 # The end ".old" marks a folder that is being replaced.
@@ -54,9 +55,11 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
         is_folder: Whether the output is a folder.
 
     Raises:
-        InputError: The path is empty or a loop of links, or it exists and is something other than
-            a regular file or, with `is_folder`, a folder.
+        InputError: The path is empty, a loop of links or in a file system that TensorFlow does not
+            know, or it exists and is something other than a regular file or, with `is_folder`, a
+            folder.
     """
+    check_file_system(path)
     if "://" in path:
         return path
     kind = "folder" if is_folder else "file"
@@ -162,8 +165,8 @@ def atomic_folder(folder: str, marker: str) -> Iterator[str]:
     Raises:
         InputError: `folder` is not a folder (see `resolve_output`), or cannot be written.
     """
+    target = resolve_output(folder, is_folder=True)
     if "://" not in folder:
-        target = resolve_output(folder, is_folder=True)
         with _temporary(target, is_folder=True) as temporary:
             yield temporary
             _replace_folder(target, temporary)

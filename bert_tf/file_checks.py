@@ -1,4 +1,4 @@
-"""Checks the kind, the size and the name of a file before it is read.
+"""Checks the place, the kind, the size and the name of a file before it is read or written.
 
 Imports `errors`, and TensorFlow inside functions.
 """
@@ -22,6 +22,33 @@ def check_is_regular(path: str) -> None:
         raise InputError(
             f"{path} is a pipe or a device. Copy its content to a file, and give that file."
         )
+
+
+def check_file_system(path: str) -> None:
+    """Checks that TensorFlow knows the file system of a path such as gs://bucket/run.
+
+    Raises:
+        InputError: It does not, or the path contains a NUL character.
+    """
+    if "\0" in path:
+        raise InputError(f"A path must not contain a NUL character. Received: {path!r}.")
+    scheme, separator, _ = path.partition("://")
+    if not separator:
+        return
+    from tensorflow.io import gfile
+
+    known = gfile.get_registered_schemes()
+    if scheme not in known:
+        raise InputError(
+            f"{path} is in a file system that TensorFlow does not know. Give a local path, or one "
+            f"of {', '.join(f'{each}://' for each in sorted(known) if each)}."
+        )
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Returns whether a path is a folder, or something in it, also through links."""
+    one, two = (each if "://" in each else os.path.realpath(each) for each in (path, folder))
+    return f"{one.rstrip('/')}/".startswith(f"{two.rstrip('/')}/")
 
 
 def check_text_size(path: str) -> None:

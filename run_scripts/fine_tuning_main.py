@@ -130,8 +130,8 @@ def run_task(
 
     runtime = shared.runtime_config()
     strategy = make_strategy(runtime)
-    _check_file_system(FLAGS.output_dir)
-    _check_folders()
+    if FLAGS.export_dir:
+        next_version(FLAGS.export_dir)
     model = shared.pretrained(FLAGS.init_checkpoint or _trained_model())
     config = fine_tuning_config()
     shared.check_length(config.max_seq_length, model.config)
@@ -167,13 +167,9 @@ def _check_flags() -> None:
     """Checks the values of flags, as far as possible before the slow import of TensorFlow.
 
     Raises:
-        InputError: A value is out of range, or --output_dir is not a folder.
+        InputError: A value is out of range, or --output_dir cannot be used.
     """
-    path = FLAGS.output_dir
-    if not path or (os.path.exists(path) and not os.path.isdir(path)):
-        raise InputError(
-            f"--output_dir={path} is not a folder. Give a folder; it is created if necessary."
-        )
+    shared.check_output_dir()
     FineTuningConfig(**command_line.flag_values(FineTuningConfig))
     shared.runtime_config()
     shared.training_config(1, 0, {})
@@ -275,40 +271,6 @@ def _trained_model() -> str | None:
     if FLAGS.do_train or RunFolder(FLAGS.output_dir).latest_checkpoint() is None:
         return None
     return FLAGS.output_dir
-
-
-def _check_folders() -> None:
-    """Checks --export_dir, and that --overwrite does not remove the initial weights."""
-    if FLAGS.export_dir:
-        next_version(FLAGS.export_dir)
-    start, output = FLAGS.init_checkpoint, FLAGS.output_dir
-    if (
-        start
-        and FLAGS.do_train
-        and FLAGS.overwrite
-        and _absolute(start).startswith(os.path.join(_absolute(output), ""))
-    ):
-        raise InputError(
-            f"--overwrite removes the run in {output}, but --init_checkpoint={start} is part of "
-            "it. Give another --output_dir."
-        )
-
-
-def _check_file_system(path: str) -> None:
-    """Checks that TensorFlow knows the file system of a path such as gs://bucket/run.
-
-    Raises:
-        InputError: It does not.
-    """
-    import tensorflow as tf
-
-    scheme, separator, _ = path.partition("://")
-    known = tf.io.gfile.get_registered_schemes()
-    if separator and scheme not in known:
-        raise InputError(
-            f"{path} is in a file system that TensorFlow does not know. Give a local folder, or "
-            f"one of {', '.join(f'{each}://' for each in sorted(known) if each)}."
-        )
 
 
 def _absolute(path: str) -> str:

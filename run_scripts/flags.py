@@ -1,14 +1,17 @@
 """Flags that several programs share, and functions that build objects from the flag values."""
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from bert_tf.atomic_files import resolve_output
 from bert_tf.command_line import flag_values
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
+from bert_tf.file_checks import is_inside
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.training.config import (
     OPTIMIZERS,
@@ -248,6 +251,32 @@ def _load(
         vocab_file=vocab_file,
         do_lower_case=do_lower_case,
     )
+
+
+def check_output_dir() -> None:
+    """Checks --output_dir, and that --overwrite does not remove what the run starts from.
+
+    Raises:
+        InputError: --output_dir is not a folder, or --overwrite would remove a file of the model.
+    """
+    output = FLAGS.output_dir
+    if not output or (os.path.exists(output) and not os.path.isdir(output)):
+        raise InputError(
+            f"--output_dir={output} is not a folder. Give a folder; it is created if necessary."
+        )
+    resolve_output(output, is_folder=True)
+    if not (FLAGS.do_train and FLAGS.overwrite):
+        return
+    replaced = ("best", "checkpoints", "bert_config.json")
+    for name, parts in (
+        ("init_checkpoint", ("",)), ("bert_config_file", replaced), ("vocab_file", replaced),
+    ):  # fmt: skip
+        path = FLAGS[name].value
+        if path and any(is_inside(path, os.path.join(output, part)) for part in parts):
+            raise InputError(
+                f"--overwrite removes the run in {output}, but --{name}={path} is part of it. Give "
+                "another --output_dir."
+            )
 
 
 def check_length(max_seq_length: int, config: BertConfig) -> None:

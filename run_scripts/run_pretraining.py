@@ -92,6 +92,7 @@ def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train=true, --do_eval=true, or both.")
     # These objects check the flags. TensorFlow, which takes seconds to import, is imported after.
+    shared.check_output_dir()
     runtime = shared.runtime_config()
     training = shared.training_config(FLAGS.num_train_steps, _num_warmup_steps(), {})
     records = PretrainingRecords((), (), **command_line.flag_values(PretrainingRecords))

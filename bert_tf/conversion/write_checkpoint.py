@@ -27,6 +27,7 @@ from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
 from bert_tf.conversion.read_checkpoint import read_weights
 from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.errors import InputError
+from bert_tf.file_checks import is_inside
 from bert_tf.head_config import HeadConfig
 from bert_tf.tokenization.vocabulary import check_vocabulary
 
@@ -105,17 +106,11 @@ def _check_target(folder: str, dialect: str, *sources: str) -> None:
             f"no {last}. Give the path of a new folder."
         )
     for source in sources:
-        if _is_inside(source, target) or _is_inside(target, source):
+        if is_inside(source, target) or is_inside(target, source):
             raise InputError(
                 f"{folder} would be replaced, but belongs to the checkpoint that is read from "
                 f"{source}. Give the path of a new folder."
             )
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    """Returns whether a path is a folder, or something in it."""
-    one, two = (each if "://" in each else os.path.realpath(each) for each in (path, folder))
-    return f"{one.rstrip('/')}/".startswith(f"{two.rstrip('/')}/")
 
 
 def _check_heads(contents: CheckpointContents, dialect: str) -> None:

@@ -1,6 +1,6 @@
 """Builds the sample data: the corpus, the labeled sets, and the statistics of both.
 
-Imports the other modules of this package and `bert_tf.errors`, `files`, `progress`.
+Imports the other modules of this package and `bert_tf.errors`, `files`, `atomic_files`, `progress`.
 """
 
 import csv
@@ -102,6 +102,7 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
     readme = README.read_text("utf-8")
     outputs["README.txt"] = OutputFile(readme, {"lines": readme.count("\n")})
     stats = _statistics(config, by_part, outputs)
+    _check_config(config)  # the folder may have changed during the work
     with files.atomic_folder(config.output_dir.rstrip("/"), STATS) as folder:
         for name, output in outputs.items():
             files.write_text(os.path.join(folder, name), output.content)
@@ -113,11 +114,10 @@ def _check_config(config: SampleDataConfig) -> None:
     check_between(0.001, 0.5, config, "heldout_fraction")
     check_between(1, 256, config, "num_workers")
     check_at_least(0, config, "max_documents")
-    atomic_files.resolve_output(config.output_dir, is_folder=True)
-    atomic_files.check_output_file(os.path.join(config.output_dir, STATS))
     from tensorflow.io import gfile
 
-    folder = config.output_dir
+    folder = atomic_files.resolve_output(config.output_dir, is_folder=True)
+    atomic_files.check_output_file(os.path.join(folder, STATS))
     if not gfile.exists(folder) or (gfile.isdir(folder) and not gfile.listdir(folder)):
         return
     if not config.overwrite:

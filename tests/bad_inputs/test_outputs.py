@@ -21,6 +21,9 @@ LEARN = "data_prep.train_vocabulary --input_file=in.txt --vocab_size=20 --num_wo
 LEARN += " --num_unused_tokens=0"
 RECORDS = "data_prep.create_pretraining_data --input_file=in.txt --vocab_file=model/vocab.txt"
 ZIP = "run_scripts.make_glue_submission --input_dirs=glue"
+OVERWRITE = "--do_train --overwrite --vocab_file=model/vocab.txt"
+PRETRAIN = f"run_scripts.run_pretraining --input_file=in.txt {OVERWRITE}"
+CLASSIFY = f"run_scripts.run_classifier --task_name=RTE --data_dir=data {OVERWRITE}"
 CONVERT = "run_scripts.convert_checkpoint --from=model"
 # Paths that no program may write as a file, and words of the message.
 PATHS = {
@@ -34,6 +37,8 @@ PATHS = {
     "data/": "data/",
     "": "",
     "in.txt/out": "in.txt is not a folder",
+    "a\0b": "must not contain a NUL character",
+    "foo://a/b": "foo://a/b is in a file system that TensorFlow does not know",
 }
 # Each row: a command, and words of the message.
 ROWS = [
@@ -75,6 +80,26 @@ ROWS = [
     ),
     ("run_scripts.convert_checkpoint --from=run --to=run", "contains best, which is not a file"),
     ("run_scripts.convert_checkpoint --from=run --to=run/best", "belongs to the checkpoint"),
+    *(
+        (f"{program} --output_dir={folder} --{flag}", "--overwrite removes the run in")
+        for program in (PRETRAIN, CLASSIFY)
+        for folder, flag in (
+            ("run", "init_checkpoint=run/best"),
+            ("link_to_run", "init_checkpoint=run/best"),
+            ("run", "init_checkpoint=link_to_run/best"),
+            ("run", "vocab_file=run/best/vocab.txt"),
+            ("model", "bert_config_file=link_to_model/bert_config.json"),
+        )
+    ),
+    *(
+        (f"{command}=foo://a/b", "error: foo://a/b ")
+        for command in (
+            f"{PRETRAIN} --output_dir", f"{CLASSIFY} --output_dir", f"{CONVERT} --to",
+            f"{EXTRACT} --output_file", f"{LEARN} --output_file", f"{RECORDS} --output_file",
+            f"{ZIP} --output_file", "data_prep.make_sample_data --output_dir",
+            "run_scripts.export_model --checkpoint=model --export_dir",
+        )
+    ),
     ("data_prep.make_sample_data --output_dir=in.txt", "in.txt is a file"),
 ]  # fmt: skip
 
@@ -94,6 +119,7 @@ def folder(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link_to_pipe").symlink_to("pipe")
     (tmp_path / "link_to_model").symlink_to("model")
+    (tmp_path / "link_to_run").symlink_to("run")
     (tmp_path / "data/train.tsv").write_text("sentence\tlabel\na\t1\n")
     (tmp_path / "only_vocabulary/vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     rows = "".join(f"{index}\tentailment\n" for index in range(3000))

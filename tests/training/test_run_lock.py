@@ -1,5 +1,6 @@
 """A second run in the folder of a run is refused; SIGHUP ends a run as SIGTERM does."""
 
+import json
 import os
 import signal
 
@@ -41,6 +42,25 @@ def test_a_folder_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, ca
     assert "cannot be locked: No locks available" in caplog.text
     with RunFolder(f"ram://{tmp_path}").locked(), RunFolder(f"ram://{tmp_path}").locked():
         pass
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    "name, text",
+    [("bert_config.json", '{"inputs": 4}'), ("metrics.jsonl", "mine"), ("best/model", "mine")],
+)
+def test_files_of_others_are_not_replaced(tmp_path, name, text, overwrite):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=r"would be replaced, but .* contains no run of bert-tf"):
+        runs.run(tmp_path, overwrite=overwrite)
+    assert (tmp_path / name).read_text() == text
+    assert os.listdir(tmp_path) == [name.split("/")[0]]
+
+
+def test_an_equal_config_is_accepted(tmp_path):
+    (tmp_path / "bert_config.json").write_text(json.dumps(runs.CONFIG))
+    runs.run(tmp_path)
 
 
 @pytest.fixture

@@ -140,11 +140,14 @@ class RunFolder:
     def check_same_run(self) -> None:
         """Checks that this run has the same model and settings as the run in the folder.
 
-        Checks nothing if the folder contains no run, or if `overwrite` is True.
+        With `overwrite`, an earlier run may have any settings.
 
         Raises:
-            InputError: A setting differs; the message names this setting and both values.
+            InputError: A setting differs; the message names this setting and both values. Or the
+                folder contains no run, but a file that this run would replace.
         """
+        if not self._contains_run():
+            self._check_nothing_is_replaced()
         path = os.path.join(self.path, TRAINING_FILE)
         if self.overwrite or not tf.io.gfile.exists(path):
             return
@@ -161,6 +164,19 @@ class RunFolder:
                     f"{self.path} contains a run with {name}={old!r}, but this run has "
                     f"{name}={new!r}. Give the same value to resume that run, another output_dir, "
                     "or overwrite=True to start again."
+                )
+
+    def _check_nothing_is_replaced(self) -> None:
+        """Raises `InputError` if this run would replace a file that no run has written."""
+        for name in (weights.CONFIG_FILE, "metrics.jsonl", "best"):
+            path = os.path.join(self.path, name)
+            if not tf.io.gfile.exists(path):
+                continue
+            is_config = name == weights.CONFIG_FILE
+            if not is_config or json_files.read(path) != dict(self.metadata.config):
+                raise InputError(
+                    f"{path} would be replaced, but {self.path} contains no run of bert-tf. Give "
+                    "another output_dir."
                 )
 
     def check_metadata(self, checkpoint: str) -> None:

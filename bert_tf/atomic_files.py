@@ -149,7 +149,7 @@ def _copied_to_stdout(path: str) -> Iterator[str]:
 
 
 @contextmanager
-def atomic_folder(folder: str, marker: str) -> Iterator[str]:
+def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[str]:
     """Yields the path of a folder to write files into. Readers see only complete folders.
 
     A local folder gets a temporary name and is renamed on success. Object stores (`gs://`) and
@@ -161,15 +161,17 @@ def atomic_folder(folder: str, marker: str) -> Iterator[str]:
         folder: The folder to write; an existing one is replaced. Of a link, its target is replaced.
         marker: The file that the caller writes last. A reader treats a folder without this file as
             unfinished.
+        replace: Whether to replace an existing local folder that is not empty.
 
     Raises:
-        InputError: `folder` is not a folder (see `resolve_output`), or cannot be written.
+        InputError: `folder` is not a folder (see `resolve_output`), or cannot be written; or it
+            exists, and `replace` is False.
     """
     target = resolve_output(folder, is_folder=True)
     if "://" not in folder:
         with _temporary(target, is_folder=True) as temporary:
             yield temporary
-            _replace_folder(target, temporary)
+            _replace_folder(target, temporary, replace)
         return
     # The marker is removed first, so that an interrupted removal does not leave a valid folder.
     remove(os.path.join(folder, marker))
@@ -198,23 +200,29 @@ def staging_folder(folder: str) -> Iterator[str]:
     target = resolve_output(folder, is_folder=True)
     with _temporary(target, is_folder=True) as temporary:
         inner = os.path.join(temporary, os.path.basename(target))
-        yield inner
+        try:
+            yield inner
+        except InputError as error:
+            raise InputError(str(error).replace(inner, target)) from error
         _replace_folder(target, inner)
 
 
-def _replace_folder(target: str, new: str) -> None:
+def _replace_folder(target: str, new: str, replace: bool = True) -> None:
     """Renames a folder. A folder `target` gets another name first, and is removed at the end."""
     gfile, old = _gfile(), f"{_new_name(target)}{_OLD}"
     _sync(new)
     with contextlib.ExitStack() as stack:
         try:
-            if gfile.exists(target):
+            if replace and gfile.exists(target):
                 stack.enter_context(_locked(target))
                 gfile.rename(target, old)
             gfile.rename(new, target)
-        except BaseException:
+        except BaseException as error:
             if gfile.exists(old) and not gfile.exists(target):
                 gfile.rename(old, target)
+            if not replace and gfile.exists(target):
+                reason = f"Another program has written {target} meanwhile. Start this one again."
+                raise InputError(reason) from error
             raise
         _sync_entry(os.path.dirname(target) or ".")
         remove(old)

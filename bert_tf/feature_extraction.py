@@ -6,9 +6,11 @@ token, H hidden size.
 """
 
 import dataclasses
+import glob
 import io
 import itertools
 import json
+import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +20,7 @@ import numpy as np
 
 from bert_tf import atomic_files, files
 from bert_tf.errors import InputError, check_at_least
+from bert_tf.file_checks import is_inside
 
 if TYPE_CHECKING:
     from bert_tf.modeling import BertEncoder
@@ -265,25 +268,49 @@ def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
     return bytes(example.SerializeToString())
 
 
-def check_output(path: str, output_format: str, inputs: Iterable[str]) -> None:
+def check_output(
+    path: str, output_format: str, inputs: Sequence[str] = (), checkpoint: str = "", shards: int = 0
+) -> None:
     """Checks, before the work, that `write` can write.
 
     Args:
         path: The argument `path` of `write`.
         output_format: The argument `output_format` of `write`.
         inputs: The files that are read.
+        checkpoint: The checkpoint that is read: a folder, a file or the prefix of file names.
+        shards: The number of shards to write; 0 if it is not known yet.
 
     Raises:
-        InputError: See `atomic_files.check_output_file`.
+        InputError: See `atomic_files.check_output_file`. Or a file would be written into the folder
+            of the checkpoint or replace a file of it, or an earlier output has more shards.
     """
+    paths = [path]
     if output_format != "jsonl":
         if atomic_files.is_stdout(path):
             raise InputError(
                 f"The format {output_format} has several files. Give a prefix of file names "
                 f"instead of {path}, or output_format=jsonl."
             )
-        path = _shard_path(path, 0, output_format)
-    atomic_files.check_output_file(path, inputs)
+        paths = [_shard_path(path, shard, output_format) for shard in range(shards or 1)]
+    folder, name = posixpath.split(checkpoint)
+    if checkpoint and not os.path.isdir(checkpoint):
+        parts = (glob.escape(name) + "*", "*vocab.txt*", "*config.json", "tokenizer.json")
+        found = (glob.glob(os.path.join(glob.escape(folder), part)) for part in parts)
+        inputs = [*inputs, *itertools.chain.from_iterable(found)]
+    for each in paths:
+        if os.path.isdir(checkpoint) and is_inside(each, checkpoint):
+            raise InputError(
+                f"output_file {each} is in the folder of the checkpoint {checkpoint}. Give a file "
+                "in another folder."
+            )
+        atomic_files.check_output_file(each, inputs)
+    extra = _shard_path(path, shards, output_format)
+    if output_format != "jsonl" and shards and files.exists(extra):
+        raise InputError(
+            f"{extra} is a shard of an earlier output with more "
+            f"shards than the {shards} of this one. Remove it and those after it, or give another "
+            "output_file."
+        )
 
 
 def _shard_path(path: str, shard: int, output_format: str) -> str:

@@ -74,17 +74,23 @@ def read_lines() -> list[str]:
     """Returns the lines of --input_file.
 
     Raises:
-        InputError: A file is missing or is not valid UTF-8, there are no lines, or the output would
+        InputError: A file is missing or is not valid UTF-8, there are no lines, or an output would
             replace an input.
     """
     lines: list[str] = []
     found = formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
-    feature_extraction.check_output(FLAGS.output_file, FLAGS.output_format, found)
     for path in found:
         for raw, position in formats.read_lines(path):
             lines += formats.decode(raw, path, position).removesuffix("\n").split("\n")
     if not lines:
         raise InputError(f"There is no text in {FLAGS.input_file}.")
+    feature_extraction.check_output(
+        FLAGS.output_file,
+        FLAGS.output_format,
+        [*found, *filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file))],
+        FLAGS.init_checkpoint or "",
+        -(-len(lines) // FLAGS.lines_per_shard),
+    )
     return lines
 
 
@@ -110,7 +116,7 @@ def main() -> None:
     config = ExtractionConfig(
         layers(), FLAGS.combine, FLAGS.unit, FLAGS.max_seq_length, FLAGS.batch_size
     )
-    feature_extraction.check_output(FLAGS.output_file, FLAGS.output_format, ())
+    feature_extraction.check_output(FLAGS.output_file, FLAGS.output_format)
     lines = read_lines()
     extract = extractor(config)
     with Progress("extracting", len(lines), "lines") as progress:

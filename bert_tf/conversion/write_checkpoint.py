@@ -8,6 +8,7 @@ import dataclasses
 import fnmatch
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,7 @@ _FILES = {
         "tokenizer_config.json", "vocab.txt",
     ),
 }  # fmt: skip
+_PREFIX = re.compile(r"(bert_model\.ckpt|model\.ckpt-[^.]*)\.")
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
@@ -97,6 +99,12 @@ def _check_target(folder: str, dialect: str, *sources: str) -> None:
             f"{folder} would be replaced, but contains {others[0]}, which is not a file of a "
             f"checkpoint that bert-tf writes in the dialect {dialect}. Give the path of a new "
             "folder."
+        )
+    prefixes = sorted({match[1] for name in names if (match := _PREFIX.match(name))})
+    if len(prefixes) > 1:
+        raise InputError(
+            f"{folder} would be replaced, but contains several checkpoints, such as {prefixes[0]} "
+            f"and {prefixes[1]}. Give the path of a new folder."
         )
     last = _FILES[dialect][0]
     # Object stores have no temporary folders: a killed program leaves a folder without this file.
@@ -178,7 +186,7 @@ def convert(
         contents = contents.encoder_only()
     check_encoder(contents, contents.require_config())
     report = assign(BertEncoder(contents.require_config()), contents)
-    written = _write_checked(contents, target, dialect)
+    written = _write_checked(contents, target, dialect, source)
     lines = [
         f"{source} ({contents.dialect}) -> {target} ({dialect})",
         f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back bit for bit.",
@@ -197,11 +205,13 @@ def _describe_difference(difference: float) -> str:
     return f"Greatest difference of the outputs on a fixed input: {difference}."
 
 
-def _write_checked(contents: CheckpointContents, target: str, dialect: str) -> CheckpointContents:
+def _write_checked(
+    contents: CheckpointContents, target: str, dialect: str, source: str
+) -> CheckpointContents:
     """Writes a checkpoint, and reads it before it replaces an earlier one; returns what was read.
 
     Raises:
-        InputError: See `write_weights` and `_check_same`.
+        InputError: See `write_weights` and `_check_same`; or `target` has changed during the work.
     """
 
     def write_and_read(folder: str) -> CheckpointContents:
@@ -212,7 +222,9 @@ def _write_checked(contents: CheckpointContents, target: str, dialect: str) -> C
 
     if "://" not in target:
         with atomic_files.staging_folder(target) as folder:
-            return write_and_read(folder)
+            written = write_and_read(folder)
+            _check_target(target, dialect, source, contents.source)
+        return written
     # Object stores cannot rename folders, so a local copy is read first.
     with tempfile.TemporaryDirectory() as folder:
         write_and_read(os.path.join(folder, "checkpoint"))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
@@ -78,18 +77,13 @@ def export(
         processes = [stack.enter_context(gate_process.open_gate()) for _ in formats]
         job = _job(checkpoint, settings, dev_data, os.path.basename(version))
         writers = [_FORMATS[name](job) for name in formats]
-        with files.atomic_folder(version, REPORT_FILE) as place:
+        # Another export may write this version meanwhile.
+        with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
             report: dict[str, Any] = {"task": job.origin.task}
             for write, process in zip(writers, processes, strict=True):
                 report = {**write(process, place), **report}
             assets.write(place, job.origin, report)
             files.write_json(os.path.join(place, REPORT_FILE), report)
-            # Where folders can be renamed, another export may have written this version meanwhile.
-            if place != version and tf.io.gfile.exists(version):
-                raise InputError(
-                    f"Another program has written {version} during this export. Export again: the "
-                    "new version will have the next number."
-                )
     return version
 
 

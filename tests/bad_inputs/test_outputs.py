@@ -17,6 +17,7 @@ CONFIG = bert_tf.BertConfig(
 )  # fmt: skip
 EXTRACT = "run_scripts.extract_features --input_file=in.txt --init_checkpoint=model --layers=-1"
 EXTRACT += " --max_seq_length=8"
+SHARDS = f"{EXTRACT} --output_format=npz --lines_per_shard=20"
 LEARN = "data_prep.train_vocabulary --input_file=in.txt --vocab_size=20 --num_workers=1"
 LEARN += " --num_unused_tokens=0"
 RECORDS = "data_prep.create_pretraining_data --input_file=in.txt --vocab_file=model/vocab.txt"
@@ -50,6 +51,20 @@ ROWS = [
     (f"{EXTRACT} --output_file=in.txt", "--output_file in.txt is an input too"),
     (f"{EXTRACT} --output_file=pipe", "pipe is a pipe"),
     (f"{EXTRACT} --output_file=hard.txt", "--output_file hard.txt is an input too"),
+    *(
+        (f"{EXTRACT} --output_file={path}", "is in the folder of the checkpoint model")
+        for path in ("model/vocab.txt", "model/new", "link_to_model/new", "link_to_vocabulary")
+    ),
+    *(
+        (f"{EXTRACT} --output_file={path} --init_checkpoint=google/bert_model.ckpt", "an input too")
+        for path in ("google/vocab.txt", "google/bert_model.ckpt.index")
+    ),
+    *(
+        (f"{EXTRACT} --output_file=in.json --{flag}=in.json", "in.json is an input too")
+        for flag in ("vocab_file", "bert_config_file")
+    ),
+    (f"{SHARDS} --output_file=shard", "--output_file shard-00001.npz is an input too"),
+    (f"{SHARDS} --output_file=old", "old-00003.npz is a shard of an earlier output with more"),
     (f"{EXTRACT} --output_file=/dev/stdout --output_format=npz", "instead of /dev/stdout"),
     (f"{LEARN} --output_file=link.txt", "--output_file link.txt is an input too"),
     (f"{LEARN} --output_file=hard.txt", "--output_file hard.txt is an input too"),
@@ -65,6 +80,7 @@ ROWS = [
     (f"{CONVERT} --to=data/train.tsv", "data/train.tsv is a file"),
     (f"{CONVERT} --to=only_vocabulary", "would be replaced, but is not a checkpoint of the dial"),
     (f"{CONVERT} --to=google", "contains bert_model.ckpt.data-00000-of-00001, which is not a file"),
+    (f"{CONVERT} --to=steps --dialect=google", "several checkpoints, such as model.ckpt-1"),
     (f"{CONVERT} --to=pipe", "pipe is a pipe. Give the path of a new folder"),
     (f"{CONVERT} --to=/dev/null", "/dev/null is a device"),
     (f"{CONVERT} --to=loop", "loop is a loop of links"),
@@ -110,8 +126,10 @@ def folder(tmp_path):
     encoder = bert_tf.BertEncoder(CONFIG, seed=0)
     for name, dialect in (("model", "bert-tf"), ("run/best", "bert-tf"), ("google", "google")):
         bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / name, dialect=dialect)
-    for name in ("data", "glue", "only_vocabulary"):
+    for name in ("data", "glue", "only_vocabulary", "steps"):
         (tmp_path / name).mkdir()
+    for name in ("checkpoint", "model.ckpt-1.index", "model.ckpt-2.index"):
+        (tmp_path / "steps" / name).write_text("step")
     (tmp_path / "in.txt").write_text("a b\n\nb a\n" * 20)
     (tmp_path / "link.txt").symlink_to("in.txt")
     os.link(tmp_path / "in.txt", tmp_path / "hard.txt")
@@ -120,6 +138,10 @@ def folder(tmp_path):
     (tmp_path / "link_to_pipe").symlink_to("pipe")
     (tmp_path / "link_to_model").symlink_to("model")
     (tmp_path / "link_to_run").symlink_to("run")
+    (tmp_path / "link_to_vocabulary").symlink_to("model/vocab.txt")
+    os.link(tmp_path / "in.txt", tmp_path / "shard-00001.npz")
+    for name in ("in.json", "old-00003.npz"):
+        (tmp_path / name).write_text("old")
     (tmp_path / "data/train.tsv").write_text("sentence\tlabel\na\t1\n")
     (tmp_path / "only_vocabulary/vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     rows = "".join(f"{index}\tentailment\n" for index in range(3000))

@@ -127,6 +127,23 @@ def test_a_checkpoint_is_replaced_after_the_new_one_was_read(tmp_path, monkeypat
     assert sorted(os.listdir(tmp_path)) == (["out", "source"] if place == "local" else ["source"])
 
 
+def test_a_file_that_appears_during_the_conversion_is_kept(tmp_path, monkeypatch):
+    source, mine = str(tmp_path / "source"), tmp_path / "out/mine.txt"
+    write_weights(weights_of(MODELS["tagger"]), source, "bert-tf")
+    real = write_checkpoint.read_weights
+
+    def read_and_write_mine(path, slots=False):
+        if path != source:
+            mine.parent.mkdir()
+            mine.write_text("mine")
+        return real(path, slots)
+
+    monkeypatch.setattr(write_checkpoint, "read_weights", read_and_write_mine)
+    with pytest.raises(InputError, match=r"contains mine.txt"):
+        convert(source, str(mine.parent), "hugging_face")
+    assert mine.read_text() == "mine"
+
+
 def test_nan_weights_are_compared_bit_for_bit():
     contents = weights_of(MODELS["span"])
     contents.arrays["cls/squad/output_bias"][:] = np.nan

@@ -14,6 +14,7 @@ writes eval_results.txt. The other programs accept each checkpoint in checkpoint
 --init_checkpoint.
 """
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -99,9 +100,9 @@ def main() -> None:
     from bert_tf.pretraining import record_checks
     from bert_tf.pretraining.pretrain import pretrain
     from bert_tf.training.lifecycle.run_folder import RunFolder
-    from bert_tf.training.strategy import make_strategy
+    from bert_tf.training.strategy import is_chief, make_strategy
 
-    make_strategy(runtime)
+    strategy = make_strategy(runtime)
     model = shared.pretrained()
     config = model.config
     if FLAGS.objective == "causal":
@@ -110,11 +111,6 @@ def main() -> None:
     tokenizer = model.tokenizer if model.has_vocabulary else None
     train_files = record_checks.record_files(FLAGS.input_file)
     eval_files = record_checks.record_files(FLAGS.eval_input_file or FLAGS.input_file)
-    records = dataclasses.replace(
-        records,
-        train_files=_without_damage(train_files),
-        eval_files=_without_damage(eval_files),
-    )
     metadata = shared.checkpoint_metadata(config, tokenizer)
     fingerprint = {
         "records": record_checks.fingerprint(train_files),
@@ -132,15 +128,22 @@ def main() -> None:
         metadata.do_lower_case, FLAGS.objective,
     )  # fmt: skip
     overwrite = FLAGS.do_train and FLAGS.overwrite
-    results = pretrain(
-        RunPhases(FLAGS.do_train, FLAGS.do_eval),
-        records,
-        PretrainingModel(config, FLAGS.objective),
-        RunFolder(FLAGS.output_dir, metadata, training, overwrite),
-        training,
-        runtime,
-        shared.initializer(),
-    )
+    folder = RunFolder(FLAGS.output_dir, metadata, training, overwrite)
+    if FLAGS.do_train:
+        folder.check_same_run()
+    with contextlib.ExitStack() as stack:
+        if FLAGS.skip_bad_records and is_chief(strategy):
+            stack.enter_context(folder.locked())
+        records = dataclasses.replace(
+            records,
+            train_files=_without_damage(train_files),
+            eval_files=_without_damage(eval_files),
+        )
+        results = pretrain(
+            RunPhases(FLAGS.do_train, FLAGS.do_eval), records,
+            PretrainingModel(config, FLAGS.objective), folder, training, runtime,
+            shared.initializer(),
+        )  # fmt: skip
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
 

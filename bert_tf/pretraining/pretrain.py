@@ -71,22 +71,22 @@ def pretrain(
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
     if trainer.is_chief:
         _report_settings(phases, records, training)
-    if data is not None:
-        samples = _make_samples(model, held_out, trainer.objective, folder.metadata.vocabulary)
-        evaluation = HeldOutData({"eval": lambda: held_out}, samples)
-        per_step = log_step_cost(cost, replicas) if trainer.is_chief else {}
-        per_step["examples_per_sec"] = training.global_batch_size
-        step = trainer.train(data, evaluation, per_step)
-    else:
-        step = trainer.load_result(required=initialize is None)
-    # Training normally ends with an evaluation, and the results of that evaluation are reused here.
-    # If early stopping selected the weights of an earlier step, the selected weights are evaluated.
-    values = trainer.results.get("eval", {})
-    if phases.evaluate and not values:
-        values = trainer.evaluate(held_out, records=lookup)
-    results = {**_with_majority(trainer, values, held_out), "global_step": step}
-    if phases.evaluate and trainer.is_chief:
-        write_results(os.path.join(folder.path, "eval_results.txt"), results)
+    step = trainer.load_result(required=initialize is None) if data is None else 0
+    with trainer.locked_folder():
+        if data is not None:
+            samples = _make_samples(model, held_out, trainer.objective, folder.metadata.vocabulary)
+            evaluation = HeldOutData({"eval": lambda: held_out}, samples)
+            rates = log_step_cost(cost, replicas) if trainer.is_chief else {}
+            per_step = {**rates, "examples_per_sec": training.global_batch_size}
+            step = trainer.train(data, evaluation, per_step)
+        # Training normally ends with an evaluation, whose results are reused here. The weights that
+        # early stopping selected are evaluated.
+        values = trainer.results.get("eval", {})
+        if phases.evaluate and not values:
+            values = trainer.evaluate(held_out, records=lookup)
+        results = {**_with_majority(trainer, values, held_out), "global_step": step}
+        if phases.evaluate and trainer.is_chief:
+            write_results(os.path.join(folder.path, "eval_results.txt"), results)
     return results if phases.evaluate else {}
 
 

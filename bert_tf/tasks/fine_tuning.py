@@ -1,6 +1,5 @@
 """Fine-tunes a model on a task, evaluates the model and writes predictions."""
 
-import contextlib
 import functools
 import logging
 import math
@@ -67,8 +66,8 @@ def fine_tune(
         The results on the dev splits, and on test splits whose predictions have metrics.
 
     Raises:
-        InputError: An earlier run in the output folder has different settings, or there are no
-            weights to evaluate.
+        InputError: An earlier run in the output folder has different settings, another run writes
+            to it, or there are no weights to evaluate.
     """
     if runtime.eval_steps and not phases.evaluate:
         raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
@@ -78,7 +77,7 @@ def fine_tune(
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
     if check_only:
         return {}
-    with run.trainer.locked_folder() if phases.train else contextlib.nullcontext():
+    with run.trainer.locked_folder():
         return run.execute(phases, step)
 
 

@@ -10,6 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, variables_by_name
+from bert_tf.training.lifecycle.run_folder import RunFolder
 
 FIELDS = {
     "vocab_size": len(tiny_corpus.VOCABULARY), "hidden_size": 8, "num_hidden_layers": 1,
@@ -44,16 +45,26 @@ def test_evaluation_reports_a_damaged_record(run):
     damaged = bytearray(records.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     (folder / "damaged.tfrecord").write_bytes(damaged)
-    (result,) = run_main("bert_tf.run_scripts.run_pretraining", [
+    command = [
         f"--eval_input_file={folder}/damaged.tfrecord", f"--output_dir={folder}/run",
         f"--input_file={folder}/damaged.tfrecord",
         f"--bert_config_file={folder}/config.json", f"--vocab_file={folder}/vocab.txt",
         "--max_seq_length=16", "--max_predictions_per_seq=3", "--do_eval=true",
         "--max_eval_steps=0",
-    ])  # fmt: skip
+    ]  # fmt: skip
+    (result,) = run_main("bert_tf.run_scripts.run_pretraining", command)
     assert result.code == 2, result.err
     assert "damaged.tfrecord cannot be read: " in result.messages[-1]
     assert result.messages[-1].endswith("or give --skip_bad_records=true.")
+    command[0] = f"--eval_input_file={records}"
+    with RunFolder(str(run[0])).locked():
+        results = run_main(
+            "bert_tf.run_scripts.run_pretraining", command, [*command, "--skip_bad_records"]
+        )
+    for result in results:
+        assert result.code == 2, result
+        assert "Another run is training or evaluating in" in result.messages[-1]
+    assert not (run[0] / "salvaged").exists() and not (run[0] / "eval_results.txt").exists()
 
 
 def test_the_cost_of_a_step_is_printed_before_training(run):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from run_programs import assert_refused, run_main
 
+from bert_tf.training.lifecycle.run_folder import RunFolder
+
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c"]
 CONFIG = {
     "vocab_size": 8, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -124,6 +126,16 @@ def test_a_trained_run_gives_the_defaults_for_predictions(folder):
     assert len(lines) == 12
     strict = (folder / "out/predictions.jsonl").read_text().splitlines()
     assert all(json.loads(line)["predicted"] == [] for line in strict)
+    with RunFolder(str(folder / "out")).locked():
+        before = (folder / "out/predictions.jsonl").read_bytes()
+        busy, other = run_main(
+            "bert_tf.run_scripts.run_classifier",
+            [*rest, f"--output_dir={folder}/out"],
+            [*rest, f"--output_dir={folder}/other", f"--init_checkpoint={folder}/out"],
+        )
+    assert_refused(busy, "Another run is training or evaluating in")
+    assert (folder / "out/predictions.jsonl").read_bytes() == before
+    assert other.code == 0, other
 
 
 def test_data_comes_from_one_place(folder):

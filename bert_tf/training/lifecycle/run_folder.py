@@ -9,7 +9,7 @@
     training_config.json, runtime_config.json
     state.json                         progress of the run, and checksums; see `run_state`
 <output_dir>/best/                     weights of the best held-out evaluation
-<output_dir>/run.lock                  locked by the process that trains
+<output_dir>/run.lock                  locked by the process that trains or evaluates
 """
 
 import contextlib
@@ -205,7 +205,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the folder until the end of the context, so that no second run trains in it.
+        """Locks the folder until the end of the context, so that no second run writes to it.
 
         A context inside another one of the same object has no effect. Object stores (`gs://`) have
         no locks; there, the user must not start two runs in one folder.
@@ -239,8 +239,8 @@ class RunFolder:
             return
         if not is_free:
             raise InputError(
-                f"Another run is training in {self.path}. Wait for its end, or give another "
-                "output_dir."
+                f"Another run is training or evaluating in {self.path}. Wait for its end, or give "
+                "another output_dir."
             )
 
     def start_run(self) -> None:

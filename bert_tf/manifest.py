@@ -7,6 +7,7 @@ A shard is one of the record files that a run of `create_pretraining_data` write
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -109,15 +110,15 @@ class Manifest:
 
     def find_shard(self, path: str) -> Shard | None:
         """Returns the entry of a record file, or None if the manifest does not list it."""
-        wanted = absolute_path(path)
-        return next((shard for shard in self.shards if shard.path == wanted), None)
+        wanted = [absolute_path(each) for each in _with_target(path)]
+        return next((shard for shard in self.shards if shard.path in wanted), None)
 
 
 def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[Manifest]:
     """Reads all manifests in the folders of the given record files, sorted by path.
 
     Args:
-        paths: Record files.
+        paths: Record files. For links, the folders of their targets are read too.
         skip_damaged: Whether to leave out damaged manifests instead of raising.
 
     Raises:
@@ -125,13 +126,22 @@ def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[
     """
     from tensorflow.io import gfile
 
+    folders: dict[str, str] = {}
+    for path in itertools.chain.from_iterable(map(_with_target, paths)):
+        folder = os.path.dirname(path)
+        folders.setdefault(folder if "://" in folder else os.path.realpath(folder), folder)
     manifests = []
-    for folder in sorted({os.path.dirname(path) for path in paths}):
+    for folder in sorted(folders.values()):
         for name in sorted(gfile.listdir(folder or ".")):
             if name.endswith(SUFFIX):
                 with contextlib.suppress(*[InputError] if skip_damaged else []):
                     manifests.append(Manifest.read(os.path.join(folder, name)))
     return manifests
+
+
+def _with_target(path: str) -> list[str]:
+    """Returns a path and, if it is a link, the path of its target."""
+    return [path, *([os.path.realpath(path)] if os.path.islink(path) else [])]
 
 
 def list_shards(manifests: Iterable[Manifest], path: str) -> list[tuple[Manifest, Shard]]:

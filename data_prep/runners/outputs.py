@@ -44,6 +44,8 @@ def plan_job(
     Raises:
         InputError: Input, vocabulary or output cannot be used; the message names the remedy.
     """
+    # A run through a link and a run on its target must have the same work folder.
+    output_files = tuple(map(atomic_files.resolve_output, output_files))
     config = set_shard_count(output_files, config)
     vocabulary = stages.vocabulary(config)
     if config.tfds_name:
@@ -82,11 +84,7 @@ def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: s
     globs = [absolute_path(pattern.strip()) for pattern in patterns.split(",")]
     for path in job.output_paths:
         if not os.path.basename(path) or gfile.isdir(path):
-            raise InputError(
-                f"output_file {path} is a folder; give a file in it, such as "
-                f"{path.rstrip('/')}/train.tfrecord."
-            )
-        atomic_files.resolve_output(path)  # refuses the standard output, which gets no records
+            raise InputError(f"output_file {path} is a folder. Give a file in it.")
         atomic_files.check_output_file(path, inputs)
         if any(pathlib.PurePath(absolute_path(path)).match(glob) for glob in globs):
             raise InputError(

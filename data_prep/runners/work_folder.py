@@ -1,6 +1,6 @@
 """Locks the local work folder of a job, and removes or keeps the folder after the run.
 
-Imports `job`, `outputs`, `storage`, `workers`, `files` and `errors`.
+Imports `job`, `outputs`, `storage`, `workers`, `files`, `atomic_files` and `errors`.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from typing import IO
 
-from bert_tf import files, locks
+from bert_tf import atomic_files, files, locks
 from bert_tf.data_prep.runners import outputs, storage
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.workers import WorkerKilledError
@@ -33,12 +33,7 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
             full.
     """
     folder, new_folders = job.work_folder, _missing_output_folders(job)
-    with _open_lock(folder) as lock:
-        if not locks.try_lock(lock):
-            raise InputError(
-                f"Another process is writing {job.stem}. Wait until it ends, or give another "
-                "output_file."
-            )
+    with _open_lock(job):
         try:
             _remove_unusable_files(job)
             yield
@@ -56,15 +51,25 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
                     with contextlib.suppress(OSError):  # a folder that is not empty is kept
                         new_folder.rmdir()
             raise
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # another process may wait for the lock
 
 
-def _open_lock(folder: str) -> IO[str]:
+def _open_lock(job: RecordsJob) -> IO[str]:
     try:
-        os.makedirs(folder, exist_ok=True)
-        return open(os.path.join(folder, _LOCK), "w")
+        os.makedirs(job.work_folder, exist_ok=True)
+        lock = open(os.path.join(job.work_folder, _LOCK), "w")  # noqa: SIM115 the caller closes it
     except OSError as error:
-        raise InputError(f"The folder {folder} cannot be written: {error.strerror}.") from error
+        raise InputError(f"{job.work_folder} cannot be written: {error.strerror}.") from error
+    if not locks.try_lock(lock):
+        raise InputError(
+            f"Another process is writing {job.stem}. Wait until it ends, or give another "
+            "output_file."
+        )
+    # The process that had the lock may have removed the file before this one locked it.
+    if os.path.exists(lock.name) and os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name)):
+        return lock
+    lock.close()
+    return _open_lock(job)
 
 
 def _missing_output_folders(job: RecordsJob) -> list[pathlib.Path]:
@@ -78,7 +83,7 @@ def _remove_unusable_files(job: RecordsJob) -> None:
     """Removes temporary files of killed runs, and the intermediate files of another job."""
     prefixes = [os.path.join(job.work_folder, ".")]
     for path in job.output_paths:
-        folder, name = os.path.split(path)
+        folder, name = os.path.split(atomic_files.resolve_output(path))
         prefixes.append(os.path.join(folder, files.temporary_prefix(name)))
     for prefix in prefixes:
         for path in glob.glob(f"{glob.escape(prefix)}*.tmp"):

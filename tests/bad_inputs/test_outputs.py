@@ -8,7 +8,7 @@ import pytest
 from run_programs import assert_refused, run_mains
 
 import bert_tf
-from bert_tf import atomic_files
+from bert_tf import atomic_files, manifest
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
 CONFIG = bert_tf.BertConfig(
@@ -202,7 +202,8 @@ def test_links_are_followed_and_stdout_is_written_to(folder):
     (folder / "old.txt").write_text("old")
     (folder / "to_old").symlink_to("old.txt")
     (folder / "to_new").symlink_to("new.txt")
-    (folder / "to_records").symlink_to("records.tfrecord")
+    (folder / "data/.records_tfrecord.99999.tmp").write_text("left by a killed process")
+    (folder / "to_records").symlink_to("data/records.tfrecord")
     (folder / "to_google").symlink_to("google")
     results = run_mains(
         commands([
@@ -214,6 +215,7 @@ def test_links_are_followed_and_stdout_is_written_to(folder):
             f"{EXTRACT} --output_file=/dev/stdout",
             f"{CONVERT} --to=to_google --dialect=google",
             f"{RECORDS} --output_file=to_records --max_seq_length=8 --num_workers=1",
+            f"{RECORDS} --output_file=data/records.tfrecord --max_seq_length=8 --num_workers=1",
         ]),
         cwd=folder,
     )  # fmt: skip
@@ -222,7 +224,10 @@ def test_links_are_followed_and_stdout_is_written_to(folder):
     assert (folder / "old.txt").read_text() == (folder / "new.txt").read_text() == vocabulary
     assert results[3].out == vocabulary and "distinct words" in results[3].err
     assert results[5].out == (folder / "features.jsonl").read_text()
-    assert (folder / "records.tfrecord").stat().st_size
+    path = str(folder / "to_records")
+    (found,) = manifest.manifests_next_to([path, str(folder / "data/records.tfrecord")])
+    assert found.find_shard(path).bytes == os.path.getsize(path)
+    assert not list(folder.glob("to_records*.json")) and "complete" in results[8].out
     for name in ("to_old", "to_new", "to_google", "to_records"):
         assert (folder / name).is_symlink(), name
     assert not list(folder.rglob(".*.tmp*"))

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from bert_tf import locks
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local, stages
 from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers
@@ -223,6 +224,22 @@ def test_a_second_run_of_the_same_output_is_refused(files, tmp_path, request, ru
         with pytest.raises(InputError, match="Another process is writing"):
             create(RecordsConfig(vocabulary), source, [str(tmp_path / "out/a.tfrecord")], last)
     assert os.listdir(tmp_path / "out") == [".a.work"]
+
+
+def test_a_lock_that_its_last_owner_removes_is_created_again(files, tmp_path, monkeypatch):
+    vocabulary, source = files
+    opened, real = [], locks.try_lock
+
+    def try_lock(lock):
+        if not isinstance(lock, int):
+            opened.append(lock.name)
+        if opened == [f"{tmp_path}/out/.a.work/lock"]:
+            os.remove(opened[0])
+        return real(lock)
+
+    monkeypatch.setattr(locks, "try_lock", try_lock)
+    local.create(RecordsConfig(vocabulary), source, [str(tmp_path / "out/a.tfrecord")], 1)
+    assert len(opened) == 2
 
 
 def workers_of(process):

@@ -1,7 +1,7 @@
 r"""Measures vocabularies of small texts: tokens per word of held-out text for ten sizes.
 
 The sizes are around the number of entries for which the learner reaches threshold 1. There, its
-subwords are all words and no parts of words, so bert-tf fills up the vocabulary in another way. The
+subwords are all words and no parts of words; bert-tf keeps the subwords of higher thresholds. The
 package `tokenizers` learns vocabularies of the same sizes from the same text. All vocabularies are
 used by bert-tf's tokenizer.
 

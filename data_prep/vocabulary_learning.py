@@ -1,7 +1,8 @@
 """Learns a WordPiece vocabulary from word counts.
 
 Google's WordPiece learner in tensorflow_text keeps the subwords whose frequency reaches a
-threshold. This module searches for the threshold that gives the requested vocabulary size.
+threshold. This module unites the subwords of several thresholds, so that each vocabulary contains
+the smaller ones of the same text.
 
 Imports `errors`, `progress`, `tokenization`, `word_counts` and numpy, and TensorFlow Text inside
 a function.
@@ -10,7 +11,6 @@ a function.
 import collections
 import dataclasses
 import heapq
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,9 +24,6 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 # Number of [unusedN] entries between [PAD] and [UNK] in google-research/bert. There,
 # the id of [UNK] is 100.
 _UNUSED_BEFORE_UNK = 99
-# The search ends when the number of subwords exceeds the requested number by at most this share.
-_SURPLUS = 0.02
-_MAX_TRIALS = 12
 # Far above the size of any published vocabulary; [unusedN] entries would fill a larger one.
 _MAX_SIZE = 2_000_000
 # By default, the vocabulary covers the characters that make up this share of the text.
@@ -116,12 +113,12 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     if not ranked:
         raise InputError("There are no words in the text. Check the input files.")
     number = _number_covered(ranked, config)
-    subwords, added = _search(_most_frequent(counts, ranked[:number], config), config)
+    subwords, added = _collect(_most_frequent(counts, ranked[:number], config), config)
     if not config.max_characters and len(subwords) < config.num_learned:
         # Fill the free entries with rarer characters, and with subwords that contain these.
         entries = config.num_learned - len(subwords) + int(_entries(ranked)[number - 1])
         if (more := _num_fitting(ranked, entries)) > number:
-            subwords, added = _search(_most_frequent(counts, ranked[:more], config), config)
+            subwords, added = _collect(_most_frequent(counts, ranked[:more], config), config)
     missing = config.num_learned - len(subwords)
     uncovered = dict(ranked).keys() - set(subwords)
     return LearnedVocabulary(
@@ -202,70 +199,34 @@ def _most_frequent(
     return words + [(character, 1) for character, _ in ranked if character not in in_words]
 
 
-def _search(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> tuple[list[str], int]:
-    """Searches for the threshold that gives `num_learned` subwords.
+def _collect(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> tuple[list[str], int]:
+    """Collects subwords from high to low thresholds, until there are `num_learned` subwords.
 
-    The search ends at a threshold that gives at most 2 % more subwords; the rarest are dropped. In
-    a small text, one threshold may give too few subwords, and the next lower one far more. Without
-    most of its rare subwords, a vocabulary splits words into more tokens than a smaller vocabulary
-    that is complete. So the subwords of the higher threshold are kept, and the most frequent others
-    of the lower threshold fill up the entries.
-
-    At a threshold that every word reaches, the subwords are these words and no parts of words, and
-    there are few parts of words at the next threshold. The search therefore uses higher thresholds
-    only. If none of these gives enough subwords, the subwords of the neighboring thresholds and
-    then the most frequent words fill up the entries.
-
-    log(number of subwords) is about linear in log(threshold), so each new threshold is
-    extrapolated linearly, in logarithms, from the last two trials.
+    The lowest threshold is the frequency of the rarest word, the others are 2, 3, 5, 8, 32, 128,
+    ... times as high. They depend only on the words, and subwords of higher thresholds are kept, so
+    for the same words each vocabulary contains all smaller ones, and more entries do not make a
+    vocabulary worse. The subwords of the lowest threshold are all words and no parts of words.
 
     Returns:
-        At most `num_learned` subwords, and how many of them fill entries because no threshold gives
-        enough.
+        At most `num_learned` subwords, and how many of them only the lowest threshold gives.
     """
+    lowest = min((number for word, number in words if len(word) > 1), default=1)
+    # For many words, higher thresholds would give only a few subwords of very frequent words.
+    frequent = words[len(words) // 200][1]
+    thresholds = [lowest * multiple for multiple in (1, 2, 3, 5, 8)]
+    while thresholds[-1] < frequent:
+        thresholds.append(4 * thresholds[-1])
     goal = config.num_learned
-    # The highest threshold that gave enough subwords or that is too low for parts of words.
-    low = min((number for word, number in words if len(word) > 1), default=0) + 1
-    high = max(words[0][1], low + 1) + 1  # the lowest known threshold that gives too few subwords
-    few, best = [], []  # the subwords of the thresholds `high` and `low`, if they were tried
-    trials: list[tuple[int, int]] = []
-    threshold = max(1, words[min(goal, len(words)) - 1][1])
-    with Progress("learning subwords", None, "trials") as progress:
-        while low + 1 < high and len(trials) < _MAX_TRIALS:
-            threshold = min(max(threshold, low + 1), high - 1)
-            subwords = _learn_subwords(words, threshold)
-            trials.append((threshold, len(subwords)))
-            progress.update(1, f"threshold {threshold} gives {len(subwords)} of {goal}")
-            if len(subwords) < goal:
-                high, few = threshold, subwords
-            else:
-                low, best = threshold, subwords
-                if len(subwords) <= goal * (1 + _SURPLUS):
-                    break
-            threshold = _next_threshold(trials, goal * (1 + _SURPLUS / 2))
-    if best and (not few or len(best) <= goal * (1 + _SURPLUS)):
-        return _drop_rarest(best, goal), 0
-    if best:
-        return list(dict.fromkeys(few + best))[:goal], 0
-    others = _learn_subwords(words, low) + _learn_subwords(words, high + 1)
-    filled = list(dict.fromkeys([*few, *others, *(word for word, _ in words)]))[:goal]
-    return filled, len(filled) - len(few)
-
-
-def _next_threshold(trials: Sequence[tuple[int, int]], goal: float) -> int:
-    """Extrapolates from the last trials to the threshold that gives `goal` subwords.
-
-    Args:
-        trials: (threshold, number of subwords) of each trial.
-        goal: The number of subwords to aim at.
-    """
-    # Initial estimate of d log(number of subwords) / d log(threshold), measured on natural text.
-    slope = -0.9
-    threshold, number = trials[-1]
-    if len(trials) > 1 and trials[-2][0] != threshold and trials[-2][1] != number:
-        slope = math.log(number / trials[-2][1]) / math.log(threshold / trials[-2][0])
-    change = math.log(goal / number) / min(slope, -0.1)
-    return round(threshold * math.exp(min(max(change, -5), 5)))
+    found: dict[str, None] = {}
+    with Progress("learning subwords", None, "thresholds") as progress:
+        for threshold in reversed(thresholds):
+            without = len(found) if threshold == lowest else goal
+            found.update(dict.fromkeys(_learn_subwords(words, threshold)))
+            progress.update(1, f"threshold {threshold}: {len(found)} of {goal} subwords")
+            if len(found) >= goal:
+                break
+    subwords = sorted(found, key=lambda word: len(word.removeprefix("##")) > 1)[:goal]
+    return subwords, max(0, len(subwords) - without)
 
 
 def _learn_subwords(words: Sequence[tuple[str, int]], threshold: int) -> list[str]:
@@ -282,13 +243,6 @@ def _learn_subwords(words: Sequence[tuple[str, int]], threshold: int) -> list[st
         for subword in subwords
         if not (len(subword) == 3 and subword.startswith("##") and _is_ideograph(subword[2]))
     ]
-
-
-def _drop_rarest(subwords: list[str], number: int) -> list[str]:
-    """Drops the rarest subwords of two or more characters until `number` subwords remain."""
-    longer = [index for index, word in enumerate(subwords) if len(word.removeprefix("##")) > 1]
-    dropped = set(longer[len(longer) - max(0, len(subwords) - number) :])
-    return [word for index, word in enumerate(subwords) if index not in dropped]
 
 
 def _special_tokens(num_unused: int) -> list[str]:

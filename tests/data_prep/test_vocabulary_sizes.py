@@ -1,7 +1,9 @@
 """More entries do not make a vocabulary worse, also when a text gives too few subwords."""
 
 import collections
+import functools
 
+import numpy as np
 import pytest
 from reference import tokenizer as reference
 
@@ -72,6 +74,38 @@ def test_a_text_of_one_word(counts):
 def test_words_of_more_than_50_characters_are_not_entries():
     entries, _ = learn({"w" * 51: 5, "w" * 50: 5}, 200)
     assert "w" * 50 in entries and "w" * 51 not in entries
+
+
+@pytest.fixture
+def remembered(monkeypatch):
+    """Runs the learner once for each list of words and threshold."""
+    learner = functools.cache(vocabulary_learning._learn_subwords)
+    replaced = lambda words, threshold: learner(tuple(words), threshold)  # noqa: E731
+    monkeypatch.setattr(vocabulary_learning, "_learn_subwords", replaced)
+
+
+def random_words(number):
+    """Returns words of three syllables, some of which are much more frequent than others."""
+    random = np.random.default_rng(0)
+    syllables = ["".join(random.choice(list("aeiobdgklmnrst"), 2)) for _ in range(60)]
+    chosen = 60 * random.random((number, 3)) ** 2
+    return ["".join(syllables[int(index)] for index in row) for row in chosen]
+
+
+@pytest.mark.usefixtures("remembered")
+@pytest.mark.parametrize(("factor", "max_words"), [(1, 9999), (2, 9999), (5, 9999), (1, 300)])
+def test_each_vocabulary_contains_all_smaller_ones(factor, max_words):
+    words = random_words(1300)
+    counts = collections.Counter(words[:1000])
+    multiplied = {word: factor * number for word, number in counts.items()}
+    measured, smaller = [], []
+    for size in range(60, 800, 20):
+        entries = learn(multiplied, size, max_words=max_words)[0]
+        assert entries[: len(smaller)] == smaller
+        smaller = entries
+        measured.append(tokens_per_word(entries, words[1000:]))
+    assert measured == sorted(measured, reverse=True)
+    assert entries == learn(counts, size, max_words=max_words)[0]
 
 
 @pytest.mark.slow

@@ -202,7 +202,7 @@ def _most_frequent(
 def _collect(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> tuple[list[str], int]:
     """Collects subwords from high to low thresholds, until there are `num_learned` subwords.
 
-    The lowest threshold is the frequency of the rarest word, the others are 2, 3, 5, 8, 32, 128,
+    The lowest threshold is the frequency of the rarest word, the others are 2, 3, 5, 8, 128, 2048,
     ... times as high. They depend only on the words, and subwords of higher thresholds are kept, so
     for the same words each vocabulary contains all smaller ones, and more entries do not make a
     vocabulary worse. The subwords of the lowest threshold are all words and no parts of words.
@@ -215,7 +215,7 @@ def _collect(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> tupl
     frequent = words[len(words) // 200][1]
     thresholds = [lowest * multiple for multiple in (1, 2, 3, 5, 8)]
     while thresholds[-1] < frequent:
-        thresholds.append(4 * thresholds[-1])
+        thresholds.append(16 * thresholds[-1])
     goal = config.num_learned
     found: dict[str, None] = {}
     with Progress("learning subwords", None, "thresholds") as progress:

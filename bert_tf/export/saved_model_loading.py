@@ -41,7 +41,7 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
         _check_graph(folder, graph)
         _check_checksum(folder, facts)
         _check_labels(facts_path, facts, graph)
-        tensor_bundles.check_index(os.path.join(folder, "variables", "variables.index"))
+        _check_variables(folder)
     with explain_damage(folder):
         return tf.saved_model.load(folder), facts
 
@@ -54,6 +54,13 @@ def _check_files(folder: str) -> None:
         for path in pathlib.Path(folder).glob(pattern):
             if not path.is_dir():
                 file_checks.check_is_regular(str(path))
+
+
+def _check_variables(folder: str) -> None:
+    try:
+        tensor_bundles.check_index(os.path.join(folder, "variables", "variables.index"))
+    except InputError as error:
+        raise InputError(f"{folder} cannot be loaded: {error}") from error
 
 
 def _check_graph(folder: str, graph: Any) -> None:

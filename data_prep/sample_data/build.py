@@ -114,10 +114,10 @@ def _check_config(config: SampleDataConfig) -> None:
     check_between(0.001, 0.5, config, "heldout_fraction")
     check_between(1, 256, config, "num_workers")
     check_at_least(0, config, "max_documents")
-    from tensorflow.io import gfile
-
     folder = atomic_files.resolve_output(config.output_dir, is_folder=True)
     atomic_files.check_output_file(os.path.join(folder, STATS))
+    from tensorflow.io import gfile
+
     if not gfile.exists(folder) or (gfile.isdir(folder) and not gfile.listdir(folder)):
         return
     if not config.overwrite:

@@ -81,9 +81,9 @@ PREDICT_ROWS = [
     (["--model=graph_empty", "--text=a"], ["graph_empty", "damaged"]),
     (["--model=graph_text", "--text=a"], ["graph_text"]),
     (["--model=graph_flip", "--text=a"], ["graph_flip"]),
-    (["--model=index_cut", "--text=a"], ["index_cut/1 cannot be loaded", "export the model again"]),
+    (["--model=index_cut", "--text=a"], ["index_cut/1 cannot be loaded", "Copy it again"]),
     (["--model=index_flip", "--text=a"], ["index_flip/1 cannot be loaded"]),
-    (["--model=index_dtype", "--text=a"], ["variables.index is not a valid", "unknown dtype 99"]),
+    (["--model=index_dtype", "--text=a"], ["index_dtype/1 cannot be loaded", "unknown dtype 99"]),
     (["--model=data_cut", "--text=a"], ["data_cut/1 cannot be loaded"]),
     (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
     (["--model=data_removed", "--text=a"], ["data_removed/1 cannot be loaded"]),
@@ -110,7 +110,7 @@ PREDICT_ROWS = [
     )),
     (["--model=threshold_none", "--text=a"], ["the threshold in weights.json", "changed"]),
     (["--model=threshold_null", "--text=a"], ["the threshold in weights.json", "changed"]),
-    (["--model=threshold_list", "--text=a"], ["damaged", "threshold must be a number"]),
+    (["--model=threshold_list", "--text=a"], ["damaged", "threshold must be above 0"]),
     (["--model=evil", "--text=a"], ["evil is refused", "WriteFile", "--trust=True"]),
 ]  # fmt: skip
 LITE_ROWS = [

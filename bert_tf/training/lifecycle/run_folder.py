@@ -216,6 +216,7 @@ class RunFolder:
         if self._is_locked or "://" in self.path:
             yield
             return
+        is_new = not os.path.exists(self.path)
         files.make_folder(self.path)
         path = os.path.join(self.path, _LOCK_FILE)
         with files.explain_write_errors(path):
@@ -225,6 +226,10 @@ class RunFolder:
             self._is_locked = True
             try:
                 yield
+            except BaseException:
+                if is_new and os.listdir(self.path) == [_LOCK_FILE]:
+                    files.remove(self.path)  # nothing was written
+                raise
             finally:
                 self._is_locked = False
 

@@ -208,7 +208,8 @@ class Pretrained:
         Raises:
             InputError: A shape differs from the checkpoint, or `num_labels` is necessary.
         """
-        parameters = inspect.signature(model_class).parameters
+        # Before Python 3.11.3, the signature of a Keras class is that of `Model.__new__`.
+        parameters = inspect.signature(model_class.__init__).parameters
         if "num_labels" in parameters and "num_labels" not in arguments:
             arguments["num_labels"] = self._num_labels(model_class)
         # The layers of a head for another kind of task are of no use.

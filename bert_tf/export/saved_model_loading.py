@@ -106,16 +106,19 @@ def explain_damage(path: str) -> Iterator[None]:
     Raises:
         InputError: The block raised an error.
     """
-    damage = (
-        tf.errors.OpError, OSError, ValueError, LookupError, TypeError, AttributeError,
-        RuntimeError, AssertionError, MemoryError,
+    others = (
+        OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, AssertionError,
+        MemoryError,
     )  # fmt: skip
     try:
         yield
     except InputError:
         raise
-    except damage as error:
-        message = plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
+    except Exception as error:
+        is_of_tensorflow = isinstance(error, tf.errors.OpError)
+        if not is_of_tensorflow and not isinstance(error, others):
+            raise
+        message = plain_message(error) if is_of_tensorflow else str(error)
         reason = " ".join(message.split()).rstrip(".") or type(error).__name__
         raise InputError(
             f"{path} cannot be loaded: {reason:.300}. It is incomplete or damaged; export the "

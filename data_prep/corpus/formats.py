@@ -173,7 +173,7 @@ def _check_first_bytes(path: str, text: bytes) -> None:
         raise InputError(f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8.")
     if text[:-1].count(b"\r") > 2 * text.count(b"\n"):
         raise InputError(f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'.")
-    if len(text) - len(text.decode(errors="ignore").encode()) > max(len(text) // 100, 4):
+    if len(text) - len(text.decode(errors="ignore").encode()) > max(len(text) // 100, 40):
         raise InputError(f"{path} is not UTF-8 text. Convert it: iconv -f ENCODING -t UTF-8.")
 
 

@@ -1,5 +1,6 @@
 """Each input format, for vocabulary training and for record creation."""
 
+import base64
 import collections
 import gzip
 import hashlib
@@ -182,7 +183,7 @@ def test_input_format_overrides_the_file_name(tmp_path, vocab_file):
 
 
 def damaged_gz(path):
-    path.write_bytes(gzip.compress(os.urandom(3 << 20))[: 2 << 20])
+    path.write_bytes(gzip.compress(base64.b64encode(os.urandom(3 << 20)))[: 2 << 20])
 
 
 def parquet_of_numbers(path):

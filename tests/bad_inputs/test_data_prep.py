@@ -50,7 +50,7 @@ def write_files(folder):
         "array.json": json.dumps([{"text": "a"}], indent=1).encode(),
         "strings.txt": b'["a"]\n["b"]',
         "cr_lf.txt": b"a\rb\rc\r\n",
-        "chinese.txt": ("汉语是世界上使用人数多的" * 9).encode("utf-16-le"),
+        "chinese.txt": ("汉语是世界上使用人数多的" * 90).encode("utf-16-le"),
         "umlauts.txt": ("der Bär frißt gern süße Äpfel\n" * 9).encode("latin-1"),
         "text.lz4": b"\x04\x22\x4d\x18aaaa", "text.feather": b"ARROW1\0\0aaaa",
         "pretty.json": json.dumps({"text": "a"}, indent=1).encode(), "text.bz2": bz2.compress(raw),

@@ -136,10 +136,12 @@ def test_at_most_two_blocks_per_worker_are_read_ahead(monkeypatch):
 def test_lines_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path, name, num_workers):
     bad = b"caf\xe9 " * 30  # one line that extends over several blocks
     lines = [b"good", bad, b"caf\xc3\xa9", b"\xff", b"good", b"\xed\xa0\x80 x", b"\xc3"]
-    path = write(tmp_path / name, b"\n".join(lines * 2))
+    # A file with more than 1 % of invalid bytes would be refused.
+    rest = b"\n" + b"plain\n" * 2000
+    path = write(tmp_path / name, b"\n".join(lines * 2) + rest)
     found = count(path, num_workers=num_workers)
     assert found.invalid_lines == 8 and found.first_invalid == f"{path}:2"
-    assert found.words == {"good": 4, "caf": 60, "cafe": 2, "x": 2}
+    assert found.words == {"good": 4, "caf": 60, "cafe": 2, "x": 2, "plain": 2000}
     assert count(write(tmp_path / f"good-{name}", b"good\n" * 50)).invalid_lines == 0
 
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 SEPARATORS = (" ||| ", "\t")  # of the texts of a line
-MAX_LINE_BYTES = 64 << 20
 # An input line, and its value for each input of the model: a text, or a list of texts.
 Item = tuple[str, list[str | list[str]]]
 flags.DEFINE_string(
@@ -162,12 +161,12 @@ def texts() -> Iterator[str]:
 
 def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
     """Yields the lines of a pipe as they arrive, decoded as UTF-8 in every locale."""
-    lines = iter(lambda: pipe.readline(MAX_LINE_BYTES), b"")
+    lines = iter(lambda: pipe.readline(files.MAX_LINE_BYTES), b"")
     for number, line in enumerate(lines, start=1):
-        if len(line) == MAX_LINE_BYTES:
+        if len(line) == files.MAX_LINE_BYTES:
             raise InputError(
-                f"Line {number} of {name} has {MAX_LINE_BYTES / 1e6:.0f} MB or more. Give one text "
-                "on each line."
+                f"Line {number} of {name} has {files.MAX_LINE_BYTES / 1e6:.0f} MB or more. Give "
+                "one text on each line."
             )
         try:
             yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")

@@ -92,7 +92,7 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
 def _explain_interruption() -> None:
     # The command may have replaced an earlier run already.
     without = " without --overwrite" if _is_given("overwrite") else ""
-    print(f"Interrupted. To resume, give the same command{without}.", file=sys.stderr)
+    print(f"Interrupted. To continue, give the same command{without}.", file=sys.stderr)
 
 
 def _is_given(flag: str) -> bool:

@@ -16,22 +16,34 @@ def check_is_regular(path: str) -> None:
     """Checks that a local path is a regular file, because reading a pipe or a device may block.
 
     Raises:
-        InputError: The path exists and is a pipe, a device or a socket.
+        InputError: The path exists and is a pipe, a device or a socket; or it starts with file://.
     """
+    check_no_file_scheme(str(path))
     if "://" not in str(path) and os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(
             f"{path} is a pipe or a device. Copy its content to a file, and give that file."
         )
 
 
+def check_no_file_scheme(path: str) -> None:
+    """Checks that a path does not start with file://; local paths are recognized by their form.
+
+    Raises:
+        InputError: It does.
+    """
+    if path.startswith("file://"):
+        raise InputError(f"Give the local path without file://. Received: {path}.")
+
+
 def check_file_system(path: str) -> None:
     """Checks that TensorFlow knows the file system of a path such as gs://bucket/run.
 
     Raises:
-        InputError: It does not, or the path contains a NUL character.
+        InputError: It does not, or the path contains a NUL character or starts with file://.
     """
     if "\0" in path:
         raise InputError(f"A path must not contain a NUL character. Received: {path!r}.")
+    check_no_file_scheme(path)
     scheme, separator, _ = path.partition("://")
     if not separator:
         return

@@ -22,7 +22,7 @@ from bert_tf.atomic_files import remove as remove
 from bert_tf.atomic_files import remove_leftovers as remove_leftovers
 from bert_tf.atomic_files import temporary_prefix as temporary_prefix
 from bert_tf.errors import InputError
-from bert_tf.file_checks import check_is_regular
+from bert_tf.file_checks import check_is_regular, check_no_file_scheme
 
 _CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 64 << 20  # a line is read into memory
@@ -139,7 +139,7 @@ def read_lines(path: str) -> Iterator[str]:
     rest, number = b"", 1
     for chunk in _chunks(path):
         if number == 1 and not rest:
-            check_byte_order_mark(path, chunk)
+            check_lines(path, chunk)
             chunk = chunk.removeprefix(codecs.BOM_UTF8)
         complete, line_end, end = (rest + chunk).rpartition(b"\n")
         rest = end
@@ -195,6 +195,29 @@ def check_byte_order_mark(path: str, start: bytes) -> None:
         )
 
 
+def check_lines(path: str, start: bytes) -> None:
+    """Checks that a file is not text in another encoding or with other line ends.
+
+    Args:
+        path: Path of the file, for the error message.
+        start: The first bytes of the file.
+
+    Raises:
+        InputError: The file is encoded in UTF-16 or UTF-32, or its line ends are CR.
+    """
+    check_byte_order_mark(path, start)
+    # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other text has few
+    # zero bytes, which the tokenizer drops.
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if even + odd >= max(len(start) // 100, 4) and max(even, odd) > 4 * min(even, odd):
+        kind = "UTF-16BE" if even > odd else "UTF-16LE"
+        raise InputError(f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8.")
+    if even + odd > len(start) // 2:
+        raise InputError(f"{path} is not UTF-8 text (UTF-32?): most of its bytes are zero.")
+    if start[:-1].count(b"\r") > 2 * start.count(b"\n"):
+        raise InputError(f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'.")
+
+
 def write_bytes(path: str, content: bytes) -> None:
     """Writes a file atomically."""
     with atomic_replace(path) as temporary, _gfile().GFile(temporary, "wb") as file:
@@ -229,6 +252,7 @@ def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str
         pattern = pattern.strip()
         if not pattern:
             continue
+        check_no_file_scheme(pattern)
         # The name of an existing file may contain glob characters such as "[".
         with explain_read_errors(pattern):
             matches = [pattern] if gfile.exists(pattern) else gfile.glob(pattern)

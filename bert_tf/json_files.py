@@ -14,7 +14,7 @@ from bert_tf import file_checks, files
 from bert_tf.errors import InputError
 
 _MAX_LEVELS = 100
-_MAX_DIGITS = 400  # transformers writes numbers of 31 digits
+_MAX_DIGITS = 308  # fits in a float; transformers writes numbers of 31 digits
 _SHOWN = 60  # characters of a value in a message
 
 

@@ -299,6 +299,11 @@ def _given_config(path_or_size: str, vocab_file: Path | None) -> BertConfig:
         InputError: As in `load`, or the size of the vocabulary is unknown.
     """
     if path_or_size not in SIZES or files.is_file(path_or_size):
+        if "/" not in path_or_size and not files.exists(path_or_size):
+            raise InputError(
+                f"There is no file {path_or_size}. bert_config_file must be a bert_config.json or "
+                f"one of the sizes {', '.join(SIZES)}."
+            )
         return read_config(path_or_size)
     if vocab_file is None:
         raise InputError(

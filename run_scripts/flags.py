@@ -1,6 +1,7 @@
 """Flags that several programs share, and functions that build objects from the flag values."""
 
 import functools
+import glob
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
 
 FLAGS = flags.FLAGS
+_DATA_FLAGS = (
+    "input_file", "eval_input_file", "data_dir", "train_file", "dev_file", "test_file",
+    "predict_file",
+)  # fmt: skip
 _RUNTIME = RuntimeConfig()
 _TRAINING = TrainingConfig(num_train_steps=1, num_warmup_steps=0)
 
@@ -268,15 +273,20 @@ def check_output_dir() -> None:
     if not (FLAGS.do_train and FLAGS.overwrite):
         return
     replaced = ("best", "checkpoints", "bert_config.json")
-    for name, parts in (
-        ("init_checkpoint", ("",)), ("bert_config_file", replaced), ("vocab_file", replaced),
-    ):  # fmt: skip
-        path = FLAGS[name].value
-        if path and any(is_inside(path, os.path.join(output, part)) for part in parts):
-            raise InputError(
-                f"--overwrite removes the run in {output}, but --{name}={path} is part of it. Give "
-                "another --output_dir."
-            )
+    for name in ("init_checkpoint", "bert_config_file", "vocab_file", *_DATA_FLAGS):
+        parts = ("",) if name == "init_checkpoint" else replaced
+        for path in _paths_of(name):
+            if any(is_inside(path, os.path.join(output, part)) for part in parts):
+                raise InputError(
+                    f"--overwrite removes the run in {output}, but --{name}={path} is part of it. "
+                    "Give another --output_dir."
+                )
+
+
+def _paths_of(name: str) -> list[str]:
+    """Returns the paths that a flag names; [] if there is no such flag, or if it is not given."""
+    patterns = (FLAGS[name].value or "").split(",") if name in FLAGS else []
+    return [path for each in patterns if each for path in glob.glob(each) or [each]]
 
 
 def check_length(max_seq_length: int, config: BertConfig) -> None:

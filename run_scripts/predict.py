@@ -25,6 +25,7 @@ prediction. The predictions of the tasks are:
 * embedding: the numbers of the vector.
 """
 
+import codecs
 import json
 import os
 import sys
@@ -111,6 +112,8 @@ def check_flags() -> None:
         raise InputError(f"{FLAGS.model} is an address. Download the model, and give its folder.")
     if not FLAGS.model:
         raise InputError("--model is empty. Give the folder of an exported model.")
+    if FLAGS.input_file == "":
+        raise InputError("--input_file is empty. Give a file, or leave the flag out for stdin.")
     for path in filter(None, (FLAGS.model, FLAGS.input_file)):
         if "://" not in path and not os.path.exists(path):
             raise InputError(f"There is no file or folder {path}.")
@@ -163,6 +166,9 @@ def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
     """Yields the lines of a pipe as they arrive, decoded as UTF-8 in every locale."""
     lines = iter(lambda: pipe.readline(files.MAX_LINE_BYTES), b"")
     for number, line in enumerate(lines, start=1):
+        if number == 1:
+            files.check_lines(name, line)
+            line = line.removeprefix(codecs.BOM_UTF8)
         if len(line) == files.MAX_LINE_BYTES:
             raise InputError(
                 f"Line {number} of {name} has {files.MAX_LINE_BYTES / 1e6:.0f} MB or more. Give "

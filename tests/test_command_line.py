@@ -126,9 +126,9 @@ def test_records_of_the_library_appear_as_bare_messages(flags, expected):
          "Stopped at step 7. To resume, give the same command."),
         ("TrainingInterrupted(2, 7, overwrite=True)", 130,
          "Stopped at step 7. To resume, give the same command without --overwrite."),
-        ("os.kill(os.getpid(), 15)", 143, "Interrupted. To resume, give the same command."),
-        ("os.kill(os.getpid(), 1)", 129, "Interrupted. To resume, give the same command."),
-        ("KeyboardInterrupt", 130, "Interrupted. To resume, give the same command."),
+        ("os.kill(os.getpid(), 15)", 143, "Interrupted. To continue, give the same command."),
+        ("os.kill(os.getpid(), 1)", 129, "Interrupted. To continue, give the same command."),
+        ("KeyboardInterrupt", 130, "Interrupted. To continue, give the same command."),
         ("InputError('overwrite=True is wrong.')", 2, "error: --overwrite=True is wrong."),
     ],
 )  # fmt: skip
@@ -153,7 +153,7 @@ def test_exceptions_become_messages_and_exit_codes(raised, code, message):
 )  # fmt: skip
 def test_a_program_ends_after_sigterm_whatever_happens_to_the_exception(body, printed):
     done = run(body)
-    expected = (143, printed, "Interrupted. To resume, give the same command.\n")
+    expected = (143, printed, "Interrupted. To continue, give the same command.\n")
     assert (done.returncode, done.stdout, done.stderr) == expected
 
 

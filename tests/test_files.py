@@ -67,7 +67,10 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
     path.write_bytes(b"a\n" + b"b" * (4 << 20))
     with pytest.raises(InputError, match=r"^Line 2 of .*a.txt has more than 2 MiB\. Split it\.$"):
         list(files.read_lines(str(path)))
-    with pytest.raises(InputError, match=r"^Line 1 of /dev/zero has more than 2 MiB"):
+    path.write_bytes(b"b" * (4 << 20))
+    with pytest.raises(InputError, match=r"^Line 1 of .*a.txt has more than 2 MiB"):
+        list(files.read_lines(str(path)))
+    with pytest.raises(InputError, match=r"^/dev/zero is not UTF-8 text"):
         list(files.read_lines("/dev/zero"))
 
 
@@ -145,6 +148,45 @@ def test_a_folder_is_restored_if_its_replacement_was_killed(tmp_path):
     files.remove_leftovers(str(tmp_path))
     assert (path / "a").read_text() == "old"
     assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("name", ["a_b", "a%b", "a.b", "a%5Fb", "a%2Eb"])
+def test_a_leftover_belongs_to_one_name(tmp_path, name):
+    prefix = files.temporary_prefix(name)
+    assert "." not in prefix.strip(".")
+    (tmp_path / f"{prefix}01234567.tmp.old").mkdir()
+    for other in {"a_b", "a%b", "a.b", "a%5Fb", "a%2Eb"} - {name}:
+        files.write_text(str(tmp_path / other), "new")
+        assert not (tmp_path / name).exists()
+    files.remove_leftovers(str(tmp_path))
+    assert (tmp_path / name).is_dir()
+
+
+def test_long_names_have_short_temporary_names(tmp_path):
+    names = ["_" * 180, "_" * 181, "\u0435" * 90]
+    for name in names:
+        files.write_text(str(tmp_path / name), name)
+        (tmp_path / f"{files.temporary_prefix(name)}01234567.tmp.old").mkdir()
+    assert len({files.temporary_prefix(name) for name in names}) == 3
+    files.remove_leftovers(str(tmp_path))
+    assert len(list(tmp_path.glob(".*"))) == 3, "only the next output of this name restores it"
+    for name in names:
+        files.write_text(str(tmp_path / name), "new")
+    assert sorted(os.listdir(tmp_path)) == sorted(names)
+
+
+def test_of_a_link_only_the_link_is_removed(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/a.txt").write_text("a")
+    for link in ("link", "folder/inner/link"):
+        (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / link).symlink_to(tmp_path / "mine")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name in ("link", "folder", "dangling", "absent"):
+        files.remove(str(tmp_path / name))
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
+        "mine", "mine/a.txt",
+    ]  # fmt: skip
 
 
 def test_a_staged_folder_replaces_the_folder_at_the_end(tmp_path):

@@ -14,6 +14,7 @@ from bert_tf.json_files import COUNT, LENGTH, NUMBER, TEXT, TEXTS, TRUTH, Rule
         ("[" * 100_000, "x is not JSON: it has too many levels"),
         ("[" * 200 + "]" * 200, "x is not JSON: it has more than 100 levels"),
         ("9" * 5000, "x is not JSON: a number has 5000 digits"),
+        ("9" * 309, "x is not JSON: a number has 309 digits"),
         ("1e999", "x is not JSON: the number 1e999 is too large"),
         ("[NaN]", "x is not JSON: it contains NaN"),
         ("[-Infinity]", "x is not JSON: it contains -Infinity"),

@@ -15,6 +15,7 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export.layout import newest_version
 from bert_tf.export.saved_model_loading import explain_damage, load_saved_model
+from bert_tf.file_checks import check_no_file_scheme
 
 Prediction = dict[str, Any]
 # The order of inputs that are not in alphabetical order.
@@ -109,6 +110,7 @@ class Predictor:
         if num_threads is not None and num_threads < 1:
             raise InputError(f"num_threads must be at least 1. Received: {num_threads}.")
         path = os.fspath(path)
+        check_no_file_scheme(path)
         with explain_damage(path):
             if path.endswith(".tflite"):
                 self._model, signatures, self._facts = _load_lite(path, signature, num_threads)

@@ -164,15 +164,7 @@ def _check_first_bytes(path: str, text: bytes) -> None:
         raise InputError(f"{path} is a {kind} file, not text. Give input_format={kind}.")
     if kind:
         raise InputError(f"{path} is packed ({kind}), not text. Unpack it first.")
-    files.check_byte_order_mark(path, text)
-    # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other text has few
-    # zero bytes, which the tokenizer drops.
-    even, odd = text[::2].count(0), text[1::2].count(0)
-    if even + odd >= max(len(text) // 100, 4) and max(even, odd) > 4 * min(even, odd):
-        kind = "UTF-16BE" if even > odd else "UTF-16LE"
-        raise InputError(f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8.")
-    if text[:-1].count(b"\r") > 2 * text.count(b"\n"):
-        raise InputError(f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'.")
+    files.check_lines(path, text)
     if len(text) - len(text.decode(errors="ignore").encode()) > max(len(text) // 100, 40):
         raise InputError(f"{path} is not UTF-8 text. Convert it: iconv -f ENCODING -t UTF-8.")
 

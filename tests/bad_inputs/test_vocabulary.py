@@ -21,6 +21,8 @@ RUN = "--bert_config_file=config.json --output_dir=run --do_train=true --max_seq
 
 # (program, flags, words of the message)
 ROWS = [
+    (TRAIN, "--input_file=/dev/zero", ["/dev/zero is not UTF-8 text", "bytes are zero"]),
+    (TRAIN, "--input_file=/dev/urandom", ["/dev/urandom is"]),
     (TRAIN, "--vocab_size=0", ["--vocab_size must be from 105", "Received: 0"]),
     (TRAIN, "--vocab_size=-1", ["--vocab_size", "Received: -1"]),
     (TRAIN, "--vocab_size=4", ["--vocab_size must be from 105", "Received: 4"]),

@@ -169,6 +169,13 @@ def test_utf16_and_utf32_are_refused(tmp_path, name, encoding, name_in_message):
         text_blocks.read_blocks(text_blocks.TextSource(path))
 
 
+@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
+def test_utf32_without_a_mark_is_refused(tmp_path, encoding):
+    path = write(tmp_path / "text.txt", "plain text".encode(encoding))
+    with pytest.raises(InputError, match=r"is not UTF-8 text .UTF-32.*most of its bytes are zero"):
+        text_blocks.read_blocks(text_blocks.TextSource(path))
+
+
 def test_a_utf8_byte_order_mark_is_ignored(tmp_path):
     assert count(write(tmp_path / "text.txt", "\ufeffplain".encode())).words == {"plain": 1}
 

@@ -30,6 +30,7 @@ _STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 # The end ".old" marks a folder that is being replaced.
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp(\.old)?")
 _OLD = ".old"
+_LONG_NAME, _HASHED = 70, "%h"  # bytes of a name, and the start of a prefix that is a hash
 _KINDS = {
     stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket",
     stat.S_IFCHR: "device", stat.S_IFBLK: "device",
@@ -214,7 +215,7 @@ def _replace_folder(target: str, new: str, replace: bool = True) -> None:
     with contextlib.ExitStack() as stack:
         try:
             if replace and gfile.exists(target):
-                stack.enter_context(_locked(target))
+                stack.enter_context(locks.locked(target))
                 gfile.rename(target, old)
             gfile.rename(new, target)
         except BaseException as error:
@@ -265,26 +266,10 @@ def _create(path: str, is_folder: bool, stack: contextlib.ExitStack) -> str:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         # Another process may lock and remove it as a leftover before this process has locked it.
         with contextlib.ExitStack() as lock, contextlib.suppress(FileNotFoundError):
-            if lock.enter_context(_locked(temporary)) is not False and os.path.exists(temporary):
+            is_locked = lock.enter_context(locks.locked(temporary))
+            if is_locked is not False and os.path.exists(temporary):
                 stack.push(lock.pop_all())
                 return temporary
-
-
-@contextmanager
-def _locked(path: str) -> Iterator[bool | None]:
-    """Locks a local file or folder.
-
-    Yields:
-        Whether this process holds the lock; None if the file system has no locks.
-    """
-    descriptor = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)
-    try:
-        is_locked: bool | None = None
-        with contextlib.suppress(OSError):
-            is_locked = locks.try_lock(descriptor)
-        yield is_locked
-    finally:
-        os.close(descriptor)
 
 
 def remove_leftovers(folder: str, name: str | None = None) -> None:
@@ -305,11 +290,13 @@ def remove_leftovers(folder: str, name: str | None = None) -> None:
         match = _TEMPORARY.fullmatch(each)
         if not match or (name and f".{match[1]}." != temporary_prefix(name)):
             continue
-        path, target = os.path.join(folder, each), os.path.join(folder, name or match[1])
+        path, target = (os.path.join(folder, one) for one in (each, name or _decoded(match[1])))
         # Another process may remove it at the same time, or it may belong to another user.
-        with contextlib.suppress(OSError), _locked(path) as is_locked:
+        with contextlib.suppress(OSError), locks.locked(path) as is_locked:
             if not is_locked:
                 continue
+            if match[2] and not name and match[1].startswith(_HASHED):
+                continue  # the next output of this name restores it
             if match[2] and not os.path.lexists(target):
                 os.rename(path, target)
             elif os.path.isdir(path):
@@ -322,12 +309,26 @@ def temporary_prefix(name: str) -> str:
     """Returns the prefix of the temporary names of a file.
 
     Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too.
+    Two names never have the same prefix. The prefix of a long name is a hash.
     """
-    return f".{name.replace('.', '_')}."
+    if len(os.fsencode(name)) > _LONG_NAME:
+        return f".{_HASHED}{uuid.uuid5(uuid.NAMESPACE_OID, name).hex}."
+    return f".{name.replace('%', '%25').replace('_', '%5F').replace('.', '_')}."
+
+
+def _decoded(name: str) -> str:
+    """Returns the name for a prefix without its outer dots; see `temporary_prefix`."""
+    return name.replace("_", ".").replace("%5F", "_").replace("%25", "%")
 
 
 def remove(path: str) -> None:
-    """Removes a file or a folder, if it exists."""
+    """Removes a file or a folder, if it exists; of a link, only the link."""
+    if "://" not in path:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.remove(path)
+        return
     gfile = _gfile()
     if gfile.exists(path):
         gfile.rmtree(path) if gfile.isdir(path) else gfile.remove(path)

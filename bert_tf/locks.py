@@ -3,28 +3,73 @@
 Imports the standard library only.
 """
 
+import contextlib
+import errno
 import fcntl
 import logging
+import os
+import stat
+from collections.abc import Iterator
 from typing import IO, Any
 
 _LOGGER = logging.getLogger(__name__)
 
 
-def try_lock(file: IO[Any] | int) -> bool:
-    """Locks an open file or file descriptor; returns False if another process holds the lock.
+def open_file(path: str) -> IO[str]:
+    """Opens a file to lock, and creates it if there is none.
 
     Raises:
-        OSError: The file system has no locks.
+        OSError: The file cannot be written, or is a link, a pipe or a device.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file; remove it")
+    return open(path, "a", opener=lambda name, _: os.open(name, flags, 0o666))
+
+
+def is_at(file: IO[str], path: str) -> bool:
+    """Returns whether a path is still that of an open file."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    return False
+
+
+def try_lock(file: IO[Any] | int) -> bool | None:
+    """Locks an open file or file descriptor.
+
+    Returns:
+        Whether this process holds the lock, and not another one; None if the file system has no
+        locks.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
+
+
+@contextlib.contextmanager
+def locked(path: str) -> Iterator[bool | None]:
+    """Locks a local file or folder.
+
+    Yields:
+        Whether this process holds the lock; None if the file system has no locks.
+
+    Raises:
+        OSError: The path does not exist or cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)
+    try:
+        yield try_lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def wait_for_lock(file: IO[Any], message: str) -> None:
     """Locks an open file; logs the message if it has to wait for another process."""
-    if not try_lock(file):
+    if try_lock(file) is False:
         _LOGGER.info("%s", message)
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -14,6 +14,7 @@ from absl import flags
 from bert_tf import command_line, files
 from bert_tf.errors import InputError
 from bert_tf.export.layout import next_version
+from bert_tf.file_checks import check_file_system
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
 from bert_tf.tasks import dev_result
@@ -170,6 +171,7 @@ def _check_flags() -> None:
         InputError: A value is out of range, or --output_dir cannot be used.
     """
     shared.check_output_dir()
+    check_file_system(FLAGS.export_dir or "")
     FineTuningConfig(**command_line.flag_values(FineTuningConfig))
     shared.runtime_config()
     shared.training_config(1, 0, {})
@@ -340,5 +342,5 @@ def _main_result(task: Task, data: Any, results: dict[str, float]) -> str:
     result = dev_result.read(FLAGS.output_dir)
     is_of_dev = result is not None and result.metric == split.result_name(metric)
     baseline = result.baseline if result and is_of_dev else None
-    note = f" ({baseline:.4f} if the most frequent label is always predicted)" if baseline else ""
+    note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
     return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}. "

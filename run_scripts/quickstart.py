@@ -18,7 +18,6 @@ import json
 import os
 import pathlib
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +28,8 @@ from absl import flags
 
 from bert_tf import command_line, startup
 from bert_tf.config import BertConfig
-from bert_tf.files import read_text, write_json, write_text
+from bert_tf.errors import InputError
+from bert_tf.files import read_text, remove, write_json, write_text
 from bert_tf.run_scripts import quickstart_report as report
 from bert_tf.run_scripts import quickstart_speed as speed
 
@@ -238,6 +238,7 @@ def main() -> None:
     """Runs the stages that are not complete, then prints their results."""
     size = SMOKE if FLAGS.smoke else FULL
     folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
+    check_output_dir(folder, size)
     write_text(f"{folder}/bert_config.json", size.config.to_json())
     stages = Stages(folder, size.config.to_json())
     for stage in data_stages(size, folder):
@@ -250,6 +251,25 @@ def main() -> None:
     missed = [] if steps < FULL.limits.max_train_steps else report.missed_targets(folder)
     if missed:
         sys.exit(f"error: this run did not reach: {'; '.join(missed)}.")
+
+
+def check_output_dir(folder: str, size: Size) -> None:
+    """Checks that a folder without stages has no files that the stages would replace.
+
+    Raises:
+        InputError: It has one.
+    """
+    stages = (
+        *data_stages(size, folder), speed_stage(size, folder), *model_stages(size, folder, 1)
+    )  # fmt: skip
+    names = ["bert_config.json", *(stage.result for stage in stages)]
+    found = [name for name in names if os.path.lexists(f"{folder}/{name}")]
+    if found and not os.path.isdir(f"{folder}/stages"):
+        raise InputError(
+            f"{folder}/{found[0]} would be replaced, but no quickstart has written it. Give "
+            "another --output_dir."
+        )
+    os.makedirs(f"{folder}/stages", exist_ok=True)
 
 
 class Stages:
@@ -354,11 +374,7 @@ def run_command(words: Sequence[str]) -> int:
 
 def remove_result(folder: str, stage: Stage) -> None:
     """Removes the result of an earlier run of a stage, if there is such a result."""
-    path = f"{folder}/{stage.result}"
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-    elif os.path.exists(path):
-        os.remove(path)
+    remove(f"{folder}/{stage.result}")
 
 
 def run() -> None:

@@ -129,8 +129,7 @@ def main() -> None:
     )  # fmt: skip
     overwrite = FLAGS.do_train and FLAGS.overwrite
     folder = RunFolder(FLAGS.output_dir, metadata, training, overwrite)
-    if FLAGS.do_train:
-        folder.check_same_run()
+    folder.check_same_run(FLAGS.do_train)
     with contextlib.ExitStack() as stack:
         if FLAGS.skip_bad_records and is_chief(strategy):
             stack.enter_context(folder.locked())

@@ -146,19 +146,27 @@ def _average() -> None:
     Raises:
         InputError: A file is missing or malformed, or the files differ in their questions.
     """
+    shared.check_output_dir()
     from bert_tf.tasks.squad import ensemble
+    from bert_tf.training.lifecycle.run_folder import RunFolder
 
-    if FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict:
+    if FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict or FLAGS.check_only:
         raise InputError(
-            "--average_nbest runs no model: give it without --do_train, --do_eval, --do_predict."
+            "--average_nbest runs no model: give it without --do_train, --do_eval, --do_predict "
+            "and --check_only."
         )
-    results = ensemble.average(
-        FLAGS.average_nbest,
-        FLAGS.output_dir,
-        _answer_settings({}),
-        FLAGS.predict_file,
-        FLAGS.max_eval_examples,
-    )
+    folder = RunFolder(FLAGS.output_dir, outputs=ensemble.OUTPUTS)
+    if folder.checkpoints():
+        raise InputError(
+            f"{folder.path} contains a run, whose predictions would be replaced. Give another "
+            "--output_dir."
+        )
+    folder.check_same_run(trains=False)
+    with folder.locked():
+        results = ensemble.average(
+            FLAGS.average_nbest, folder.path, _answer_settings({}), FLAGS.predict_file,
+            FLAGS.max_eval_examples,
+        )  # fmt: skip
     for name, value in results.items():
         print(f"{name} = {value}")
 

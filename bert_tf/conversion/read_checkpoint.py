@@ -55,6 +55,7 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
         InputError: There is no checkpoint at the path, the checkpoint cannot be read, a weight is
             NaN or infinite, or the architecture does not fit into the memory of this machine.
     """
+    file_checks.check_no_file_scheme(path)
     if path.startswith(_HUB):
         contents = _read_from_hub(path)
     elif not path or ("://" in path and not _has_file_system(path)):

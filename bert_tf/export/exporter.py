@@ -19,6 +19,7 @@ from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
 from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
+from bert_tf.file_checks import check_file_system
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
 from bert_tf.tasks.squad.results import THRESHOLD
@@ -89,6 +90,7 @@ def export(
 
 def _check_outside(export_dir: str, checkpoint: str) -> None:
     """Checks that a folder is not in that of a checkpoint, which is replaced as a unit."""
+    check_file_system(export_dir)
     inner, outer = os.path.realpath(export_dir), os.path.realpath(checkpoint)
     is_run, is_step = (
         files.exists(posixpath.join(checkpoint, n)) for n in (TRAINING_FILE, STATE_FILE)

@@ -37,7 +37,7 @@ class DevResult:
         metric: The name, in `results`, of the metric that selects the best weights.
         higher_is_better: Whether higher values of this metric are better.
         value: The value of this metric.
-        baseline: Its value if each prediction is the most frequent label; None if it is unknown.
+        baseline: Its value for a constant prediction; None if it is unknown.
         results: All metrics, by name; None for a metric that is not finite.
     """
 
@@ -70,7 +70,7 @@ def make_result(
         task: The task.
         suffixed: The name of the task's metric in the results, such as "eval_accuracy".
         results: The metrics by name.
-        baseline: The values of the metrics for the most frequent label; see `Scorer.baseline`.
+        baseline: The values of the metrics for a constant prediction; see `Scorer.baseline`.
     """
     if suffixed not in results:
         return None

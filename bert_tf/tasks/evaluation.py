@@ -7,6 +7,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
+from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks import batches
 from bert_tf.tasks.task import Outputs
@@ -38,7 +41,14 @@ class SplitEvaluator:
         self._data, self._outputs, self._parse = data, outputs, parse
         self._forwards: dict[bool, Any] = {}
 
-    def run(self, split: SplitData, receiver: Receiver, description: str, batch_size: int) -> None:
+    def run(
+        self,
+        split: SplitData,
+        receiver: Receiver,
+        description: str,
+        batch_size: int,
+        must_be_finite: bool = False,
+    ) -> None:
         """Passes each example of a split, with its outputs, to a receiver.
 
         Args:
@@ -46,9 +56,11 @@ class SplitEvaluator:
             receiver: Receives the examples in their order.
             description: Text for the progress display.
             batch_size: Records per batch.
+            must_be_finite: Whether NaN and infinite outputs are an error.
 
         Raises:
-            InputError: The file of the split changed after the start of the run.
+            InputError: The file of the split changed after the start of the run, or an output is
+                not finite.
         """
         records = self._data.records(split)
         per_example = records.index.records_per_example
@@ -64,6 +76,18 @@ class SplitEvaluator:
                 if number > split.num_examples:
                     break
                 count = 1 if per_example is None else int(per_example[number - 1])
-                receiver.add(example, list(itertools.islice(outputs, count)))
+                values = list(itertools.islice(outputs, count))
+                if must_be_finite:
+                    _check_finite(values, number, split.split.name)
+                receiver.add(example, values)
                 shown.update(1)
         check_same_number(split, number)
+
+
+def _check_finite(outputs: Sequence[Outputs], number: int, split: str) -> None:
+    for name, value in (item for each in outputs for item in each.items()):
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise InputError(
+                f"The model's {name} for example {number} of the {split} split are NaN or "
+                "infinite, so there is no prediction. Give precision=float32 or other weights."
+            )

@@ -312,7 +312,7 @@ def _locked(folder: str) -> Iterator[None]:
     path = os.path.join(folder, "cache.lock")
     # Only this file: an error of the computation is not one of the lock.
     with files.explain_write_errors(path):
-        file = open(path, "a")  # noqa: SIM115 closed below
+        file = locks.open_file(path)
     with file:
         locks.wait_for_lock(file, f"Waiting for another run that computes {folder}.")
         yield

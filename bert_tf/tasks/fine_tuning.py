@@ -71,8 +71,7 @@ def fine_tune(
     """
     if runtime.eval_steps and not phases.evaluate:
         raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
-    if phases.train:
-        folder.check_same_run()
+    folder.check_same_run(phases.train)
     run = _Run(data, config, folder, training, runtime, initialize, features)
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
     if check_only:
@@ -260,7 +259,11 @@ class _Run:
         for split in self._data.splits["test"]:
             with self._data.task.make_writer(split.split, self._folder) as writer:
                 self._evaluator.run(
-                    split, writer, "predicting", self._data.config.predict_batch_size
+                    split,
+                    writer,
+                    "predicting",
+                    self._data.config.predict_batch_size,
+                    must_be_finite=True,
                 )
             result_name = split.split.result_name
             self._baseline = self._baseline or writer.baseline()
@@ -274,7 +277,7 @@ class _Run:
     def write_result(self, results: dict[str, float]) -> None:
         """Writes results.json, if the results are those of a dev split.
 
-        Logs a warning if the model is no better than the most frequent label.
+        Logs a warning if the model is no better than a constant prediction.
         """
         task, splits = self._data.task, self._data.splits
         split, metric = (splits["dev"] or splits["test"])[0].split, task.best_by[0]
@@ -286,8 +289,8 @@ class _Run:
         result.write(self._folder)
         if result.is_degenerate:
             _LOGGER.warning(
-                "warning: the model is no better than the most frequent label: %s %.4f, and %.4f "
-                "if that label is always predicted. Try a lower learning rate, more warm-up or "
+                "warning: the model is no better than a constant prediction: %s %.4f, and %.4f "
+                "if all predictions are the same. Try a lower learning rate, more warm-up or "
                 "another seed.", metric, result.value, result.baseline,
             )  # fmt: skip
 

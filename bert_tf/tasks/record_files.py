@@ -176,10 +176,15 @@ def write(
         key: JSON values that identify the content: two files with equal keys have equal content.
 
     Raises:
-        InputError: The disk has not enough space, or the file cannot be written.
+        InputError: The disk has not enough space, the file cannot be written, or it exists without
+            an index.
     """
+    if tf.io.gfile.exists(path) and not tf.io.gfile.exists(path + _INDEX_SUFFIX):
+        raise InputError(
+            f"{path} would be replaced, but no run has written it: it has no {_INDEX_SUFFIX} file. "
+            "Move it, or give another output_dir."
+        )
     files.remove_leftovers(*os.path.split(path))  # before the check of the disk space
-    files.remove(path + _INDEX_SUFFIX)
     encoded = _map_in_order(lambda block: (encode(block), len(block)), _split_into_blocks(examples))
     blocks = _map_in_order(functools.partial(_serialize, table), _number_records(encoded))
     first = next(blocks)
@@ -193,9 +198,9 @@ def write(
                 writer.write(file, block)
                 progress.update(block.num_examples)
         file.close()
-        sha256 = files.sha256_of_file(temporary)
-    index = writer.index(key)
-    _write_index(path + _INDEX_SUFFIX, index, sha256)
+        index = writer.index(key)
+        # Before the records, so that these never exist without an index.
+        _write_index(path + _INDEX_SUFFIX, index, files.sha256_of_file(temporary))
     return RecordFile(path, index)
 
 

@@ -169,9 +169,10 @@ class Scorer(Protocol):
         """Returns a readable report, such as metrics by class; "" if the task has none."""
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics if each prediction were the most frequent label of the split.
+        """Returns the metrics of a constant prediction.
 
-        A metric whose value is not known is omitted.
+        That is the most frequent label of the split, the tag O, or no answer. A metric whose value
+        is not known is omitted.
         """
 
 
@@ -194,7 +195,7 @@ class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Pr
         """
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics if each prediction were the most frequent label; see `Scorer`."""
+        """Returns the metrics of a constant prediction; see `Scorer`."""
 
 
 class Measured(Protocol):
@@ -204,11 +205,11 @@ class Measured(Protocol):
         """Returns the metrics."""
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics if each prediction were the most frequent label; see `Scorer`."""
+        """Returns the metrics of a constant prediction; see `Scorer`."""
 
 
 def with_baselines(scorer: Measured) -> dict[str, float]:
-    """Returns the metrics, and the value of each one if the most frequent label is predicted.
+    """Returns the metrics, and the value of each one for a constant prediction.
 
     The latter have names such as "accuracy_baseline". A baseline of 0, such as that of a
     correlation, is omitted.

@@ -1,13 +1,13 @@
 """The devices and machines of a run, and communication between the processes of the run."""
 
 import functools
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from bert_tf import json_files
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig
 
@@ -74,15 +74,15 @@ def _check_cluster() -> None:
         '"task": {"type": "worker", "index": 0}}'
     )
     try:
-        found = json.loads(text)
+        found = json_files.parse(text, "TF_CONFIG")
         task = found["task"]
         addresses = found["cluster"][task["type"]]
         if not 0 <= int(task["index"]) < len(addresses):
             raise IndexError(f"no {task['type']} has the index {task['index']}")
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (InputError, ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(
             "multi_worker_mirrored needs the environment variable TF_CONFIG on each machine, for "
-            f"example {example}. Received: {text!r} ({type(error).__name__}: {error})."
+            f"example {example}. Received: {text!r:.200} ({type(error).__name__}: {error})."
         ) from error
 
 

@@ -10,7 +10,6 @@ Imports `progress` and numpy.
 import concurrent.futures
 import glob
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,10 +18,9 @@ import numpy as np
 from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import segments, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking
+from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
-from bert_tf.data_prep.runners.work_folder import locked_work_folder
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.progress import Progress
 
@@ -64,9 +62,9 @@ def create(
         )
         if is_complete:
             if workers.call(outputs.belongs_to_job, job.work_folder, job):
-                shutil.rmtree(job.work_folder, ignore_errors=True)
+                work_folder.remove(job.work_folder)
             return {}
-        with locked_work_folder(job):
+        with work_folder.locked_work_folder(job):
             job = unpacking.cut_input(job, job.work_folder, workers)
             sizes = segments.sizes(job.config, job.segments)
             files = IntermediateFiles(job.config, job.work_folder, sizes)

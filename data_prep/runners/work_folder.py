@@ -46,27 +46,53 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
             is_bad_input = isinstance(error, InputError) and type(error) is not WorkerKilledError
             # If a file of rows exists, the input has passed all checks.
             if is_bad_input and not glob.glob(f"{glob.escape(folder)}/rows-*"):
-                shutil.rmtree(folder)
+                remove(folder)
                 for new_folder in new_folders:
                     with contextlib.suppress(OSError):  # a folder that is not empty is kept
                         new_folder.rmdir()
             raise
-        shutil.rmtree(folder, ignore_errors=True)  # another process may wait for the lock
+        remove(folder)
+
+
+def remove(folder: str) -> None:
+    """Removes a work folder; last the files that show that it is one."""
+    with contextlib.suppress(FileNotFoundError):  # another process removes it too
+        for name in set(os.listdir(folder)) - {_LOCK, outputs.IDENTITY}:
+            os.remove(os.path.join(folder, name))
+    shutil.rmtree(folder, ignore_errors=True)  # another process may wait for the lock
+
+
+def _check_work_folder(job: RecordsJob) -> None:
+    """Raises `InputError` if the work folder is not one, because its files will be removed."""
+    folder = job.work_folder
+    names: list[str] = []
+    with contextlib.suppress(OSError):  # reported when the folder is created
+        names = os.listdir(folder)
+    others = [name for name in names if name != _LOCK and not name.endswith(".tmp")]
+    if os.path.islink(folder):
+        raise InputError(f"{folder} is a link. Remove it; the run needs a folder of its own there.")
+    if others and not os.path.exists(os.path.join(folder, outputs.IDENTITY)):
+        raise InputError(
+            f"{folder} contains {others[0]}, which no run wrote. Give another output_file, or move "
+            "the folder."
+        )
 
 
 def _open_lock(job: RecordsJob) -> IO[str]:
+    _check_work_folder(job)
     try:
         os.makedirs(job.work_folder, exist_ok=True)
-        lock = open(os.path.join(job.work_folder, _LOCK), "w")  # noqa: SIM115 the caller closes it
+        lock = locks.open_file(os.path.join(job.work_folder, _LOCK))
     except OSError as error:
         raise InputError(f"{job.work_folder} cannot be written: {error.strerror}.") from error
-    if not locks.try_lock(lock):
+    is_locked = locks.try_lock(lock)
+    if is_locked is False:
         raise InputError(
             f"Another process is writing {job.stem}. Wait until it ends, or give another "
             "output_file."
         )
     # The process that had the lock may have removed the file before this one locked it.
-    if os.path.exists(lock.name) and os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name)):
+    if is_locked is None or locks.is_at(lock, os.path.join(job.work_folder, _LOCK)):
         return lock
     lock.close()
     return _open_lock(job)
@@ -90,7 +116,6 @@ def _remove_unusable_files(job: RecordsJob) -> None:
             os.remove(path)
     identity = pathlib.Path(job.work_folder, outputs.IDENTITY)
     if not identity.exists() or identity.read_bytes() != job.identity:
-        for entry in os.scandir(job.work_folder):
-            if entry.name != _LOCK:
-                os.remove(entry.path)
+        for name in set(os.listdir(job.work_folder)) - {_LOCK, outputs.IDENTITY}:
+            os.remove(os.path.join(job.work_folder, name))
         storage.write_bytes(str(identity), job.identity)

@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from typing import Any
 
 from bert_tf import startup
@@ -35,6 +36,7 @@ class Workers:
         self.count = count
         self._pool: concurrent.futures.ProcessPoolExecutor | None = None
         if count > 1:
+            _start_resource_tracker()
             spawn = multiprocessing.get_context("spawn")
             self._pool = concurrent.futures.ProcessPoolExecutor(count, spawn, _initialize_worker)
             # When a call is submitted, the executor starts a process only if no process is idle.
@@ -79,6 +81,17 @@ class Workers:
             self.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_resource_tracker() -> None:
+    """Starts the helper process of multiprocessing, which would end when a terminal is closed."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the new process inherits it
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        signal.signal(signal.SIGHUP, handler)
 
 
 def _wait(future: "concurrent.futures.Future[Any]") -> Any:

@@ -31,7 +31,7 @@ class Cell:
 
     @property
     def degenerate(self) -> int:
-        """The number of runs that are no better than the most frequent label."""
+        """The number of runs that are no better than a constant prediction."""
         return sum(outcome.is_degenerate for _, outcome in self.runs)
 
     def statistics(self) -> dict[str, float]:
@@ -110,8 +110,8 @@ def _title(cells: Sequence[Cell]) -> str:
 def _notes(cells: Sequence[Cell]) -> list[str]:
     """Returns a line for each degenerate run."""
     return [
-        f"{_MARK.strip()} {run.name}: {outcome.value:.4f} is no better than the most frequent "
-        f"label ({outcome.baseline:.4f})."
+        f"{_MARK.strip()} {run.name}: {outcome.value:.4f} is no better than a constant "
+        f"prediction ({outcome.baseline:.4f})."
         for cell in cells
         for run, outcome in cell.runs
         if outcome.is_degenerate

@@ -77,7 +77,7 @@ def _report(count: str, finished: Finished, outcome: Outcome, log: str) -> None:
     if not outcome.has_result:
         _LOGGER.warning("%s: %s failed: %s (%s)", count, finished.name, outcome.error, log)
         return
-    note = ", no better than the most frequent label" if outcome.is_degenerate else ""
+    note = ", no better than a constant prediction" if outcome.is_degenerate else ""
     _LOGGER.info(
         "%s: %s: %s %.4f%s (%.0f s)",
         count, finished.name, outcome.metric, outcome.value, note, finished.secs,

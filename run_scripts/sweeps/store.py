@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
-from bert_tf.locks import try_lock, wait_for_lock
+from bert_tf.locks import open_file, try_lock, wait_for_lock
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
 from bert_tf.tasks import dev_result
 from bert_tf.tasks.task import RESULTS
@@ -36,6 +36,7 @@ _OUTCOME_SCHEMA = {
     "baseline": dev_result.METRIC, "is_degenerate": json_files.TRUTH,
 }  # fmt: skip
 # The files of a run that only its weights need.
+_WRITTEN = ("tensorboard", "sweep.csv", "runs", "outcomes", "logs")
 _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
 
 
@@ -83,9 +84,21 @@ class SweepStore:
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._dir = plan, plan.output_dir
+        self._read()
+
+    def _read(self) -> None:
+        """Reads the plan of an earlier call, and compares it with the present one."""
         path = self._path(SWEEP_FILE)
         self._saved = _read_plan(path) if os.path.exists(path) else {}
         self._check_same_sweep()
+
+    def _check_nothing_is_replaced(self) -> None:
+        others = [name for name in _WRITTEN if os.path.exists(self._path(name))]
+        if others and not (self._saved or os.path.exists(self._path("sweep.lock"))):
+            raise InputError(
+                f"{self._path(others[0])} would be replaced, but {self._dir} contains no sweep. "
+                "Give another --output_dir."
+            )
 
     def _check_same_sweep(self) -> None:
         """Checks that the folder contains no sweep, or a part of this sweep.
@@ -131,7 +144,8 @@ class SweepStore:
         Raises:
             InputError: They are not.
         """
-        paths = ((word, word.partition("=")[2]) for word in self._plan.flags)
+        values = (f"--{name}={each}" for name, found in self._plan.grid.items() for each in found)
+        paths = ((word, word.partition("=")[2]) for word in (*self._plan.flags, *values))
         relative = [
             word for word, path in paths
             if path and not os.path.isabs(path) and os.path.exists(os.path.join(before, path))
@@ -164,14 +178,17 @@ class SweepStore:
             this process or one of them lives.
 
         Raises:
-            InputError: Another sweep works in this folder, or it cannot be written.
+            InputError: Another sweep works in this folder, it cannot be written, or it contains
+                files of others that would be replaced.
         """
+        self._check_nothing_is_replaced()
         with self._open("sweep.lock") as own, self._open("runs.lock") as shared:
-            if not try_lock(own):
+            if try_lock(own) is False:
                 raise InputError(
                     f"Another sweep is running in {self._dir}. Wait for its end, or give another "
                     "--output_dir."
                 )
+            self._read()  # another sweep may have started here since the first reading
             wait_for_lock(
                 shared,
                 f"Waiting for the runs that an earlier sweep in {self._dir} started. They "
@@ -189,7 +206,7 @@ class SweepStore:
     def _open(self, name: str) -> IO[str]:
         with files.explain_write_errors(self._dir):
             os.makedirs(self._dir, exist_ok=True)
-            return open(self._path(name), "a")
+            return open_file(self._path(name))
 
     def _path(self, *names: str) -> str:
         return os.path.join(self._dir, *names)

@@ -39,6 +39,7 @@ PATHS = {
     "": "",
     "in.txt/out": "in.txt is not a folder",
     "a\0b": "must not contain a NUL character",
+    "file:///in.txt": "Give the local path without file://",
     "foo://a/b": "foo://a/b is in a file system that TensorFlow does not know",
 }
 # Each row: a command, and words of the message.
@@ -96,6 +97,7 @@ ROWS = [
     ),
     ("run_scripts.convert_checkpoint --from=run --to=run", "contains best, which is not a file"),
     ("run_scripts.convert_checkpoint --from=run --to=run/best", "belongs to the checkpoint"),
+    (f"{CONVERT} --to=trained/best", "best would be replaced, but belongs to the run in trained"),
     *(
         (f"{program} --output_dir={folder} --{flag}", "--overwrite removes the run in")
         for program in (PRETRAIN, CLASSIFY)
@@ -104,11 +106,16 @@ ROWS = [
             ("link_to_run", "init_checkpoint=run/best"),
             ("run", "init_checkpoint=link_to_run/best"),
             ("run", "vocab_file=run/best/vocab.txt"),
+            ("run", "input_file=in.txt,link_to_run/best/*.txt" if program == PRETRAIN else
+             "train_file=run/checkpoints/train.tsv"),
             ("model", "bert_config_file=link_to_model/bert_config.json"),
         )
     ),
     *(
-        (f"{command}=foo://a/b", "error: foo://a/b ")
+        (f"{command}={path}", message)
+        for path, message in (
+            ("foo://a/b", "error: foo://a/b "), ("file:///a/b", "error: Give the local path witho"),
+        )
         for command in (
             f"{PRETRAIN} --output_dir", f"{CLASSIFY} --output_dir", f"{CONVERT} --to",
             f"{EXTRACT} --output_file", f"{LEARN} --output_file", f"{RECORDS} --output_file",
@@ -117,6 +124,18 @@ ROWS = [
         )
     ),
     ("data_prep.make_sample_data --output_dir=in.txt", "in.txt is a file"),
+    *(
+        (f"{command}=file://in.txt", "Give the local path without file://")
+        for command in (
+            f"{LEARN} --output_file=x --input_file", f"{RECORDS} --output_file=x --input_file",
+            f"{EXTRACT} --output_file=x --input_file", f"{CONVERT} --to=x --from",
+            "run_scripts.predict --model", "run_scripts.export_model --export_dir=x --checkpoint",
+            f"{CLASSIFY} --output_dir=x --init_checkpoint",
+        )
+    ),
+    (f"{RECORDS} --output_file=other_work", "contains mine, which no run wrote"),
+    (f"{RECORDS} --output_file=linked_work", ".linked_work.work is a link. Remove it"),
+    (f"{RECORDS} --output_file=piped_work", "cannot be written: it is not a regular file"),
 ]  # fmt: skip
 
 
@@ -124,13 +143,20 @@ ROWS = [
 def folder(tmp_path):
     tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
     encoder = bert_tf.BertEncoder(CONFIG, seed=0)
-    for name, dialect in (("model", "bert-tf"), ("run/best", "bert-tf"), ("google", "google")):
+    names = "model", "run/best", "trained/best", "google"
+    for name, dialect in zip(names, (*["bert-tf"] * 3, "google"), strict=True):
         bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / name, dialect=dialect)
     for name in ("data", "glue", "only_vocabulary", "steps"):
         (tmp_path / name).mkdir()
     for name in ("checkpoint", "model.ckpt-1.index", "model.ckpt-2.index"):
         (tmp_path / "steps" / name).write_text("step")
+    (tmp_path / "trained/training_config.json").write_text("{}")
     (tmp_path / "in.txt").write_text("a b\n\nb a\n" * 20)
+    for name in (".other_work.work", ".piped_work.work"):
+        (tmp_path / name).mkdir()
+    (tmp_path / ".other_work.work/mine").write_text("mine")
+    os.mkfifo(tmp_path / ".piped_work.work/lock")
+    (tmp_path / ".linked_work.work").symlink_to("data")
     (tmp_path / "link.txt").symlink_to("in.txt")
     os.link(tmp_path / "in.txt", tmp_path / "hard.txt")
     (tmp_path / "loop").symlink_to("loop")

@@ -102,15 +102,15 @@ REFUSED = [
     ("ner", "dev.jsonl", b'{"text": "a", "entities": [{"start": 0, "end": 1, "label": "X"}, '
      b'{"start": 0, "end": 1, "label": "Y"}]}', "overlaps another entity"),
     # Text in other encodings and with other line ends
-    ("labels", "train.tsv", UTF_16, "line 1 contains a NUL character", "iconv -f UTF-16LE"),
+    ("labels", "train.tsv", UTF_16, "train.tsv is UTF-16LE", "iconv -f UTF-16LE"),
     ("labels", "train.csv", b"s,label\nx,a\ny\0,b\n", "line 3 contains a NUL character"),
-    ("labels", "train.jsonl", UTF_16, "line 1 contains a NUL character"),
+    ("labels", "train.jsonl", UTF_16, "train.jsonl is UTF-16LE"),
     ("sst-2", "train.tsv", b"sentence\tlabel\nx\0\t1\n", "line 2 contains a NUL character"),
-    ("ner", "train.conll", "a B-X\n".encode("utf-16-le"), "line 1 contains a NUL character"),
-    ("labels", "train.tsv", b"s\tlabel\rx\ta\ry\tb\r", "the first line contains a carriage return"),
-    ("labels", "train.csv", b"s,label\rx,a\ry,b\r", "the first line contains a carriage return"),
-    ("ner", "train.conll", b"a\tB-X\rb\tO\r\ra\tO\r", "the first line contains a carriage return"),
-    ("swag", "train.csv", SWAG.replace(b"\n", b"\r") + b"a,b,c,d,0", "contains a carriage return"),
+    ("ner", "train.conll", "a B-X\n".encode("utf-16-le"), "train.conll is UTF-16LE"),
+    ("labels", "train.tsv", b"s\tlabel\rx\ta\ry\tb\r", "has the line ends CR, not LF"),
+    ("labels", "train.csv", b"s,label\rx,a\ry,b\r", "has the line ends CR, not LF"),
+    ("ner", "train.conll", b"a\tB-X\rb\tO\r\ra\tO\r", "has the line ends CR, not LF"),
+    ("swag", "train.csv", SWAG.replace(b"\n", b"\r") + b"a,b,c,d,0", "has the line ends CR"),
     # Structure
     ("labels", "train.csv", b's,label\nx,a\n"' + LARGE, "line 3 is not CSV", "end of data"),
     ("labels", "train.csv", b"s,label\n" + LARGE + b",c\n", "line 2: the label 'c'"),
@@ -281,7 +281,6 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_commands_are_refused_and_write_nothing(folder):
     before = sorted(folder.rglob("*"))
     results = run_mains([command for command, *_ in COMMANDS], cwd=folder, secs=60)

@@ -69,7 +69,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_values_at_the_edges_are_refused(folder):
     commands = [
         (program, [f"--{name}={value}" for name, value in {**FLAGS[program], **changes}.items()])

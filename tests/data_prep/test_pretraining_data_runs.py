@@ -16,7 +16,7 @@ import pytest
 
 from bert_tf import locks
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, stages
+from bert_tf.data_prep.runners import local, stages, work_folder
 from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers
 from bert_tf.errors import InputError
 
@@ -242,6 +242,18 @@ def test_a_lock_that_its_last_owner_removes_is_created_again(files, tmp_path, mo
     assert len(opened) == 2
 
 
+def test_a_work_folder_shows_what_it_is_until_its_end(tmp_path, monkeypatch):
+    for name in ("identity", "lock", "rows-0", "a.tmp"):
+        (tmp_path / name).write_text(name)
+    with monkeypatch.context() as context:
+        context.setattr(work_folder.shutil, "rmtree", lambda *_, **__: None)  # as if killed
+        work_folder.remove(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["identity", "lock"]
+    for _ in range(2):
+        work_folder.remove(str(tmp_path))
+        assert not tmp_path.exists()
+
+
 def workers_of(process):
     """Returns the process ids of the workers; a worker is found by its command line."""
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
@@ -333,10 +345,8 @@ def test_a_run_that_a_signal_ends_says_how_to_continue(files, tmp_path, number):
         os.killpg(process.pid, number)  # as a terminal or a batch system does
         _, messages = process.communicate()
     assert process.returncode == 128 + number
-    assert b"\nInterrupted. To resume, give the same command.\n" in messages
-    # SIGHUP also ends the resource tracker of multiprocessing, whose successor then complains.
-    if number == signal.SIGTERM:
-        assert b"leaked" not in messages and b"Traceback" not in messages, messages
+    assert b"\nInterrupted. To continue, give the same command.\n" in messages
+    assert b"leaked" not in messages and b"Traceback" not in messages, messages
     assert workers and not any(os.path.exists(f"/proc/{worker}") for worker in workers)
     assert (tmp_path / "interrupted/.a.work").exists()
     for command in commands:

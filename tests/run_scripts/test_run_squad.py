@@ -130,7 +130,7 @@ def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
     assert report["metric"]["num_examples"] == len((out / "dev_examples.jsonl").open().readlines())
     result = read(out / "results.json")  # of the last run, which answers no question
     assert result["value"] == result["baseline"] > 0
-    assert "no better than the most frequent label: f1" in always.err
+    assert "no better than a constant prediction: f1" in always.err
     data, odds = read(folder / "dev-v2.0.json"), read(out / "null_odds.json")
     nbest = read(out / "nbest_predictions.json")
     assert set(read(out / "predictions.json").values()) == {""}
@@ -165,12 +165,17 @@ def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run(folder):
     out, both = folder / "out", folder / "both"
     paths = f"{out}/nbest_predictions.json,{out}/nbest_predictions.json"
     flags = [f"--average_nbest={paths}", f"--output_dir={both}", "--version_2_with_negative"]
-    single, ensemble, wrong, model_too = run_main(
+    (folder / "mine").mkdir()
+    (folder / "mine/eval_results.txt").write_text("mine")
+    single, ensemble, wrong, model_too, check_only, of_run, of_others = run_main(
         MODULE,
         command(folder, do_train=True, **predict),
         [*flags, f"--predict_file={folder}/dev-v2.0.json"],
         [*flags, f"--predict_file={folder}/dev-v1.1.json", f"--output_dir={folder}/wrong"],
         [*flags, "--do_predict"],
+        [*flags, "--check_only"],
+        [*flags, f"--output_dir={out}"],
+        [*flags, f"--output_dir={folder}/mine"],
     )
     assert (single.code, ensemble.code) == (0, 0), (single, ensemble)
     assert read(both / "predictions.json") == read(out / "predictions.json")
@@ -181,7 +186,10 @@ def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run(folder):
     assert read(both / "null_odds.json") == pytest.approx(read(out / "null_odds.json"), abs=1e-4)
     assert_refused(wrong, "dev-v1.1.json", "different questions")
     assert not (folder / "wrong").exists()
-    assert_refused(model_too, "--average_nbest runs no model")
+    for refused in (model_too, check_only):
+        assert_refused(refused, "--average_nbest runs no model")
+    assert_refused(of_run, "contains a run, whose predictions would be replaced")
+    assert_refused(of_others, "eval_results.txt would be replaced")
 
 
 def test_bad_input_is_refused_and_leaves_nothing_behind(folder):

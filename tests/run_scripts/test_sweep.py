@@ -179,7 +179,7 @@ def test_the_table_has_mean_deviation_and_best_of_each_cell():
         "5e-5     3       0         1 *  0.6667  0.2082  0.9000          2",
         "4e-5     1       1           0  0.9000          0.9000          1",
         "3e-5     0       1           0",
-        "* rate=5e-5+seed=3: 0.5000 is no better than the most frequent label (0.5000).",
+        "* rate=5e-5+seed=3: 0.5000 is no better than a constant prediction (0.5000).",
     ]
     assert best_run(OUTCOMES) == PlannedRun(CELLS[0], 2)  # the first of two equal ones
 
@@ -287,6 +287,15 @@ def test_a_refused_value_leaves_nothing(tmp_path):
     with pytest.raises(InputError, match="refuses x=7"):
         run_fake(tmp_path, values="1,7", seeds=1)
     assert (tmp_path / "sweep/sweep.json").read_text() == before
+
+
+@pytest.mark.parametrize("name", ["tensorboard/mine", "sweep.csv", "runs/mine"])
+def test_files_of_others_are_not_replaced(tmp_path, name):
+    (tmp_path / "sweep" / name).parent.mkdir(parents=True)
+    (tmp_path / "sweep" / name).write_text("mine")
+    with pytest.raises(InputError, match=r"would be replaced, but .* contains no sweep"):
+        run_fake(tmp_path)
+    assert [path.name for path in (tmp_path / "sweep").iterdir()] == [name.partition("/")[0]]
 
 
 def test_another_sweep_in_the_folder_is_refused(tmp_path):

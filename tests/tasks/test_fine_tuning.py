@@ -43,7 +43,7 @@ def data_dir(tmp_path):
     return str(tmp_path)
 
 
-def run(data_dir, output, phases=None, name="sst-2", location=None, **runtime):
+def run(data_dir, output, phases=None, name="sst-2", location=None, initialize=None, **runtime):
     phases = phases or RunPhases(True, True)
     task = TASKS[name]
     location = location or DataLocation(data_dir=data_dir)
@@ -56,7 +56,8 @@ def run(data_dir, output, phases=None, name="sst-2", location=None, **runtime):
     )  # fmt: skip
     metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts)
     folder = RunFolder(str(output), metadata, training)
-    return fine_tune(phases, data, CONFIG, folder, training, RuntimeConfig(**runtime))
+    runtime = RuntimeConfig(**runtime)
+    return fine_tune(phases, data, CONFIG, folder, training, runtime, initialize)
 
 
 def weights_of(output):
@@ -144,6 +145,17 @@ def test_the_result_of_an_earlier_run_is_removed_before_training(data_dir, tmp_p
     assert not (tmp_path / "out/results.json").exists()
 
 
+def test_predictions_that_are_not_finite_are_refused(data_dir, tmp_path):
+    def overflow(objective):
+        for variable in objective.model.trainable_variables:
+            variable.assign(np.full(variable.shape, 3e38, np.float32))
+
+    phases = RunPhases(False, False, True)
+    with pytest.raises(InputError, match="for example 1 of the test split are NaN or infinite"):
+        run(data_dir, tmp_path / "out", phases, initialize=overflow)
+    assert not list((tmp_path / "out").glob("*.tsv")), "no predictions"
+
+
 def test_a_model_that_is_no_better_than_the_most_frequent_label_is_reported(
     data_dir, tmp_path, caplog
 ):
@@ -152,8 +164,8 @@ def test_a_model_that_is_no_better_than_the_most_frequent_label_is_reported(
     path.write_text("\n".join([header, *(f"{row[:-1]}1" for row in rows)]) + "\n")
     with caplog.at_level("WARNING", "bert_tf"):
         run(data_dir, tmp_path / "out", stop_at_step=2)
-    assert "no better than the most frequent label: accuracy" in caplog.text
-    assert "and 1.0000 if that label is always predicted" in caplog.text
+    assert "no better than a constant prediction: accuracy" in caplog.text
+    assert "and 1.0000 if all predictions are the same" in caplog.text
 
 
 def test_limits_use_the_first_examples(data_dir, tmp_path):

@@ -82,6 +82,14 @@ def test_a_complete_file_with_the_same_key_is_used_again(tmp_path):
     assert record_files.read_index(path, {**KEY, "source": "b"}) is None
 
 
+def test_a_file_that_no_run_has_written_is_not_replaced(tmp_path):
+    path = tmp_path / "train.tf_record"
+    path.write_bytes(b"of google-research/bert")
+    with pytest.raises(InputError, match="would be replaced, but no run has written it"):
+        write(str(path), 10)
+    assert path.read_bytes() == b"of google-research/bert"
+
+
 @pytest.mark.parametrize("suffix", ["", ".index"])
 @pytest.mark.parametrize("damage", ["removed", "cut", "changed"])
 def test_a_damaged_file_is_not_used(tmp_path, suffix, damage):

@@ -34,12 +34,12 @@ def test_a_run_that_started_before_the_end_of_another_one_is_refused(tmp_path):
 
 
 def test_a_folder_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, caplog):
-    def no_locks(_):
+    def no_locks(*_):
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(locks, "try_lock", no_locks)
+    monkeypatch.setattr(locks.fcntl, "flock", no_locks)
     runs.train(runs.make_trainer(tmp_path))
-    assert "cannot be locked: No locks available" in caplog.text
+    assert "cannot be locked. Do not start a second run" in caplog.text
     with RunFolder(f"ram://{tmp_path}").locked(), RunFolder(f"ram://{tmp_path}").locked():
         pass
 
@@ -47,7 +47,12 @@ def test_a_folder_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, ca
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize(
     "name, text",
-    [("bert_config.json", '{"inputs": 4}'), ("metrics.jsonl", "mine"), ("best/model", "mine")],
+    [
+        ("bert_config.json", '{"inputs": 4}'),
+        ("metrics.jsonl", "mine"),
+        ("best/model", "mine"),
+        ("eval_results.txt", "mine"),
+    ],
 )
 def test_files_of_others_are_not_replaced(tmp_path, name, text, overwrite):
     (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -56,6 +61,57 @@ def test_files_of_others_are_not_replaced(tmp_path, name, text, overwrite):
         runs.run(tmp_path, overwrite=overwrite)
     assert (tmp_path / name).read_text() == text
     assert os.listdir(tmp_path) == [name.split("/")[0]]
+
+
+def test_an_evaluation_does_not_replace_files_of_others(tmp_path):
+    (tmp_path / "predictions.jsonl").write_text("mine")
+    (tmp_path / "bert_config.json").write_text("not replaced")
+    folder = RunFolder(str(tmp_path), outputs=["predictions.jsonl"])
+    with pytest.raises(InputError, match=r"predictions.jsonl would be replaced"):
+        folder.check_same_run(trains=False)
+    (tmp_path / "run.lock").touch()  # as after an evaluation
+    folder.check_same_run(trains=False)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_lock_file_of_another_kind_is_refused(tmp_path, kind):
+    folder, lock = tmp_path / "run", tmp_path / "run/run.lock"
+    folder.mkdir()
+    os.mkfifo(lock) if kind == "pipe" else lock.symlink_to("../elsewhere")
+    with (
+        pytest.raises(InputError, match=r"run.lock cannot be written: it is not a regular file"),
+        RunFolder(str(folder)).locked(),
+    ):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_lock_file_that_another_run_removes_is_created_again(tmp_path, monkeypatch):
+    real, path = locks.try_lock, tmp_path / "run/run.lock"
+
+    def remove_first(file):
+        monkeypatch.setattr(locks, "try_lock", real)
+        path.unlink()
+        path.parent.rmdir()
+        return real(file)
+
+    monkeypatch.setattr(locks, "try_lock", remove_first)
+    with RunFolder(str(tmp_path / "run")).locked():
+        assert path.exists()
+        with pytest.raises(InputError, match="Another run"), RunFolder(str(path.parent)).locked():
+            pass
+
+
+@pytest.mark.parametrize("place", ["checkpoints/mine", "checkpoints/step-00000001"])
+def test_overwrite_keeps_files_of_others(tmp_path, place):
+    runs.run(tmp_path / "run")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/a.txt").write_text("mine")
+    (tmp_path / "run" / place).symlink_to("../../mine")
+    (tmp_path / "run/checkpoints/notes.txt").write_text("mine")
+    runs.run(tmp_path / "run", overwrite=True)
+    assert (tmp_path / "mine/a.txt").read_text() == "mine"
+    assert (tmp_path / "run/checkpoints/notes.txt").read_text() == "mine"
 
 
 def test_an_equal_config_is_accepted(tmp_path):

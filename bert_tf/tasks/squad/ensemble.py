@@ -19,6 +19,7 @@ from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD
 from bert_tf.tasks.task import with_baselines
 from bert_tf.tasks.text_files import json_file
 
+OUTPUTS = PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, "eval_results.txt"
 _MIN_PROBABILITY = 1e-38
 
 
@@ -61,7 +62,7 @@ def average(
                 f"{next(iter(run.keys() ^ runs[0].keys()))!r}. Give predictions for the same file."
             )
     for source in filter(None, (*paths, data_file)):
-        check_not_replaced(source, folder, (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD))
+        check_not_replaced(source, folder, OUTPUTS)
     examples = _questions(data_file, settings, runs[0], limit)
     files.make_folder(folder)
     with SquadAnswerFiles(folder, settings) as writer:

@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from bert_tf import files, json_files, locks, weights
 from bert_tf.errors import InputError
+from bert_tf.file_checks import check_no_file_scheme
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 from bert_tf.training.lifecycle.run_state import (
     CHECKPOINT_NAME,
@@ -35,7 +36,7 @@ from bert_tf.training.lifecycle.run_state import (
 _LOGGER = logging.getLogger(__name__)
 # `TRAINING_FILE` is removed last: if the removal is interrupted, the folder still shows that it
 # contains a run.
-_FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "checkpoints", "best", TRAINING_FILE)
+_FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "best", TRAINING_FILE)
 _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
 _LOCK_FILE = "run.lock"
 
@@ -83,6 +84,7 @@ class RunFolder:
         overwrite: bool = False,
         outputs: Sequence[str] = (),
     ) -> None:
+        check_no_file_scheme(path)
         self.path, self.overwrite, self._outputs = path, overwrite, outputs
         self.metadata = metadata or CheckpointMetadata({})
         self.training_settings = to_json_dict(training) if training else {}
@@ -137,19 +139,22 @@ class RunFolder:
         use_best = runtime.get("early_stopping_evals") and weights.is_weights_folder(self.best)
         return self.best if use_best else latest
 
-    def check_same_run(self) -> None:
+    def check_same_run(self, trains: bool = True) -> None:
         """Checks that this run has the same model and settings as the run in the folder.
 
-        With `overwrite`, an earlier run may have any settings.
+        With `overwrite`, an earlier run may have any settings. If this run does not train, it may
+        have any settings too.
+
+        Args:
+            trains: Whether this run trains, and does not only evaluate or predict.
 
         Raises:
             InputError: A setting differs; the message names this setting and both values. Or the
                 folder contains no run, but a file that this run would replace.
         """
-        if not self._contains_run():
-            self._check_nothing_is_replaced()
+        self._check_nothing_is_replaced(trains)
         path = os.path.join(self.path, TRAINING_FILE)
-        if self.overwrite or not tf.io.gfile.exists(path):
+        if not trains or self.overwrite or not tf.io.gfile.exists(path):
             return
         config_path = os.path.join(self.path, weights.CONFIG_FILE)
         for before, now in (
@@ -166,9 +171,15 @@ class RunFolder:
                     "or overwrite=True to start again."
                 )
 
-    def _check_nothing_is_replaced(self) -> None:
+    def _check_nothing_is_replaced(self, trains: bool) -> None:
         """Raises `InputError` if this run would replace a file that no run has written."""
-        for name in (weights.CONFIG_FILE, "metrics.jsonl", "best"):
+        if self._contains_run():
+            return
+        names = [weights.CONFIG_FILE, "metrics.jsonl", "best"] if trains else []
+        # Evaluation alone and a run that ended early write files too, and leave the lock file.
+        if "://" not in self.path and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
+            names += ["eval_results.txt", *self._outputs]
+        for name in names:
             path = os.path.join(self.path, name)
             if not tf.io.gfile.exists(path):
                 continue
@@ -217,12 +228,7 @@ class RunFolder:
             yield
             return
         is_new = not os.path.exists(self.path)
-        files.make_folder(self.path)
-        path = os.path.join(self.path, _LOCK_FILE)
-        with files.explain_write_errors(path):
-            file = open(path, "a")  # noqa: SIM115 closed below
-        with file:
-            self._lock(file)
+        with self._locked_file():
             self._is_locked = True
             try:
                 yield
@@ -233,20 +239,35 @@ class RunFolder:
             finally:
                 self._is_locked = False
 
-    def _lock(self, file: IO[str]) -> None:
-        try:
-            is_free = locks.try_lock(file)
-        except OSError as error:
+    def _locked_file(self) -> IO[str]:
+        path = os.path.join(self.path, _LOCK_FILE)
+        while True:
+            files.make_folder(self.path)
+            with files.explain_write_errors(path):
+                file = locks.open_file(path)
+            try:
+                is_locked = self._lock(file)
+            except BaseException:
+                file.close()
+                raise
+            # A run that wrote nothing may have removed the file before this one locked it.
+            if not is_locked or locks.is_at(file, path):
+                return file
+            file.close()
+
+    def _lock(self, file: IO[str]) -> bool:
+        """Locks the file; returns False, with a warning, if the file system has no locks."""
+        is_locked = locks.try_lock(file)
+        if is_locked is None:
             _LOGGER.warning(
-                "warning: %s cannot be locked: %s. Do not start a second run in this folder.",
-                self.path, error.strerror,
-            )  # fmt: skip
-            return
-        if not is_free:
+                "warning: %s cannot be locked. Do not start a second run in this folder.", self.path
+            )
+        elif not is_locked:
             raise InputError(
                 f"Another run is training or evaluating in {self.path}. Wait for its end, or give "
                 "another output_dir."
             )
+        return bool(is_locked)
 
     def start_run(self) -> None:
         """Writes the settings of this run; with `overwrite`, removes an earlier run first."""
@@ -266,8 +287,9 @@ class RunFolder:
         """Removes the files that a run wrote, and leaves all other files."""
         for name in _SUMMARY_FOLDERS:
             _remove_summaries(os.path.join(self.path, name))
-        for name in (*self._outputs, *_FILES_OF_A_RUN):
-            files.remove(os.path.join(self.path, name))
+        names = (*self._outputs, *_FILES_OF_A_RUN)
+        for path in (*self.checkpoints(), *(os.path.join(self.path, name) for name in names)):
+            files.remove(path)
 
 
 def _default_settings() -> dict[str, Any]:

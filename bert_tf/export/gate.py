@@ -1,5 +1,6 @@
 """Compares an exported model with the model in memory, before the exported one is published."""
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -54,12 +55,14 @@ class Metric:
         num_examples: The number of examples.
         model: The value of the model in memory.
         exported: The value of the exported model.
+        baseline: The accuracy of a constant prediction; None for other metrics.
     """
 
     name: str
     num_examples: int
     model: float
     exported: float
+    baseline: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +212,9 @@ def metric(
             f"and the model in memory has {values[0]:.2f}. At most {limits.metric_loss} points of "
             "difference are allowed. Nothing was exported."
         )
-    return Metric(kind, len(correct), *values)
+    ((_, most_frequent),) = collections.Counter(map(str, correct)).most_common(1)
+    baseline = 100 * most_frequent / len(correct) if kind == "accuracy" else None
+    return Metric(kind, len(correct), values[0], values[1], baseline)
 
 
 def compare(

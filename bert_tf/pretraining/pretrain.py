@@ -58,8 +58,7 @@ def pretrain(
     Raises:
         InputError: The records, or an earlier run in the output folder, do not match the settings.
     """
-    if phases.train:
-        folder.check_same_run()
+    folder.check_same_run(phases.train)
     replicas = make_strategy(runtime).num_replicas_in_sync
     cost = _step_cost(model, records, training, runtime, replicas)
     shape_sizes = records.shape_sizes(model.config)
@@ -72,10 +71,11 @@ def pretrain(
     if trainer.is_chief:
         _report_settings(phases, records, training)
     step = trainer.load_result(required=initialize is None) if data is None else 0
+    evaluate = _evaluation(trainer, held_out, lookup)
     with trainer.locked_folder():
         if data is not None:
             samples = _make_samples(model, held_out, trainer.objective, folder.metadata.vocabulary)
-            evaluation = HeldOutData({"eval": lambda: held_out}, samples)
+            evaluation = HeldOutData(samples=samples, evaluations={"eval": evaluate})
             rates = log_step_cost(cost, replicas) if trainer.is_chief else {}
             per_step = {**rates, "examples_per_sec": training.global_batch_size}
             step = trainer.train(data, evaluation, per_step)
@@ -83,23 +83,27 @@ def pretrain(
         # early stopping selected are evaluated.
         values = trainer.results.get("eval", {})
         if phases.evaluate and not values:
-            values = trainer.evaluate(held_out, records=lookup)
-        results = {**_with_majority(trainer, values, held_out), "global_step": step}
+            values = evaluate()
+        if trainer.is_chief:
+            warn_if_no_better(values)
+        results = {**values, "global_step": step}
         if phases.evaluate and trainer.is_chief:
             write_results(os.path.join(folder.path, "eval_results.txt"), results)
     return results if phases.evaluate else {}
 
 
-def _with_majority(
-    trainer: Trainer, values: Mapping[str, float], held_out: tf.data.Dataset
-) -> dict[str, float]:
-    """Adds the accuracies of the majority to held-out results; warns if the model is no better."""
-    if not values:
-        return {}
-    results = {**values, **majority_accuracies(trainer.objective, held_out)}
-    if trainer.is_chief:
-        warn_if_no_better(results)
-    return results
+def _evaluation(
+    trainer: Trainer, held_out: tf.data.Dataset, lookup: RecordLookup
+) -> Callable[[], dict[str, float]]:
+    """Returns a function that evaluates, and adds the accuracies of the majority to the results."""
+    majority: dict[str, float] = {}
+
+    def evaluate() -> dict[str, float]:
+        values = trainer.evaluate(held_out, records=lookup)
+        majority.update(majority or majority_accuracies(trainer.objective, held_out))
+        return {**values, **majority}
+
+    return evaluate
 
 
 def _training_data(

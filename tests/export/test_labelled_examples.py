@@ -122,6 +122,9 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     assert report["name"] == name and report["num_examples"] == 70
     assert report["exported"] == pytest.approx(value, abs=1e-4)
     assert report["model"] == pytest.approx(value, abs=1e-4)
+    labels = [str(row.get("label")) for row in rows]
+    constant = 100 * max(map(labels.count, labels)) / 70 if name == "accuracy" else None
+    assert report["baseline"] == pytest.approx(constant)
 
 
 def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(tmp_path, monkeypatch):

@@ -67,6 +67,31 @@ def test_evaluation_reports_a_damaged_record(run):
     assert not (run[0] / "salvaged").exists() and not (run[0] / "eval_results.txt").exists()
 
 
+def test_training_reports_a_damaged_record_of_the_evaluation(run, tmp_path):
+    folder = run[0].parent
+    records = next(path for path in folder.glob("**/*.tfrecord") if path.name != "damaged.tfrecord")
+    damaged = bytearray(records.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (tmp_path / "damaged.tfrecord").write_bytes(damaged)
+    (result,) = run_main("bert_tf.run_scripts.run_pretraining", [
+        f"--input_file={records}", f"--eval_input_file={tmp_path}/damaged.tfrecord",
+        f"--bert_config_file={folder}/config.json", f"--vocab_file={folder}/vocab.txt",
+        f"--output_dir={tmp_path}/run", "--max_seq_length=16", "--max_predictions_per_seq=3",
+        "--do_train=true", "--num_train_steps=2", "--num_warmup_steps=1", "--train_batch_size=4",
+        "--eval_steps=1", "--max_eval_steps=0",
+    ])  # fmt: skip
+    assert result.code == 2, result.err
+    assert "damaged.tfrecord cannot be read: " in result.messages[-1]
+
+
+def test_each_evaluation_reports_the_accuracies_of_the_majority(run):
+    lines = [line for line in run[1] if ", eval: " in line]
+    assert [line.split(", ")[0] for line in lines] == ["step 3", "step 6"]
+    for line in lines:
+        assert "masked_lm_majority_accuracy 0." in line
+        assert "next_sentence_majority_accuracy 0." in line
+
+
 def test_the_cost_of_a_step_is_printed_before_training(run):
     _, said = run
     weights = variables_by_name(BertPretrainer(BertConfig(**FIELDS))).values()

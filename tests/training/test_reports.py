@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
+from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.reporting import devices, metrics, step_cost
@@ -183,8 +184,8 @@ def test_later_entries_of_a_killed_run_are_removed(tmp_path):
     (event_file,) = (tmp_path / "eval").glob("events.*")
     with open(event_file, "ab") as file:  # a part of an event
         file.write(b"\x10\0\0")
-    name = event_file.name.replace(".", "_")
-    (event_file.parent / f".{name}.0123abcd.tmp").write_bytes(event_file.read_bytes())
+    prefix = files.temporary_prefix(event_file.name)
+    (event_file.parent / f"{prefix}0123abcd.tmp").write_bytes(event_file.read_bytes())
     others = tmp_path / "data/events.out.tfevents.1"
     others.parent.mkdir()
     others.write_bytes(b"a file of another program")
@@ -202,6 +203,17 @@ def test_later_entries_of_a_killed_run_are_removed(tmp_path):
         (20, "train"), (20, "eval"), (40, "train"), (40, "eval"), (60, "train"),
     ]  # fmt: skip
     assert others.read_bytes() == b"a file of another program"
+
+
+def test_a_pipe_in_the_place_of_an_event_file_is_refused(tmp_path):
+    killed = Summaries(str(tmp_path), 0)
+    killed.write("eval", 20, {"loss": 1.0})
+    killed.flush()
+    (event_file,) = (tmp_path / "eval").glob("events.*")
+    event_file.unlink()
+    os.mkfifo(event_file)
+    with pytest.raises(InputError, match="is a pipe or a device"):
+        Summaries(str(tmp_path), 10)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,10 @@ def foreign_parts(graph: Any) -> list[str]:
     everywhere = [*graph.graph_def.node, *(node for body in functions.values() for node in body)]
     unknown = _in_attributes(everywhere) - functions.keys()
     found |= {f"the unknown function {name}" for name in unknown}
+    for name, signature in graph.signature_def.items():
+        for each in [*signature.inputs.values(), *signature.outputs.values()]:
+            if each.WhichOneof("encoding") not in (None, "name"):
+                found.add(f"a sparse or composite tensor of the signature {name}")
     return [*sorted(found), *_foreign_objects(graph.object_graph_def)]
 
 

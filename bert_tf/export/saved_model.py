@@ -83,8 +83,9 @@ def _write(
         )  # fmt: skip
     if metric:
         _LOGGER.info(
-            "%s on %d examples: %.2f, and %.2f before the export",
+            "%s on %d examples: %.2f, and %.2f before the export%s",
             metric.name, metric.num_examples, metric.exported, metric.model,
+            "" if metric.baseline is None else f"; {metric.baseline:.2f} for a constant prediction",
         )  # fmt: skip
     return {
         "model": type(served).__name__,

@@ -74,6 +74,10 @@ PREDICT_ROWS = [
     ([MODEL, "--text=a", "--batch_size=-2"], ["batch_size"]),
     ([MODEL, "--text=a", "--score"], ["no signature 'score'", "serving_default"]),
     ([MODEL, "--input_file=none.txt"], ["There is no file or folder none.txt"]),
+    ([MODEL, "--input_file="], ["--input_file is empty"]),
+    ([MODEL, "--input_file=cr.txt"], ["cr.txt has the line ends CR"]),
+    ([MODEL, "--input_file=utf_16.txt"], ["utf_16.txt is UTF-16LE", "iconv -f UTF-16LE"]),
+    ([MODEL, "--input_file=/dev/fd/0"], ["No text was given"]),
     ([MODEL, "--input_file=latin.txt"], ["latin.txt is not UTF-8", "line 2"]),
     ([MODEL, "--input_file=empty.txt"], ["No text was given", "empty.txt"]),
     ([MODEL, "--input_file=ckpt"], ["ckpt is a folder"]),
@@ -235,6 +239,8 @@ def folder(tmp_path_factory):
         write_model(folder / name, lambda text: {"score": filled(text, 1.0)}, {}, change)
     (folder / "text.txt").write_text("a line\n")
     (folder / "empty.txt").write_text("")
+    (folder / "cr.txt").write_bytes(b"a text\rb text\rc text\r")
+    (folder / "utf_16.txt").write_bytes("a text\nb text\n".encode("utf-16-le"))
     (folder / "latin.txt").write_bytes(b"a\ncaf\xe9\n")
     os.symlink(folder / "ckpt", folder / "link")
     (folder / "last" / str(2**63 - 1)).mkdir(parents=True)

@@ -195,7 +195,13 @@ def test_only_the_saver_may_call_its_functions(exported):
         return saver_function(graph, graph.saver_def.save_tensor_name)
 
     def from_signature(graph):
-        function = next(each for each in graph.graph_def.library.function if each.node_def)
+        names = graph.saver_def.save_tensor_name, graph.saver_def.restore_op_name
+        of_saver = [saver_function(graph, name)[1] for name in names]
+        function = next(
+            each
+            for each in graph.graph_def.library.function
+            if each.node_def and each.signature.name not in of_saver
+        )
         node = function.node_def.add(name="call", op="StatefulPartitionedCall")
         node.attr["f"].func.name = saved(graph)[1]
 
@@ -225,6 +231,21 @@ def test_only_the_saver_may_call_its_functions(exported):
         from_signature, as_object, as_output, as_input, as_init_op, as_replacement, without_saver
     ):  # fmt: skip
         assert "the operation SaveV2" in changed(folder, change), change
+
+
+@pytest.mark.parametrize("part", ["inputs", "outputs"])
+@pytest.mark.parametrize("encoding", ["coo_sparse", "composite_tensor"])
+def test_signatures_have_only_dense_tensors(exported, part, encoding):
+    def sparse(graph):
+        save, _ = saver_function(graph, graph.saver_def.save_tensor_name)
+        tensor = getattr(graph.signature_def["serving_default"], part)["other"]
+        if encoding == "coo_sparse":
+            tensor.coo_sparse.values_tensor_name = f"{save.name}:0"
+        else:
+            tensor.composite_tensor.components.add(name=f"{save.name}:0")
+
+    (found,) = changed(exported("regression"), sparse)
+    assert found == "a sparse or composite tensor of the signature serving_default"
 
 
 def test_the_function_that_restores_may_not_save(exported):

@@ -7,11 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from run_programs import assert_refused, run_main
+from run_programs import assert_refused, run_main, run_mains
 
 from bert_tf.config import BertConfig
 from bert_tf.export import exporter
 from bert_tf.export.served import load_served
+from bert_tf.files import MAX_LINE_BYTES
 from bert_tf.modeling import BertClassifier, variables_by_name
 from bert_tf.pretrained import load
 from bert_tf.weights import write_weights
@@ -122,17 +123,19 @@ def test_predict_prints_the_outputs_of_the_model(checkpoint, served, tmp_path):
 
 
 @pytest.mark.parametrize("checkpoint", [False], indirect=True, ids=["text"])
-def test_predict_reads_named_pipes_and_refuses_endless_lines(served):
+def test_predict_reads_named_pipes_and_refuses_endless_lines(served, tmp_path):
     program = f"{sys.executable} -m bert_tf.run_scripts.predict --model={served}"
     lines = r"printf 'a b\nc\n'"
     for command in (f"{program} --input_file=<({lines})", f"{lines} | {program}"):
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         assert [line.split("\t")[-1] for line in done.stdout.splitlines()] == ["a b", "c"]
-    (refused,) = run_main(
-        "bert_tf.run_scripts.predict", [f"--model={served}", "--input_file=/dev/zero"]
-    )
-    assert_refused(refused, "Line 1 of /dev/zero has 67 MB or more")
+    (tmp_path / "endless").write_bytes(b"a" * MAX_LINE_BYTES)
+    program = "bert_tf.run_scripts.predict"
+    (endless,) = run_mains([(program, [f"--model={served}"])], stdin=tmp_path / "endless")
+    assert_refused(endless, "Line 1 of stdin has 67 MB or more")
+    (zeros,) = run_main(program, [f"--model={served}", "--input_file=/dev/zero"])
+    assert_refused(zeros, "/dev/zero is not UTF-8 text")
 
 
 @pytest.mark.parametrize("checkpoint", [False], indirect=True, ids=["text"])

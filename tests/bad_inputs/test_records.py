@@ -177,7 +177,7 @@ PROGRAM_ROWS = [
     (P, {"profile_steps": "5,5"}, ["--profile_steps must be two steps"]),
     (P, {"bert_config_file": "folder"}, ["folder is a folder; give a file"]),
     (P, {"bert_config_file": "tiny"}, ["bert_config_file=tiny needs --vocab_file"]),
-    (P, {"bert_config_file": "huge"}, ["There is no file", "huge"]),
+    (P, {"bert_config_file": "huge"}, ["There is no file huge", "sizes tiny, mini"]),
     (P, {"vocab_file": "folder"}, ["folder is a folder"]),
     (P, {"init_checkpoint": "folder"}, ["holds no checkpoint"]),
 ]
@@ -226,10 +226,13 @@ def paths_in(folder, names):
     return ",".join(part if "/" in part or not part else f"{folder}/{part}" for part in parts)
 
 
+_SIZES = "tiny", "huge"
+
+
 def command(folder, program, changes):
     values = {**_DEFAULTS[program], **changes}
     return f"bert_tf.{program}", [
-        f"--{name}={paths_in(folder, value) if name in _PATHS and value != 'tiny' else value}"
+        f"--{name}={paths_in(folder, value) if name in _PATHS and value not in _SIZES else value}"
         for name, value in values.items()
     ]
 

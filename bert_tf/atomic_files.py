@@ -3,21 +3,15 @@
 Each function that writes a named output of a program uses `atomic_replace` or `atomic_folder`, so
 the rules for outputs are the same everywhere (`resolve_output`).
 
-A local temporary file or folder is locked by the process that writes it. The lock ends with the
-process, also if the process is killed, so the next write of the same output recognizes what an
-ended process has left, and removes it. A file system without such locks keeps these files.
-
-Imports `errors`, `file_checks` and `locks`, and TensorFlow inside functions.
+Imports `errors`, `file_checks`, `locks` and `temporary_files`, and TensorFlow inside functions.
 """
 
 import contextlib
 import errno
 import os
-import re
 import shutil
 import stat
 import tempfile
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,12 +19,9 @@ from typing import Any
 from bert_tf import locks
 from bert_tf.errors import InputError, plain_message
 from bert_tf.file_checks import check_file_system
+from bert_tf.temporary_files import create_locked, new_name, old_name, remove_leftovers
 
 _STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-# The end ".old" marks a folder that is being replaced.
-_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp(\.old)?")
-_OLD = ".old"
-_LONG_NAME, _HASHED = 70, "%h"  # bytes of a name, and the start of a prefix that is a hash
 _KINDS = {
     stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket",
     stat.S_IFCHR: "device", stat.S_IFBLK: "device",
@@ -210,7 +201,7 @@ def staging_folder(folder: str) -> Iterator[str]:
 
 def _replace_folder(target: str, new: str, replace: bool = True) -> None:
     """Renames a folder. A folder `target` gets another name first, and is removed at the end."""
-    gfile, old = _gfile(), f"{_new_name(target)}{_OLD}"
+    gfile, old = _gfile(), old_name(target)
     _sync(new)
     with contextlib.ExitStack() as stack:
         try:
@@ -242,83 +233,14 @@ def _temporary(path: str, is_folder: bool) -> Iterator[str]:
     temporary = ""
     try:
         with contextlib.ExitStack() as stack, explain_write_errors(path):
-            temporary = _new_name(path) if "://" in path else _create(path, is_folder, stack)
+            is_remote = "://" in path
+            temporary = new_name(path) if is_remote else create_locked(path, is_folder, stack)
             stack.callback(remove, temporary)  # before the lock ends
             yield temporary
     except InputError as error:
         if temporary and temporary in str(error):
             raise InputError(str(error).replace(temporary, path)) from error
         raise
-
-
-def _new_name(path: str) -> str:
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f"{temporary_prefix(name)}{uuid.uuid4().hex[:8]}.tmp")
-
-
-def _create(path: str, is_folder: bool, stack: contextlib.ExitStack) -> str:
-    """Creates a temporary file or folder, and locks it until the stack is closed."""
-    while True:
-        temporary = _new_name(path)
-        if is_folder:
-            os.mkdir(temporary)
-        else:
-            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        # Another process may lock and remove it as a leftover before this process has locked it.
-        with contextlib.ExitStack() as lock, contextlib.suppress(FileNotFoundError):
-            is_locked = lock.enter_context(locks.locked(temporary))
-            if is_locked is not False and os.path.exists(temporary):
-                stack.push(lock.pop_all())
-                return temporary
-
-
-def remove_leftovers(folder: str, name: str | None = None) -> None:
-    """Removes the temporary files and folders in a local folder that ended processes have left.
-
-    If a process was killed while it replaced a folder, the old folder gets its name again.
-
-    Args:
-        folder: The folder; other than local ones are ignored, because these have no locks.
-        name: The name of the output to which the files belong; None for all outputs.
-    """
-    if "://" in folder:
-        return
-    names: list[str] = []
-    with contextlib.suppress(OSError):
-        names = sorted(os.listdir(folder or "."))
-    for each in names:
-        match = _TEMPORARY.fullmatch(each)
-        if not match or (name and f".{match[1]}." != temporary_prefix(name)):
-            continue
-        path, target = (os.path.join(folder, one) for one in (each, name or _decoded(match[1])))
-        # Another process may remove it at the same time, or it may belong to another user.
-        with contextlib.suppress(OSError), locks.locked(path) as is_locked:
-            if not is_locked:
-                continue
-            if match[2] and not name and match[1].startswith(_HASHED):
-                continue  # the next output of this name restores it
-            if match[2] and not os.path.lexists(target):
-                os.rename(path, target)
-            elif os.path.isdir(path):
-                shutil.rmtree(path)
-            else:
-                os.remove(path)
-
-
-def temporary_prefix(name: str) -> str:
-    """Returns the prefix of the temporary names of a file.
-
-    Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too.
-    Two names never have the same prefix. The prefix of a long name is a hash.
-    """
-    if len(os.fsencode(name)) > _LONG_NAME:
-        return f".{_HASHED}{uuid.uuid5(uuid.NAMESPACE_OID, name).hex}."
-    return f".{name.replace('%', '%25').replace('_', '%5F').replace('.', '_')}."
-
-
-def _decoded(name: str) -> str:
-    """Returns the name for a prefix without its outer dots; see `temporary_prefix`."""
-    return name.replace("_", ".").replace("%5F", "_").replace("%25", "%")
 
 
 def remove(path: str) -> None:

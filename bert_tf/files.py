@@ -19,8 +19,6 @@ from bert_tf.atomic_files import atomic_replace, reason_of
 from bert_tf.atomic_files import explain_write_errors as explain_write_errors
 from bert_tf.atomic_files import make_folder as make_folder
 from bert_tf.atomic_files import remove as remove
-from bert_tf.atomic_files import remove_leftovers as remove_leftovers
-from bert_tf.atomic_files import temporary_prefix as temporary_prefix
 from bert_tf.errors import InputError
 from bert_tf.file_checks import check_is_regular, check_no_file_scheme
 

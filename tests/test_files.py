@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bert_tf import atomic_files, files
+from bert_tf import atomic_files, files, temporary_files
 from bert_tf.errors import InputError
 
 
@@ -132,7 +132,7 @@ def test_the_next_write_removes_what_a_killed_process_left(tmp_path, kind):
     write(kind, path, "third")
     assert (path / "a" if kind == "folder" else path).read_text() == "third"
     assert sorted(os.listdir(tmp_path)) == [".other_txt.01234567.tmp", "out.txt"]
-    files.remove_leftovers(str(tmp_path))
+    temporary_files.remove_leftovers(str(tmp_path))
     assert os.listdir(tmp_path) == ["out.txt"]
 
 
@@ -141,24 +141,24 @@ def test_a_folder_is_restored_if_its_replacement_was_killed(tmp_path):
     write("folder", path, "old")
     process = start_writer("folder", path, "between")
     assert not path.exists()
-    files.remove_leftovers(str(tmp_path))
+    temporary_files.remove_leftovers(str(tmp_path))
     assert not path.exists(), "the process still replaces the folder"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    files.remove_leftovers(str(tmp_path))
+    temporary_files.remove_leftovers(str(tmp_path))
     assert (path / "a").read_text() == "old"
     assert os.listdir(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("name", ["a_b", "a%b", "a.b", "a%5Fb", "a%2Eb"])
 def test_a_leftover_belongs_to_one_name(tmp_path, name):
-    prefix = files.temporary_prefix(name)
+    prefix = temporary_files.temporary_prefix(name)
     assert "." not in prefix.strip(".")
     (tmp_path / f"{prefix}01234567.tmp.old").mkdir()
     for other in {"a_b", "a%b", "a.b", "a%5Fb", "a%2Eb"} - {name}:
         files.write_text(str(tmp_path / other), "new")
         assert not (tmp_path / name).exists()
-    files.remove_leftovers(str(tmp_path))
+    temporary_files.remove_leftovers(str(tmp_path))
     assert (tmp_path / name).is_dir()
 
 
@@ -166,9 +166,9 @@ def test_long_names_have_short_temporary_names(tmp_path):
     names = ["_" * 180, "_" * 181, "\u0435" * 90]
     for name in names:
         files.write_text(str(tmp_path / name), name)
-        (tmp_path / f"{files.temporary_prefix(name)}01234567.tmp.old").mkdir()
-    assert len({files.temporary_prefix(name) for name in names}) == 3
-    files.remove_leftovers(str(tmp_path))
+        (tmp_path / f"{temporary_files.temporary_prefix(name)}01234567.tmp.old").mkdir()
+    assert len({temporary_files.temporary_prefix(name) for name in names}) == 3
+    temporary_files.remove_leftovers(str(tmp_path))
     assert len(list(tmp_path.glob(".*"))) == 3, "only the next output of this name restores it"
     for name in names:
         files.write_text(str(tmp_path / name), "new")

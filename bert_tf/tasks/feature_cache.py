@@ -23,6 +23,7 @@ from bert_tf.errors import InputError, check_choice
 from bert_tf.progress import Progress
 from bert_tf.tasks.record_files import RecordFile, check_disk_space
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK
+from bert_tf.temporary_files import remove_leftovers
 from bert_tf.training.config import first_difference
 
 DTYPES = ("float16", "float32")
@@ -124,7 +125,7 @@ class FeatureCache:
         files.make_folder(self.folder)
         with _locked(self.folder):
             checksums = self._checksums()
-            files.remove_leftovers(self.folder)
+            remove_leftovers(self.folder)
             missing = self._missing(checksums)
             if not missing:
                 return

@@ -14,6 +14,7 @@ from typing import Any
 
 from bert_tf import atomic_files, files
 from bert_tf.errors import InputError
+from bert_tf.temporary_files import temporary_prefix
 
 
 def open_file(path: str, mode: str) -> Any:
@@ -42,7 +43,7 @@ def atomic_replace(path: str) -> Iterator[str]:
         return
     target = atomic_files.resolve_output(path)
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f"{files.temporary_prefix(name)}{os.getpid()}.tmp")
+    temporary = os.path.join(folder, f"{temporary_prefix(name)}{os.getpid()}.tmp")
     try:
         yield temporary
         with open(temporary, "rb") as file:

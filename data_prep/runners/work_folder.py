@@ -12,11 +12,12 @@ import shutil
 from collections.abc import Iterator
 from typing import IO
 
-from bert_tf import atomic_files, files, locks
+from bert_tf import atomic_files, locks
 from bert_tf.data_prep.runners import outputs, storage
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.workers import WorkerKilledError
 from bert_tf.errors import InputError
+from bert_tf.temporary_files import temporary_prefix
 
 _LOCK = "lock"
 
@@ -110,7 +111,7 @@ def _remove_unusable_files(job: RecordsJob) -> None:
     prefixes = [os.path.join(job.work_folder, ".")]
     for path in job.output_paths:
         folder, name = os.path.split(atomic_files.resolve_output(path))
-        prefixes.append(os.path.join(folder, files.temporary_prefix(name)))
+        prefixes.append(os.path.join(folder, temporary_prefix(name)))
     for prefix in prefixes:
         for path in glob.glob(f"{glob.escape(prefix)}*.tmp"):
             os.remove(path)

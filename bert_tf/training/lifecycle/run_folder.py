@@ -25,6 +25,7 @@ import tensorflow as tf
 from bert_tf import files, json_files, locks, weights
 from bert_tf.errors import InputError
 from bert_tf.file_checks import check_no_file_scheme
+from bert_tf.temporary_files import remove_leftovers
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 from bert_tf.training.lifecycle.run_state import (
     CHECKPOINT_NAME,
@@ -274,7 +275,7 @@ class RunFolder:
         if self.overwrite and self._contains_run():
             self._remove_run()
         for folder in (self.path, os.path.join(self.path, "checkpoints")):
-            files.remove_leftovers(folder)
+            remove_leftovers(folder)
         config = dict(self.metadata.config)
         files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
         files.write_json(os.path.join(self.path, TRAINING_FILE), self.training_settings)

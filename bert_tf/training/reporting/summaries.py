@@ -13,10 +13,11 @@ from tensorboard.plugins.hparams import api as hparams
 
 from bert_tf import file_checks, files, json_files
 from bert_tf.errors import InputError
+from bert_tf.temporary_files import temporary_prefix
 
 _EVENT_FILES = "events.out.tfevents.*"
 # TensorBoard reads these files too.
-_UNFINISHED_FILES = f"{files.temporary_prefix(_EVENT_FILES)}tmp"
+_UNFINISHED_FILES = f"{temporary_prefix(_EVENT_FILES)}tmp"
 _ENTRY_SCHEMA = {"step": json_files.COUNT, "kind": json_files.TEXT}
 _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 

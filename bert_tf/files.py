@@ -232,12 +232,15 @@ def write_json(path: str, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str]:
+def expand_globs(
+    patterns: str | Iterable[str], what: str = "input", without: tuple[str, ...] = ()
+) -> list[str]:
     """Returns the files that match comma-separated globs, sorted within each glob, without repeats.
 
     Args:
         patterns: Comma-separated globs such as `a.txt,b/*.txt`, or an iterable of globs.
         what: The kind of file, such as "input", for the error message.
+        without: Ends of names; a file with such a name is left out, unless it is itself given.
 
     Raises:
         InputError: A glob matches no file, or its file system is unknown.
@@ -254,6 +257,7 @@ def expand_globs(patterns: str | Iterable[str], what: str = "input") -> list[str
         # The name of an existing file may contain glob characters such as "[".
         with explain_read_errors(pattern):
             matches = [pattern] if gfile.exists(pattern) else gfile.glob(pattern)
+        matches = [each for each in matches if each == pattern or not each.endswith(without)]
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")
         found.update(dict.fromkeys(sorted(matches)))

@@ -16,7 +16,7 @@ from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.json_files import COUNT, LENGTH, OBJECT, TEXT, TRUTH, Rule
 
-SUFFIX = ".manifest.json"
+SUFFIX, STATS_SUFFIX, COMPLETED_SUFFIX = ".manifest.json", ".stats.json", ".COMPLETED"
 _FORMAT = {"format": "bert_tf pretraining records", "version": 1}
 _BLOCK_BYTES = 1 << 22
 _SCHEMA = {
@@ -112,6 +112,19 @@ class Manifest:
         """Returns the entry of a record file, or None if the manifest does not list it."""
         wanted = [absolute_path(each) for each in _with_target(path)]
         return next((shard for shard in self.shards if shard.path in wanted), None)
+
+
+def find_records(patterns: str) -> list[str]:
+    """Returns the record files that match comma-separated globs; see `files.expand_globs`.
+
+    Globs such as `records/*` also match the files that record creation writes next to its shards.
+    These are left out.
+
+    Raises:
+        InputError: A glob matches no other file.
+    """
+    suffixes = (SUFFIX, STATS_SUFFIX, COMPLETED_SUFFIX)
+    return files.expand_globs(patterns, "record", without=suffixes)
 
 
 def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[Manifest]:

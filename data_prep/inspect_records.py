@@ -34,7 +34,7 @@ from bert_tf.data_prep.runners import inspection
 
 flags.DEFINE_string("input_file", None, "TFRecord files, a comma list of globs.", required=True)
 flags.DEFINE_string("vocab_file", None, "The vocabulary of the records.", required=True)
-flags.DEFINE_integer("num_examples", 3, "Number of records to print.")
+flags.DEFINE_integer("num_examples", 3, "Number of records to print.", lower_bound=0)
 # The settings with which the records are expected to have been created.
 config_flags.define(
     settings.RecordsConfig,

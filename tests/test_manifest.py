@@ -28,6 +28,17 @@ def written(tmp_path, *shards, name="a"):
     return path
 
 
+def test_globs_leave_out_the_files_next_to_records(tmp_path):
+    names = ("a.COMPLETED", "a.manifest.json", "a.stats.json", "a.tfrecord", "b.tf_record")
+    for name in names:
+        (tmp_path / name).write_bytes(b"")
+    found = manifest.find_records(f"{tmp_path}/*")
+    assert found == [f"{tmp_path}/{name}" for name in names[3:]]
+    assert manifest.find_records(f"{tmp_path}/a.stats.json") == [f"{tmp_path}/a.stats.json"]
+    with pytest.raises(InputError, match=r"No record file matches .*a\.m\*"):
+        manifest.find_records(f"{tmp_path}/a.m*")
+
+
 def test_the_file_has_the_released_format(tmp_path):
     shard = shard_of(tmp_path / "a.tfrecord")
     content = json.loads(tf.io.gfile.GFile(written(tmp_path, shard)).read())

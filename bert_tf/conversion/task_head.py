@@ -140,7 +140,7 @@ def _difference(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
 def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
     """Returns the difference between the layers of two heads, or ""."""
     own, given = (HeadConfig.from_dict(each.get("head")) for each in (contents.extra, facts))
-    return "" if own == given else f"has {own}, but the task has {given}"
+    return "" if own == given else f"has {own}, and the task has {given}"
 
 
 def _require_same_head(

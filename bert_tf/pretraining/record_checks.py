@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf import features, files, tfrecords
 from bert_tf.errors import InputError, plain_message
-from bert_tf.manifest import list_shards, manifests_next_to
+from bert_tf.manifest import find_records, list_shards, manifests_next_to
 from bert_tf.progress import Progress
 
 # The key is the objective that records were created for. The values are the objectives that cannot
@@ -49,7 +49,7 @@ def record_files(patterns: str) -> list[str]:
     Raises:
         InputError: A pattern matches no file, or a path is a folder, a named pipe or an empty file.
     """
-    paths = files.expand_globs(patterns, "record")
+    paths = find_records(patterns)
     for path in paths:
         tfrecords.compression(path)
         if tf.io.gfile.stat(path).length == 0:

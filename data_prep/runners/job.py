@@ -53,7 +53,7 @@ class RecordsJob:
     @property
     def completed_path(self) -> str:
         """Path of the file that is written last, when all records are complete."""
-        return self.stem + ".COMPLETED"
+        return self.stem + manifest.COMPLETED_SUFFIX
 
     @property
     def work_folder(self) -> str:
@@ -86,7 +86,7 @@ class RecordsJob:
     @property
     def output_paths(self) -> list[str]:
         """Paths of all files that remain after the run, the shards first."""
-        stats = self.stem + ".stats.json"
+        stats = self.stem + manifest.STATS_SUFFIX
         return [*self.shard_paths, stats, self.manifest_path, self.completed_path]
 
     @property

@@ -21,7 +21,7 @@ from bert_tf.data_prep.runners import stages
 from bert_tf.data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
-from bert_tf.manifest import Manifest, Shard, absolute_path, size_and_sha256
+from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path, size_and_sha256
 
 # The name of the file, in a folder of intermediate files, that identifies the job of the folder.
 IDENTITY = "identity"
@@ -257,7 +257,7 @@ def write_manifest(job: RecordsJob, intermediate: IntermediateFiles) -> dict[str
         "inputs": list(job.inputs),
     }
     shards = tuple(completed_shards(job, intermediate).values())
-    files.write_json(job.stem + ".stats.json", reports)
+    files.write_json(job.stem + STATS_SUFFIX, reports)
     Manifest(job.manifest_path, shards, facts).write()
     files.write_text(job.completed_path, job.fingerprint + "\n")
     return reports

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import features, files, tfrecords
+from bert_tf import features, manifest, tfrecords
 from bert_tf.errors import InputError, plain_message
 
 _BATCH = 4096
@@ -55,7 +55,7 @@ def read_records(patterns: str) -> Iterator[Batch]:
         InputError: No file matches, or a file cannot be opened.
     """
     sizes: dict[str, int] = {}
-    for path in files.expand_globs(patterns, "record"):
+    for path in manifest.find_records(patterns):
         parse: Any = None
         start = 0
         for serialized, damage in _read_serialized(path):

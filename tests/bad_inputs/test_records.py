@@ -149,6 +149,7 @@ PROGRAM_ROWS = [
     (I, {"vocab_file": "folder"}, ["folder"]),
     (I, {"masked_lm_prob": "nan"}, ["masked_lm_prob", "nan"]),
     (I, {"num_examples": "1e300"}, ["num_examples"]),
+    (I, {"num_examples": -1}, ["--num_examples=-1", "non-negative"]),
     (P, {"max_seq_length": -1}, ["--max_seq_length must be at least 1. Received: -1"]),
     (P, {"max_seq_length": 0}, ["--max_seq_length must be at least 1. Received: 0"]),
     (P, {"max_seq_length": 10**9}, ["--max_seq_length=1000000000", "(16)"]),

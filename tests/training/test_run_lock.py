@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 
 import linear_runs as runs
@@ -71,6 +72,16 @@ def test_an_evaluation_does_not_replace_files_of_others(tmp_path):
         folder.check_same_run(trains=False)
     (tmp_path / "run.lock").touch()  # as after an evaluation
     folder.check_same_run(trains=False)
+
+
+@pytest.mark.parametrize("name", ["best", "checkpoints"])
+def test_a_run_in_a_folder_of_another_run_is_refused(tmp_path, name, monkeypatch):
+    runs.run(tmp_path)
+    (tmp_path / "best").mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / name)
+    for path in (tmp_path / name, pathlib.Path(".")):
+        with pytest.raises(InputError, match=f"belongs to the run in {tmp_path}. Give another"):
+            runs.run(path)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link"])

@@ -176,9 +176,13 @@ class RunFolder:
         """Raises `InputError` if this run would replace a file that no run has written."""
         if self._contains_run():
             return
+        local = "://" not in self.path
+        run, name = os.path.split(os.path.abspath(self.path) if local else self.path.rstrip("/"))
+        if name in ("best", "checkpoints") and tf.io.gfile.exists(os.path.join(run, TRAINING_FILE)):
+            raise InputError(f"{self.path} belongs to the run in {run}. Give another output_dir.")
         names = [weights.CONFIG_FILE, "metrics.jsonl", "best"] if trains else []
         # Evaluation alone and a run that ended early write files too, and leave the lock file.
-        if "://" not in self.path and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
+        if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
             names += ["eval_results.txt", *self._outputs]
         for name in names:
             path = os.path.join(self.path, name)

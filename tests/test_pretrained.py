@@ -196,7 +196,7 @@ def test_only_complete_models_are_saved(classifier, tokenizer, tmp_path):
         assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize("pair", [False, True])
+@pytest.mark.parametrize("pair", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_model_from_fit_is_exported(classifier, tokenizer, tmp_path, pair):
     for version in ("1",) if pair else ("1", "2"):
         folder = bert_tf.export_model(

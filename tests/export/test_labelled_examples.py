@@ -95,7 +95,15 @@ def metric_of(kind, outputs, rows):
 
 
 @pytest.mark.parametrize(
-    "kind", ["classification", "pair", "multi_label", "regression", "span", "tagging", "choice"]
+    "kind",
+    [
+        "classification",
+        "span",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("pair", "multi_label", "regression", "tagging", "choice")
+        ),
+    ],
 )
 def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     path, _ = export_models.write_checkpoint(kind, tmp_path)

@@ -45,6 +45,7 @@ def answers(signature, inputs):
     return {name: value.numpy() for name, value in signature(**inputs).items()}
 
 
+@pytest.mark.slow
 def test_two_threads_get_the_answers_of_one(exported):
     models = {kind: signatures_of(exported, kind) for kind in MIXED}
     rng = np.random.default_rng(0)

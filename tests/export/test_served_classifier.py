@@ -37,7 +37,9 @@ print(json.dumps([outputs["probabilities"].numpy().tolist(),
 """
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["text", "pair"])
+@pytest.fixture(
+    scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["text", "pair"]
+)
 def checkpoint(request, tmp_path_factory):
     model = BertClassifier(CONFIG, num_labels=3)
     arrays = {name: np.asarray(v.value) for name, v in variables_by_name(model).items()}

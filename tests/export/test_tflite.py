@@ -253,8 +253,18 @@ def test_vocabulary_and_labels_are_in_the_file(exported):
             assert archive.getinfo(name).compress_type == zipfile.ZIP_STORED
 
 
-@pytest.mark.parametrize("kind", ["classification", "span", "tagging", "fill_mask"])
-@pytest.mark.parametrize("length", [6, 16])
+@pytest.mark.parametrize(
+    "kind, length",
+    [
+        ("classification", 6),
+        pytest.param("classification", 16, marks=pytest.mark.slow),
+        *(
+            pytest.param(kind, length, marks=pytest.mark.slow)
+            for kind in ("span", "tagging", "fill_mask")
+            for length in (6, 16)
+        ),
+    ],
+)
 def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, length):
     path, _ = export_models.write_checkpoint(kind, tmp_path)
     settings = ServingSettings(

@@ -81,6 +81,7 @@ def test_causal_objective_refuses_bidirectional_attention():
         PretrainingObjective(BertPretrainer(BertConfig(**FIELDS)), "causal")
 
 
+@pytest.mark.slow
 def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
     """Creates records, pretrains and fine-tunes with the objectives mlm and causal."""
     vocab = tiny_corpus.vocabulary_file(tmp_path)

@@ -149,6 +149,7 @@ def test_a_linear_classifier_is_trained_on_the_mean_of_each_text(folder):
     assert not all(np.array_equal(weights[name], array) for name, array in before.items())
 
 
+@pytest.mark.slow
 def test_a_bilstm_reads_answers_of_a_left_to_right_model(folder):
     checkpoint = bert_tf.load(folder / "model")
     config = dataclasses.replace(checkpoint.config, attention="causal")
@@ -168,6 +169,7 @@ def test_a_bilstm_reads_answers_of_a_left_to_right_model(folder):
     assert results_of(folder / "out")["eval_f1"] == 100
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_gives_the_weights_of_an_uninterrupted_one(folder):
     flags = {**BILSTM, "save_checkpoints_steps": 5, "ema_decay": 0.9}
     results = run_main(
@@ -184,7 +186,7 @@ def test_an_interrupted_run_gives_the_weights_of_an_uninterrupted_one(folder):
         np.testing.assert_allclose(found[name], array, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["tagger", "classifier"])
+@pytest.mark.parametrize("kind", ["classifier", pytest.param("tagger", marks=pytest.mark.slow)])
 def test_one_saved_model_has_the_encoder_and_the_head(folder, kind):
     flags = {**BILSTM, "feature_dtype": "float32", "export_dir": folder / "served"}
     module, flags = (

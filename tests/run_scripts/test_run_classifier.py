@@ -152,6 +152,7 @@ def test_data_comes_from_one_place(folder):
     assert_refused(no_head, "--init_head=true needs --init_checkpoint")
 
 
+@pytest.mark.slow
 def test_a_high_rate_of_the_released_optimizer_is_reported(folder):
     reported, other, low = run_main(
         "bert_tf.run_scripts.run_classifier",

@@ -114,6 +114,7 @@ def test_version_1_is_trained_predicted_and_scored(folder):
     assert read(folder / "again/predictions.json") == predictions
 
 
+@pytest.mark.slow
 def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
     flags = {"version_2_with_negative": True}
     trained, never, always = run_main(

@@ -179,6 +179,7 @@ def check_export(served, rows, accuracy):
     assert_refused(no_choices, "Text 1: the model takes", "choice ||| choice")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_gives_the_same_predictions(folder):
     flags = {"do_train": True, "do_predict": True, "deterministic": True}
     straight, stopped, resumed = run_main(

@@ -191,6 +191,7 @@ def test_compiled_and_eager_steps(options):
     compare_with_numpy(model.get_weights(), runs.train_in_numpy(1.0)[0])
 
 
+@pytest.mark.slow
 def test_keras_file_continues_exactly(tmp_path):
     model = runs.make_model()
     model.compile(runs.make_optimizer(), "mse")

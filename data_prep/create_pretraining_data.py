@@ -43,9 +43,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("vocab_file", None, "Vocabulary file, one token per line.", required=True)
 config_flags.define(settings.RecordsConfig, without=("segment_bytes", "pool_bytes"))
-flags.DEFINE_integer(
-    "num_workers", 0, "Maximum number of processes; 0: one per core.", lower_bound=0
-)
+flags.DEFINE_integer("num_workers", 0, "Limit of processes; 0: one per core.", lower_bound=0)
 flags.DEFINE_enum(
     "runner",
     "local",

@@ -9,6 +9,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
@@ -72,6 +73,10 @@ class Workers:
         if self._pool is not None:
             for process in list((self._pool._processes or {}).values()):
                 process.kill()
+            # A thread may write a call to the pipe that these processes read. Before Python 3.11.5,
+            # it would not end (CPython issue 94777), because this process can read the pipe too.
+            if sys.version_info < (3, 11, 5):
+                self._pool._call_queue._reader.close()  # type: ignore[attr-defined]
 
     def __enter__(self) -> "Workers":
         return self

@@ -122,9 +122,8 @@ def read_source_files(
         The docstrings of each file, in the order of `files`.
     """
     # Syntax trees have no reference cycles, so workers do not need the cyclic garbage collector.
-    pool = concurrent.futures.ProcessPoolExecutor(
-        num_workers, multiprocessing.get_context("spawn"), initializer=gc.disable
-    )
+    spawn = multiprocessing.get_context("spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(num_workers, spawn, gc.disable)
     try:
         yield from pool.map(read_source_file, files, chunksize=32)
     finally:

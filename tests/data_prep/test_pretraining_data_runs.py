@@ -386,6 +386,32 @@ def test_a_killed_worker_is_explained():
             wait()
 
 
+LARGE_CALLS = """
+import os
+import signal
+from bert_tf.data_prep.runners.workers import Workers, WorkerKilledError
+def kill_own_process(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+if __name__ == "__main__":
+    try:
+        with Workers(2) as workers:
+            for wait in [workers.submit(kill_own_process, bytes(1 << 20)) for _ in range(9)]:
+                wait()
+    except WorkerKilledError:
+        print("killed")
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_worker_does_not_block_large_calls(tmp_path):
+    (tmp_path / "run.py").write_text(LARGE_CALLS)
+    result = subprocess.run(
+        [sys.executable, str(tmp_path / "run.py")], cwd=tmp_path, capture_output=True, text=True,
+        timeout=120,
+    )  # fmt: skip
+    assert result.stdout == "killed\n", result.stderr
+
+
 def contents_of_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from bert_tf import files, tfrecords
+from bert_tf import file_checks, files, tfrecords
 from bert_tf.errors import InputError
 from bert_tf.json_files import unique_keys
 
@@ -54,16 +54,17 @@ def is_pipe(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def refuse_pipes(patterns: str) -> None:
-    """Checks that no input is standard input, another pipe or a device; imports no TensorFlow.
+def check_names(patterns: str) -> None:
+    """Checks that no input is a pipe, a device or starts with file://; imports no TensorFlow.
 
     Args:
         patterns: Comma-separated list of globs; "-" is standard input.
 
     Raises:
-        InputError: An input is a pipe or a device.
+        InputError: An input is a pipe or a device, or starts with file://.
     """
     for name in map(str.strip, patterns.split(",")):
+        file_checks.check_no_file_scheme(name)
         for path in [name, *glob.glob(name)]:
             if path == "-" or is_pipe(path):
                 raise InputError(
@@ -97,7 +98,7 @@ def input_files(
     import tensorflow as tf
 
     if not allow_pipes:
-        refuse_pipes(patterns)
+        check_names(patterns)
     names = (name.strip() for name in patterns.split(","))
     paths = files.expand_globs("/dev/stdin" if name == "-" else name for name in names)
     found = {path: format_of(path, input_format) for path in paths}

@@ -54,7 +54,7 @@ def create(
     Raises:
         InputError: Input or output cannot be used; the message names the remedy.
     """
-    formats.refuse_pipes(input_file)
+    formats.check_names(input_file)
     size = _local_input_bytes(input_file) * config.dupe_factor
     with Workers(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as workers:
         job, is_complete = workers.call(

@@ -89,7 +89,7 @@ def _check_target(folder: str, dialect: str, *sources: str) -> None:
     """
     from tensorflow.io import gfile
 
-    from bert_tf.training.lifecycle.run_state import TRAINING_FILE
+    from bert_tf.training.lifecycle.run_state import run_of
 
     target = atomic_files.resolve_output(folder, is_folder=True)
     names = sorted(gfile.listdir(target)) if gfile.exists(target) else []
@@ -115,8 +115,8 @@ def _check_target(folder: str, dialect: str, *sources: str) -> None:
             f"{folder} would be replaced, but is not a checkpoint of the dialect {dialect}: it has "
             f"no {last}. Give the path of a new folder."
         )
-    run, name = os.path.split(target.rstrip("/"))
-    if name == "best" and gfile.exists(os.path.join(run, TRAINING_FILE)):
+    run = run_of(target)
+    if run is not None:
         raise InputError(
             f"{folder} would be replaced, but belongs to the run in {run}. Give the path of a new "
             "folder."

@@ -35,8 +35,8 @@ _OUTCOME_SCHEMA = {
     "metric": json_files.TEXT, "higher_is_better": json_files.TRUTH, "value": dev_result.METRIC,
     "baseline": dev_result.METRIC, "is_degenerate": json_files.TRUTH,
 }  # fmt: skip
+_WRITTEN = (TENSORBOARD, CSV, "runs", "outcomes", "logs")
 # The files of a run that only its weights need.
-_WRITTEN = ("tensorboard", "sweep.csv", "runs", "outcomes", "logs")
 _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
 
 

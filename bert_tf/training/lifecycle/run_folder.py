@@ -32,6 +32,7 @@ from bert_tf.training.lifecycle.run_state import (
     RUNTIME_FILE,
     TRAINING_FILE,
     check_checkpoint,
+    run_of,
 )
 
 _LOGGER = logging.getLogger(__name__)
@@ -177,8 +178,8 @@ class RunFolder:
         if self._contains_run():
             return
         local = "://" not in self.path
-        run, name = os.path.split(os.path.abspath(self.path) if local else self.path.rstrip("/"))
-        if name in ("best", "checkpoints") and tf.io.gfile.exists(os.path.join(run, TRAINING_FILE)):
+        run = run_of(os.path.abspath(self.path) if local else self.path)
+        if run is not None:
             raise InputError(f"{self.path} belongs to the run in {run}. Give another output_dir.")
         names = [weights.CONFIG_FILE, "metrics.jsonl", "best"] if trains else []
         # Evaluation alone and a run that ended early write files too, and leave the lock file.

@@ -94,6 +94,13 @@ def read_state(folder: str) -> RunState:
     )
 
 
+def run_of(folder: str) -> str | None:
+    """Returns the run to which a folder `best` or `checkpoints` belongs; None for other folders."""
+    run, name = os.path.split(folder.rstrip("/"))
+    has_name = name in ("best", "checkpoints")
+    return run if has_name and tf.io.gfile.exists(os.path.join(run, TRAINING_FILE)) else None
+
+
 def is_checkpoint(folder: str) -> bool:
     """Whether a folder has files that only checkpoints of training have, or the name of one."""
     names = (STATE_FILE, *_FILES_OF_TRAINING)

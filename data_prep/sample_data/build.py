@@ -126,9 +126,7 @@ def _check_config(config: SampleDataConfig) -> None:
         )
     stats = os.path.join(folder, STATS)
     text = files.read_text(stats) if gfile.exists(stats) else ""
-    found = (
-        os.path.join(parent, name) for parent, _, names in gfile.walk(folder) for name in names
-    )
+    found = (os.path.join(at, name) for at, _, names in gfile.walk(folder) for name in names)
     expected = (f'"{os.path.relpath(path, folder)}":' in text or path == stats for path in found)
     if '"corpus/train.txt":' not in text or not all(expected):
         raise InputError(
@@ -190,11 +188,8 @@ def _corpus_files(by_part: dict[str, list[Document]]) -> dict[str, OutputFile]:
     outputs = {}
     for name, documents in (("train", by_part["train"]), ("heldout", heldout)):
         blocks = ["".join(f"{s.text}\n" for s in document.sentences) for document in documents]
-        counts = {
-            "documents": len(documents),
-            "sentences": sum(len(document.sentences) for document in documents),
-        }
-        outputs[f"corpus/{name}.txt"] = OutputFile("".join(f"{b}\n" for b in blocks), counts)
+        text = "".join(f"{block}\n" for block in blocks)
+        outputs[f"corpus/{name}.txt"] = OutputFile(text, _counts(documents))
     return outputs
 
 
@@ -248,9 +243,8 @@ def _statistics(
     by_library: dict[str, list[Document]] = {library: [] for library in versions}
     for document in itertools.chain(*by_part.values()):
         by_library[document.library].append(document)
-    settings = ("max_documents", "heldout_fraction", "seed")
     return {
-        "settings": {name: getattr(config, name) for name in settings},
+        "settings": {n: getattr(config, n) for n in ("max_documents", "heldout_fraction", "seed")},
         "versions": versions,
         "missing": [name for name in documentation.DISTRIBUTIONS if name not in versions],
         "parts": {part: _counts(documents) for part, documents in by_part.items()},

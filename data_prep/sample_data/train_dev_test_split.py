@@ -136,9 +136,7 @@ def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: i
         # A group with documents of several libraries is assigned with its first document's library.
         in_library = [g for g in groups.values() if documents[g[0]].library == library]
         random.Random(f"{seed} {library}").shuffle(in_library)
-        total = sum(
-            size for size, doc in zip(sizes, documents, strict=True) if doc.library == library
-        )
+        total = sum(s for s, d in zip(sizes, documents, strict=True) if d.library == library)
         remaining = dict.fromkeys(("dev", "test"), heldout_fraction / 2 * total)
         for group_members in in_library:
             size = sum(sizes[number] for number in group_members)

@@ -6,9 +6,9 @@ because TensorFlow writes the others before it has read its log level. This modu
 redirects file descriptor 2 to a temporary file during the import, and then writes the lines that
 are not in `KNOWN_LINES` to stderr.
 
-No text is lost if the import fails. After an exception, the lines are written as after a successful
-import. If TensorFlow ends the process, for example because the CPU lacks an instruction, a watcher
-process writes the whole file to stderr.
+These lines are not lost if the import fails. After an exception, they are written as after a
+successful import. If TensorFlow ends the process, for example because the CPU lacks an instruction,
+or if the process is killed, a watcher process writes them.
 
 Imports nothing from bert-tf, and TensorFlow only when the program does.
 """
@@ -56,11 +56,13 @@ KNOWN_LINES = (
 # that imports TensorFlow dies, the watcher receives no byte, because the operating system closes
 # the pipe.
 _WATCHER = """
-import os, shutil, sys
+import os, sys
+path, *known = map(os.fsencode, sys.argv[1:])
 if not sys.stdin.buffer.read(1):
-    with open(sys.argv[1], "rb") as file:
-        shutil.copyfileobj(file, sys.stderr.buffer)
-    os.remove(sys.argv[1])
+    with open(path, "rb") as file:
+        lines = [line for line in file if not any(text in line for text in known)]
+    sys.stderr.buffer.writelines(lines)
+    os.remove(path)
 """
 
 
@@ -126,7 +128,7 @@ def quiet_stderr() -> Iterator[list[str]]:
         )
         # In its own session, the watcher does not receive the SIGINT of Ctrl-C.
         watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _WATCHER, file.name],
+            [sys.executable, "-I", "-S", "-c", _WATCHER, file.name, *KNOWN_LINES],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )

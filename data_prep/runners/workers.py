@@ -8,11 +8,12 @@ import contextlib
 import functools
 import multiprocessing
 import os
+import queue
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from multiprocessing import resource_tracker
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined]
 from typing import Any
 
 from bert_tf import startup
@@ -29,22 +30,26 @@ class Workers:
     The processes are spawned, because a forked process hangs if TensorFlow was imported before the
     fork. The worker processes end when this process ends, even if this process is killed.
 
+    Each worker process has its own connection to this process. The processes of a
+    `ProcessPoolExecutor` share queues: if one of them is killed while it holds the lock of a queue
+    or writes a result, the executor can wait for ever.
+
     Args:
         count: Number of processes, at least 1.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
-        if count > 1:
-            _start_resource_tracker()
-            spawn = multiprocessing.get_context("spawn")
-            self._pool = concurrent.futures.ProcessPoolExecutor(count, spawn, _initialize_worker)
-            # When a call is submitted, the executor starts a process only if no process is idle.
-            # The following calls start all processes at once, so that the processes import
-            # TensorFlow in parallel.
-            for _ in range(count):
-                self._pool.submit(os.getpid)
+        self._processes: list[Any] = []
+        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._threads = concurrent.futures.ThreadPoolExecutor(count)
+        spawn = multiprocessing.get_context("spawn")
+        for _ in range(count if count > 1 else 0):
+            connection, other_end = spawn.Pipe()
+            self._processes.append(spawn.Process(target=_work, args=(other_end,)))
+            self._processes[-1].start()
+            other_end.close()  # now only the process has it, and the connection ends with it
+            self._idle.put(connection)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         """Starts a call in a worker process.
@@ -59,10 +64,9 @@ class Workers:
             A function that waits for the result of the call, and returns the result. The function
             may be called only once, and raises `WorkerKilledError` if a worker process was killed.
         """
-        if self._pool is None:
+        if not self._processes:
             return functools.partial(function, *arguments)
-        with _explain_killed_worker():
-            return functools.partial(_wait, self._pool.submit(function, *arguments))
+        return self._threads.submit(self._run, function, *arguments).result
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Runs one call and returns its result."""
@@ -70,50 +74,50 @@ class Workers:
 
     def stop(self) -> None:
         """Ends all worker processes at once. Functions that wait for a result raise an error."""
-        if self._pool is not None:
-            for process in list((self._pool._processes or {}).values()):
-                process.kill()
-            # A thread may write a call to the pipe that these processes read. Before Python 3.11.5,
-            # it would not end (CPython issue 94777), because this process can read the pipe too.
-            if sys.version_info < (3, 11, 5):
-                self._pool._call_queue._reader.close()  # type: ignore[attr-defined]
+        for process in self._processes:
+            process.kill()
+            process.join()
+
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        connection = self._idle.get()
+        try:
+            connection.send((function, arguments))
+            result, error = connection.recv()
+        except (EOFError, OSError) as killed:
+            raise WorkerKilledError(
+                "A worker process was killed, most likely because memory ran out (`dmesg` reports "
+                "it then). Run the same command again with a smaller num_workers: it resumes where "
+                "this run stopped."
+            ) from killed
+        finally:
+            self._idle.put(connection)  # also if the process was killed: then every call fails
+        if error is not None:
+            raise error
+        return result
 
     def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
-        if error is not None:
+        try:
+            if error is None:
+                self._threads.shutdown(cancel_futures=True)
+        finally:
             self.stop()
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._threads.shutdown(cancel_futures=True)
 
 
-def _start_resource_tracker() -> None:
-    """Starts the helper process of multiprocessing, which would end when a terminal is closed."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the new process inherits it
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        signal.signal(signal.SIGHUP, handler)
-
-
-def _wait(future: "concurrent.futures.Future[Any]") -> Any:
-    with _explain_killed_worker():
-        return future.result()
-
-
-@contextlib.contextmanager
-def _explain_killed_worker() -> Iterator[None]:
-    try:
-        yield
-    except concurrent.futures.process.BrokenProcessPool as error:
-        raise WorkerKilledError(
-            "A worker process was killed, most likely because memory ran out (`dmesg` reports it "
-            "then). Run the same command again with a smaller num_workers: it resumes where this "
-            "run stopped."
-        ) from error
+def _work(connection: Connection) -> None:
+    """Runs the calls that arrive, until the parent process ends this process."""
+    _initialize_worker()
+    with contextlib.suppress(EOFError, OSError):  # the parent process was killed
+        while True:
+            function, arguments = connection.recv()
+            try:
+                reply = function(*arguments), None
+            except Exception as error:
+                reply = None, ExceptionWithTraceback(error, error.__traceback__)
+            connection.send(reply)
 
 
 def _initialize_worker() -> None:

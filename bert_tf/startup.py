@@ -6,7 +6,7 @@ because TensorFlow writes the others before it has read its log level. This modu
 redirects file descriptor 2 to a temporary file during the import, and then writes the lines that
 are not in `KNOWN_LINES` to stderr.
 
-These lines are not lost if the import fails. After an exception, they are written as after a
+The other lines are not lost if the import fails. After an exception, they are written as after a
 successful import. If TensorFlow ends the process, for example because the CPU lacks an instruction,
 or if the process is killed, a watcher process writes them.
 

@@ -1,5 +1,6 @@
 """Kills a run with SIGKILL at random times. The resumed run gives the same bits."""
 
+import glob
 import json
 import os
 import random
@@ -99,7 +100,8 @@ def runs(tmp_path, test_data):
 
 def checkpoint_files(folder):
     """Returns the paths of all files of complete and incomplete checkpoints."""
-    return {str(path) for path in folder.glob("checkpoints/*/*")}
+    # pathlib's glob fails if a folder is renamed in the meantime.
+    return {path for name in ("*", ".*") for path in glob.glob(f"{folder}/checkpoints/{name}/*")}
 
 
 def kill_at_random_time(folder, process, rng):

@@ -118,14 +118,12 @@ class DistributionCheck:
         yield from self._compare_sequences()
 
     def _compare_prediction_counts(self) -> Comparison:
-        total = int(self.stats.lengths.sum())
+        config, total = self._config, int(self.stats.lengths.sum())
         rounding, wrong = min(self._wrong_counts.items(), key=lambda item: item[1])
         measured = f"{total - wrong:,} of {total:,} records have this number, rounded {rounding}"
         most = "" if self._masks_tokens else "at most "
-        limits = f"1 to {self._config.max_predictions_per_seq}"
-        expected = f"{most}{self._config.masked_lm_prob} of the tokens, {limits}"
-        if self._config.objective == "causal":
-            expected = "none"
+        number = f"{config.masked_lm_prob} of the tokens, 1 to {config.max_predictions_per_seq}"
+        expected = "none" if config.objective == "causal" else most + number
         return Comparison("predictions for each length", measured, expected, wrong == 0)
 
     def _compare_predictions(self) -> Iterator[Comparison]:

@@ -44,12 +44,17 @@ class Workers:
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self._threads = concurrent.futures.ThreadPoolExecutor(count)
         spawn = multiprocessing.get_context("spawn")
-        for _ in range(count if count > 1 else 0):
-            connection, other_end = spawn.Pipe()
-            self._processes.append(spawn.Process(target=_work, args=(other_end,)))
-            self._processes[-1].start()
-            other_end.close()  # now only the process has it, and the connection ends with it
-            self._idle.put(connection)
+        try:
+            for _ in range(count if count > 1 else 0):
+                connection, other_end = spawn.Pipe()
+                process = spawn.Process(target=_work, args=(other_end,))
+                process.start()
+                self._processes.append(process)
+                other_end.close()  # now only the process has it, and the connection ends with it
+                self._idle.put(connection)
+        except BaseException:  # such as Ctrl-C; Python would wait for the processes at its end
+            self.stop()
+            raise
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         """Starts a call in a worker process.

@@ -123,11 +123,8 @@ def read_source_files(
     """
     # Syntax trees have no reference cycles, so workers do not need the cyclic garbage collector.
     spawn = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(num_workers, spawn, gc.disable)
-    try:
+    with concurrent.futures.ProcessPoolExecutor(num_workers, spawn, gc.disable) as pool:
         yield from pool.map(read_source_file, files, chunksize=32)
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def read_source_file(file: SourceFile) -> list[Docstring]:

@@ -44,6 +44,21 @@ if __name__ == "__main__":
         os.kill(workers.call(os.getpid), signal.SIGKILL)
     print("complete")
 """
+INTERRUPTED_AT_THE_START = """
+from multiprocessing.context import SpawnProcess
+start, started = SpawnProcess.start, []
+def interrupt_the_second(process):
+    if started:
+        raise KeyboardInterrupt
+    started.append(start(process))
+if __name__ == "__main__":
+    SpawnProcess.start = interrupt_the_second
+    try:
+        Workers(2)
+    except KeyboardInterrupt as error:
+        kept = error  # with its traceback, and so with the connections
+        print("interrupted")
+"""
 INTERRUPTED_AT_THE_END = """
 if __name__ == "__main__":
     try:
@@ -91,8 +106,9 @@ def test_a_worker_that_is_killed_after_its_result_does_not_matter(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_interrupt_at_the_end_does_not_wait_for_calls(tmp_path):
-    assert run(tmp_path, INTERRUPTED_AT_THE_END) == "interrupted\n"
+@pytest.mark.parametrize("program", [INTERRUPTED_AT_THE_START, INTERRUPTED_AT_THE_END])
+def test_an_interrupt_ends_the_processes(tmp_path, program):
+    assert run(tmp_path, program) == "interrupted\n"
 
 
 @pytest.mark.slow

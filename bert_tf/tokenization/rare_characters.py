@@ -175,8 +175,11 @@ def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     index = tf.minimum(tf.searchsorted(characters, codes), len(characters) - 1)
     found = tf.gather(characters, index) == codes
     counts = tf.where(found, tf.gather(lengths, index), 1)
-    nth = tf.range(tf.reduce_sum(counts)) - tf.repeat(tf.cumsum(counts, exclusive=True), counts)
-    part = tf.repeat(tf.where(found, tf.gather(firsts, index), 0), counts) + nth
-    parts = tf.gather(arrays["decompositions"], part)
-    codes = tf.where(tf.repeat(found, counts), parts, tf.repeat(codes, counts))
-    return tf.repeat(rows, counts), codes, tf.repeat(starts, counts)
+    # The trace of `tf.repeat` is slow, so it is used once.
+    source = tf.repeat(tf.range(tf.size(codes)), counts)
+    nth = tf.range(tf.size(source)) - tf.gather(tf.cumsum(counts, exclusive=True), source)
+    rows, codes, starts, found, index = (
+        tf.gather(each, source) for each in (rows, codes, starts, found, index)
+    )
+    parts = tf.gather(arrays["decompositions"], tf.where(found, tf.gather(firsts, index) + nth, 0))
+    return rows, tf.where(found, parts, codes), starts

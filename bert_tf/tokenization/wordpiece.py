@@ -108,17 +108,21 @@ class WordPiece(tf.Module):
         allowed = tf.where(tf.strings.length(words, "UTF8_CHAR") <= MAX_CHARACTERS)[:, 0]
         long, start, words = (tf.gather(each, allowed) for each in (long, start, words))
         pieces = self._tokenize(words, self._model_with_limit(_MAX_BYTES))
-        pieces = (pieces[0], pieces[1] + start[:, None], pieces[2] + start[:, None])
-        order = tf.tensor_scatter_nd_update(
-            tf.range(tf.size(ids, tf.int64)),
-            long[:, None],
-            tf.size(ids, tf.int64) + tf.range(tf.size(long, tf.int64)),
+        shift = tf.gather(start, pieces[0].value_rowids())
+        new = (pieces[0].values, pieces[1].values + shift, pieces[2].values + shift)
+        # Operations of ragged tensors would double the size of the tokenizer's graph.
+        place = long[:, None]
+        counts = tf.tensor_scatter_nd_update(tf.ones_like(starts), place, pieces[0].row_lengths())
+        is_replaced = tf.tensor_scatter_nd_update(
+            tf.zeros_like(ids, tf.bool), place, tf.ones_like(long, tf.bool)
         )
+        source = tf.repeat(tf.range(tf.size(ids)), counts)
+        new_place = tf.where(tf.gather(is_replaced, source))
         merged = [
-            tf.gather(tf.concat([tf.RaggedTensor.from_tensor(old[:, None]), new], 0), order)
-            for old, new in zip((ids, starts, ends), pieces, strict=True)
+            tf.tensor_scatter_nd_update(tf.gather(old, source), new_place, each)
+            for old, each in zip((ids, starts, ends), new, strict=True)
         ]
-        return (*(each.values for each in merged), tf.gather(merged[0].row_splits, splits))
+        return (*merged, tf.gather(tf.pad(tf.cumsum(counts), [[1, 0]]), splits))
 
     def _model_with_limit(self, limit_bytes: int) -> Any:
         """Returns the model with the four bytes of its word-length limit replaced."""

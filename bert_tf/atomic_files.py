@@ -3,7 +3,8 @@
 Each function that writes a named output of a program uses `atomic_replace` or `atomic_folder`, so
 the rules for outputs are the same everywhere (`resolve_output`).
 
-Imports `errors`, `file_checks`, `locks` and `temporary_files`, and TensorFlow inside functions.
+Local files are written without TensorFlow: the main process of record creation does not import it,
+because the import takes seconds and hundreds of megabytes of memory.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import errno
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -126,8 +128,11 @@ def atomic_replace(path: str) -> Iterator[str]:
     target = resolve_output(path)
     with _temporary(target, is_folder=False) as temporary:
         yield temporary
-        _sync(temporary)
-        _gfile().rename(temporary, target, overwrite=True)
+        if "://" in target:
+            _gfile().rename(temporary, target, overwrite=True)
+            return
+        _sync_entry(temporary)
+        os.replace(temporary, target)
         _sync_entry(os.path.dirname(target) or ".")
 
 
@@ -201,18 +206,18 @@ def staging_folder(folder: str) -> Iterator[str]:
 
 def _replace_folder(target: str, new: str, replace: bool = True) -> None:
     """Renames a folder. A folder `target` gets another name first, and is removed at the end."""
-    gfile, old = _gfile(), old_name(target)
-    _sync(new)
+    old = old_name(target)
+    _sync_folder(new)
     with contextlib.ExitStack() as stack:
         try:
-            if replace and gfile.exists(target):
+            if replace and os.path.exists(target):
                 stack.enter_context(locks.locked(target))
-                gfile.rename(target, old)
-            gfile.rename(new, target)
+                os.rename(target, old)
+            os.rename(new, target)
         except BaseException as error:
-            if gfile.exists(old) and not gfile.exists(target):
-                gfile.rename(old, target)
-            if not replace and gfile.exists(target):
+            if os.path.exists(old) and not os.path.exists(target):
+                os.rename(old, target)
+            if not replace and os.path.exists(target):
                 reason = f"Another program has written {target} meanwhile. Start this one again."
                 raise InputError(reason) from error
             raise
@@ -264,6 +269,21 @@ def explain_write_errors(path: str) -> Iterator[None]:
         InputError: The path cannot be written: no permission, no such folder, no space.
         BrokenPipeError: The path is a pipe whose reader has ended.
     """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+    except Exception as error:
+        if not _is_refusal_of_tensorflow(error):
+            raise
+        raise InputError(f"{path} cannot be written: {reason_of(error)}.") from error
+
+
+def _is_refusal_of_tensorflow(error: Exception) -> bool:
+    if "tensorflow" not in sys.modules:
+        return False
     import tensorflow as tf
 
     refusals = (
@@ -272,14 +292,7 @@ def explain_write_errors(path: str) -> Iterator[None]:
         tf.errors.NotFoundError,
         tf.errors.ResourceExhaustedError,
     )
-    try:
-        yield
-    except refusals as error:
-        raise InputError(f"{path} cannot be written: {reason_of(error)}.") from error
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+    return isinstance(error, refusals)
 
 
 def make_folder(path: str) -> None:
@@ -288,6 +301,13 @@ def make_folder(path: str) -> None:
     Raises:
         InputError: The folder cannot be created.
     """
+    if "://" not in path:
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror
+            raise InputError(f"The folder {path} cannot be created: {reason}.") from error
+        return
     import tensorflow as tf
 
     try:
@@ -301,19 +321,15 @@ def reason_of(error: Any) -> str:
     return plain_message(error).splitlines()[0].split("; ")[-1]
 
 
-def _sync(path: str) -> None:
-    """Flushes a local file, or a local folder with its files, to disk."""
-    if "://" in path:
-        return
+def _sync_folder(path: str) -> None:
+    """Flushes a local folder with its files to disk."""
     for folder, _, names in os.walk(path):
         for name in names:
             _sync_entry(os.path.join(folder, name))
-    _sync_entry(path)
+        _sync_entry(folder)
 
 
 def _sync_entry(path: str) -> None:
-    if "://" in path:
-        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

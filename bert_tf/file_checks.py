@@ -1,7 +1,4 @@
-"""Checks the place, the kind, the size and the name of a file before it is read or written.
-
-Imports `errors`, and TensorFlow inside functions.
-"""
+"""Checks the place, the kind, the size and the name of a file before it is read or written."""
 
 import os
 import stat

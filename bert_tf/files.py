@@ -2,8 +2,6 @@
 
 The functions of `atomic_files`, with which files and folders are written in parts, are also
 available here.
-
-Imports `errors`, `file_checks` and `atomic_files`, and TensorFlow inside functions.
 """
 
 import codecs
@@ -12,7 +10,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 from bert_tf.atomic_files import atomic_folder as atomic_folder
 from bert_tf.atomic_files import atomic_replace, reason_of
@@ -216,9 +214,14 @@ def check_lines(path: str, start: bytes) -> None:
         raise InputError(f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'.")
 
 
+def open_binary(path: str, mode: str) -> IO[bytes]:
+    """Opens a file in a binary mode; a local file without TensorFlow."""
+    return _gfile().GFile(path, mode) if "://" in path else open(path, mode)
+
+
 def write_bytes(path: str, content: bytes) -> None:
-    """Writes a file atomically."""
-    with atomic_replace(path) as temporary, _gfile().GFile(temporary, "wb") as file:
+    """Writes a file atomically; a local file without TensorFlow."""
+    with atomic_replace(path) as temporary, open_binary(temporary, "wb") as file:
         file.write(content)
 
 

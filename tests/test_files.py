@@ -85,12 +85,11 @@ from bert_tf import atomic_files
 kind, path, stop = sys.argv[1:]
 stopped = lambda: (print("stopped", flush=True), signal.pause())
 if stop == "between":
-    real = atomic_files._sync
-    rename = atomic_files._gfile().rename
-    def wait_after_first_rename(old, new, overwrite=False):
-        rename(old, new, overwrite)
+    rename = os.rename
+    def wait_after_first_rename(old, new):
+        rename(old, new)
         stopped()
-    atomic_files._gfile().rename = wait_after_first_rename
+    os.rename = wait_after_first_rename
 if kind == "file":
     with atomic_files.atomic_replace(path) as temporary:
         open(temporary, "w").write("new")

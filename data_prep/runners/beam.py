@@ -10,8 +10,6 @@ shuffled order (see `shuffling`). Each row is sent to the part that contains the
 Parts are not sent, but written to a folder next to the output, and then joined into shards. So
 every worker must be able to write to the folder of the output. After a failure, the next run reads
 and pairs the text again, but keeps the shards that are complete.
-
-Imports `files` and `errors`, and Apache Beam and TensorFlow inside functions.
 """
 
 import re
@@ -25,7 +23,7 @@ from bert_tf import files
 from bert_tf.data_prep.pretraining_data import pairing, segments, stats
 from bert_tf.data_prep.pretraining_data.documents import Documents
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import outputs, shuffling, stages, storage, unpacking
+from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.work_folder import locked_work_folder
@@ -77,7 +75,7 @@ def create(
         if not outputs.belongs_to_job(job.parts_folder, job):
             files.remove(job.parts_folder)
             files.make_folder(job.parts_folder)
-            storage.write_bytes(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
+            files.write_bytes(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
         try:
             job = unpacking.cut_input(job, job.parts_folder, Workers(1))
             sizes = segments.sizes(job.config, job.segments)

@@ -7,8 +7,6 @@ in one file, sorted by key. So a range of the shuffled order consists of one sli
 The shuffled order is divided into shards, which are the output files. The numbers of rows of two
 shards differ by at most one. Each shard is divided into parts. The parts are masked
 independently of each other.
-
-Imports `storage` and numpy.
 """
 
 import dataclasses
@@ -17,8 +15,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from bert_tf import files
 from bert_tf.data_prep.pretraining_data.documents import Documents, offsets
-from bert_tf.data_prep.runners import storage
 
 _BIN_BITS = 20
 _BIN_SHIFT = 64 - _BIN_BITS
@@ -78,7 +76,7 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
 
 def save_documents(path: str, documents: Documents) -> None:
     """Writes documents to a file."""
-    with storage.atomic_replace(path) as temporary, open(temporary, "wb") as file:
+    with files.atomic_replace(path) as temporary, open(temporary, "wb") as file:
         np.savez(
             file,
             tokens=documents.tokens,
@@ -120,11 +118,11 @@ def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
         batches: Arrays of rows. All rows are in ascending order of their keys.
     """
     keys: list[np.ndarray] = []
-    with storage.atomic_replace(path + ".rows") as temporary, open(temporary, "wb") as file:
+    with files.atomic_replace(path + ".rows") as temporary, open(temporary, "wb") as file:
         for batch in batches:
             file.write(batch.tobytes())
             keys.append(batch["key"].copy())
-    storage.write_bytes(path + ".keys", b"".join(each.tobytes() for each in keys))
+    files.write_bytes(path + ".keys", b"".join(each.tobytes() for each in keys))
 
 
 def load_keys(path: str) -> np.ndarray:

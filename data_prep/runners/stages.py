@@ -7,8 +7,6 @@
 
 All files are written atomically. The content of a file does not depend on the process that writes
 the file.
-
-Imports `shuffling`, `storage`, `features` and `tokenization`.
 """
 
 import contextlib
@@ -30,7 +28,8 @@ from bert_tf.data_prep.pretraining_data import masking, pairing, sentences, stat
 from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import shuffling, storage
+from bert_tf.data_prep.runners import shuffling
+from bert_tf.files import atomic_replace, open_binary, write_bytes
 
 _ENCODE_BATCH = 2048
 _COPY_BYTES = 1 << 22
@@ -179,7 +178,7 @@ def write_part(
 
     words = vocabulary(files.config)
     counts = [stats.Stats.empty(files.config)]
-    with storage.atomic_replace(files.path("part", split, number)) as temporary:
+    with atomic_replace(files.path("part", split, number)) as temporary:
         with tf.io.TFRecordWriter(temporary) as writer:
             for start in range(0, len(rows), _ENCODE_BATCH):
                 batch = rows[start : start + _ENCODE_BATCH]
@@ -192,7 +191,7 @@ def write_part(
         # The statistics are written before the part gets its final name. So if a part exists, its
         # statistics exist too.
         path = files.path("part_stats", split, number)
-        storage.write_bytes(path, stats.total(counts).to_bytes())
+        write_bytes(path, stats.total(counts).to_bytes())
 
 
 def assemble_shard(
@@ -211,7 +210,7 @@ def assemble_shard(
         path: The path of the shard.
         rows: Number of rows in all parts.
     """
-    with storage.atomic_replace(path) as temporary, storage.open_file(temporary, "wb") as file:
+    with atomic_replace(path) as temporary, open_binary(temporary, "wb") as file:
         output = _HashedFile(file)
         target: Any = output
         with contextlib.ExitStack() as stack:
@@ -219,10 +218,10 @@ def assemble_shard(
                 # Without file name and time in the gzip header, equal content gives equal bytes.
                 target = stack.enter_context(gzip.GzipFile("", "wb", 6, output, 0))
             for part in parts:
-                with storage.open_file(part, "rb") as source:
+                with open_binary(part, "rb") as source:
                     shutil.copyfileobj(source, target, _COPY_BYTES)
     marker = {"examples": rows, "bytes": output.size, "sha256": output.digest.hexdigest()}
-    storage.write_bytes(files.path("shard", *key), json.dumps(marker).encode())
+    write_bytes(files.path("shard", *key), json.dumps(marker).encode())
 
 
 class _HashedFile:

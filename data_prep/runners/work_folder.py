@@ -1,7 +1,4 @@
-"""Locks the local work folder of a job, and removes or keeps the folder after the run.
-
-Imports `job`, `outputs`, `storage`, `workers`, `files`, `atomic_files` and `errors`.
-"""
+"""Locks the local work folder of a job, and removes or keeps the folder after the run."""
 
 import contextlib
 import errno
@@ -12,12 +9,12 @@ import shutil
 from collections.abc import Iterator
 from typing import IO
 
-from bert_tf import atomic_files, locks
-from bert_tf.data_prep.runners import outputs, storage
+from bert_tf import files, locks
+from bert_tf.data_prep.runners import outputs
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.workers import WorkerKilledError
 from bert_tf.errors import InputError
-from bert_tf.temporary_files import temporary_prefix
+from bert_tf.temporary_files import remove_leftovers
 
 _LOCK = "lock"
 
@@ -44,9 +41,10 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
                     "The disk is full. Free space in the folder of the output and run the same "
                     "command again: it resumes where this run stopped."
                 ) from error
-            is_bad_input = isinstance(error, InputError) and type(error) is not WorkerKilledError
+            if isinstance(error, WorkerKilledError):
+                raise WorkerKilledError(f"{error} It resumes where this run stopped.") from error
             # If a file of rows exists, the input has passed all checks.
-            if is_bad_input and not glob.glob(f"{glob.escape(folder)}/rows-*"):
+            if isinstance(error, InputError) and not glob.glob(f"{glob.escape(folder)}/rows-*"):
                 remove(folder)
                 for new_folder in new_folders:
                     with contextlib.suppress(OSError):  # a folder that is not empty is kept
@@ -108,15 +106,9 @@ def _missing_output_folders(job: RecordsJob) -> list[pathlib.Path]:
 
 def _remove_unusable_files(job: RecordsJob) -> None:
     """Removes temporary files of killed runs, and the intermediate files of another job."""
-    prefixes = [os.path.join(job.work_folder, ".")]
-    for path in job.output_paths:
-        folder, name = os.path.split(atomic_files.resolve_output(path))
-        prefixes.append(os.path.join(folder, temporary_prefix(name)))
-    for prefix in prefixes:
-        for path in glob.glob(f"{glob.escape(prefix)}*.tmp"):
-            os.remove(path)
+    remove_leftovers(job.work_folder)
     identity = pathlib.Path(job.work_folder, outputs.IDENTITY)
     if not identity.exists() or identity.read_bytes() != job.identity:
         for name in set(os.listdir(job.work_folder)) - {_LOCK, outputs.IDENTITY}:
             os.remove(os.path.join(job.work_folder, name))
-        storage.write_bytes(str(identity), job.identity)
+        files.write_bytes(str(identity), job.identity)

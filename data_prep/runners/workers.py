@@ -1,7 +1,4 @@
-"""A group of worker processes. With one worker, all functions run in this process.
-
-Imports `errors` and `startup`, and TensorFlow only in the worker processes.
-"""
+"""A group of worker processes. With one worker, all functions run in this process."""
 
 import concurrent.futures
 import contextlib
@@ -24,6 +21,15 @@ class WorkerKilledError(InputError):
     """A worker process was killed. The files that are already complete are kept."""
 
 
+def use_one_core() -> None:
+    """Imports TensorFlow without its start-up lines, and makes it use one core."""
+    startup.quiet_tensorflow_import(report_unused_gpus=False)
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
 class Workers:
     """Runs functions in `count` processes, or in this process if `count` is 1.
 
@@ -36,9 +42,10 @@ class Workers:
 
     Args:
         count: Number of processes, at least 1.
+        set_up: A function at module level that each worker process calls first.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, set_up: Callable[[], None] = use_one_core) -> None:
         self.count = count
         self._processes: list[Any] = []
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
@@ -47,7 +54,7 @@ class Workers:
         try:
             for _ in range(count if count > 1 else 0):
                 connection, other_end = spawn.Pipe()
-                process = spawn.Process(target=_work, args=(other_end,))
+                process = spawn.Process(target=_work, args=(other_end, set_up))
                 process.start()
                 self._processes.append(process)
                 other_end.close()  # now only the process has it, and the connection ends with it
@@ -91,8 +98,7 @@ class Workers:
         except (EOFError, OSError) as killed:
             raise WorkerKilledError(
                 "A worker process was killed, most likely because memory ran out (`dmesg` reports "
-                "it then). Run the same command again with a smaller num_workers: it resumes where "
-                "this run stopped."
+                "it then). Run the same command again with a smaller num_workers."
             ) from killed
         finally:
             self._idle.put(connection)  # also if the process was killed: then every call fails
@@ -112,9 +118,15 @@ class Workers:
             self._threads.shutdown(cancel_futures=True)
 
 
-def _work(connection: Connection) -> None:
-    """Runs the calls that arrive, until the parent process ends this process."""
-    _initialize_worker()
+def _work(connection: Connection, set_up: Callable[[], None]) -> None:
+    """Runs the calls that arrive, until the parent process ends this process.
+
+    The parent process handles the signals, which a terminal or a batch system sends to all.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    set_up()
     with contextlib.suppress(EOFError, OSError):  # the parent process was killed
         while True:
             function, arguments = connection.recv()
@@ -123,21 +135,6 @@ def _work(connection: Connection) -> None:
             except Exception as error:
                 reply = None, ExceptionWithTraceback(error, error.__traceback__)
             connection.send(reply)
-
-
-def _initialize_worker() -> None:
-    """Makes a worker process ignore signals, exit with its parent process, and use one core.
-
-    The parent process handles the signals, which a terminal or a batch system sends to all.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-    startup.quiet_tensorflow_import(report_unused_gpus=False)
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def _exit_with_parent() -> None:

@@ -1,15 +1,13 @@
 """Reads docstrings of the standard library and of installed packages from their source files.
 
 Source files are parsed and never imported, so no code of the packages runs and the docstrings
-depend only on the files. Worker processes can use this module. Imports `cleaning`.
+depend only on the files.
 """
 
 import ast
-import concurrent.futures
 import contextlib
 import gc
 import importlib.metadata
-import multiprocessing
 import pathlib
 import platform
 import re
@@ -19,6 +17,7 @@ import warnings
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.data_prep.sample_data import cleaning
 
 PYTHON = "python"
@@ -42,6 +41,7 @@ _EXCLUDED_FILE = re.compile(
     r"|^tensorflow/(python/keras|_api)/|^keras/_tf_keras/"
 )
 _MIN_CHARACTERS = 80
+_FILES_PER_CALL = 32
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -121,10 +121,19 @@ def read_source_files(
     Yields:
         The docstrings of each file, in the order of `files`.
     """
+    starts = range(0, len(files), _FILES_PER_CALL)
     # Syntax trees have no reference cycles, so workers do not need the cyclic garbage collector.
-    spawn = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(num_workers, spawn, gc.disable) as pool:
-        yield from pool.map(read_source_file, files, chunksize=32)
+    with Workers(num_workers, set_up=gc.disable) as workers:
+        calls = [
+            workers.submit(_read_source_files, files[start : start + _FILES_PER_CALL])
+            for start in starts
+        ]
+        for wait in calls:
+            yield from wait()
+
+
+def _read_source_files(files: list[SourceFile]) -> list[list[Docstring]]:
+    return [read_source_file(file) for file in files]
 
 
 def read_source_file(file: SourceFile) -> list[Docstring]:

@@ -228,7 +228,7 @@ def test_links_are_followed_and_stdout_is_written_to(folder):
     (folder / "old.txt").write_text("old")
     (folder / "to_old").symlink_to("old.txt")
     (folder / "to_new").symlink_to("new.txt")
-    (folder / "data/.records_tfrecord.99999.tmp").write_text("left by a killed process")
+    (folder / "data/.records_tfrecord.0123abcd.tmp").write_text("left by a killed process")
     (folder / "to_records").symlink_to("data/records.tfrecord")
     (folder / "to_google").symlink_to("google")
     results = run_mains(

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tiny_corpus import corpus, text_of, vocabulary_file
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, outputs, shuffling, stages, storage
+from bert_tf.data_prep.runners import local, outputs, shuffling, stages
 from bert_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -87,7 +87,8 @@ def full_in_tensorflow(*_, **__):
         (shuffling, "save_rows", full),
         (tf.io.TFRecordWriter, "write", full_in_tensorflow),
         (stages, "assemble_shard", full),
-        (storage, "write_bytes", full),
+        (stages, "write_bytes", full),
+        (shuffling.files, "write_bytes", full),
         (outputs.files, "write_json", full),
     ],
 )

@@ -1,5 +1,7 @@
 """Runs whose process is killed, or whose disk becomes full, at each stage of writing files."""
 
+import errno
+import io
 import json
 import os
 import shutil
@@ -12,6 +14,7 @@ import pytest
 import tensorflow as tf
 from valid_checkpoints import latest_valid_step
 
+from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig
@@ -26,26 +29,36 @@ class FileChangeHook:
     """
 
     def __init__(self, monkeypatch, before):
-        gfile = tf.io.gfile
+        is_active = False  # `before` itself may change files
 
-        class File(gfile.GFile):
+        def call_before(kind):
+            nonlocal is_active
+            if not is_active:
+                is_active = True
+                try:
+                    before(kind)
+                finally:
+                    is_active = False
+
+        class File(io.FileIO):
             def write(self, content):
-                before("create")
+                call_before("create")
                 super().write(content[: len(content) // 2])
-                self.flush()
-                before("write")
+                call_before("write")
                 super().write(content[len(content) // 2 :])
 
         def with_hook(function, kind):
             def call(*args, **kwargs):
-                before(kind)
+                call_before(kind)
                 return function(*args, **kwargs)
 
             return call
 
-        monkeypatch.setattr(gfile, "GFile", File)
-        for name in ("rename", "remove", "rmtree", "makedirs"):
-            monkeypatch.setattr(gfile, name, with_hook(getattr(gfile, name), name))
+        monkeypatch.setattr(files, "open_binary", File)
+        for name in ("rename", "replace", "remove", "makedirs"):
+            monkeypatch.setattr(os, name, with_hook(getattr(os, name), name))
+        for module in (shutil, tf.io.gfile):
+            monkeypatch.setattr(module, "rmtree", with_hook(module.rmtree, "rmtree"))
         write = tf.train.Checkpoint.write
         monkeypatch.setattr(tf.train.Checkpoint, "write", with_hook(write, "write"))
 
@@ -133,7 +146,7 @@ def test_a_full_disk_stops_the_run_with_one_line(tmp_path, change):
         nonlocal count
         count += 1
         if count >= change and kind in ("create", "write", "makedirs"):
-            raise tf.errors.ResourceExhaustedError(None, None, "x; No space left on device")
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         FileChangeHook(monkeypatch, refuse)

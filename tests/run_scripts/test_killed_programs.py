@@ -13,7 +13,6 @@ import bert_tf
 # the first child before the first one, and so on; after each kill the program runs again.
 DRIVER = """
 import importlib, json, os, shutil, signal, sys
-import tensorflow as tf
 import tensorflow_text
 from bert_tf import atomic_files
 import bert_tf.conversion, bert_tf.feature_extraction, bert_tf.export.exporter
@@ -39,7 +38,7 @@ def run(kill_at):
         return call
 
     atomic_files._sync_entry = with_kill(atomic_files._sync_entry)
-    tf.io.gfile.rename = with_kill(tf.io.gfile.rename)
+    os.rename, os.replace = with_kill(os.rename), with_kill(os.replace)
     sys.argv = [main.__file__, *argv]
     main.run()
     os._exit(0)

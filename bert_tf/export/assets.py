@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text
 
-from bert_tf import files, weights
+from bert_tf import files, json_files, weights
 from bert_tf.export.job import Origin, facts_of
 from bert_tf.export.layout import EXTRA, GRAPH_SHA256
 from bert_tf.export.lite.report import TEXT_DIFFERENCES, table_of
@@ -47,6 +47,7 @@ def write(folder: str, origin: Origin, report: Mapping[str, Any]) -> None:
     facts, graph = facts_of(origin), os.path.join(folder, FILE)
     if files.exists(graph):
         facts[GRAPH_SHA256] = files.sha256_of_file(graph)
+    facts["facts_sha256"] = json_files.sha256_of_values(facts)
     files.write_json(os.path.join(extra, weights.FACTS_FILE), facts)
     config = origin.checkpoint.config.to_dict()
     files.write_json(os.path.join(extra, weights.CONFIG_FILE), config)

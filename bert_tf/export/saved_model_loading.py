@@ -1,7 +1,4 @@
-"""Loads a SavedModel, after checks of its files.
-
-Imports foundation modules, `layout`, `operations`, and TensorFlow.
-"""
+"""Loads a SavedModel, after checks of its files."""
 
 import contextlib
 import os
@@ -39,7 +36,7 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
     if not trust:
         graph = operations.read_graph(folder)
         _check_graph(folder, graph)
-        _check_checksum(folder, facts)
+        _check_checksums(folder, facts)
         _check_labels(facts_path, facts, graph)
         _check_variables(folder)
     with explain_damage(folder):
@@ -74,13 +71,17 @@ def _check_graph(folder: str, graph: Any) -> None:
         )
 
 
-def _check_checksum(folder: str, facts: Mapping[str, Any]) -> None:
-    path, expected = os.path.join(folder, operations.FILE), facts.get(GRAPH_SHA256)
-    if files.sha256_of_file(path) != expected:
-        raise InputError(
-            f"{path} was changed after the export: {EXTRA}/{FACTS_FILE} does not state its "
-            "SHA-256. Export the model again, or give trust=True."
-        )
+def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
+    graph, name = os.path.join(folder, operations.FILE), f"{EXTRA}/{FACTS_FILE}"
+    for path, actual, fact in (
+        (os.path.join(folder, name), json_files.sha256_of_values(facts), "facts_sha256"),
+        (graph, files.sha256_of_file(graph), GRAPH_SHA256),
+    ):
+        if actual != facts.get(fact):
+            raise InputError(
+                f"{path} was changed after the export: {name} does not state its SHA-256. Export "
+                "the model again, or give trust=True."
+            )
 
 
 def _check_labels(path: str, facts: Mapping[str, Any], graph: Any) -> None:

@@ -29,7 +29,7 @@ EXPORT_ROWS = [
     (["--export_dir=new"], ["--checkpoint is required"]),
     ([CHECKPOINT, "--export_dir=text.txt"], ["text.txt is a file", "folder for the versions"]),
     ([CHECKPOINT, "--export_dir=/dev/null"], ["/dev/null is a file"]),
-    ([CHECKPOINT, "--export_dir=text.txt/a"], ["text.txt/a cannot be created", "not a directory"]),
+    ([CHECKPOINT, "--export_dir=text.txt/a"], ["text.txt/a cannot be created", "Not a directory"]),
     ([CHECKPOINT, "--export_dir=ckpt/classification"], ["contains other files", "such as"]),
     ([CHECKPOINT, "--export_dir=ckpt"], ["ckpt contains other files, such as classification"]),
     ([CHECKPOINT, "--export_dir=."], [". contains other files", "new folder"]),
@@ -93,7 +93,8 @@ PREDICT_ROWS = [
     (["--model=data_removed", "--text=a"], ["data_removed/1 cannot be loaded"]),
     (["--model=facts_removed", "--text=a"], ["There is no file", "weights.json"]),
     (["--model=facts_list", "--text=a"], ["weights.json is damaged", "one JSON object"]),
-    (["--model=facts_labels", "--text=a"], ["weights.json was changed", "labels"]),
+    (["--model=facts_labels", "--text=a"], ["weights.json was changed", "its SHA-256"]),
+    (["--model=facts_length", "--text=a"], ["weights.json was changed", "its SHA-256"]),
     (["--model=facts_without_sha", "--text=a"], ["does not state its SHA-256"]),
     (["--model=pipe_graph", "--text=a"], ["1/saved_model.pb is a pipe or a device"]),
     (["--model=pipe_index", "--text=a"], ["variables.index is a pipe or a device"]),
@@ -144,6 +145,10 @@ def without_sha(content):
     return json.dumps({key: facts[key] for key in facts if key != "saved_model_sha256"}).encode()
 
 
+def facts_with(**changes):
+    return lambda content: json.dumps({**json.loads(content), **changes}).encode()
+
+
 DAMAGE = {
     "graph_cut": ("saved_model.pb", half),
     "graph_empty": ("saved_model.pb", lambda _: b""),
@@ -161,10 +166,8 @@ DAMAGE = {
     "facts_removed": ("assets.extra/weights.json", None),
     "facts_without_sha": ("assets.extra/weights.json", without_sha),
     "facts_list": ("assets.extra/weights.json", lambda _: b"[]"),
-    "facts_labels": (
-        "assets.extra/weights.json",
-        lambda content: json.dumps({**json.loads(content), "labels": ["a", "b", "c"]}).encode(),
-    ),
+    "facts_labels": ("assets.extra/weights.json", facts_with(labels=["a", "b", "c"])),
+    "facts_length": ("assets.extra/weights.json", facts_with(max_seq_length=7)),
 }
 PIPES = {
     "pipe_graph": "saved_model.pb", "pipe_index": "variables/variables.index",
@@ -303,6 +306,7 @@ def write_model(path, function, facts, change=None):
         change(model.meta_graphs[0])
         graph.write_bytes(model.SerializeToString())
     facts = {**facts, "saved_model_sha256": hashlib.sha256(graph.read_bytes()).hexdigest()}
+    facts["facts_sha256"] = sha256_of_values(facts)
     (path / "assets.extra").mkdir()
     (path / "assets.extra/weights.json").write_text(json.dumps(facts))
 

@@ -1,5 +1,6 @@
 """The check of a SavedModel before it is loaded refuses graphs that do more than compute."""
 
+import hashlib
 import json
 import pathlib
 import shutil
@@ -327,8 +328,14 @@ def copy(exported, tmp_path):
 
 
 def change_facts(folder, **changes):
+    """Changes facts, and their checksum if it is not among the changes."""
     path = folder / "assets.extra/weights.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    facts = json.loads(path.read_text()) | changes
+    if "facts_sha256" not in changes:
+        del facts["facts_sha256"]
+        content = json.dumps(facts, sort_keys=True).encode()
+        facts["facts_sha256"] = hashlib.sha256(content).hexdigest()
+    path.write_text(json.dumps(facts))
 
 
 @pytest.mark.parametrize(
@@ -344,6 +351,19 @@ def test_labels_are_those_of_the_graph(copy, kind, changes):
     folder = copy(kind)
     change_facts(folder, **changes)
     with pytest.raises(InputError, match=r"weights.json was changed .* labels are not those"):
+        bert_tf.Predictor(folder)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"max_seq_length": 3}, {"labels": ["a", "b", "c"]}, {"further": 1}]
+)
+def test_changed_facts_are_refused(copy, changes):
+    folder = copy("classification")
+    change_facts(folder)
+    bert_tf.Predictor(folder)  # the file may be written again with the same values
+    before = json.loads((folder / "assets.extra/weights.json").read_text())["facts_sha256"]
+    change_facts(folder, **changes, facts_sha256=before)
+    with pytest.raises(InputError, match=r"weights.json was changed .* not state its SHA-256"):
         bert_tf.Predictor(folder)
 
 

@@ -311,7 +311,7 @@ def _fingerprint(data: Any, tokenizer: Any, features: Any) -> dict[str, Any]:
         "max_seq_length": data.config.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "do_lower_case": tokenizer.do_lower_case,
-        **({"feature_dtype": features.dtype} if features else {}),
+        **({"approach": "features", "feature_dtype": features.dtype} if features else {}),
     }
 
 

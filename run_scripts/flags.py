@@ -182,11 +182,16 @@ def runtime_config() -> RuntimeConfig:
     """Returns the runtime settings (devices, logging, checkpoints) from the flags.
 
     Raises:
-        InputError: A value is out of range.
+        InputError: A value is out of range, or two flags contradict each other.
     """
     values = {**flag_values(RuntimeConfig), "profile_steps": _profile_steps()}
     values["stop_on_signals"] = True
     if FLAGS.use_tpu:
+        if FLAGS["distribution_strategy"].present and FLAGS.distribution_strategy != "tpu":
+            raise InputError(
+                "--use_tpu=true is the same as --distribution_strategy=tpu. Received: "
+                f"--distribution_strategy={FLAGS.distribution_strategy}. Leave out one of them."
+            )
         values["distribution_strategy"] = "tpu"
     return RuntimeConfig(**values)
 

@@ -79,6 +79,7 @@ def head_config(trained: dict[str, Any]) -> HeadConfig:
     _check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
     if "approach" in FLAGS:
         _check_effect("approach", "features", _CACHE_FLAGS)
+        _check_effect("approach", "fine_tuning", ("layer_decay",))
     layers = FLAGS.feature_layers if trains_features() else None
     return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
 

@@ -147,7 +147,8 @@ class RuntimeConfig:
         profile_steps: The step numbers at which a TensorBoard profile starts and ends, or None.
 
     Raises:
-        InputError: A value is out of range.
+        InputError: A value is out of range, or needs another value of another field, such as
+            `early_stopping_evals` without `eval_steps`.
     """
 
     distribution_strategy: str = "one_device"
@@ -177,6 +178,11 @@ class RuntimeConfig:
         )  # fmt: skip
         _check_integers(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
         check_choice(STRATEGIES, "distribution_strategy", self.distribution_strategy)
+        if self.num_gpus and self.distribution_strategy != "mirrored":
+            raise InputError(
+                f"num_gpus={self.num_gpus} needs distribution_strategy=mirrored. Received: "
+                f"distribution_strategy={self.distribution_strategy}."
+            )
         if self.early_stopping_evals and not self.eval_steps:
             raise InputError(
                 "early_stopping_evals needs evaluations during training: give eval_steps too."

@@ -80,6 +80,11 @@ def test_run_classifier_refuses_bad_input(folder):
             "gradient_accumulation_steps": "3"
         },
         ("early_stopping_evals needs evaluations during training",): {"early_stopping_evals": "2"},
+        ("--num_gpus=2 needs", "Received: --distribution_strategy=one_device"): {"num_gpus": "2"},
+        ("--use_tpu=true is the same", "Received: --distribution_strategy=mirrored"): {
+            "use_tpu": "true",
+            "distribution_strategy": "mirrored",
+        },
         ("--profile_steps needs two whole numbers", "Received: 5"): {"profile_steps": "5"},
         ("Nothing to do",): {"do_train": "false", "do_eval": "false"},
         ("--train_batch_size must be at least 1. Received: 0",): {"train_batch_size": "0"},

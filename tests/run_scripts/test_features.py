@@ -219,6 +219,7 @@ def test_one_saved_model_has_the_encoder_and_the_head(folder, kind):
         ({"init_checkpoint": None}, "--approach=features needs --init_checkpoint"),
         ({"approach": "fine_tuning", "feature_dtype": "float32"},
          "--feature_dtype has no effect without --approach=features"),
+        ({"layer_decay": 0.9}, "--layer_decay has no effect without --approach=fine_tuning"),
         ({"lstm_size": 8}, "--lstm_size has no effect without --head=bilstm"),
         ({**BILSTM, "lstm_size": 7}, "--lstm_size must be even"),
         ({"feature_cache_dir": "gs://a/b"}, "must be in a local folder"),
@@ -252,14 +253,18 @@ def test_the_cache_of_another_checkpoint_is_refused(folder):
 def test_changes_are_noticed_when_a_run_continues(folder):
     flags = {**BILSTM, "stop_at_step": 3}
     evaluation = [f"--output_dir={folder}/out", "--do_eval=true", f"--dev_file={folder}/dev.conll"]
-    first, dtype, other_head = run_main(
+    first, dtype, approach, other_head = run_main(
         NER,
         ner(folder, **flags),
         ner(folder, **BILSTM, feature_dtype="float32", feature_cache_dir=folder / "cache"),
+        ner(folder, approach="fine_tuning"),
         [*evaluation, "--feature_layers=last"],
     )
     assert first.code == 0, first
-    assert dtype.code == 2 and "feature_dtype='float16'" in dtype.messages[-1]
+    assert dtype.code == 2
+    message = "a run with --feature_dtype='float16', but this run has --feature_dtype='float32'"
+    assert message in dtype.messages[-1]
+    assert_refused(approach, "a run with approach='features', but this run has no approach")
     assert_refused(
         other_head,
         "the trained model has 2 BiLSTM layers of size 8 with --feature_layers=concat_last_four",

@@ -76,6 +76,9 @@ class RunFolder:
         training_settings: The fields of `training` as JSON represents them; empty if
             `training` is None.
         overwrite: The argument `overwrite`.
+
+    Raises:
+        InputError: `path` starts with file://.
     """
 
     def __init__(
@@ -159,18 +162,18 @@ class RunFolder:
         if not trains or self.overwrite or not tf.io.gfile.exists(path):
             return
         config_path = os.path.join(self.path, weights.CONFIG_FILE)
-        for before, now in (
+        for earlier, this in (
             (json_files.read(config_path, own=True), dict(self.metadata.config)),
             # A run of an older version has no values for newer settings; it used their defaults.
             ({**_default_settings(), **json_files.read(path, own=True)}, self.training_settings),
         ):
-            difference = first_difference(before, now)
+            difference = first_difference(earlier, this)
             if difference:
-                name, old, new = difference
+                before, now = _settings_text(*difference)
                 raise InputError(
-                    f"{self.path} contains a run with {name}={old!r}, but this run has "
-                    f"{name}={new!r}. Give the same value to resume that run, another output_dir, "
-                    "or overwrite=True to start again."
+                    f"{self.path} contains a run with {before}, but this run has {now}. Give the "
+                    "same value to resume that run, another output_dir, or overwrite=True to start "
+                    "again."
                 )
 
     def _check_nothing_is_replaced(self, trains: bool) -> None:
@@ -296,6 +299,13 @@ class RunFolder:
         names = (*self._outputs, *_FILES_OF_A_RUN)
         for path in (*self.checkpoints(), *(os.path.join(self.path, name) for name in names)):
             files.remove(path)
+
+
+def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
+    """Returns the old and the new value of a setting for a message, such as "seed=1", "no seed"."""
+    name = name.removeprefix("data.")  # the values in `TrainingConfig.data` also come from flags
+    before, now = (f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new))
+    return before, now
 
 
 def _default_settings() -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""`BertConfig`: the architecture of a model, with the keys of `bert_config.json`.
-
-Imports `errors` and `json_files`.
-"""
+"""`BertConfig`: the architecture of a model, with the keys of `bert_config.json`."""
 
 import dataclasses
 import json
@@ -131,7 +128,7 @@ class BertConfig:
             **changes: Values of other fields.
 
         Raises:
-            InputError: `size` is not a key of `SIZES`.
+            InputError: `size` is not a key of `SIZES`, or a value is invalid.
         """
         check_choice(SIZES, "size", size)
         hidden, layers, heads, intermediate = SIZES[size]

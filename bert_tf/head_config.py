@@ -1,7 +1,4 @@
-"""`HeadConfig`: the layers between the encoder and the output layer of a task.
-
-Imports the standard library and `errors` only.
-"""
+"""`HeadConfig`: the layers between the encoder and the output layer of a task."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -35,7 +32,7 @@ class HeadConfig:
         kind: "linear" for none; "bilstm" for bidirectional LSTM layers over the tokens.
         lstm_layers: Number of LSTM layers, at most 20.
         lstm_size: Number of values that an LSTM layer computes for each token, half of them in each
-            direction; at most 8,192.
+            direction; an even number from 2 to 8,192.
         feature_layers: The hidden states that the head uses, one of `FEATURE_LAYERS`. A
             "weighted_sum" has one learned weight for each layer; "all" are the outputs of all
             blocks, without the embeddings. None for the output of the last block or, in a

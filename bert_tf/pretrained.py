@@ -266,6 +266,10 @@ def load(
             casing of the checkpoint if it is known, else that of `train_vocabulary` for
             `vocab_file`, else True.
 
+    Returns:
+        The checkpoint. Its tokenizer is built when it is first used, which raises the errors of the
+        vocabulary.
+
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is unknown or
             not that of the checkpoint.
@@ -325,8 +329,8 @@ def save_checkpoint(
     Args:
         model: Any model of `bert_tf`, such as one that `fit` trained.
         tokenizer: The tokenizer that the model was trained with, or None to write no vocabulary.
-        path: The folder to write. If it exists, it must be empty or contain a checkpoint, which is
-            replaced.
+        path: The folder to write. If it exists, it must be empty or contain a checkpoint of the
+            same dialect and no other files; this checkpoint is replaced.
         dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
             "hugging_face" or "google".
         **facts: JSON values to store with the weights. `labels` (list of str) is known to all

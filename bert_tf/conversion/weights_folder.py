@@ -1,7 +1,4 @@
-"""The dialect "bert-tf": weights folders, training checkpoints and output folders of runs.
-
-Imports foundation modules and `checkpoint_contents`, and `training.lifecycle` inside functions.
-"""
+"""The dialect "bert-tf": weights folders, training checkpoints and output folders of runs."""
 
 import posixpath
 from typing import Any
@@ -9,6 +6,7 @@ from typing import Any
 from bert_tf import files, weights
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.checkpoint_files import find_file
 
 _SLOTS = ("/adam_m", "/adam_v")
 
@@ -44,6 +42,8 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 def _read_folder(folder: str, slots: bool) -> CheckpointContents:
     from bert_tf.training.lifecycle.run_state import OPTIMIZER_FILE
 
+    for name in (weights.FACTS_FILE, weights.CONFIG_FILE, weights.VOCABULARY_FILE):
+        find_file(folder, name)  # refuses links that lead out of the folder
     contents = weights.read_weights_folder(folder)
     optimizer_path = posixpath.join(folder, OPTIMIZER_FILE)
     optimizer: dict[str, Any] = {}

@@ -167,8 +167,9 @@ def export_model(
 
     Raises:
         InputError: The model is not a classifier with a number of outputs that suits `task_type`,
-            the labels or the vocabulary do not match the model, or `max_seq_length` or `threshold`
-            is out of range.
+            the labels or the vocabulary do not match the model, `max_seq_length` or `threshold` is
+            out of range, or `path` is a file or contains other files than versions of a model.
+        GateError: The SavedModel and the model have different outputs. Nothing is written.
     """
     _check_task_type(task_type)
     _check_outputs(model, task_type)

@@ -1,7 +1,4 @@
-"""The `Dropout` layer, and `DropoutSeeds`: the seeds of all dropout layers of one model.
-
-Imports keras and `fused`.
-"""
+"""The `Dropout` layer, and `DropoutSeeds`: the seeds of all dropout layers of one model."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_tf.errors import InputError
 from bert_tf.modeling import fused
 
 # Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of MurmurHash3. The
@@ -95,12 +93,17 @@ class Dropout(keras.layers.Layer):
     Call arguments:
         inputs: Float tensor of any shape.
         training: Whether to drop (set to 0) elements.
+
+    Raises:
+        InputError: `rate` is out of range.
     """
 
     def __init__(
         self, rate: float, dropout_seeds: DropoutSeeds | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise InputError(f"A dropout rate must be at least 0 and below 1. Received: {rate}.")
         self.rate = rate
         self.dropout_seeds = dropout_seeds or DropoutSeeds()
         self._index = self.dropout_seeds.new_index()

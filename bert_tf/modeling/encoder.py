@@ -1,8 +1,4 @@
-"""`Embeddings` maps token ids to embeddings; `BertEncoder` maps token ids to hidden states.
-
-Imports foundation modules and also keras, `base_model`, `initial_weights`, `inputs`, `dropout`,
-`layers` and `transformer`.
-"""
+"""`Embeddings` maps token ids to embeddings; `BertEncoder` maps token ids to hidden states."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -93,6 +89,7 @@ class BertEncoder(BertBaseModel):
 
     Args:
         config: The architecture.
+        name: The name of the Keras model.
         seed: Integer that determines the initial weights and the state of `dropout_seeds`. If None,
             Python's `random` determines both; `keras.utils.set_random_seed` seeds `random`.
         initial: Initializers of the model that contains this encoder. If None, the encoder
@@ -128,7 +125,8 @@ class BertEncoder(BertBaseModel):
         blocks: List of the L blocks, which are also the attributes `layer_0`, `layer_1` etc.
 
     Raises:
-        InputError: The inputs of a call are not as described, or the model is called eagerly and
+        InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the inputs of a
+            call are not as described; or the model is called eagerly and
             a value is out of range, such as an id that is negative or at least `vocab_size`.
 
     Source: paper section 3; google-research/bert `modeling.BertModel`.

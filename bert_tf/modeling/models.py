@@ -3,8 +3,7 @@
 Each model is a plain `keras.Model` that maps a dict of inputs to a dict of float32 logits. A model
 ignores the inputs that it does not use. All models accept `seed`, `recompute`, `dtype` and `name`
 like `BertEncoder`. Each model has the attributes `bert` (the encoder) and `dropout_seeds` (the
-seeds of all dropout layers). Imports foundation modules and also keras, and the other modules of
-this package.
+seeds of all dropout layers).
 """
 
 import re
@@ -129,6 +128,9 @@ class BertClassifier(_LabelModel):
     Returns:
         Dict with `logits`, float32 [B, num_labels].
 
+    Raises:
+        InputError: `num_labels` or `classifier_dropout` is out of range.
+
     Source: google-research/bert `run_classifier.create_model`.
     """
 
@@ -193,6 +195,9 @@ class BertTagger(_LabelModel):
     Returns:
         Dict with `logits`, float32 [B, S, num_labels].
 
+    Raises:
+        InputError: `num_labels` or `classifier_dropout` is out of range.
+
     Source: paper, sections 4 and 5.3.
     """
 
@@ -222,6 +227,9 @@ class BertMultipleChoice(BertTaskModel):
 
     Returns:
         Dict with `logits`, float32 [B, C].
+
+    Raises:
+        InputError: `classifier_dropout` is out of range.
 
     Source: paper, section 4.4.
     """

@@ -1,8 +1,4 @@
-"""`BertTokenizer`: converts text to ids in the graph, as the released FullTokenizer does.
-
-Imports `basic_tokenizer`, `input_checks`, `offsets`, `packing`, `special_tokens`, `vocabulary`,
-`wordpiece`, `errors`, `weights`, and TensorFlow.
-"""
+"""`BertTokenizer`: converts text to ids in the graph, as the released FullTokenizer does."""
 
 import functools
 import os
@@ -112,6 +108,9 @@ class BertTokenizer(tf.Module):
 
         Returns:
             Ragged int32 [N, None]; for one text int32 [None].
+
+        Raises:
+            InputError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         ids, _, _ = self._wordpiece(self._basic.normalize(texts))
@@ -129,6 +128,9 @@ class BertTokenizer(tf.Module):
             tensors [N, None]; for one text [None]. A span also covers removed characters that
             follow the token, such as accents. `in_characters` converts offsets in bytes to offsets
             in characters.
+
+        Raises:
+            InputError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         normalized, origins = self._basic.normalize_with_offsets(texts)
@@ -150,6 +152,9 @@ class BertTokenizer(tf.Module):
 
         Returns:
             Offsets in characters, int64, with the shape of `byte_offsets`.
+
+        Raises:
+            InputError: `texts` are not texts, or the offsets are not integers.
         """
         texts, single = texts_as_batch(texts)
         byte_offsets, _ = ids_as_ragged(byte_offsets, tf.int64)
@@ -193,6 +198,9 @@ class BertTokenizer(tf.Module):
 
         Returns:
             Ragged string [N, None]; for one text string [None].
+
+        Raises:
+            InputError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         words = self._basic.words(texts)

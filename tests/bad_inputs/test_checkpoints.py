@@ -295,6 +295,8 @@ CHECKPOINTS = [
     ("own", put("weights.json", "[1]"), "weights.json is damaged"),
     ("own", flip("model.safetensors", -1), "model.safetensors", OWN_REPLACED),
     ("own", flip("vocab.txt", 1), "vocab.txt", OWN_REPLACED),
+    *(("own", link(name, "../secret"), f"{name} is a link to", "outside of its folder")
+      for name in ("vocab.txt", "bert_config.json", "weights.json")),
     ("own", damaged_run, "is the folder of a training run, but holds no undamaged checkpoint"),
     ("google", flip(DATA, 50), "bert_model.ckpt is not a valid TensorFlow checkpoint"),
     ("google", cut(DATA, 100), "is not a valid TensorFlow checkpoint", "has 100 bytes"),

@@ -108,6 +108,30 @@ def test_random_next_sentences_are_from_another_document(tmp_path, vocab_file):
         assert (own != other) == bool(label)
 
 
+@pytest.mark.parametrize("same_document_label", ["random", "next", "never"])
+def test_ten_draws_of_the_same_document_give_the_label_of_the_setting(
+    tmp_path, vocab_file, same_document_label
+):
+    # Of two documents, ten draws give the same one in 1 of 1,024 random next sentences.
+    documents = [[[WORDS[d * 10 + s % 10] for s in range(3)] for _ in range(3000)] for d in (0, 1)]
+    _, paths = make(
+        tmp_path, vocab_file, text_of(documents), same_document_label=same_document_label,
+        max_seq_length=9, masked_lm_prob=1e-9, dupe_factor=6,
+    )  # fmt: skip
+    records = parsed(paths, 9, 20)
+    ids = records["input_ids"].copy()
+    np.put_along_axis(
+        ids, records["masked_lm_positions"][:, :1], records["masked_lm_ids"][:, :1], 1
+    )
+    of_a, of_b = ids[:, 1], ids[np.arange(len(ids)), records["segment_ids"].argmax(1)]
+    is_same = (of_a - 5) // 10 == (of_b - 5) // 10
+    is_random = records["next_sentence_labels"][:, 0] == 1
+    assert is_random.sum() > 5_000
+    assert is_same[~is_random].all()
+    expected = is_random.sum() / 1024 if same_document_label == "random" else 0
+    assert abs((is_same & is_random).sum() - expected) <= 5 * expected**0.5
+
+
 @pytest.mark.parametrize("objective", ["mlm", "causal"])
 def test_sequences_without_b_contain_each_token_once(tmp_path, vocab_file, objective):
     documents = corpus(20)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
 from bert_tf.modeling import (
     BertClassifier,
     BertPretrainer,
@@ -73,6 +74,18 @@ def test_dropped_share_and_scale_match_the_rate(rate, dtype):
     for axis in (0, 1):
         spread = deviation * np.sqrt(output.shape[1 - axis])
         assert np.abs(kept.mean(axis) - (1 - rate)).max() < 6 * spread
+
+
+@pytest.mark.parametrize(("rate", "dropped"), [(1 / 3000, 1), (0.1, 205), (0.99999, 2047)])
+def test_the_rate_is_rounded_to_a_multiple_of_1_in_2048(rate, dropped):
+    output = np.asarray(Dropout(rate)(np.ones((300, 400), np.float32), training=True))
+    np.testing.assert_allclose(output[output > 0], 2048 / (2048 - dropped), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+def test_a_rate_out_of_range_is_refused(rate):
+    with pytest.raises(InputError, match=f"at least 0 and below 1. Received: {rate}"):
+        Dropout(rate)
 
 
 def test_neighboring_mask_elements_are_independent():

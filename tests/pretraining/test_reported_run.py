@@ -67,6 +67,21 @@ def test_evaluation_reports_a_damaged_record(run):
     assert not (run[0] / "salvaged").exists() and not (run[0] / "eval_results.txt").exists()
 
 
+@pytest.mark.parametrize(("steps", "warmup"), [(9, 0), (200, 20), (100_000, 10_000)])
+def test_the_default_of_the_warm_up_follows_the_steps(run, tmp_path, steps, warmup):
+    folder = run[0].parent
+    (records,) = folder.glob("[!d]*/*.tfrecord")
+    (result,) = run_main("bert_tf.run_scripts.run_pretraining", [
+        f"--input_file={records}", f"--bert_config_file={folder}/config.json",
+        f"--vocab_file={folder}/vocab.txt", f"--output_dir={tmp_path}/run", "--max_seq_length=16",
+        "--max_predictions_per_seq=3", "--do_train=true", f"--num_train_steps={steps}",
+        "--train_batch_size=4", "--stop_at_step=1",
+    ])  # fmt: skip
+    assert result.code == 0, result.err
+    settings = json.loads((tmp_path / "run/training_config.json").read_text())
+    assert settings["num_warmup_steps"] == warmup
+
+
 def test_training_reports_a_damaged_record_of_the_evaluation(run, tmp_path):
     folder = run[0].parent
     records = next(path for path in folder.glob("**/*.tfrecord") if path.name != "damaged.tfrecord")

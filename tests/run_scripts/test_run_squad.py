@@ -158,6 +158,8 @@ def check_records(path):
     assert all(set(each) == names for each in found)
     ids = [each["unique_ids"].int64_list.value[0] for each in found]
     assert ids == list(range(1000000000, 1000000000 + len(found)))
+    for name in ("start_positions", "end_positions", "is_impossible"):
+        assert {each[name].int64_list.value[0] for each in found} == {0}
     assert len(found) > 40  # some contexts have several windows
 
 

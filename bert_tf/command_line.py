@@ -1,8 +1,7 @@
 """Runs the main programs: parses flags, prints help, reports an `InputError` in one line.
 
 This module defines no flags. It does not import TensorFlow, so that `--help` and errors in flags
-take a fraction of a second. Imports `errors`, `progress`, `startup`, `stop_program` and
-absl.
+take a fraction of a second.
 """
 
 import contextlib

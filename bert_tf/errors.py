@@ -1,7 +1,4 @@
-"""The exceptions that callers handle: invalid input, and training that a signal ended.
-
-Imports nothing from bert-tf.
-"""
+"""The exceptions that callers handle: invalid input, and training that a signal ended."""
 
 import signal
 from collections.abc import Collection

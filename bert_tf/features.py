@@ -1,7 +1,6 @@
 """The table of record features, and the encoder and parser of TFRecord examples.
 
-Imports `errors` and `wire_format`, and TensorFlow inside functions. Shape letters: B batch, S
-sequence length, P predictions per sequence, C classes or choices.
+Shape letters: B batch, S sequence length, P predictions per sequence, C classes or choices.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Reads JSON that a user or another program may have written, and checks it with a literal schema.
 
-A schema is a dict from a key to a `Rule`. Imports `errors`, `file_checks` and `files`.
+A schema is a dict from a key to a `Rule`.
 """
 
 import collections

@@ -1,7 +1,4 @@
-"""Locks of open files, which end with the processes that hold them.
-
-Imports the standard library only.
-"""
+"""Locks of open files, which end with the processes that hold them."""
 
 import contextlib
 import errno

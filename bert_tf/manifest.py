@@ -1,7 +1,6 @@
 """The manifest of pretraining records: the settings of the run, and a checksum per file.
 
-A shard is one of the record files that a run of `create_pretraining_data` writes. Imports `errors`,
-`files` and `json_files`, and TensorFlow inside functions.
+A shard is one of the record files that a run of `create_pretraining_data` writes.
 """
 
 import contextlib

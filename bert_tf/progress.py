@@ -1,4 +1,4 @@
-"""Progress of long work: log lines, or in a main program a bar. Imports nothing from bert-tf."""
+"""Progress of long work: log lines, or in a main program a bar."""
 
 import logging
 import time

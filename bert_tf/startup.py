@@ -9,8 +9,6 @@ are not in `KNOWN_LINES` to stderr.
 The other lines are not lost if the import fails. After an exception, they are written as after a
 successful import. If TensorFlow ends the process, for example because the CPU lacks an instruction,
 or if the process is killed, a watcher process writes them.
-
-Imports nothing from bert-tf, and TensorFlow only when the program does.
 """
 
 import contextlib

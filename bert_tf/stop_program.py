@@ -1,7 +1,4 @@
-"""Ends a program after SIGTERM or SIGHUP, also if a library drops the exception.
-
-Imports the standard library only.
-"""
+"""Ends a program after SIGTERM or SIGHUP, also if a library drops the exception."""
 
 import contextlib
 import signal

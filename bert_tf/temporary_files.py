@@ -3,8 +3,6 @@
 A local temporary file or folder is locked by the process that writes it. The lock ends with the
 process, also if the process is killed, so the next write of the same output recognizes what an
 ended process has left, and removes it. A file system without such locks keeps these files.
-
-Imports `locks`.
 """
 
 import contextlib

@@ -10,8 +10,6 @@ hold the entries: for the key "" the `BundleHeaderProto`, and for the name of ea
 key, of the places where a reader may start, and of their number. Its type, 0 for no compression,
 and the masked CRC-32C of both follow.
 
-Imports `errors`, `files` and `tfrecords`, and TensorFlow inside functions.
-
 Source: TensorFlow's `tensor_bundle.cc`, and `table_format.md` of LevelDB.
 """
 

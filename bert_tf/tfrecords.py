@@ -8,8 +8,6 @@ A TFRecord file is a sequence of frames, with one record in each frame. A frame 
 length of the record as uint64, the checksum of the 8 bytes of the length as uint32, the record, and
 the checksum of the record as uint32. All integers are little endian.
 
-Imports `errors`, `file_checks` and `files`, and TensorFlow inside functions.
-
 Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4), rotated right by 15
 bits and added to a constant.
 """

@@ -9,8 +9,6 @@
 `weights.json` contains the SHA-256 of the weights, of the config, of the vocabulary and of its own
 values, so that a change in any file is noticed. Folders of earlier versions (format 1) have no
 checksum of the config and of the values of `weights.json`; they are read without this check.
-
-Imports foundation modules only, and TensorFlow inside functions.
 """
 
 import dataclasses

@@ -5,7 +5,7 @@ so in the lengths of the encoded numbers. The bytes of a batch are written into 
 wide enough for the longest record, and unused bytes are removed. This is several times faster than
 `tf.io.encode_proto`. The speed matters because writing records consists mostly of serialization.
 
-Imports NumPy only. Source: protocol buffers' encoding of `tensorflow.Example`.
+Source: protocol buffers' encoding of `tensorflow.Example`.
 """
 
 import dataclasses

@@ -1,7 +1,4 @@
-"""Defines flags from the fields of dataclasses, and builds the dataclasses from the flags.
-
-Imports `command_line` and absl.
-"""
+"""Defines flags from the fields of dataclasses, and builds the dataclasses from the flags."""
 
 import dataclasses
 import inspect

@@ -3,9 +3,6 @@
 Google's WordPiece learner in tensorflow_text keeps the subwords whose frequency reaches a
 threshold. This module unites the subwords of several thresholds, so that each vocabulary contains
 the smaller ones of the same text.
-
-Imports `errors`, `progress`, `tokenization`, `word_counts` and numpy, and TensorFlow Text inside
-a function.
 """
 
 import collections

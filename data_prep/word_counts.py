@@ -1,7 +1,4 @@
-"""Splits text with BERT's tokenizer and counts the words, in parallel and in bounded memory.
-
-Imports `progress` and `corpus`, and `tokenization` and TensorFlow inside functions.
-"""
+"""Splits text with BERT's tokenizer and counts the words, in parallel and in bounded memory."""
 
 import collections
 import dataclasses

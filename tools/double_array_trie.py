@@ -6,8 +6,6 @@ key ends at the node. The bits from 10 on hold an offset. For a node at index `n
 label c is at index `node ^ offset ^ c`. If a key ends at the node, the value of the key is at index
 `node ^ offset`, with the highest bit set.
 
-Imports numpy.
-
 Source: the layout of a unit in Darts-clone (Yata).
 """
 

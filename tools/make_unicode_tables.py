@@ -10,9 +10,6 @@ tables:
 Run it in the root of the repository, with a Python whose `unicodedata` has version 14.0 (Python
 3.11); the program exits with an error under every other version.
 `tests/tools/test_make_unicode_tables.py` compares the stored tables with newly generated tables.
-
-Imports `bert_tf.tokenization.unicode_tables`, `double_array_trie`, numpy, and flatbuffers (a
-dependency of TensorFlow).
 """
 
 import os

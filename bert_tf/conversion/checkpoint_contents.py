@@ -1,8 +1,6 @@
 """`CheckpointContents` holds a checkpoint of any dialect; `assign` copies the weights to a model.
 
 A dialect is a checkpoint format, such as "google" or "hugging_face".
-
-Imports foundation modules and `weight_table`, and `modeling` inside a function.
 """
 
 import dataclasses

@@ -2,7 +2,7 @@
 
 A file in a downloaded folder may be a link to a private file of the user. The content would be
 copied to converted checkpoints and exports. Weights may be links to any place, because only a valid
-checkpoint can be read as weights. Imports foundation modules.
+checkpoint can be read as weights.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""`DIALECTS`: the reader and the writer of each dialect (checkpoint format).
-
-Imports the module of each dialect and `checkpoint_contents`.
-"""
+"""`DIALECTS`: the reader and the writer of each dialect (checkpoint format)."""
 
 import dataclasses
 from collections.abc import Callable

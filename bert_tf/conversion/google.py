@@ -1,8 +1,6 @@
 """The dialect "google": name-based checkpoints of google-research/bert (`bert_model.ckpt`).
 
-The keys of a name-based checkpoint are the names of the variables. Imports foundation
-modules, `weight_table`, `checkpoint_contents`, `tensorflow_checkpoint` and, inside functions only,
-TensorFlow.
+The keys of a name-based checkpoint are the names of the variables.
 """
 
 import posixpath

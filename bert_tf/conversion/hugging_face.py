@@ -1,8 +1,4 @@
-"""The dialect "hugging_face": folders with `config.json`, `model.safetensors` and `vocab.txt`.
-
-Imports foundation modules and also `weight_table`, `checkpoint_contents`, `hugging_face_tokenizer`
-and `sentence_transformers`.
-"""
+"""The dialect "hugging_face": folders with `config.json`, `model.safetensors` and `vocab.txt`."""
 
 import dataclasses
 import posixpath

@@ -2,7 +2,7 @@
 
 `BertTokenizer` has the rules of google-research/bert. The files of a folder may describe a
 tokenizer with other rules, which gives other ids. This module compares the files with the rules of
-`BertTokenizer`. Imports `json_files` only.
+`BertTokenizer`.
 
 Source: `AutoTokenizer` of transformers 4.57 and 5.23.
 """

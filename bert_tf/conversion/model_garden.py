@@ -1,8 +1,6 @@
 """The dialect "model_garden": object-based BERT encoders of the TensorFlow Model Garden.
 
-Checkpoints of this dialect (format) can be read but not written. Imports foundation
-modules, `weight_table`, `checkpoint_contents`, `tensorflow_checkpoint` and, inside functions only,
-TensorFlow.
+Checkpoints of this dialect (format) can be read but not written.
 """
 
 from typing import Any

@@ -1,8 +1,4 @@
-"""`read_weights`: reads a checkpoint from a folder, a .zip file or the Hugging Face hub.
-
-Imports foundation modules and also `tokenization.released_casing` and the other modules of this
-package, except `write_checkpoint`.
-"""
+"""`read_weights`: reads a checkpoint from a folder, a .zip file or the Hugging Face hub."""
 
 import dataclasses
 import lzma

@@ -1,7 +1,4 @@
-"""Checks the facts, such as labels, that are saved with the weights of a model.
-
-Imports foundation modules.
-"""
+"""Checks the facts, such as labels, that are saved with the weights of a model."""
 
 import json
 from collections.abc import Mapping

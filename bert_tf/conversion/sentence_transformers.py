@@ -1,7 +1,7 @@
 """Reads how a folder of sentence-transformers computes the vector of a text.
 
 Such a folder is a folder of Hugging Face with more files. `modules.json` lists the steps: the
-model, the pooling, and perhaps a normalization. Imports foundation modules.
+model, the pooling, and perhaps a normalization.
 """
 
 import posixpath

@@ -1,7 +1,4 @@
-"""`choose_head` decides whether a model of a fine-tuning task gets the head of a checkpoint.
-
-Imports foundation modules and `checkpoint_contents`, and `modeling` inside a function.
-"""
+"""`choose_head` decides whether a model of a fine-tuning task gets the head of a checkpoint."""
 
 import dataclasses
 from collections.abc import Mapping

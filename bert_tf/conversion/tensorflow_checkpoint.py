@@ -1,8 +1,4 @@
-"""Opens TensorFlow checkpoint files, which the dialects "google" and "model_garden" both use.
-
-Imports foundation modules and also `tokenization.released_casing`; TensorFlow is imported inside
-functions only.
-"""
+"""Opens TensorFlow checkpoint files, which the dialects "google" and "model_garden" both use."""
 
 import contextlib
 import os

@@ -1,6 +1,6 @@
 """The table of weight names in google-research/bert, Hugging Face and the Model Garden.
 
-All readers and writers that rename weights use this table. Imports no other module of bert_tf.
+All readers and writers that rename weights use this table.
 """
 
 import dataclasses

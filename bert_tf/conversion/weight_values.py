@@ -1,7 +1,4 @@
-"""Checks the values of weights that were read: dtypes, shapes of heads, NaN and infinite values.
-
-Imports foundation modules and `checkpoint_contents`.
-"""
+"""Checks the values of weights that were read: dtypes, shapes of heads, NaN and infinite values."""
 
 import numpy as np
 

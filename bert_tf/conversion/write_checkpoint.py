@@ -1,8 +1,4 @@
-"""`write_weights` writes a checkpoint; `convert` converts a checkpoint and verifies the result.
-
-Imports foundation modules and also `modeling`, `tokenization.vocabulary`, and the other modules of
-this package.
-"""
+"""`write_weights` writes a checkpoint; `convert` converts a checkpoint and verifies the result."""
 
 import dataclasses
 import fnmatch

@@ -5,8 +5,6 @@ operations can read and write files and run Python code. The graphs that bert-tf
 operations that compute, and those that read the weights. `operations.txt` lists them; all of them
 exist in TensorFlow 2.20 and tensorflow-text 2.20, which TensorFlow Serving 2.20, the newest
 release, contains.
-
-Imports foundation modules, and TensorFlow inside functions.
 """
 
 import collections

@@ -1,7 +1,6 @@
 """`Predictor`: predictions of an exported model, for lists of texts of any length.
 
-Imports foundation modules, `layout`, and TensorFlow; for a TFLite file also `lite`. A program that
-predicts with a SavedModel needs no Keras.
+A program that predicts with a SavedModel needs no Keras.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""`BertBaseModel`: the common part of `BertEncoder` and of the models with a head.
-
-Imports foundation modules and also keras and `inputs`.
-"""
+"""`BertBaseModel`: the common part of `BertEncoder` and of the models with a head."""
 
 from typing import Any, TypeVar
 

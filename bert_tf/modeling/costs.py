@@ -1,6 +1,6 @@
 """The costs of a model: its number of parameters, and the FLOPs and memory of a training step.
 
-The shape letters are those of `bert_tf.modeling`. Imports `config` and `errors` only.
+The shape letters are those of `bert_tf.modeling`.
 """
 
 import resource

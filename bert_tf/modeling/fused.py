@@ -6,8 +6,7 @@ and sum columns slowly. On a CPU, computing these gradients takes as much time a
 products. The explicit gradients read the activations fewer times, compute most sums as products
 with a vector, and reuse values of the forward pass. All functions use `keras.ops`, so the functions
 can be compiled and have second derivatives. If `training` is false, the functions define no custom
-gradients, because custom gradients prevent compilers from fusing the operations. Imports keras
-only.
+gradients, because custom gradients prevent compilers from fusing the operations.
 """
 
 import math

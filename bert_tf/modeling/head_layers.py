@@ -1,7 +1,6 @@
 """`HeadLayers`: the layers that `HeadConfig` adds between the encoder and the output layer.
 
-Imports foundation modules and also keras, `initial_weights`, `layers` and `transformer`. Shape
-letters: T tokens of a sequence, K hidden states of a token, W values of a token.
+Shape letters: T tokens of a sequence, K hidden states of a token, W values of a token.
 """
 
 from typing import Any

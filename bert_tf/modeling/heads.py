@@ -1,7 +1,4 @@
-"""The heads: output layers that map the hidden states of the encoder to logits.
-
-Imports foundation modules and also keras, `fused`, `initial_weights`, `layers` and `transformer`.
-"""
+"""The heads: output layers that map the hidden states of the encoder to logits."""
 
 from typing import Any
 

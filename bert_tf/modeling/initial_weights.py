@@ -1,7 +1,4 @@
-"""`InitialWeights`: the initializers of a model's variables.
-
-Imports keras only.
-"""
+"""`InitialWeights`: the initializers of a model's variables."""
 
 import random
 

@@ -2,7 +2,7 @@
 
 `check_inputs` runs in `__call__` of a model, before Keras converts the inputs, because Keras adds
 several lines to the message of each error that is raised in `call`. `complete_inputs` runs in
-`call`. Imports foundation modules, numpy and keras.
+`call`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """The layers `Dense` and `LayerNorm`, activation functions, and helpers for variables and shapes.
 
 Each layer creates its variables in its constructor, because the arguments determine all shapes.
-Imports foundation modules and also keras, `fused` and `initial_weights`.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""`BertTaskModel` and `BertHeadModel`: the base classes of the models with a head.
-
-Imports foundation modules and also keras, and the other modules of this package except `models`.
-"""
+"""`BertTaskModel` and `BertHeadModel`: the base classes of the models with a head."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""Self-attention and the Transformer block.
-
-Imports foundation modules and also keras, `fused`, `initial_weights`, `dropout` and `layers`.
-"""
+"""Self-attention and the Transformer block."""
 
 import math
 from typing import Any

@@ -1,8 +1,4 @@
-"""Reads pretraining records as batches for training and for evaluation.
-
-Imports `record_checks` of this package, `shuffling` and `step.objective` of `training`, and
-`tfrecords`.
-"""
+"""Reads pretraining records as batches for training and for evaluation."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""The accuracies of a model that always predicts the most frequent token and label.
-
-Imports NumPy only.
-"""
+"""The accuracies of a model that always predicts the most frequent token and label."""
 
 import logging
 import math

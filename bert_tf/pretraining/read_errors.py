@@ -1,8 +1,4 @@
-"""Finds the record that caused an error while batches were read.
-
-Imports `damage` and `record_checks` of this package, and `manifest`, `progress`, `tfrecords` and
-`errors`.
-"""
+"""Finds the record that caused an error while batches were read."""
 
 from collections.abc import Mapping, Sequence
 

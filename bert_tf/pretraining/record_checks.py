@@ -1,7 +1,4 @@
-"""Checks that pretraining records match the model, the vocabulary and their manifests.
-
-Imports `features`, `files`, `manifest`, `progress`, `tfrecords` and `errors`.
-"""
+"""Checks that pretraining records match the model, the vocabulary and their manifests."""
 
 import concurrent.futures
 import json

@@ -1,6 +1,6 @@
 """Batches of records: shuffled for training, and in the order of the file for predictions.
 
-Imports `features`, and `record_files` of this package. Shape letters: B batch, S sequence.
+Shape letters: B batch, S sequence.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Finds columns by their names. Imports `errors`."""
+"""Finds columns by their names."""
 
 import os
 import re

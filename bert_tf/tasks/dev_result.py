@@ -1,7 +1,4 @@
-"""`DevResult`: the result of a run on the dev split, in the file results.json of its folder.
-
-Imports `errors`, `files` and `json_files`, and `task` of this package.
-"""
+"""`DevResult`: the result of a run on the dev split, in the file results.json of its folder."""
 
 import dataclasses
 import math

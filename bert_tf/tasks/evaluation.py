@@ -1,7 +1,4 @@
-"""Runs the model over a split, and passes each example with its outputs to receivers.
-
-Imports foundation modules, and `batches`, `task` and `task_data` of this package.
-"""
+"""Runs the model over a split, and passes each example with its outputs to receivers."""
 
 import itertools
 from collections.abc import Callable, Sequence

@@ -3,8 +3,7 @@
 A cache is a folder with `cache.json` and arrays in .npy files (shards). It is written once, before
 the training of a head, and read at random positions.
 
-Imports foundation modules, `record_files` and `task`. Shape letters: R records, B batch, T tokens
-of a record, K hidden states of a token, H hidden size.
+Shape letters: R records, B batch, T tokens of a record, K hidden states of a token, H hidden size.
 """
 
 import contextlib

@@ -1,8 +1,4 @@
-"""Reads the rows of Parquet files as a stream.
-
-Imports `errors`, `files`, `column_names` and `text_files`, and TensorFlow and pyarrow inside
-functions.
-"""
+"""Reads the rows of Parquet files as a stream."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""`PredictionFiles`: the output files of a `tasks.task.PredictionWriter`.
-
-Imports `errors` and `files`, and TensorFlow inside functions.
-"""
+"""`PredictionFiles`: the output files of a `tasks.task.PredictionWriter`."""
 
 import contextlib
 import os

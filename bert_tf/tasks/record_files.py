@@ -4,7 +4,7 @@ A record file is a TFRecord file, as google-research/bert writes it. Its index, 
 contains the position of each record. Random access needs the index: a TFRecord file can only be
 read from the start.
 
-Imports foundation modules and `task`. Shape letters: N examples, R records.
+Shape letters: N examples, R records.
 """
 
 import collections

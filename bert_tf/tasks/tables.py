@@ -1,8 +1,4 @@
-"""Finds the files of data sets, and reads rows as a stream: .tsv, .csv, .jsonl, .parquet files.
-
-Imports `errors`, `files`, and `column_names`, `parquet_table`, `task` and `text_files` of this
-package.
-"""
+"""Finds the files of data sets, and reads rows as a stream: .tsv, .csv, .jsonl, .parquet files."""
 
 import csv
 import dataclasses

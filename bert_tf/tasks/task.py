@@ -1,7 +1,6 @@
 """The interface between a fine-tuning task and the code that all tasks share.
 
-Imports foundation modules, and `step.objective` of `training`. Shape letters: N examples, R
-records, B batch.
+Shape letters: N examples, R records, B batch.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""`TaskData`: the splits of a task that a run needs, and their record files.
-
-Imports foundation modules, and `config`, `record_files` and `task` of this package.
-"""
+"""`TaskData`: the splits of a task that a run needs, and their record files."""
 
 import dataclasses
 import logging

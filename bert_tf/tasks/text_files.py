@@ -1,7 +1,7 @@
 """Reads the text files of data sets: lines, and JSON values.
 
 All readers of text files use this module, so that each file that is not plain UTF-8 text is refused
-here. Imports `errors`, `file_checks`, `files` and `json_files`.
+here.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Formats tables as aligned text. Imports nothing from bert-tf."""
+"""Formats tables as aligned text."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """Splits the pieces of a text that is too long for the model into overlapping windows.
 
-Imports NumPy only. Shape letters: N texts, W windows of a text, T pieces (tokens) of a text.
+Shape letters: N texts, W windows of a text, T pieces (tokens) of a text.
 """
 
 import numpy as np

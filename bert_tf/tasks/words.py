@@ -1,6 +1,6 @@
 """Tokenizes texts that are given as lists of words, and keeps the place of each word.
 
-Imports NumPy. Shape letters: W words, T pieces (WordPiece tokens).
+Shape letters: W words, T pieces (WordPiece tokens).
 """
 
 import dataclasses

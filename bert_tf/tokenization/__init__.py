@@ -10,7 +10,7 @@ frozen at Unicode 14.0), `released_casing` (cased and uncased released models), 
 
 `BasicTokenizer` and `BertTokenizer` import TensorFlow and are imported when they are first used.
 
-This package may import `errors`, `files` and `weights`, and TensorFlow and tensorflow_text.
+May import foundation modules, TensorFlow and tensorflow_text.
 """
 
 import importlib

@@ -1,8 +1,4 @@
-"""`BasicTokenizer`: splits text into words in the graph (cleaning, lower-casing, punctuation).
-
-Imports `offsets`, `rare_characters`, `special_tokens` and `unicode_tables`, and TensorFlow and
-tensorflow_text.
-"""
+"""`BasicTokenizer`: splits text into words in the graph (cleaning, lower-casing, punctuation)."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""Checks the texts and ids that a caller passes, and converts them to tensors.
-
-Imports `errors` and TensorFlow.
-"""
+"""Checks the texts and ids that a caller passes, and converts them to tensors."""
 
 import re
 from typing import Any

@@ -1,6 +1,6 @@
 """Maps offsets in normalized text to the original text, and offsets in bytes to characters.
 
-Imports TensorFlow. A span is the start and the exclusive end of a token in a text.
+A span is the start and the exclusive end of a token in a text.
 """
 
 from typing import Any

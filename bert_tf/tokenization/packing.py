@@ -1,6 +1,6 @@
 """Packs the ids of one or two texts as [CLS] A [SEP] B [SEP] into the three inputs of the model.
 
-Imports `errors` and TensorFlow. Shape letters: B batch, S sequence length.
+Shape letters: B batch, S sequence length.
 """
 
 from typing import Any

@@ -3,8 +3,7 @@
 The normalizer (a tensorflow_text operation) maps each character by itself. Its results are correct
 except for invalid UTF-8, for the final sigma, and for the order of a few combining characters that
 are not removed as accents. Before the normalizer runs, the functions of this module rewrite the
-texts that contain such a case. Nearly all texts contain none. Imports `unicode_tables` and
-TensorFlow.
+texts that contain such a case. Nearly all texts contain none.
 """
 
 from typing import Any

@@ -1,7 +1,4 @@
-"""Finds, from the name of a folder, whether a released model needs lower-cased text.
-
-Imports `errors`.
-"""
+"""Finds, from the name of a folder, whether a released model needs lower-cased text."""
 
 import re
 

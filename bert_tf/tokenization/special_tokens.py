@@ -3,7 +3,6 @@
 A special token separates words as a space does: the text before the token and the text after it are
 tokenized independently. During tokenization the token is replaced by a placeholder between spaces.
 The placeholders are private-use characters that the vocabulary does not contain.
-Imports `vocabulary` and TensorFlow.
 """
 
 import re

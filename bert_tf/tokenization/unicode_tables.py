@@ -1,7 +1,4 @@
-"""The character tables, frozen at Unicode 14.0. `tools/make_unicode_tables.py` generates them.
-
-Imports numpy.
-"""
+"""The character tables, frozen at Unicode 14.0. `tools/make_unicode_tables.py` generates them."""
 
 import functools
 import os

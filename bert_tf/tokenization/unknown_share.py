@@ -1,7 +1,7 @@
 """Counts [UNK] in tokenized text, and words the warning about a large share.
 
 Text in another casing or language than its vocabulary becomes mostly [UNK], and a model then trains
-and predicts without an error. Imports numpy.
+and predicts without an error.
 """
 
 from collections.abc import Collection

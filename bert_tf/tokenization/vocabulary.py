@@ -1,8 +1,7 @@
 """Reads `vocab.txt` files, and checks vocabularies and their casing.
 
 The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the casing of
-vocab.txt is in vocab.txt.json. Imports `errors`, `atomic_files`, `files`, `json_files`,
-`weights` and numpy.
+vocab.txt is in vocab.txt.json.
 """
 
 import logging

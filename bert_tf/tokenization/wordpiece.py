@@ -1,7 +1,4 @@
-"""`WordPiece`: splits normalized text into tokens. Words of over 200 characters are unknown.
-
-Imports `errors`, `unicode_tables`, TensorFlow and tensorflow_text.
-"""
+"""`WordPiece`: splits normalized text into tokens. Words of over 200 characters are unknown."""
 
 import struct
 from collections.abc import Sequence

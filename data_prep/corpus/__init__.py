@@ -5,5 +5,5 @@ Suggested reading order of the modules: `formats` (finds, checks and reads files
 vocabulary training), `seekable_files` (files that can be read from any position, for record
 creation).
 
-May import: errors, files.
+May import foundation modules and `tokenization`.
 """

@@ -2,9 +2,6 @@
 
 By default, the ending of a file name determines its format. `read_chunks` and `read_lines` read the
 bytes of text and JSON lines files; `read_documents` reads the documents of all formats except text.
-
-Imports `errors`, `files`, `json_files` and `tfrecords`, and TensorFlow and pyarrow inside
-functions.
 """
 
 import glob

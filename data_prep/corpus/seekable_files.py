@@ -1,8 +1,6 @@
 """Uncompressed text or JSON lines files, which record creation can read from any position.
 
 Other input (.gz, TFRecord, Parquet) is first unpacked to such a file.
-
-Imports `formats`, and TensorFlow inside functions.
 """
 
 import dataclasses

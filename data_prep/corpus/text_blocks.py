@@ -1,8 +1,4 @@
-"""Reads the input of vocabulary training in blocks of bounded size, for lines of any length.
-
-Imports `atomic_files`, `errors`, `tokenization.vocabulary`, `formats` and `tfds_splits`, and
-TensorFlow inside functions.
-"""
+"""Reads the input of vocabulary training in blocks of bounded size, for lines of any length."""
 
 import dataclasses
 import re

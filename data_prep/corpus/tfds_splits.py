@@ -1,7 +1,4 @@
-"""Reads the text of tensorflow-datasets splits.
-
-Imports `errors` and `formats`, and TensorFlow and tensorflow-datasets inside functions.
-"""
+"""Reads the text of tensorflow-datasets splits."""
 
 from collections.abc import Iterator
 from typing import Any

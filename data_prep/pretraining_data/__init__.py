@@ -7,5 +7,5 @@ numbers), `segments` (divides the input files into segments: groups of whole doc
 of records), `record_rules` (rules that each record must obey), `expected_distribution` (compares
 the statistics of records with the expected values).
 
-May import: config, features, errors, files, tokenization, `data_prep.corpus`.
+May import foundation modules, `tokenization` and `data_prep.corpus`.
 """

@@ -5,8 +5,8 @@ sentence. No generator with a state is used. So a random number does not depend 
 computes the number, on the order of the draws, or on the batch size. The hash function is the
 output function of SplitMix64. All functions work on arrays.
 
-Imports numpy only. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators"
-(OOPSLA 2014), section 5.
+Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014),
+section 5.
 """
 
 import enum

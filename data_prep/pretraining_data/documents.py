@@ -1,8 +1,6 @@
 """Tokenized documents as flat arrays.
 
 A segment is a group of whole documents (see `segments`).
-
-Imports numpy only.
 """
 
 import dataclasses

@@ -5,8 +5,7 @@ a figure as extreme has a probability of less than one in a million for correct 
 compared with an interval of the binomial distribution. A histogram is compared with the expected
 histogram by a chi-square test.
 
-Imports numpy, and scipy inside functions. Letters: B batch, S sequence length, P predictions per
-sequence, V vocabulary.
+Letters: B batch, S sequence length, P predictions per sequence, V vocabulary.
 """
 
 import dataclasses

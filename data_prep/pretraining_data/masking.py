@@ -1,6 +1,6 @@
 """Masks rows (unmasked sequences): chooses the tokens to predict and replaces them in the input.
 
-Imports numpy only. Source: google-research/bert `create_masked_lm_predictions`.
+Source: google-research/bert `create_masked_lm_predictions`.
 """
 
 import numpy as np

@@ -13,8 +13,7 @@ from the first sentence on.
 A span and a row both describe one truncated sequence before masking. A span contains the places of
 the tokens in a flat array. A row contains the tokens themselves.
 
-Imports numpy only. Source: google-research/bert `create_instances_from_document`,
-`truncate_seq_pair`.
+Source: google-research/bert `create_instances_from_document`, `truncate_seq_pair`.
 """
 
 import dataclasses

@@ -3,7 +3,7 @@
 The records that google-research/bert creates obey these rules. Records that other programs create
 must obey the same rules.
 
-Imports numpy only. Letters: B batch, S sequence length, P predictions per sequence.
+Letters: B batch, S sequence length, P predictions per sequence.
 """
 
 import collections

@@ -3,8 +3,6 @@
 A segment has about `segment_bytes` of text, and is tokenized and paired as one unit of work. A
 segment consists of pieces (see `Piece`). The places of the cuts depend on the input
 and on `segment_bytes`, not on the number of workers.
-
-Imports `errors`, `corpus` and `settings`, and TensorFlow inside functions.
 """
 
 import dataclasses

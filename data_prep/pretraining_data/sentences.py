@@ -1,7 +1,4 @@
-"""Reads the sentences of a segment, block by block. Only one block is in memory at a time.
-
-Imports `errors`, `corpus`, `segments` and `settings`, and tensorflow-text inside functions.
-"""
+"""Reads the sentences of a segment, block by block. Only one block is in memory at a time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

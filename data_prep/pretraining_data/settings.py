@@ -1,7 +1,4 @@
-"""`RecordsConfig`: all settings that determine the bytes of the records, with the default values.
-
-Imports `errors` and `corpus.formats`.
-"""
+"""`RecordsConfig`: all settings that determine the bytes of the records, with their defaults."""
 
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """Statistics of records: counts that are added up over batches, and the report of these counts.
 
-Imports `counter_based_random`, `pairing`, `settings`, `tokenization` and numpy.
-
 Letters: B batch, S sequence length, P predictions per sequence.
 """
 

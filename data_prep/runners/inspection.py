@@ -1,7 +1,4 @@
-"""Prints records, their statistics, the rules that records break, and unexpected figures.
-
-Imports `record_reading`, `stages`, `data_prep.pretraining_data`, `errors` and `manifest`.
-"""
+"""Prints records, their statistics, the rules that records break, and unexpected figures."""
 
 from typing import Any
 

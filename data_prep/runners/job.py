@@ -1,8 +1,6 @@
 """`RecordsJob`: one set of records to create, and the names of its files.
 
 A split is one of the two sets of records, "train" and "eval". A shard is an output file.
-
-Imports `manifest`, `errors`, `settings` and `segments`.
 """
 
 import dataclasses

@@ -3,8 +3,6 @@
 The results of all stages are files in a work folder next to the output, so that a killed run
 can be resumed. With several workers, the main process does not import TensorFlow, because the
 import takes seconds. A part is a range of the shuffled order (see `shuffling`).
-
-Imports `progress` and numpy.
 """
 
 import concurrent.futures

@@ -1,8 +1,4 @@
-"""Checks the output of a job before the run, and writes the manifest and statistics after the run.
-
-Imports `job`, `stages`, `files`, `json_files`, `atomic_files`, `manifest` and `errors`, and
-TensorFlow inside functions.
-"""
+"""Checks the output of a job before the run, and writes manifest and statistics after the run."""
 
 import contextlib
 import dataclasses

@@ -1,7 +1,4 @@
-"""Reads pretraining records that any program created, in batches of columns.
-
-Imports `features`, `files`, `tfrecords` and `errors`, and TensorFlow inside functions.
-"""
+"""Reads pretraining records that any program created, in batches of columns."""
 
 import contextlib
 import dataclasses

@@ -1,8 +1,6 @@
 """Unpacks input files that are not seekable, and cuts the input into segments.
 
 A segment is a group of whole documents.
-
-Imports `job`, `workers`, `files` and `errors`.
 """
 
 import dataclasses

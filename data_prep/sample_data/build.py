@@ -1,7 +1,4 @@
-"""Builds the sample data: the corpus, the labeled sets, and the statistics of both.
-
-Imports the other modules of this package and `bert_tf.errors`, `files`, `atomic_files`, `progress`.
-"""
+"""Builds the sample data: the corpus, the labeled sets, and the statistics of both."""
 
 import csv
 import io

@@ -1,8 +1,8 @@
 """Extracts the prose of a docstring, without code, tables, directives and markup.
 
-Supports plain text, reStructuredText (NumPy's sections and Sphinx's fields), Google's sections,
-and Markdown. Code without markup is not removed here; `sentences.is_prose` rejects sentences that
-contain such code. All functions are pure. Imports no other module of this project.
+Supports plain text, reStructuredText (NumPy's sections and Sphinx's fields), Google's sections, and
+Markdown. Code without markup is not removed here; `sentences.is_prose` rejects sentences that
+contain such code. All functions are pure.
 """
 
 import inspect

@@ -1,7 +1,4 @@
-"""Splits docstrings into sentences and keeps the sentences that are English prose.
-
-Imports `cleaning` and `documentation`, and TensorFlow Text inside a function.
-"""
+"""Splits docstrings into sentences and keeps the sentences that are English prose."""
 
 import dataclasses
 import itertools

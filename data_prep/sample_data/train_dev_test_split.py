@@ -4,7 +4,6 @@ Documentation contains many repetitions: two versions of a function often have t
 and many functions describe the same argument. With a random split of the documents, some evaluation
 text would also be training text. Here, documents that share any eight consecutive words are
 assigned to the same part, and so are documents that are connected by a chain of such documents.
-Imports `sentences`, and scipy inside a function.
 """
 
 import dataclasses

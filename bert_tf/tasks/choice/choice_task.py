@@ -1,7 +1,4 @@
-"""`ChoiceTask`: the best of several texts, such as the continuation of a sentence in SWAG.
-
-Imports foundation modules, `tasks`, and this package; `modeling` and TensorFlow inside functions.
-"""
+"""`ChoiceTask`: the best of several texts, such as the continuation of a sentence in SWAG."""
 
 import dataclasses
 import itertools

@@ -1,6 +1,5 @@
 """Converts contexts and choices to the records of the model: C sequences in each record.
 
-Imports `tasks.task` and `examples` of this package, and TensorFlow inside functions.
 Shape letters: N examples, C choices, S sequence length, R sequences of all examples.
 """
 

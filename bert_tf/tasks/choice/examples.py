@@ -1,7 +1,4 @@
-"""Reads the CSV files of SWAG, and JSON lines with any number of choices.
-
-Imports `errors` and `tasks.tables`.
-"""
+"""Reads the CSV files of SWAG, and JSON lines with any number of choices."""
 
 import dataclasses
 import os

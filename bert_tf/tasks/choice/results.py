@@ -1,7 +1,4 @@
-"""The metrics and the output files of a split.
-
-Imports `tasks`, and `examples` of this package.
-"""
+"""The metrics and the output files of a split."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Classification of sentences and sentence pairs. Imports the parts of `tasks` that tasks share.
+"""Classification of sentences and sentence pairs.
 
 Read `examples`, then `classification_task` (implements `tasks.task.Task`) and
 `classification_objective` (losses). The package `results` computes metrics and writes predictions.

@@ -1,4 +1,4 @@
-"""The example of classification and regression tasks. Imports nothing from bert-tf."""
+"""The example of classification and regression tasks."""
 
 import dataclasses
 

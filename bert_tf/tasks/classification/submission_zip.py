@@ -1,7 +1,4 @@
-"""Collects the submission files of GLUE tasks in one zip file, and checks them first.
-
-Imports `glue`, `labels`, `submission`, `tasks.tables`, `errors`, `files` and `atomic_files`.
-"""
+"""Collects the submission files of GLUE tasks in one zip file, and checks them first."""
 
 import dataclasses
 import io

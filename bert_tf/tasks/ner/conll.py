@@ -2,7 +2,7 @@
 
 Each line has the same columns, separated by tabs or by blanks. An empty line, or a line of only
 white space, ends a sentence. A line whose first column is -DOCSTART- starts a document. There are
-no comments: "#" is a word. Imports `errors`, `tasks.text_files`, and `examples` of this package.
+no comments: "#" is a word.
 """
 
 import dataclasses

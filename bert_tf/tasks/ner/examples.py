@@ -1,4 +1,4 @@
-"""The example of named-entity recognition. Imports `errors`, and `schemes` of this package."""
+"""The example of named-entity recognition."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence

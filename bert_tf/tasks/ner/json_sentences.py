@@ -7,8 +7,7 @@ A line has one of two forms:
   characters. The words of the text are those of the tokenizer: it splits at white space, at
   punctuation and around Chinese characters.
 
-Each line is a document of its own. Imports `errors`, `examples` and `schemes` of this package, and
-`tasks.tables` and `tasks.words`.
+Each line is a document of its own.
 """
 
 import bisect

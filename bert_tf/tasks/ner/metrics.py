@@ -1,7 +1,4 @@
-"""Precision, recall and F1 of entities, as conlleval computes them, and of their surface forms.
-
-Imports `schemes` of this package.
-"""
+"""Precision, recall and F1 of entities, as conlleval computes them, and of their surface forms."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""`NerTask`: named-entity recognition.
-
-Imports foundation modules, `tasks`, and this package; `modeling` and TensorFlow inside functions.
-"""
+"""`NerTask`: named-entity recognition."""
 
 import dataclasses
 import functools

@@ -1,8 +1,4 @@
-"""The metrics and the output files of a split.
-
-Imports `errors` and `files`, `tasks`, and `conll`, `examples`, `json_sentences`, `metrics` and
-`schemes` of this package.
-"""
+"""The metrics and the output files of a split."""
 
 import logging
 import os

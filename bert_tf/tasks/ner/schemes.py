@@ -1,4 +1,4 @@
-"""Tags of words, and the entities that they mark. Imports `errors`.
+"""Tags of words, and the entities that they mark.
 
 A tag is "O", for a word outside of all entities, or a prefix, a hyphen and the type of the entity,
 such as "B-PER". The prefix depends on the scheme:

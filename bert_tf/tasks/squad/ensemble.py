@@ -1,7 +1,4 @@
-"""`average`: the answers of an ensemble, from the n-best files of several runs.
-
-Imports foundation modules, and `best_answers`, `examples` and `results` of this package.
-"""
+"""`average`: the answers of an ensemble, from the n-best files of several runs."""
 
 import collections
 import itertools

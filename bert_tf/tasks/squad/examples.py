@@ -1,7 +1,4 @@
-"""Reads the JSON files of SQuAD.
-
-Imports `errors` and `tasks.text_files`.
-"""
+"""Reads the JSON files of SQuAD."""
 
 import bisect
 import dataclasses

@@ -1,8 +1,4 @@
-"""The metrics and the output files of a split.
-
-Imports foundation modules, `tasks`, and `best_answers`, `examples` and `metrics` of this
-package; TensorFlow inside functions.
-"""
+"""The metrics and the output files of a split."""
 
 import json
 import logging

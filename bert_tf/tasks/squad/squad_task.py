@@ -1,7 +1,4 @@
-"""`SquadTask`: answers to questions, which are spans of a context.
-
-Imports foundation modules, `tasks`, and this package; `modeling` and TensorFlow inside functions.
-"""
+"""`SquadTask`: answers to questions, which are spans of a context."""
 
 import dataclasses
 import itertools

@@ -1,7 +1,4 @@
-"""Sums gradients over the replicas, and clips them by their global norm.
-
-Imports no bert-tf module.
-"""
+"""Sums gradients over the replicas, and clips them by their global norm."""
 
 from collections.abc import Mapping
 from typing import Any

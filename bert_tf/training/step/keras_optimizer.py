@@ -1,7 +1,6 @@
 """`AdamWeightDecay` and `WarmupSchedule`: the released optimizer for `compile` and `fit` of Keras.
 
-Both classes call the functions of the training engine. Imports foundation modules and also
-`training.config`, `schedule`, `gradient_clipping`, `update_rules` and `optimizer`.
+Both classes call the functions of the training engine.
 """
 
 import math

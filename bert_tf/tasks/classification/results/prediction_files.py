@@ -1,7 +1,7 @@
 """Writes the predictions of a split as a stream.
 
 The files are `test_results.tsv`, `predictions.jsonl`, and the file that a benchmark's server
-accepts. Imports `tasks`.
+accepts.
 """
 
 import json

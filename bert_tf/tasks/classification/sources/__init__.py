@@ -1,4 +1,4 @@
-"""The data of classification tasks. Imports `classification_task`, `results.submission` and tables.
+"""The data of classification tasks.
 
 Read `glue` and `xnli` (the public data sets, with `named_columns`), then `custom` (the user's own
 data, with `row_examples`) and `tfds_reader` (tensorflow-datasets). `labels` checks labels.

@@ -1,7 +1,4 @@
-"""The task for the user's own data, from files or from tensorflow-datasets.
-
-Imports `classification_task`, `row_examples`, `tfds_reader`, `tasks.tables` and `errors`.
-"""
+"""The task for the user's own data, from files or from tensorflow-datasets."""
 
 import dataclasses
 from collections import Counter

@@ -1,7 +1,6 @@
 """The tasks of the GLUE benchmark, read from the official files.
 
-Labels are in the order of google-research/bert and the Model Garden. Imports `named_columns`,
-`classification_task`, `submission`, `labels` and `tasks.tables`.
+Labels are in the order of google-research/bert and the Model Garden.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Checks labels that a data file contains, and names places in it. Imports `errors`."""
+"""Checks labels that a data file contains, and names places in it."""
 
 import difflib
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Reads examples from tab-separated files of public data sets, in which columns have known names.
-
-Imports `examples`, `tasks.tables`, `errors` and `files`.
-"""
+"""Reads examples from tab-separated files of public data sets, whose columns have known names."""
 
 import dataclasses
 import os

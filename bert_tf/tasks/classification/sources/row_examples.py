@@ -1,4 +1,4 @@
-"""Converts the rows of tables to examples. Imports `examples`, `labels` and `errors`."""
+"""Converts the rows of tables to examples."""
 
 import math
 from collections import Counter

@@ -1,8 +1,4 @@
-"""Reads the splits of tensorflow-datasets.
-
-Imports `classification_task`, `submission`, `row_examples` and `errors`, and TensorFlow and
-tensorflow-datasets inside functions.
-"""
+"""Reads the splits of tensorflow-datasets."""
 
 import dataclasses
 from collections import Counter

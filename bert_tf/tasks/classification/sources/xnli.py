@@ -1,7 +1,4 @@
-"""The XNLI task: natural language inference in 15 languages, read from the released files.
-
-Imports `named_columns`, `classification_task`, `labels` and `tasks.tables`.
-"""
+"""The XNLI task: natural language inference in 15 languages, read from the released files."""
 
 import dataclasses
 import os

@@ -6,10 +6,19 @@ import os
 import time
 
 import export_models
+import forked_gates
 import pytest
 
 from bert_tf.export import exporter, gate, gate_process
 from bert_tf.export.settings import ServingSettings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def processes_of_gates():
+    """Forks the processes of gates, except those of programs and of another Python."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gate_process.Gate, "__init__", forked_gates.initializer())
+        yield
 
 
 class _NoProcess:

@@ -7,6 +7,7 @@ available here.
 import codecs
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -48,13 +49,39 @@ def read_bytes(path: str) -> bytes:
 
 
 def exists(path: str) -> bool:
-    """Returns whether there is a file or a folder; False for a path such as hf://owner/name."""
+    """Returns whether there is a file or a folder; False for a path such as hf://owner/name.
+
+    Raises:
+        InputError: The file system cannot be read.
+    """
     import tensorflow as tf
 
     try:
         return bool(_gfile().exists(path))
     except tf.errors.UnimplementedError:  # TensorFlow does not know the scheme
         return False
+    except tf.errors.OpError as error:  # such as gs:// without a network
+        raise InputError(f"{path} cannot be read: {reason_of(error)}.") from error
+
+
+def list_folder(path: str) -> list[str]:
+    """Returns the sorted names in a folder, without slashes; [] if the folder does not exist.
+
+    Bytes of local names that are not UTF-8 are surrogates, as in `os.listdir`.
+
+    Raises:
+        InputError: The path is not a folder, or cannot be read.
+    """
+    if "://" not in path:
+        try:
+            return sorted(os.listdir(path or "."))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    with explain_read_errors(path):
+        names = _gfile().listdir(path) if exists(path) else []
+    return sorted(name.rstrip("/") for name in names)
 
 
 def is_file(path: str) -> bool:
@@ -238,7 +265,7 @@ def write_json(path: str, value: Any) -> None:
 def expand_globs(
     patterns: str | Iterable[str], what: str = "input", without: tuple[str, ...] = ()
 ) -> list[str]:
-    """Returns the files that match comma-separated globs, sorted within each glob, without repeats.
+    """Returns the files that match comma-separated globs, sorted within each glob, each file once.
 
     Args:
         patterns: Comma-separated globs such as `a.txt,b/*.txt`, or an iterable of globs.
@@ -251,22 +278,25 @@ def expand_globs(
     gfile = _gfile()
     if isinstance(patterns, str):
         patterns = patterns.split(",")
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}  # paths by their real path
     for pattern in patterns:
         pattern = pattern.strip()
         if not pattern:
             continue
         check_no_file_scheme(pattern)
+        if "**" in pattern and not exists(pattern):
+            raise InputError(f"{pattern} has **. Give a glob for each level, such as a/*,a/*/*.")
         # The name of an existing file may contain glob characters such as "[".
         with explain_read_errors(pattern):
             matches = [pattern] if gfile.exists(pattern) else gfile.glob(pattern)
         matches = [each for each in matches if each == pattern or not each.endswith(without)]
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")
-        found.update(dict.fromkeys(sorted(matches)))
+        for each in sorted(matches):
+            found.setdefault(each if "://" in each else os.path.realpath(each), each)
     if not found:
         raise InputError(f"No {what} file was given.")
-    return list(found)
+    return list(found.values())
 
 
 def sha256(content: bytes) -> str:

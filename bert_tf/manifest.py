@@ -13,6 +13,7 @@ from typing import Any
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
+from bert_tf.file_checks import check_is_regular
 from bert_tf.json_files import COUNT, LENGTH, OBJECT, TEXT, TRUTH, Rule
 
 SUFFIX, STATS_SUFFIX, COMPLETED_SUFFIX = ".manifest.json", ".stats.json", ".COMPLETED"
@@ -49,7 +50,8 @@ class Shard:
         """Whether the file exists and has the size that the manifest records."""
         from tensorflow.io import gfile
 
-        return gfile.exists(self.path) and gfile.stat(self.path).length == self.bytes
+        is_regular = files.exists(self.path) if "://" in self.path else os.path.isfile(self.path)
+        return is_regular and gfile.stat(self.path).length == self.bytes
 
     def has_recorded_checksum(self) -> bool:
         """Whether the file has the SHA-256 in the manifest. This method reads the whole file.
@@ -170,10 +172,11 @@ def size_and_sha256(path: str) -> tuple[int, str]:
     """Reads a file and returns its size in bytes and its hexadecimal SHA-256.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: The file cannot be read, or is a pipe or a device.
     """
     from tensorflow.io import gfile
 
+    check_is_regular(path)
     digest, size = hashlib.sha256(), 0
     with files.explain_read_errors(path), gfile.GFile(path, "rb") as file:
         while block := file.read(_BLOCK_BYTES):

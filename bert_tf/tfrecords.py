@@ -13,6 +13,7 @@ bits and added to a constant.
 """
 
 import functools
+import gzip
 import os
 import struct
 from typing import Any
@@ -54,6 +55,20 @@ def compression(path: str) -> str:
     with files.explain_read_errors(path), gfile.GFile(path, "rb") as file:
         start = file.read(HEADER.size)
     return "GZIP" if start.startswith(_GZIP_MAGIC) and not _has_valid_length(start, 0) else ""
+
+
+def is_tfrecord(path: str) -> bool:
+    """Returns whether a file, compressed or not, begins with a record.
+
+    Raises:
+        InputError: As in `compression`; or the file is gzip and damaged.
+    """
+    from tensorflow.io import gfile
+
+    is_gzip = compression(path) == "GZIP"
+    with files.explain_read_errors(path), gfile.GFile(path, "rb") as file:
+        content = gzip.GzipFile(fileobj=file) if is_gzip else file
+        return _has_valid_length(content.read(HEADER.size), 0)
 
 
 def check_lengths(path: str) -> None:

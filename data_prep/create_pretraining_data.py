@@ -43,7 +43,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("vocab_file", None, "Vocabulary file, one token per line.", required=True)
 config_flags.define(settings.RecordsConfig, without=("segment_bytes", "pool_bytes"))
-flags.DEFINE_integer("num_workers", 0, "Limit of processes; 0: one per core.", lower_bound=0)
+flags.DEFINE_integer("num_workers", 0, "Limit of processes; 0: one per core.", 0, 256)
 flags.DEFINE_enum(
     "runner",
     "local",
@@ -59,10 +59,12 @@ def main() -> None:
     values = flags.FLAGS
     if not values.input_file and not values.tfds_name:
         raise InputError("--input_file or --tfds_name is required. See --help.")
+    if values.input_file and values.tfds_name:
+        raise InputError("--input_file and --tfds_name are two inputs. Give one of them.")
+    if values.beam_options and values.runner != "beam":
+        raise InputError("--beam_options has no effect without --runner=beam. Leave it out.")
     config = config_flags.build(settings.RecordsConfig)
-    paths = [name.strip() for name in values.output_file.split(",") if name.strip()]
-    if not paths:
-        raise InputError("--output_file names no file.")
+    paths = [name.strip() for name in values.output_file.split(",") if name.strip()] or [""]
     arguments = config, values.input_file or "", paths
     if values.runner == "beam":
         try:

@@ -26,11 +26,11 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import atomic_files, command_line, files
+from bert_tf import atomic_files, command_line
 from bert_tf.data_prep import config_flags, vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.tokenization.unknown_share import unknown_warning
-from bert_tf.tokenization.vocabulary import write_casing
+from bert_tf.tokenization.vocabulary import write_vocabulary
 
 config_flags.define(text_blocks.TextSource)
 flags.DEFINE_string("output_file", None, "The vocab.txt to write.", required=True)
@@ -49,14 +49,11 @@ def main() -> None:
     blocks, total_bytes = text_blocks.read_blocks(source, values.output_file)
     counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)
     learned = vocabulary_learning.learn(counts.words, config)
-    to_stdout = atomic_files.is_stdout(values.output_file)
-    if not to_stdout:  # before the vocabulary, which must not be left without its casing
-        write_casing(values.output_file, learned.tokens, config.do_lower_case)
-    files.write_text(values.output_file, "\n".join(learned.tokens) + "\n")
+    write_vocabulary(values.output_file, learned.tokens, config.do_lower_case)
     print(
         f"{values.output_file}: {len(learned.tokens)} entries from {len(counts.words):,} distinct "
         f"words. {learned.unknown:,} of {counts.words.total():,} words become [UNK].",
-        file=sys.stderr if to_stdout else None,
+        file=sys.stderr if atomic_files.is_stdout(values.output_file) else None,
     )
     for line in _warnings(counts, learned):
         print(line, file=sys.stderr)

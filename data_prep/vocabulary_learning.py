@@ -28,6 +28,8 @@ _COVERAGE = 0.9995
 # If fewer characters make up that share, further characters are covered, up to 1000 in total, as
 # long as all characters together take at most half of the entries.
 _MIN_CHARACTERS = 1000
+# The learner stores each part of each word. Words of 13 characters have about 100 parts.
+_PARTS_PER_WORD = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +43,8 @@ class VocabularyConfig:
             99 are between [PAD] and [UNK], the others after [MASK], as in google-research/bert.
             With 99, the special tokens have the same ids as in google-research/bert.
         max_words: The learner reads this number of the most frequent words. The time and memory of
-            the learner grow with this number.
+            the learner grow with this number. Fewer are read if they have more than 13 characters
+            on average.
         max_characters: The vocabulary covers this number of the most frequent characters; words
             with other characters become [UNK]. A CJK ideograph takes one entry, every other
             character two (with and without ##). If 0, the vocabulary covers the characters that
@@ -192,6 +195,8 @@ def _most_frequent(
         if known.issuperset(item[0]) and len(item[0]) <= LONGEST_WORD
     )
     words = heapq.nsmallest(config.max_words, candidates, key=lambda item: (-item[1], item[0]))
+    parts = np.cumsum([len(word) * (len(word) + 1) // 2 for word, _ in words])
+    words = words[: int(np.searchsorted(parts, _PARTS_PER_WORD * config.max_words, "right"))]
     in_words = {character for word, _ in words for character in word}
     return words + [(character, 1) for character, _ in ranked if character not in in_words]
 

@@ -4,6 +4,7 @@ The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it
 vocab.txt is in vocab.txt.json.
 """
 
+import json
 import logging
 import os
 import re
@@ -22,7 +23,7 @@ _MAX_PADDING = 127
 # A token must not contain these characters, because text normalization removes such characters or
 # treats them as separators of words. The WordPiece operation would match a token with a space
 # across two words.
-_SEPARATORS = re.compile(r"[ \t\r\x00]")
+_SEPARATORS = re.compile(r"[ \t\n\r\x00]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CASING = {"do_lower_case": json_files.TRUTH, "vocabulary_sha256": json_files.TEXT}
 _LOG = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ def load_vocabulary(path: str) -> list[str]:
 
     Raises:
         InputError: The file does not exist or is not UTF-8; a line before the last token is empty;
-            a token contains a space, tab, carriage return or NUL, is longer than 256 bytes, or is
+            a token contains a space, tab, line end or NUL, is longer than 256 bytes, or is
             repeated; or a special token is missing. The message gives the number of the
             first invalid line.
     """
@@ -87,7 +88,7 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
             raise InputError(f"{source}: line {line} is empty. Each line must hold one token.")
         if _SEPARATORS.search(token):
             raise InputError(
-                f"{source}: line {line} contains a space, tab, carriage return or NUL: {token!r}. "
+                f"{source}: line {line} contains a space, tab, line end or NUL: {token!r}. "
                 f"Each line must hold one token."
             )
         if token in seen:
@@ -131,7 +132,7 @@ def check_size(tokens: Sequence[str], vocab_size: int, source: str = "the vocabu
 
 
 def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
-    """Checks, before a vocabulary is learned, that `write_casing` can write and replaces no data.
+    """Checks, before a vocabulary is learned, that writing its casing will replace no data.
 
     Args:
         path: Path of the `vocab.txt` to write, or the standard output.
@@ -155,16 +156,26 @@ def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
             ) from error
 
 
-def write_casing(path: str, tokens: Sequence[str], do_lower_case: bool) -> None:
-    """Writes the casing of a vocabulary to the file next to its `vocab.txt`.
+def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> None:
+    """Writes a `vocab.txt`, and its casing to the file next to it.
+
+    If one of them cannot be written, such as on a full disk, both are unchanged.
 
     Args:
-        path: Path of the `vocab.txt`. If it is a link, the file is next to the target of the link.
+        path: Path of the `vocab.txt`. If it is a link, both files are next to the target of the
+            link. If it is the standard output, the casing is not written.
         tokens: The tokens in the order of their ids.
         do_lower_case: Whether the text that the vocabulary was learned from was lower-cased.
     """
+    text = "\n".join(tokens) + "\n"
+    if atomic_files.is_stdout(path):
+        files.write_text(path, text)
+        return
     casing = {"do_lower_case": do_lower_case, "vocabulary_sha256": vocabulary_sha256(tokens)}
-    files.write_json(_casing_files(path)[-1], casing)
+    with atomic_files.atomic_replace(_casing_files(path)[-1]) as temporary:
+        with files.open_binary(temporary, "wb") as file:
+            file.write(json.dumps(casing, indent=2).encode() + b"\n")
+        files.write_text(path, text)
 
 
 def _casing_files(path: str) -> list[str]:
@@ -174,7 +185,7 @@ def _casing_files(path: str) -> list[str]:
 
 
 def recorded_casing(path: str) -> bool | None:
-    """Returns the casing that `write_casing` wrote for a `vocab.txt`, or None.
+    """Returns the casing that `write_vocabulary` wrote for a `vocab.txt`, or None.
 
     The result is None if there is no such file, or if it belongs to another vocabulary, which is
     logged.

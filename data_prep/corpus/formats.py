@@ -63,11 +63,15 @@ def check_names(patterns: str) -> None:
     for name in map(str.strip, patterns.split(",")):
         file_checks.check_no_file_scheme(name)
         for path in [name, *glob.glob(name)]:
-            if path == "-" or is_pipe(path):
-                raise InputError(
-                    f"input_file {path} is a pipe, but the input is read several times. Write it "
-                    f"to a file first and give that file; a .gz file can be given as it is."
-                )
+            _check_no_pipe(path)
+
+
+def _check_no_pipe(path: str) -> None:
+    if path == "-" or is_pipe(path):
+        raise InputError(
+            f"input_file {path} is a pipe or a device, but the input is read several times. Write "
+            f"it to a file first and give that file; a .gz file can be given as it is."
+        )
 
 
 def input_files(
@@ -102,6 +106,8 @@ def input_files(
     for path, file_format in found.items():
         if tf.io.gfile.isdir(path):
             raise InputError(f"{path} is a folder. Give the files in it: {path.rstrip('/')}/*")
+        if not allow_pipes:
+            _check_no_pipe(path)  # globs of TensorFlow also match hidden names
         if not is_pipe(path):
             text = file_format == "text"
             content = read_text(path, input_format) if text else None
@@ -307,9 +313,10 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
         # With `buffer_size`, pyarrow reads a row group page by page, not as a whole.
         table = pa.parquet.ParquetFile(file, buffer_size=CHUNK_BYTES)
-        columns = {field.name: field.type for field in table.schema_arrow}
-        if columns.get(feature) not in (pa.string(), pa.large_string()):
-            raise no_text(path, "column", feature, columns)
+        fields = [(field.name, field.type) for field in table.schema_arrow]
+        kinds = [kind for name, kind in fields if name == feature]  # a name may be repeated
+        if len(kinds) != 1 or kinds[0] not in (pa.string(), pa.large_string()):
+            raise no_text(path, "column", feature, [f"{name} ({kind})" for name, kind in fields])
         # A batch gets as many rows as make up about CHUNK_BYTES, but at most 1024 rows.
         groups = [table.metadata.row_group(index) for index in range(table.num_row_groups)]
         size = sum(group.total_byte_size for group in groups)

@@ -5,8 +5,8 @@ from typing import Any
 
 from bert_tf.data_prep.corpus.formats import no_text
 from bert_tf.errors import InputError
-
-_MAX_REASON = 200
+from bert_tf.files import explain_read_errors
+from bert_tf.tfds_builders import open_builder
 
 
 class TfdsSplit:
@@ -30,17 +30,10 @@ class TfdsSplit:
 
     def __init__(self, tfds_name: str, data_dir: str | None, feature: str) -> None:
         import tensorflow as tf
-        import tensorflow_datasets as tfds
 
         name, _, split = tfds_name.partition(":")
         self._split, self._feature = split or "train", feature
-        try:
-            self._builder = tfds.builder(name, data_dir=data_dir or None)
-            self._builder.download_and_prepare()
-        except (tfds.core.DatasetNotFoundError, ValueError) as error:
-            # Only the first line of the message, because the other lines list all data sets.
-            reason = str(error).strip().split("\n")[0][:_MAX_REASON]
-            raise InputError(f"tensorflow-datasets cannot load {name}: {reason}") from error
+        self._builder = open_builder(name, data_dir, prepare=True)
         info = self._builder.info
         if self._split not in info.splits:
             raise InputError(f"{name} has no split {split}. It has: {', '.join(info.splits)}.")
@@ -53,5 +46,6 @@ class TfdsSplit:
 
     def texts(self, examples: str = "") -> Iterator[bytes]:
         """Reads the texts of all examples, or of the examples in a slice such as "[10:20]"."""
-        dataset: Any = self._builder.as_dataset(split=self._split + examples, shuffle_files=False)
-        return dataset.map(lambda example: example[self._feature]).as_numpy_iterator()
+        with explain_read_errors(self.name):
+            data: Any = self._builder.as_dataset(split=self._split + examples, shuffle_files=False)
+            yield from data.map(lambda example: example[self._feature]).as_numpy_iterator()

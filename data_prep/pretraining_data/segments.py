@@ -20,7 +20,10 @@ from bert_tf.files import explain_read_errors
 MAX_DOCUMENT_BYTES = 8 << 20
 # The end of a document: in a text file, the line feed of the last line and the blank line after it;
 # in other files, a line feed.
-_BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
+_BLANK_LINE = re.compile(
+    rb"\n(?:[ \t\r\f\v\x1c-\x1f]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]"
+    rb"|\xe2\x81\x9f|\xe3\x80\x80)*\n"  # all characters that `str.strip` removes
+)
 _LINE_END = re.compile(rb"\n")
 _LONGEST_BLANK_LINE = 256
 

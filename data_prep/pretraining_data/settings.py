@@ -148,8 +148,21 @@ class RecordsConfig:
             raise InputError("eval_fraction must be below 1, or nothing is left to train on.")
         if self.tfds_name and self.input_format == "auto":
             object.__setattr__(self, "input_format", "tfds")
+        self._check_effect("do_whole_word_mask", "keep_words_apart_at_sep", "replace_whole_words")
+        self._check_effect("tfds_name", "tfds_data_dir")
+        if self.objective != "mlm_nsp":
+            self._check_effect("", "same_document_label")
+        if self.objective == "causal":
+            self._check_effect("", "do_whole_word_mask", "max_ngram_size")
         if (self.input_format == "tfds") != bool(self.tfds_name):
             raise InputError("input_format=tfds and tfds_name go together; give both or neither.")
+
+    def _check_effect(self, needed: str, *names: str) -> None:
+        """Raises `InputError` if settings are given without another one that they need."""
+        given = [name for name in names if getattr(self, name) != getattr(RecordsConfig, name)]
+        if given and not (needed and getattr(self, needed)):
+            what = needed or f"another objective than {self.objective}"
+            raise InputError(f"{given[0]} has no effect without {what}. Leave it out.")
 
     def with_format_of(self, paths: Iterable[str]) -> "RecordsConfig":
         """Replaces the input format "auto" by the format of the files, if all formats are equal."""

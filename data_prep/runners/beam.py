@@ -26,7 +26,7 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
-from bert_tf.data_prep.runners.work_folder import locked_work_folder
+from bert_tf.data_prep.runners.work_folder import check_folder, locked_work_folder
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.errors import InputError
 
@@ -72,6 +72,7 @@ def create(
         raise InputError(f"beam_options cannot be used: {error}") from error
     with locked_work_folder(job):
         outputs.make_folders(job)
+        check_folder(job.parts_folder)
         if not outputs.belongs_to_job(job.parts_folder, job):
             files.remove(job.parts_folder)
             files.make_folder(job.parts_folder)

@@ -123,13 +123,8 @@ def set_shard_count(output_files: Sequence[str], config: RecordsConfig) -> Recor
     """Returns the config with one shard for each output file, if there are several output files.
 
     Raises:
-        InputError: `num_output_shards` differs from the number of output files, or a file is given
-            twice.
+        InputError: `num_output_shards` differs from the number of output files.
     """
-    if len(set(map(os.path.realpath, output_files))) < len(output_files):
-        raise InputError(
-            f"output_file names a file twice: {', '.join(output_files)}. Give each file once."
-        )
     if len(output_files) == 1:
         return config
     if config.num_output_shards not in (1, len(output_files)):

@@ -1,5 +1,6 @@
 """Checks the output of a job before the run, and writes manifest and statistics after the run."""
 
+import collections
 import contextlib
 import dataclasses
 import os
@@ -17,7 +18,9 @@ from bert_tf.data_prep.runners import stages
 from bert_tf.data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
+from bert_tf.file_checks import is_inside
 from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path, size_and_sha256
+from bert_tf.tfrecords import is_tfrecord
 
 # The name of the file, in a folder of intermediate files, that identifies the job of the folder.
 IDENTITY = "identity"
@@ -74,19 +77,32 @@ def input_identity(path: str) -> dict[str, Any]:
 
 def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: str) -> None:
     """Checks that each output is a regular file or absent, and that no run reads an output."""
-    from tensorflow.io import gfile
-
-    inputs = [*input_paths, job.config.vocab_file]
+    vocabulary = job.config.vocab_file
+    inputs = [*input_paths, vocabulary, f"{vocabulary}.json"]
+    if os.path.realpath(vocabulary) in map(os.path.realpath, input_paths):
+        raise InputError(f"vocab_file {vocabulary} is in input_file too. Give another input_file.")
     globs = [absolute_path(pattern.strip()) for pattern in patterns.split(",")]
+    _check_distinct(job.output_paths)
+    atomic_files.resolve_output(job.work_folder, is_folder=True)  # its name may be too long
     for path in job.output_paths:
-        if not os.path.basename(path) or gfile.isdir(path):
-            raise InputError(f"output_file {path} is a folder. Give a file in it.")
+        if any(is_inside(path, folder) for folder in (job.work_folder, job.parts_folder)):
+            raise InputError(f"output_file {path} is in the folder of a run. Give another one.")
         atomic_files.check_output_file(path, inputs)
         if any(pathlib.PurePath(absolute_path(path)).match(glob) for glob in globs):
             raise InputError(
                 f"output_file {path} matches input_file, so the next run would read it; give "
                 "another output_file."
             )
+
+
+def _check_distinct(paths: Sequence[str]) -> None:
+    """Checks that no two files of the records have the same path or one that is in the other."""
+    real = [path if "://" in path else os.path.realpath(path) for path in paths]
+    folders = {str(parent) for path in real for parent in pathlib.PurePath(path).parents}
+    twice = {path for path, count in collections.Counter(real).items() if count > 1}
+    if found := twice | folders.intersection(real):
+        place = f"{min(found)} is two files of the records, or a file and a folder"
+        raise InputError(f"output_file names a file twice: {place}. Give other names.")
 
 
 def check_document_count(job: RecordsJob, split: str, count: int) -> None:
@@ -130,7 +146,8 @@ def _is_complete(job: RecordsJob) -> bool:
     from tensorflow.io import gfile
 
     manifest = _existing_manifest(job)
-    if manifest.facts.get("fingerprint") != job.fingerprint or not gfile.exists(job.completed_path):
+    is_written = all(map(gfile.exists, job.output_paths))
+    if manifest.facts.get("fingerprint") != job.fingerprint or not is_written:
         return False
     listed = map(manifest.find_shard, job.shard_paths)
     return all(shard is not None and shard.has_recorded_size() for shard in listed)
@@ -140,12 +157,16 @@ def _shards_to_remove(job: RecordsJob) -> list[str]:
     """Returns the shards that the existing manifest lists and that this job does not overwrite.
 
     If the content of a file differs from that in the manifest, another program has replaced the
-    file. Such a file is not included.
+    file. Such a file is not included, nor are inputs and files of another kind, because a manifest
+    may come from somebody else.
     """
-    replaced = set(map(absolute_path, job.shard_paths))
-    others = [each for each in _existing_manifest(job).shards if each.path not in replaced]
+    inputs = [job.config.vocab_file, *(str(each["path"]) for each in job.inputs)]
+    kept = set(map(absolute_path, (*job.shard_paths, *inputs)))
     return [
-        each.path for each in others if each.has_recorded_size() and each.has_recorded_checksum()
+        each.path
+        for each in _existing_manifest(job).shards
+        if each.path not in kept and each.has_recorded_size()
+        if is_tfrecord(each.path) and each.has_recorded_checksum()
     ]
 
 
@@ -154,14 +175,11 @@ def _check_no_other_records(job: RecordsJob) -> None:
     from tensorflow.io import gfile
 
     existing = [path for path in job.output_paths if gfile.exists(path)]
-    manifest = _existing_manifest(job)
-    is_same_job = manifest.facts.get("fingerprint") == job.fingerprint or any(
-        belongs_to_job(folder, job) for folder in (job.work_folder, job.parts_folder)
-    )
-    if existing and not is_same_job:
-        removed = _shards_to_remove(job)
-        more = f" and {len(removed) - 3} more" if len(removed) > 3 else ""
-        warning = f"; that also removes {', '.join(removed[:3])}{more}" if removed else ""
+    manifest, removed = _existing_manifest(job), _shards_to_remove(job)
+    is_same = manifest.facts.get("fingerprint") == job.fingerprint and not removed
+    resumes = any(belongs_to_job(folder, job) for folder in (job.work_folder, job.parts_folder))
+    if existing and not is_same and not resumes:
+        warning = f"; that also removes {', '.join(removed)}" if removed else ""
         raise InputError(
             f"{existing[0]} exists and was created with {_difference(job, manifest)}. Give another "
             f"output_file, or overwrite=True to replace it{warning}."
@@ -172,10 +190,12 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
     """Describes the first difference between a manifest and this job."""
     if not manifest.facts:
         return "unknown settings"
-    flags = manifest.facts.get("flags", {})
+    flags = manifest.facts.get("flags") or {}
     for name, value in dataclasses.asdict(job.config).items():
         if name != "vocab_file" and flags.get(name, value) != value:
             return f"{name}={flags[name]}, not {value}"
+    if manifest.facts.get("fingerprint") == job.fingerprint:
+        return "other names of its files"
     if manifest.facts.get("vocabulary_sha256") != stages.vocabulary(job.config).sha256:
         return "another vocabulary"
     return "another input, or by another version of this program"

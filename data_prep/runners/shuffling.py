@@ -88,26 +88,21 @@ def save_documents(path: str, documents: Documents) -> None:
 
 def load_documents(paths: Sequence[str]) -> Documents:
     """Reads the files that `save_documents` wrote, and concatenates their documents."""
-
-    def joined(name: str) -> np.ndarray:
-        return np.concatenate([_load_array(path, name) for path in paths])
-
-    return Documents(
-        joined("tokens"),
-        offsets(joined("sentence_lengths")),
-        offsets(joined("document_lengths")),
-        joined("ids"),
-    )
+    return Documents.joined([_load(path) for path in paths])
 
 
-def _load_array(path: str, name: str) -> np.ndarray:
+def _load(path: str) -> Documents:
     with np.load(path) as arrays:
-        return arrays[name]
+        sentences, documents = map(
+            offsets, (arrays["sentence_lengths"], arrays["document_lengths"])
+        )
+        return Documents(arrays["tokens"], sentences, documents, arrays["ids"])
 
 
 def count_documents(path: str) -> int:
     """Returns the number of documents in a file that `save_documents` wrote."""
-    return len(_load_array(path, "ids"))
+    with np.load(path) as arrays:
+        return len(arrays["ids"])
 
 
 def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:

@@ -5,6 +5,7 @@ import errno
 import glob
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Iterator
 from typing import IO
@@ -17,6 +18,11 @@ from bert_tf.errors import InputError
 from bert_tf.temporary_files import remove_leftovers
 
 _LOCK = "lock"
+# The names of intermediate files, and of temporary files of these.
+_NAMES = re.compile(
+    rf"{_LOCK}|{outputs.IDENTITY}|\..*\.tmp"
+    r"|(documents|rows|part|part_stats|shard|unpacked)-[\w.-]*\d{6}(\.rows|\.keys)?"
+)
 
 
 @contextlib.contextmanager
@@ -61,16 +67,17 @@ def remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # another process may wait for the lock
 
 
-def _check_work_folder(job: RecordsJob) -> None:
-    """Raises `InputError` if the work folder is not one, because its files will be removed."""
-    folder = job.work_folder
-    names: list[str] = []
-    with contextlib.suppress(OSError):  # reported when the folder is created
-        names = os.listdir(folder)
-    others = [name for name in names if name != _LOCK and not name.endswith(".tmp")]
+def check_folder(folder: str) -> None:
+    """Checks that a folder, if it is local, has only intermediate files, which will be removed.
+
+    Raises:
+        InputError: It is a link or a file, or has other files.
+    """
     if os.path.islink(folder):
         raise InputError(f"{folder} is a link. Remove it; the run needs a folder of its own there.")
-    if others and not os.path.exists(os.path.join(folder, outputs.IDENTITY)):
+    paths = {name: os.path.join(folder, name) for name in files.list_folder(folder)}
+    others = [n for n, path in paths.items() if not (_NAMES.fullmatch(n) and os.path.isfile(path))]
+    if others and "://" not in folder:
         raise InputError(
             f"{folder} contains {others[0]}, which no run wrote. Give another output_file, or move "
             "the folder."
@@ -78,7 +85,7 @@ def _check_work_folder(job: RecordsJob) -> None:
 
 
 def _open_lock(job: RecordsJob) -> IO[str]:
-    _check_work_folder(job)
+    check_folder(job.work_folder)
     try:
         os.makedirs(job.work_folder, exist_ok=True)
         lock = locks.open_file(os.path.join(job.work_folder, _LOCK))

@@ -51,6 +51,8 @@ class Workers:
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self._threads = concurrent.futures.ThreadPoolExecutor(count)
         spawn = multiprocessing.get_context("spawn")
+        # Ctrl-C also reaches the new processes, which ignore it only after their imports.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             for _ in range(count if count > 1 else 0):
                 connection, other_end = spawn.Pipe()
@@ -62,6 +64,8 @@ class Workers:
         except BaseException:  # such as Ctrl-C; Python would wait for the processes at its end
             self.stop()
             raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         """Starts a call in a worker process.
@@ -86,9 +90,14 @@ class Workers:
 
     def stop(self) -> None:
         """Ends all worker processes at once. Functions that wait for a result raise an error."""
-        for process in self._processes:
-            process.kill()
-            process.join()
+        is_done = False
+        while not is_done:
+            with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C must not leave any
+                for process in self._processes:
+                    process.kill()
+                for process in self._processes:
+                    process.join()
+                is_done = True
 
     def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         connection = self._idle.get()

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from bert_tf import atomic_files, files
+from bert_tf import atomic_files, files, json_files
 from bert_tf.data_prep.sample_data import (
     documentation,
     sentence_sets,
@@ -122,10 +122,11 @@ def _check_config(config: SampleDataConfig) -> None:
             f"The output folder {folder} already exists. Give another output_dir or overwrite=True."
         )
     stats = os.path.join(folder, STATS)
-    text = files.read_text(stats) if gfile.exists(stats) else ""
+    listed = json_files.read(stats).get("files") if gfile.exists(stats) else None
+    known = {STATS, *(listed if isinstance(listed, dict) else ())}
     found = (os.path.join(at, name) for at, _, names in gfile.walk(folder) for name in names)
-    expected = (f'"{os.path.relpath(path, folder)}":' in text or path == stats for path in found)
-    if '"corpus/train.txt":' not in text or not all(expected):
+    paths = {os.path.relpath(path, folder) for path in found}
+    if "corpus/train.txt" not in known or not paths <= known:
         raise InputError(
             f"{folder} is not deleted, because it has files that are not sample data or has no "
             f"{STATS}. Give another output_dir."
@@ -236,16 +237,10 @@ def _statistics(
     config: SampleDataConfig, by_part: dict[str, list[Document]], outputs: dict[str, OutputFile]
 ) -> dict[str, Any]:
     """Returns the settings, library versions and counts, and the SHA-256 of each file."""
-    versions = documentation.library_versions()
-    by_library: dict[str, list[Document]] = {library: [] for library in versions}
-    for document in itertools.chain(*by_part.values()):
-        by_library[document.library].append(document)
     return {
         "settings": {n: getattr(config, n) for n in ("max_documents", "heldout_fraction", "seed")},
-        "versions": versions,
-        "missing": [name for name in documentation.DISTRIBUTIONS if name not in versions],
+        "versions": documentation.library_versions(),
         "parts": {part: _counts(documents) for part, documents in by_part.items()},
-        "libraries": {library: _counts(documents) for library, documents in by_library.items()},
         "files": {
             name: {
                 **output.counts,

@@ -2,10 +2,12 @@
 
 import bz2
 import gzip
+import hashlib
 import json
 import lzma
 import math
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -17,10 +19,12 @@ import tensorflow as tf
 from run_programs import Result, assert_refused
 
 from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
 from bert_tf.errors import InputError
+from bert_tf.tokenization.vocabulary import write_vocabulary
 
 RECORDS = "bert_tf.data_prep.create_pretraining_data"
 SAMPLE = "bert_tf.data_prep.make_sample_data"
@@ -67,16 +71,21 @@ def write_files(folder):
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "."]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    write_vocabulary(str(folder / "vocab.txt"), vocabulary, True)
     with zipfile.ZipFile(folder / "text.zip", "w") as archive:
         archive.writestr("a.txt", TEXT)
     pyarrow.parquet.write_table(pyarrow.table({"text": TEXT.split("\n\n")}), folder / "parquet.txt")
     pyarrow.parquet.write_table(pyarrow.table({"body": ["a", "b"]}), folder / "body.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"text": [["a"], ["b"]]}), folder / "lists.parquet")
+    two = pyarrow.Table.from_arrays([["a"], ["b"]], names=["text", "text"])
+    pyarrow.parquet.write_table(two, folder / "two.parquet")
     write_tfrecord(folder / "tfrecord.txt", "text")
     write_tfrecord(folder / "body.tfrecord", "body")
     (folder / "folder").mkdir()
+    (folder / "hidden").mkdir()
+    (folder / "hidden/good.txt").write_bytes(raw)
     os.mkfifo(folder / "pipe")
+    os.mkfifo(folder / "hidden/.pipe")
     (folder / "loop.tfrecord").symlink_to("loop.tfrecord")
     (folder / "link.tfrecord").symlink_to("good.txt")
 
@@ -115,8 +124,9 @@ CONTENTS = [
     ("tfrecord.txt", ["tfrecord file", "input_format=tfrecord"], True),
     ("text.parquet", ["cannot be read as Parquet"], True),
     ("text.tfrecord", ["cannot be read as TFRecord"], True),
-    ("body.parquet", ["no text in a column 'text'", "body", "text_feature"], True),
-    ("lists.parquet", ["no text in a column 'text'"], True),
+    ("body.parquet", ["no text in a column 'text'", "body (string)", "text_feature"], True),
+    ("lists.parquet", ["no text in a column 'text'", "text (list<"], True),
+    ("two.parquet", ["no text in a column 'text'", "text (string), text (string)"], True),
     ("body.tfrecord", ["no text in a feature 'text'", "body"], True),
     ("array.jsonl", ["Line 1 of", "not a JSON object"], True),
     ("number.jsonl", ["Line 1 of", 'one string under "text"'], True),
@@ -137,7 +147,10 @@ FLAGS = [
     (RECORDS, ["--num_output_shards=100000"], ["--num_output_shards must be from 1 to 99999"]),
     (RECORDS, ["--max_predictions_per_seq=500"], ["not exceed --max_seq_length, which is 128"]),
     (RECORDS, ["--random_seed=1e5"], ["--random_seed=1e5"]),
-    (RECORDS, ["--output_file=,"], ["--output_file names no file"]),
+    (RECORDS, ["--output_file=,"], ["Give the path of a file to write"]),
+    (RECORDS, ["--tfds_name=x", "--input_format=tfds"], ["--input_file and --tfds_name are two"]),
+    (RECORDS, ["--beam_options=--runner=x"], ["--beam_options has no effect without --runner=be"]),
+    (RECORDS, ["--num_workers=257"], ["--num_workers", "256"]),
     (RECORDS, ["--runner=beam", "--beam_options='"], ["--beam_options", "No closing quotation"]),
     (SAMPLE, ["--output_dir="], ["Give the path of a folder to write"]),
     (SAMPLE, ["--output_dir=loop.tfrecord"], ["loop.tfrecord is a loop of links"]),
@@ -172,6 +185,12 @@ SETTINGS = [
     ({"input_format": "csv"}, "input_format must be one of"),
     ({"compression": "bz2"}, "compression must be one of"),
     ({"tfds_name": "x", "input_format": "text"}, "tfds_name go together"),
+    ({"replace_whole_words": True}, "has no effect without do_whole_word_mask. Leave it out"),
+    ({"keep_words_apart_at_sep": True}, "has no effect without do_whole_word_mask"),
+    ({"tfds_data_dir": "x"}, "tfds_data_dir has no effect without tfds_name"),
+    ({"objective": "mlm", "same_document_label": "next"}, "another objective than mlm"),
+    ({"objective": "causal", "do_whole_word_mask": True}, "another objective than causal"),
+    ({"objective": "causal", "max_ngram_size": 2}, "max_ngram_size has no effect without another"),
 ]
 
 # Outputs, globs of the input, settings, and words of the message; with overwrite=True.
@@ -182,6 +201,21 @@ OUTPUTS = [
     ("out/a.tfrecord", "/dev/stdin", {}, "input_file /dev/stdin is a pipe"),
     ("out/a.tfrecord", "/dev/zero", {}, "input_file /dev/zero is a pipe"),
     ("out/a.tfrecord,./out/a.tfrecord", "good.txt", {}, "names a file twice"),
+    ("out/a.tfrecord,out/a.stats.json", "good.txt", {}, "a.stats.json is two files of the rec"),
+    ("out/a.tfrecord,out/a.tfrecord/b", "good.txt", {}, "a.tfrecord is two files of the records"),
+    (
+        "out/a.tfrecord,out/a.eval-00000-of-00001.tfrecord",
+        "good.txt",
+        {"eval_fraction": 0.5},
+        "a.eval-00000-of-00001.tfrecord is two files",
+    ),
+    ("out/a.tfrecord,out/.a.work/b.tfrecord", "good.txt", {}, "is in the folder of a run"),
+    ("out/a.tfrecord,out/.a.work/lock", "good.txt", {}, "is in the folder of a run"),
+    (f"out/{'n' * 250}", "good.txt", {}, "A name may have at most 255 bytes"),
+    ("out/a.tfrecord", "hidden/*", {}, "input_file hidden/.pipe is a pipe or a device"),
+    ("out/a.tfrecord", "folder/**/*.txt", {}, "folder/**/*.txt has **. Give a glob for each"),
+    ("out/a.tfrecord", "good.txt,voc*.txt", {}, "vocab_file vocab.txt is in input_file too"),
+    ("vocab.txt.json", "good.txt", {}, "vocab.txt.json is an input too"),
     ("good.txt", "good.txt", {}, "good.txt is an input too"),
     ("link.tfrecord", "good.txt", {}, "good.txt is an input too"),
     ("vocab.txt", "good.txt", {}, "vocab.txt is an input too"),
@@ -195,7 +229,7 @@ OUTPUTS = [
     ("pipe", "good.txt", {}, "pipe is a pipe"),
     ("loop.tfrecord", "good.txt", {}, "loop.tfrecord is a loop of links"),
     ("/dev/full", "good.txt", {}, "/dev/full is a device"),
-    ("n" * 300, "good.txt", {}, "File name too long"),
+    ("n" * 300, "good.txt", {}, "A name may have at most 255 bytes"),
     ("out/a.tfrecord", ",", {}, "No input file was given"),
     ("out/a.tfrecord", "nothing*.txt", {}, "No input file matches"),
     ("out/a.tfrecord", "", {"tfds_name": "../../x:train"}, "tensorflow-datasets cannot load"),
@@ -278,6 +312,72 @@ def test_statistics_of_another_program_are_not_overwritten(folder, monkeypatch):
         local.create(RecordsConfig("vocab.txt"), "good.txt", ["data.tfrecord"], 1)
 
 
+def test_shards_of_the_same_job_with_other_names_are_kept(folder, tmp_path):
+    config, source = RecordsConfig(f"{folder}/vocab.txt"), f"{folder}/good.txt"
+    local.create(config, source, [f"{tmp_path}/a.tfrecord", f"{tmp_path}/b.tfrecord"], 1)
+    before = snapshot(tmp_path)
+    names = [f"{tmp_path}/a.tfrecord", f"{tmp_path}/c.tfrecord"]
+    with pytest.raises(InputError, match=r"with other names of its files.*removes .*b\.tfrecord"):
+        local.create(config, source, names, 1)
+    assert snapshot(tmp_path) == before
+    assert local.create(config, source, names, 1, overwrite=True)
+    assert {each.name for each in tmp_path.glob("*.tfrecord")} == {"a.tfrecord", "c.tfrecord"}
+
+
+def test_a_manifest_of_somebody_else_removes_no_other_files(folder, tmp_path):
+    for name in ("good.txt", "vocab.txt"):
+        shutil.copy(folder / name, tmp_path / name)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/mine.txt").write_text("mine")
+    names = ("good.txt", "vocab.txt", "folder/mine.txt")
+    shards = [
+        {"name": name, "bytes": (tmp_path / name).stat().st_size,
+         "sha256": hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}
+        for name in names
+    ]  # fmt: skip
+    os.mkfifo(tmp_path / "pipe")
+    shards += [{"name": name, "bytes": 0, "sha256": "x"} for name in ("pipe", "/dev/zero", "x://y")]
+    manifest = {"fingerprint": "x", "flags": None, "shards": shards}
+    before = snapshot(tmp_path)
+    (tmp_path / "a.manifest.json").write_text(json.dumps(manifest))
+    config, output = RecordsConfig(f"{tmp_path}/vocab.txt"), [f"{tmp_path}/a.tfrecord"]
+    with pytest.raises(InputError, match="overwrite=True to replace it"):
+        local.create(config, f"{tmp_path}/good.txt", output, 1)
+    local.create(config, f"{tmp_path}/good.txt", output, 1, overwrite=True)
+    assert before.items() <= snapshot(tmp_path).items()
+
+
+def test_a_folder_of_somebody_else_is_no_work_folder(folder, tmp_path):
+    for number, name in enumerate(("notes.txt", "notes.tmp", "rows-train-000000")):
+        work = tmp_path / f".{number}.work"
+        work.mkdir()
+        (work / "identity").write_text("of another program")
+        (work / name).mkdir() if name.startswith("rows") else (work / name).write_text("mine")
+        before = snapshot(tmp_path)
+        with pytest.raises(InputError, match=f"contains {name}, which no run wrote"):
+            config = RecordsConfig(f"{folder}/vocab.txt")
+            local.create(config, f"{folder}/good.txt", [f"{tmp_path}/{number}.tfrecord"], 1)
+        assert snapshot(tmp_path) == before
+
+
+def test_a_file_is_read_once(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(folder / "good.txt", "good.txt")
+    os.symlink("good.txt", "link.txt")
+    config = RecordsConfig(f"{folder}/vocab.txt")
+    once = local.create(config, "good.txt", ["a.tfrecord"], 1)
+    patterns = f"good.txt,./good.txt,link.txt,{tmp_path}/good.txt,g*.txt"
+    assert local.create(config, patterns, ["b.tfrecord"], 1) == once
+
+
+def test_lines_of_other_white_space_separate_documents(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 1000)
+    text = "\u3000\n".join(["a b c\n"] * 400) + "\xa0\n" + "\u2003\x1c\n".join(["a b\n"] * 400)
+    (tmp_path / "a.txt").write_text(text)
+    config = RecordsConfig(f"{folder}/vocab.txt", segment_bytes=500)
+    assert local.create(config, f"{tmp_path}/a.txt", [f"{tmp_path}/a.tfrecord"], 1)
+
+
 def test_zero_bytes_and_other_inputs_that_are_unusual_are_read(folder, tmp_path):
     contents = {
         "zero.txt": b"a\0 b\n\nc \0a\n",
@@ -304,13 +404,14 @@ def test_shards_without_examples_are_reported(folder, tmp_path, capfd):
     assert "of 60 shards are empty" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["file", "/dev/full", "folder", "foreign", "own"])
+@pytest.mark.parametrize("name", ["file", "/dev/full", "folder", "foreign", "own", "names"])
 def test_make_sample_data_keeps_other_files(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     contents = {
         "file": "text", "folder/a.txt": "text", "foreign/stats.json": '{"files": {}}',
         "own/stats.json": '{"files": {"corpus/train.txt": {}}}', "own/corpus/train.txt": "text",
-        "own/corpus/notes.txt": "text",
+        "own/corpus/notes.txt": "text", "names/stats.json":
+        '{"files": {"corpus/train.txt": {"sentences": 1}}}', "names/sentences": "text",
     }  # fmt: skip
     for path, text in contents.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

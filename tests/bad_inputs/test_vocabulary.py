@@ -6,7 +6,8 @@ import json
 import pytest
 from run_programs import assert_refused, run_mains
 
-from bert_tf.tokenization.vocabulary import write_casing
+import bert_tf
+from bert_tf.tokenization.vocabulary import write_vocabulary
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ein", "Haus", "##er", "."]
 CONFIG = {
@@ -64,7 +65,7 @@ ROWS = [
      "--do_lower_case=true", [CASED]),
     ("run_scripts.run_ner", f"{RUN} --data_dir=. --vocab_file=lower.txt --do_lower_case=false",
      [LOWER]),
-    ("run_scripts.convert_checkpoint", "--from=nowhere --to=x --vocab_file=cased.txt "
+    ("run_scripts.convert_checkpoint", "--from=model --to=x --vocab_file=cased.txt "
      "--do_lower_case=true", [CASED]),
 ]  # fmt: skip
 
@@ -73,12 +74,15 @@ ROWS = [
 def folder(tmp_path):
     for name in ("cased", "lower", "list", "keys", "damaged", "replaced"):
         (tmp_path / f"{name}.txt").write_text("\n".join(TOKENS) + "\n")
-    write_casing(str(tmp_path / "cased.txt"), TOKENS, False)
-    write_casing(str(tmp_path / "lower.txt"), TOKENS, True)
-    write_casing(str(tmp_path / "replaced.txt"), TOKENS[:-1], True)
+    write_vocabulary(str(tmp_path / "replaced.txt"), TOKENS[:-1], True)
+    (tmp_path / "replaced.txt").write_text("\n".join(TOKENS) + "\n")
+    write_vocabulary(str(tmp_path / "cased.txt"), TOKENS, False)
+    write_vocabulary(str(tmp_path / "lower.txt"), TOKENS, True)
     for name, content in {"list": "[1]", "keys": '{"do_lower_case": 1}', "damaged": "{"}.items():
         (tmp_path / f"{name}.txt.json").write_text(content)
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    encoder = bert_tf.BertEncoder(bert_tf.BertConfig.from_dict(CONFIG))
+    bert_tf.save_checkpoint(encoder, None, tmp_path / "model")
     (tmp_path / "text.txt.json").write_text("Ein Haus.\n")
     (tmp_path / "other.txt.json").write_text('{"my": "data"}')
     (tmp_path / "placed.txt.json").mkdir()

@@ -391,7 +391,7 @@ def test_the_programs(tmp_path, vocab_file):
     )
     assert created.code == 0 and "examples" in created.out, created.err
     assert_refused(piped, "input_file - is a pipe", "Write it to a file first")
-    assert_refused(both, "tfds_name go together")
+    assert_refused(both, "--input_file and --tfds_name are two inputs")
 
 
 def test_vocabulary_from_standard_input(tmp_path):

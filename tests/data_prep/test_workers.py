@@ -68,6 +68,23 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         print("interrupted")
 """
+INTERRUPTED_TWICE = """
+from multiprocessing.context import SpawnProcess
+kill, interrupts = SpawnProcess.kill, []
+def kill_with_interrupt(process):
+    kill(process)
+    if not interrupts:
+        interrupts.append(process)
+        raise KeyboardInterrupt
+if __name__ == "__main__":
+    SpawnProcess.kill = kill_with_interrupt
+    try:
+        with Workers(2) as workers:
+            workers.submit(time.sleep, 600)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
 ERROR = """
 if __name__ == "__main__":
     try:
@@ -106,7 +123,9 @@ def test_a_worker_that_is_killed_after_its_result_does_not_matter(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [INTERRUPTED_AT_THE_START, INTERRUPTED_AT_THE_END])
+@pytest.mark.parametrize(
+    "program", [INTERRUPTED_AT_THE_START, INTERRUPTED_AT_THE_END, INTERRUPTED_TWICE]
+)
 def test_an_interrupt_ends_the_processes(tmp_path, program):
     assert run(tmp_path, program) == "interrupted\n"
 

@@ -1,7 +1,9 @@
 """Reading vocab.txt: the accepted files, and the message for each refused file."""
 
+import errno
 import json
 import logging
+import os
 
 import pytest
 
@@ -9,7 +11,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.pretrained import Pretrained
 from bert_tf.tokenization import BertTokenizer, check_size, load_vocabulary
-from bert_tf.tokenization.vocabulary import recorded_casing, write_casing
+from bert_tf.tokenization.vocabulary import recorded_casing, write_vocabulary
 
 GOOD = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
 
@@ -103,7 +105,7 @@ def test_only_the_two_tokens_of_the_released_chinese_file_keep_their_white_space
 @pytest.mark.parametrize("token", ["b a", "a\tb", "a\x00", "a\rb"])
 def test_a_space_inside_a_token_is_refused(tmp_path, token):
     path = write(tmp_path, "\n".join([*GOOD, token]) + "\n")
-    with pytest.raises(InputError, match=r"line 8 contains a space, tab, carriage return or NUL"):
+    with pytest.raises(InputError, match=r"line 8 contains a space, tab, line end or NUL"):
         load_vocabulary(path)
 
 
@@ -118,7 +120,8 @@ def test_a_vocabulary_that_does_not_fit_the_model_is_refused():
 def test_the_casing_next_to_a_vocabulary_is_checked(tmp_path):
     path = write(tmp_path, "\r\n".join(GOOD))
     assert recorded_casing(path) is None
-    write_casing(path, GOOD, False)
+    write_vocabulary(path, GOOD, False)
+    write(tmp_path, "\r\n".join(GOOD))
     assert recorded_casing(path) is False
     assert not BertTokenizer(path, do_lower_case=False).do_lower_case
     BertTokenizer(GOOD, do_lower_case=True)  # no file, so nothing to check
@@ -129,7 +132,7 @@ def test_the_casing_next_to_a_vocabulary_is_checked(tmp_path):
 def test_the_casing_is_next_to_the_target_of_a_link(tmp_path):
     path, link = write(tmp_path, "\n".join(GOOD)), tmp_path / "link.txt"
     link.symlink_to(path)
-    write_casing(str(link), GOOD, False)
+    write_vocabulary(str(link), GOOD, False)
     assert not (tmp_path / "link.txt.json").exists()
     assert recorded_casing(str(link)) is recorded_casing(path) is False
     (tmp_path / "vocab.txt.json").rename(tmp_path / "link.txt.json")  # as in a cache of the hub
@@ -138,12 +141,36 @@ def test_the_casing_is_next_to_the_target_of_a_link(tmp_path):
 
 def test_the_casing_of_a_replaced_vocabulary_is_ignored(tmp_path, caplog):
     path = write(tmp_path, "\n".join(GOOD))
-    write_casing(path, [*GOOD, "c"], False)
+    write_vocabulary(path, [*GOOD, "c"], False)
+    write(tmp_path, "\n".join(GOOD))
     with caplog.at_level(logging.INFO):
         assert BertTokenizer(path, do_lower_case=True).do_lower_case
     assert caplog.messages == [
         f"{path}.json is ignored: it belongs to another vocabulary than {path}."
     ]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_vocabulary_is_written_with_its_casing_or_not_at_all(tmp_path, monkeypatch, first):
+    path = str(tmp_path / "vocab.txt")
+    write_vocabulary(path, GOOD, False)
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    failing = f"{path}.json" if first else path
+
+    def replace(source, target, replace=os.replace):
+        if target == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", replace)
+        with pytest.raises(InputError, match="No space left on device"):
+            write_vocabulary(path, [*GOOD, "c"], True)
+    if not first:  # the vocabulary is replaced before its casing
+        assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+    assert recorded_casing(path) is not True
+    write_vocabulary(path, [*GOOD, "c"], True)
+    assert recorded_casing(path) is True
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"do_lower_case": "no"}'])
@@ -166,7 +193,7 @@ def test_a_casing_that_is_not_a_bool_is_refused(tmp_path, value):
 
 def test_a_model_without_checkpoint_takes_the_casing_next_to_its_vocabulary(tmp_path):
     path = write(tmp_path, "\n".join(GOOD))
-    write_casing(path, GOOD, False)
+    write_vocabulary(path, GOOD, False)
     config = BertConfig(vocab_size=len(GOOD))
     assert not Pretrained(config, None, vocab_file=path).tokenizer.do_lower_case
     with pytest.raises(InputError, match="Set do_lower_case=False"):

@@ -12,8 +12,8 @@ from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.task import DataLocation, Split
+from bert_tf.tfds_builders import open_builder
 
-_MAX_REASON = 200
 _EXAMPLES_PER_BATCH = 1024
 _PAIRS = (
     ("sentence1", "sentence2"), ("question1", "question2"), ("premise", "hypothesis"),
@@ -104,11 +104,7 @@ class TfdsReader:
         Raises:
             InputError: The data set or the split does not exist.
         """
-        builder = make_builder(location)
-        try:
-            builder.download_and_prepare()
-        except (AssertionError, ImportError, OSError, ValueError) as error:
-            raise _not_loaded(location, error) from error
+        builder = _builder(location, prepare=True)
         existing = builder.info.splits
         conventional = next((name for name in _SPLITS[kind] if name in existing), _SPLITS[kind][0])
         name = location.explicit_file(kind) or conventional
@@ -199,18 +195,8 @@ class TfdsReader:
         return convert
 
 
-def make_builder(location: DataLocation) -> Any:
-    """Returns the `tfds.core.DatasetBuilder` of a location; downloads nothing.
-
-    Raises:
-        InputError: There is no such data set.
-    """
-    import tensorflow_datasets as tfds
-
-    try:
-        return tfds.builder(location.tfds_name or "", data_dir=location.tfds_data_dir or None)
-    except Exception as error:  # of the code of the data set, or of the network
-        raise _not_loaded(location, error) from error
+def _builder(location: DataLocation, prepare: bool = False) -> Any:
+    return open_builder(location.tfds_name or "", location.tfds_data_dir, prepare)
 
 
 def find_text_features(location: DataLocation) -> tuple[str, str | None]:
@@ -221,7 +207,7 @@ def find_text_features(location: DataLocation) -> tuple[str, str | None]:
     Raises:
         InputError: There is no such data set, or its text features have other names.
     """
-    texts = _text_features(make_builder(location))
+    texts = _text_features(_builder(location))
     for pair in _PAIRS:
         if texts.issuperset(pair):
             return pair
@@ -253,7 +239,7 @@ def read_from_tfds(task: ClassificationTask, location: DataLocation) -> Classifi
         text_a, text_b, "label", task.labels or None, task.task_type, label_by_name=_GLUE_LABELS,
         suffix=suffix,
     )  # fmt: skip
-    feature = dict(make_builder(location).info.features.items()).get("label")
+    feature = dict(_builder(location).info.features.items()).get("label")
     names = {reader._own_label(name) for name in getattr(feature, "names", None) or ()}
     if (text_b is not None) != task.pair or names != set(task.labels):
         raise InputError(
@@ -313,15 +299,6 @@ def _check_features(source: TfdsSource, names: Sequence[str]) -> None:
             f"{source.name} has no feature {missing!r}. Its features are: "
             f"{', '.join(sorted(features))}. Give the name of one of them."
         )
-
-
-def _not_loaded(location: DataLocation, error: Exception) -> InputError:
-    # Only the first line of the message, because the other lines list all data sets.
-    reason = str(error).strip().split("\n")[0][:_MAX_REASON]
-    if isinstance(error, ImportError) and error.name:
-        # tensorflow-datasets does not install all packages that its data sets need.
-        reason = f"{reason}. Install it with: pip install {error.name.split('.')[0]}"
-    return InputError(f"tensorflow-datasets cannot load {location.tfds_name}: {reason}")
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -1,0 +1,34 @@
+"""Opens data sets of tensorflow-datasets, whose errors become an `InputError`."""
+
+from typing import Any
+
+from bert_tf.errors import InputError
+
+_MAX_REASON = 200
+
+
+def open_builder(name: str, data_dir: str | None, prepare: bool = False) -> Any:
+    """Returns the `tfds.core.DatasetBuilder` of a data set.
+
+    Args:
+        name: The name of the data set, such as "glue/mrpc".
+        data_dir: Folder of prepared data sets; None or "" for the default of tensorflow-datasets.
+        prepare: Whether to download and prepare the data set if needed.
+
+    Raises:
+        InputError: There is no such data set, or it cannot be read or downloaded.
+    """
+    import tensorflow_datasets as tfds
+
+    try:
+        builder = tfds.builder(name, data_dir=data_dir or None)
+        if prepare:
+            builder.download_and_prepare()
+    except Exception as error:  # of the code of the data set, or of the network
+        # Only the first line of the message, because the other lines list all data sets.
+        reason = str(error).strip().split("\n")[0][:_MAX_REASON]
+        if isinstance(error, ImportError) and error.name:
+            # tensorflow-datasets does not install all packages that its data sets need.
+            reason = f"{reason}. Install it with: pip install {error.name.split('.')[0]}"
+        raise InputError(f"tensorflow-datasets cannot load {name}: {reason}") from error
+    return builder

@@ -13,7 +13,6 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,8 +20,16 @@ from typing import Any
 from bert_tf import locks
 from bert_tf.errors import InputError, plain_message
 from bert_tf.file_checks import check_file_system
-from bert_tf.temporary_files import create_locked, new_name, old_name, remove_leftovers
+from bert_tf.temporary_files import (
+    create_locked,
+    new_name,
+    old_name,
+    remove_leftovers,
+    scratch_folder,
+)
 
+# The largest name of a file in the file systems of Linux.
+_MAX_NAME_BYTES, _MAX_LINKS = 255, 40
 _STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _KINDS = {
     stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket",
@@ -38,7 +45,7 @@ def _gfile() -> Any:
 
 def is_stdout(path: str) -> bool:
     """Returns whether a path names the standard output."""
-    return path in _STDOUT
+    return path.startswith("/") and f"/{path.lstrip('/')}" in _STDOUT
 
 
 def resolve_output(path: str, is_folder: bool = False) -> str:
@@ -49,9 +56,9 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
         is_folder: Whether the output is a folder.
 
     Raises:
-        InputError: The path is empty, a loop of links or in a file system that TensorFlow does not
-            know, or it exists and is something other than a regular file or, with `is_folder`, a
-            folder.
+        InputError: The path is empty, a loop of links, an open file of a process, or in a file
+            system that TensorFlow does not know; or it exists and is something other than a regular
+            file or, with `is_folder`, a folder.
     """
     check_file_system(path)
     if "://" in path:
@@ -60,6 +67,9 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
     if not path or (path.endswith("/") and not is_folder):
         raise InputError(f"Give the path of a {kind} to write. Received: {path!r}.")
     path = path.rstrip("/") or "/"
+    if len(os.fsencode(os.path.basename(path))) > _MAX_NAME_BYTES:
+        raise InputError(f"A name may have at most {_MAX_NAME_BYTES} bytes. Received: {path:.100}…")
+    _check_no_descriptor(path)
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
@@ -73,6 +83,24 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
         raise InputError(f"{path} is a {found}. Give the path of a new {kind}.")
     has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(path)
     return path if has_own_name else os.path.realpath(path)
+
+
+def _check_no_descriptor(path: str) -> None:
+    """Checks that a path does not lead through a folder such as /dev/fd or /proc/self/fd.
+
+    The file behind a descriptor is that of the caller, for example one to which its shell appends.
+    """
+    link = path
+    for _ in range(_MAX_LINKS):
+        folder = os.path.realpath(os.path.dirname(link) or ".")
+        if folder.startswith("/proc/"):
+            raise InputError(
+                f"{path} is an open file of a process. Give the path of a file, or /dev/stdout."
+            )
+        link = os.path.join(folder, os.path.basename(link))
+        if not os.path.islink(link):
+            return
+        link = os.path.join(folder, os.readlink(link))
 
 
 def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
@@ -131,6 +159,7 @@ def atomic_replace(path: str) -> Iterator[str]:
         if "://" in target:
             _gfile().rename(temporary, target, overwrite=True)
             return
+        _keep_mode(target, temporary)
         _sync_entry(temporary)
         os.replace(temporary, target)
         _sync_entry(os.path.dirname(target) or ".")
@@ -138,7 +167,7 @@ def atomic_replace(path: str) -> Iterator[str]:
 
 @contextmanager
 def _copied_to_stdout(path: str) -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder, explain_write_errors(path):
+    with scratch_folder() as folder, explain_write_errors(path):
         temporary = os.path.join(folder, "stdout")
         yield temporary
         with open(temporary, "rb") as content, open(1, "wb", closefd=False) as stdout:
@@ -207,6 +236,7 @@ def staging_folder(folder: str) -> Iterator[str]:
 def _replace_folder(target: str, new: str, replace: bool = True) -> None:
     """Renames a folder. A folder `target` gets another name first, and is removed at the end."""
     old = old_name(target)
+    _keep_mode(target, new)
     _sync_folder(new)
     with contextlib.ExitStack() as stack:
         try:
@@ -290,6 +320,7 @@ def _is_refusal_of_tensorflow(error: Exception) -> bool:
         tf.errors.PermissionDeniedError,
         tf.errors.FailedPreconditionError,
         tf.errors.NotFoundError,
+        tf.errors.OutOfRangeError,  # a file is larger than the limit of the process
         tf.errors.ResourceExhaustedError,
     )
     return isinstance(error, refusals)
@@ -319,6 +350,12 @@ def make_folder(path: str) -> None:
 def reason_of(error: Any) -> str:
     """Returns the text after the semicolon in a message such as "path; No space left on device"."""
     return plain_message(error).splitlines()[0].split("; ")[-1]
+
+
+def _keep_mode(target: str, new: str) -> None:
+    """Gives a new file or folder the permissions of the one that it replaces, if there is one."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copymode(target, new)
 
 
 def _sync_folder(path: str) -> None:

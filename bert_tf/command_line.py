@@ -7,6 +7,7 @@ take a fraction of a second.
 import contextlib
 import dataclasses
 import inspect
+import io
 import logging
 import os
 import re
@@ -53,7 +54,7 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             command line.
     """
     words: list[str] = []
-    _open_closed_streams()
+    _prepare_streams()
 
     def parse(argv: Sequence[str]) -> list[str]:
         if takes_command and "--" in argv:
@@ -98,8 +99,11 @@ def _is_given(flag: str) -> bool:
     return flag in flags.FLAGS and bool(flags.FLAGS[flag].value)
 
 
-def _open_closed_streams() -> None:
-    """Opens /dev/null for each closed standard stream, so that no other file gets its number."""
+def _prepare_streams() -> None:
+    """Opens /dev/null for closed standard streams, and makes the output UTF-8 in every locale.
+
+    Otherwise, another file would get the number of a closed stream.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -108,6 +112,9 @@ def _open_closed_streams() -> None:
         if getattr(sys, name) is None:
             stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115 kept open
             setattr(sys, name, stream)
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):  # and not a stream that a caller has set
+            output.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """The exceptions that callers handle: invalid input, and training that a signal ended."""
 
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 LARGEST_INT32 = 2**31 - 1
@@ -85,6 +85,23 @@ def check_choice(choices: Collection[str], name: str, value: str) -> None:
     if value not in choices:
         allowed = ", ".join(choice or "''" for choice in choices)
         raise InputError(f"{name} must be one of {allowed}. Received: {value!r}.")
+
+
+def check_label_names(labels: Sequence[str], source: str) -> None:
+    """Checks that a file of predictions, one line for each text, can tell labels from others.
+
+    Raises:
+        InputError: A label is empty, repeated, or has a tab or several lines.
+    """
+    seen: set[str] = set()
+    for number, label in enumerate(labels):
+        is_one_line = label.strip() and "\t" not in label and label.splitlines() == [label]
+        if not is_one_line or label in seen:
+            raise InputError(
+                f"{source} must have one different label in one line for each output. Received: "
+                f"{label!r:.60} for {number}. Correct the labels."
+            )
+        seen.add(label)
 
 
 def plain_message(error: Any) -> str:

@@ -24,15 +24,15 @@ from bert_tf.conversion import (
     read_weights,
     write_weights,
 )
-from bert_tf.conversion.checkpoint_contents import check_encoder
+from bert_tf.conversion.checkpoint_contents import check_config, check_encoder
+from bert_tf.conversion.given_tokenizer import casing_of, check_same_vocabulary
 from bert_tf.conversion.saved_facts import check_facts, check_labels
 from bert_tf.conversion.weight_table import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
-from bert_tf.tokenization.vocabulary import check_vocabulary, load_vocabulary, recorded_casing
-from bert_tf.weights import vocabulary_sha256
+from bert_tf.tokenization.vocabulary import check_vocabulary, load_vocabulary
 
 _LOG = logging.getLogger(__name__)
 Path = str | os.PathLike[str]
@@ -106,8 +106,8 @@ class Pretrained:
             check_vocabulary(vocabulary, source)
         tokenizer = BertTokenizer(vocabulary, do_lower_case=self._casing())
         check_size(tokenizer.vocabulary, self.config.vocab_size, source)
-        if found and found.dialect == "bert-tf" and found.vocabulary:
-            _check_same_vocabulary(source, tokenizer, found.source, found.vocabulary)
+        if found:
+            check_same_vocabulary(found, tokenizer.vocabulary, source)
         return tokenizer
 
     def _casing(self) -> bool:
@@ -116,20 +116,12 @@ class Pretrained:
         Raises:
             InputError: `do_lower_case` differs from the casing of the checkpoint.
         """
-        found, given = self.contents, self.do_lower_case
-        known = found.do_lower_case if found else None
-        if given is None and known is not None:
-            return known
-        # The tokenizer settings of a Hugging Face folder may be wrong; `do_lower_case` overrides
-        # them.
-        if found and known not in (None, given) and found.dialect != "hugging_face":
-            raise InputError(
-                f"do_lower_case={given} was given, but {found.source} was trained with "
-                f"do_lower_case={known}. Leave out do_lower_case."
+        casing = casing_of(self.contents, self.vocab_file, self.do_lower_case)
+        if casing is None:
+            casing = True
+            validate_case_matches_checkpoint(
+                casing, self.contents.source if self.contents else None
             )
-        recorded = recorded_casing(self.vocab_file) if self.vocab_file else None
-        casing = recorded is not False if given is None else given
-        validate_case_matches_checkpoint(casing, found.source if found else None)
         return casing
 
     def assign(self, model: BertEncoder | BertTaskModel) -> AssignmentReport:
@@ -286,6 +278,7 @@ def load(
             "bert_config.json in the same folder."
         )
     if contents is not None:
+        check_config(contents, config)
         check_encoder(contents, config)
     if config.extra:
         # Unknown keys are reported because an unknown key may be a misspelled key. The default of
@@ -384,16 +377,4 @@ def check_tokenizer(tokenizer: Any) -> None:
         raise InputError(
             "tokenizer must be a BertTokenizer, such as load(path).tokenizer. Received: a value of "
             f"type {type(tokenizer).__name__}."
-        )
-
-
-def _check_same_vocabulary(
-    source: str, tokenizer: BertTokenizer, checkpoint: str, vocabulary: list[str]
-) -> None:
-    """Raises `InputError` if the tokenizer's vocabulary is not the vocabulary of the checkpoint."""
-    if vocabulary != tokenizer.vocabulary:
-        raise InputError(
-            f"{source} has the SHA-256 {tokenizer.vocabulary_sha256[:12]}, but {checkpoint} was "
-            f"trained with the vocabulary {vocabulary_sha256(vocabulary)[:12]}. Leave out "
-            "vocab_file to use that vocabulary."
         )

@@ -9,7 +9,9 @@ import contextlib
 import os
 import re
 import shutil
+import tempfile
 import uuid
+from collections.abc import Iterator
 
 from bert_tf import locks
 
@@ -43,6 +45,21 @@ def create_locked(path: str, is_folder: bool, stack: contextlib.ExitStack) -> st
             if is_locked is not False and os.path.exists(temporary):
                 stack.push(lock.pop_all())
                 return temporary
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[str]:
+    """Yields a folder for intermediate files in the temporary folder of the system.
+
+    It is removed at the end, or by the next call in any process if this process is killed.
+    """
+    path = os.path.join(tempfile.gettempdir(), "bert_tf")
+    remove_leftovers(os.path.dirname(path), os.path.basename(path))
+    with contextlib.ExitStack() as stack:
+        folder = create_locked(path, is_folder=True, stack=stack)
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)  # before the lock ends
+        os.chmod(folder, 0o700)  # it may contain a copy of a private file
+        yield folder
 
 
 def remove_leftovers(folder: str, name: str | None = None) -> None:

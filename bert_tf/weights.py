@@ -146,9 +146,7 @@ def write_into(
 
 def is_weights_folder(path: str) -> bool:
     """Whether the path is a folder that `write_weights` wrote."""
-    from tensorflow.io import gfile
-
-    return bool(gfile.exists(posixpath.join(path, FACTS_FILE)))
+    return files.exists(posixpath.join(path, FACTS_FILE))
 
 
 def read_weights_folder(folder: str) -> WeightsFolder:

@@ -15,8 +15,6 @@ from absl import flags
 
 from bert_tf import command_line
 from bert_tf.conversion import DIALECTS, WRITABLE_DIALECTS, convert, read_config
-from bert_tf.tokenization.vocabulary import check_casing
-from bert_tf.weights import read_vocabulary
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("from", None, "The checkpoint to read.")
@@ -42,9 +40,6 @@ flags.mark_flags_as_required(["from", "to"])
 def main() -> None:
     """Converts the checkpoint and prints a report."""
     config = read_config(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
-    vocabulary = read_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None
-    if FLAGS.vocab_file and FLAGS.do_lower_case is not None:
-        check_casing(FLAGS.vocab_file, FLAGS.do_lower_case)
     report = convert(
         FLAGS["from"].value,
         FLAGS.to,
@@ -52,7 +47,7 @@ def main() -> None:
         slots=FLAGS.slots,
         config=config,
         encoder_only=FLAGS.encoder_only,
-        vocabulary=vocabulary,
+        vocab_file=FLAGS.vocab_file,
         do_lower_case=FLAGS.do_lower_case,
     )
     print(report)

@@ -17,12 +17,12 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import command_line, feature_extraction
+from bert_tf import command_line
 from bert_tf.data_prep.corpus import formats
-from bert_tf.errors import InputError
-from bert_tf.feature_extraction import (
+from bert_tf.errors import LARGEST_INT32, InputError
+from bert_tf.feature_extraction import output
+from bert_tf.feature_extraction.extractor import (
     COMBINATIONS,
-    FORMATS,
     UNITS,
     ExtractionConfig,
     FeatureExtractor,
@@ -48,11 +48,13 @@ flags.DEFINE_integer(
 flags.DEFINE_integer("batch_size", 32, "Lines per batch.", lower_bound=1)
 flags.DEFINE_enum("combine", "none", COMBINATIONS, "How to combine the layers into one vector.")
 flags.DEFINE_enum("unit", "token", UNITS, "One vector per WordPiece, or the mean over each word.")
-flags.DEFINE_enum("output_format", "jsonl", FORMATS, "jsonl: the original format, large.")
+flags.DEFINE_enum("output_format", "jsonl", output.FORMATS, "jsonl: the original format, large.")
 flags.DEFINE_enum(
     "output_dtype", "float32", ["float16", "float32"], "Data type in npz and tfrecord."
 )
-flags.DEFINE_integer("lines_per_shard", 1000, "Lines per shard of npz and tfrecord.", lower_bound=1)
+flags.DEFINE_integer(
+    "lines_per_shard", 1000, "Lines per shard of npz and tfrecord.", 1, LARGEST_INT32
+)
 flags.DEFINE_bool("use_tpu", False, "Must be false: this program runs on CPU or GPU.")
 flags.DEFINE_string("master", None, "Flag of google-research/bert; has no effect.")
 flags.DEFINE_integer("num_tpu_cores", 8, "Flag of google-research/bert; has no effect.")
@@ -84,10 +86,11 @@ def read_lines() -> list[str]:
             lines += formats.decode(raw, path, position).removesuffix("\n").split("\n")
     if not lines:
         raise InputError(f"There is no text in {FLAGS.input_file}.")
-    feature_extraction.check_output(
+    casing_file = f"{FLAGS.vocab_file}.json"  # next to the vocabulary, if there is one
+    output.check_output(
         FLAGS.output_file,
         FLAGS.output_format,
-        [*found, *filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file))],
+        [*found, *filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file)), casing_file],
         FLAGS.init_checkpoint or "",
         -(-len(lines) // FLAGS.lines_per_shard),
     )
@@ -113,10 +116,13 @@ def main() -> None:
     """Extracts the features."""
     if FLAGS.use_tpu:
         raise InputError("--use_tpu=true was given, but this program runs on CPU or GPU only.")
+    for name in ("output_dtype", "lines_per_shard"):
+        if FLAGS[name].present and FLAGS.output_format == "jsonl":
+            raise InputError(f"--{name} has no effect with --output_format=jsonl. Leave it out.")
     config = ExtractionConfig(
         layers(), FLAGS.combine, FLAGS.unit, FLAGS.max_seq_length, FLAGS.batch_size
     )
-    feature_extraction.check_output(FLAGS.output_file, FLAGS.output_format)
+    output.check_output(FLAGS.output_file, FLAGS.output_format)
     lines = read_lines()
     extract = extractor(config)
     with Progress("extracting", len(lines), "lines") as progress:
@@ -126,7 +132,7 @@ def main() -> None:
                 progress.update(1)
                 yield features
 
-        feature_extraction.write(
+        output.write(
             FLAGS.output_file, with_progress(), config, FLAGS.output_format, FLAGS.output_dtype,
             FLAGS.lines_per_shard,
         )  # fmt: skip

@@ -126,6 +126,7 @@ def items(predictor: "Predictor") -> Iterator[Item]:
         InputError: The file is missing, or a line is not valid UTF-8 or does not have the texts
             that the model takes.
     """
+    _check_inputs(predictor)
     if FLAGS.choice:
         yield SEPARATORS[0].join([FLAGS.context, *FLAGS.choice]), [FLAGS.context, FLAGS.choice]
     elif FLAGS.question is not None:
@@ -139,6 +140,21 @@ def items(predictor: "Predictor") -> Iterator[Item]:
             else:
                 pairs = len(predictor.names) == 2
                 yield text, [*split_line(text, number, maxsplit=1)] if pairs else [text]
+
+
+def _check_inputs(predictor: "Predictor") -> None:
+    """Raises `InputError` if --question or --choice is given for a model with other inputs."""
+    is_choice = bool(predictor.list_names)
+    if FLAGS.choice and not is_choice:
+        raise InputError(
+            f"--choice is for models of multiple choice, and this model takes "
+            f"{' and '.join(predictor.names)}. Give --text, or --question with --context."
+        )
+    if FLAGS.question is not None and (is_choice or len(predictor.names) != 2):
+        raise InputError(
+            f"--question is for models of two texts, and this model takes "
+            f"{' and '.join(predictor.names)}. Give --text."
+        )
 
 
 def texts() -> Iterator[str]:
@@ -169,6 +185,8 @@ def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
         if number == 1:
             files.check_lines(name, line)
             line = line.removeprefix(codecs.BOM_UTF8)
+            if not line:
+                continue  # only a byte-order mark
         if len(line) == files.MAX_LINE_BYTES:
             raise InputError(
                 f"Line {number} of {name} has {files.MAX_LINE_BYTES / 1e6:.0f} MB or more. Give "

@@ -15,7 +15,7 @@ import atexit, gc, importlib, json, os, signal, sys, tempfile, threading, time, 
 # imports its own program.
 for name in ("tensorflow_text", "bert_tf.export.saved_model", "bert_tf.export.predictor",
              "bert_tf.pretraining.pretrain", "bert_tf.tasks.fine_tuning", "bert_tf.conversion",
-             "bert_tf.feature_extraction"):
+             "bert_tf.feature_extraction.output"):
     importlib.import_module(name)
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import feature_extraction, weights
+from bert_tf import weights
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.feature_extraction import ExtractionConfig, FeatureExtractor
+from bert_tf.feature_extraction import output
+from bert_tf.feature_extraction.extractor import ExtractionConfig, FeatureExtractor
 from bert_tf.modeling import BertEncoder, variables_by_name
 from bert_tf.tokenization import BertTokenizer
 
@@ -104,13 +105,13 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
     config = ExtractionConfig(layers=(-1,), max_seq_length=12)
     features = extract(encoder, layers=(-1,))
     path = str(tmp_path / "f")
-    assert feature_extraction.write(path, features, config, "npz", "float16", 3) == 4
+    assert output.write(path, features, config, "npz", "float16", 3) == 4
     first, second = np.load(f"{path}-00000.npz"), np.load(f"{path}-00001.npz")
     assert first["values"].dtype == np.float16
     np.testing.assert_array_equal(first["line_splits"], [0, 6, 15, 17])
     np.testing.assert_allclose(first["values"][0, 6:15], expected[1][3], atol=2e-3)
     assert list(second["tokens"][:2]) == ["[CLS]", "york"]
-    assert feature_extraction.write(path, features, config, "tfrecord", "float32", 3) == 4
+    assert output.write(path, features, config, "tfrecord", "float32", 3) == 4
     names = [f"{path}-0000{i}.tfrecord" for i in range(2)]
     examples = [
         tf.train.Example.FromString(record.numpy()).features.feature

@@ -1,6 +1,7 @@
 """Files are written atomically; errors name the file that cannot be read or written."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -147,6 +148,44 @@ def test_a_folder_is_restored_if_its_replacement_was_killed(tmp_path):
     temporary_files.remove_leftovers(str(tmp_path))
     assert (path / "a").read_text() == "old"
     assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_the_permissions_of_an_output_are_kept(tmp_path, kind):
+    path = tmp_path / "out"
+    write(kind, path, "old")
+    path.chmod(0o700)
+    write(kind, path, "new")
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert (path / "a" if kind == "folder" else path).read_text() == "new"
+
+
+SCRATCH = """
+import os, signal
+from bert_tf.temporary_files import scratch_folder
+
+with scratch_folder() as folder:
+    open(folder + "/a", "w").close()
+    print(folder, flush=True)
+    signal.pause()
+"""
+
+
+def test_scratch_folders_of_killed_processes_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    command = [sys.executable, "-c", SCRATCH]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    left = pathlib.Path(process.stdout.readline().strip())
+    with temporary_files.scratch_folder() as own:
+        assert left.stat().st_mode & 0o777 == 0o700
+        assert sorted(map(str, tmp_path.iterdir())) == sorted([str(left), own])
+    process.kill()
+    process.wait()
+    assert left.exists()
+    with temporary_files.scratch_folder():
+        assert not left.exists()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["a_b", "a%b", "a.b", "a%5Fb", "a%2Eb"])

@@ -196,6 +196,49 @@ def test_only_complete_models_are_saved(classifier, tokenizer, tmp_path):
         assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize("dialect", ["bert-tf", "hugging_face", "google"])
+def test_a_model_that_cannot_be_read_back_replaces_nothing(
+    classifier, tokenizer, tmp_path, dialect
+):
+    path = bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "model", dialect)
+    folder = tmp_path / "model"
+    before = {each.name: each.read_bytes() for each in folder.iterdir()}
+    bias = classifier.head.output_bias
+    bias.assign([np.nan, 0, 0])
+    with pytest.raises(
+        bert_tf.InputError, match="the model has NaN or infinite values in output_bias"
+    ):
+        bert_tf.save_checkpoint(classifier, tokenizer, folder, dialect)
+    bias.assign([0, 0, 0])
+    if dialect != "bert-tf":  # these strip white space from tokens
+        tokens = [*tokenizer.vocabulary[:-1], "x\xa0"]
+        other = bert_tf.BertTokenizer(tokens, do_lower_case=False)
+        with pytest.raises(bert_tf.InputError, match=r"cannot store the vocabulary .* 'x\\xa0'"):
+            bert_tf.save_checkpoint(classifier, other, folder, dialect)
+    assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
+    bert_tf.load(path)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"labels": ["a\tb", "c", "d"]}, "one different label in one line for each output"),
+        ({"labels": ["", "c", "d"]}, "one different label in one line for each output"),
+        ({"labels": ["\ud800", "c", "d"]}, "lone surrogate"),
+        ({"embedding": {"pooling": 5}}, "the fact embedding: pooling must be a string"),
+        ({"embedding": {"x": 1}}, "The fact embedding may have the keys pooling, .* Received: x"),
+        ({"other": 10**400}, "has 401 digits"),
+        ({"other": {1: "a", "1": "b"}}, "occurs twice"),
+    ],
+)
+def test_facts_that_cannot_be_read_back_are_refused(
+    classifier, tokenizer, tmp_path, facts, message
+):
+    with pytest.raises(bert_tf.InputError, match=message):
+        bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "model", **facts)
+    assert not (tmp_path / "model").exists()
+
+
 @pytest.mark.parametrize("pair", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_model_from_fit_is_exported(classifier, tokenizer, tmp_path, pair):
     for version in ("1",) if pair else ("1", "2"):

@@ -186,6 +186,25 @@ def assign(
     return AssignmentReport(tuple(arrays), missing, tuple(unused), contents.unknown)
 
 
+def check_config(contents: CheckpointContents, config: BertConfig) -> None:
+    """Checks that a config computes the same as that of the checkpoint, if it has one.
+
+    The shapes of the weights do not depend on these fields. The activation of a checkpoint of
+    another program may be unknown to this program, so it is compared for those of bert-tf only.
+
+    Raises:
+        InputError: A field differs.
+    """
+    own = contents.config
+    names = ("num_attention_heads", "hidden_act", "layer_norm_eps")
+    for name in names if contents.dialect == "bert-tf" else names[:1]:
+        if own is not None and getattr(own, name) != getattr(config, name):
+            raise InputError(
+                f"The given config has {name}={getattr(config, name)!r}, but {contents.source} was "
+                f"trained with {name}={getattr(own, name)!r}. Leave out bert_config_file."
+            )
+
+
 def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
     """Checks that a checkpoint can fill the encoder of a config, before the encoder is built.
 

@@ -19,7 +19,7 @@ from bert_tf.conversion.hugging_face_tokenizer import (
     tokenizer_fields,
 )
 from bert_tf.conversion.weight_values import to_float32
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_label_names
 from bert_tf.file_checks import check_plain_name
 from bert_tf.json_files import TEXT, TRUTH, Rule
 from bert_tf.weights import (
@@ -92,7 +92,8 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
         classifier = {name: tensors.pop(name) for name in names if name in tensors}
     arrays, unknown = _rename_tensors(tensors, architecture or "", folder)
     copies = _decoder_copies(tensors).items()
-    embedding = sentence_transformers.read_embedding(folder)
+    tokenizer = _read_tokenizer(folder, values.get("tokenizer_class"))
+    embedding = sentence_transformers.read_embedding(folder, tokenizer.get("do_lower_case"))
     labels = _read_labels([*classifier.values(), *_heads_with_labels(arrays)], values, path)
     extra: dict[str, Any] = {"labels": labels} if labels else {}
     extra |= {"embedding": embedding} if embedding else {}
@@ -105,7 +106,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
         unknown=unknown,
         classifier=classifier,
         tied_masked_lm=all(np.array_equal(copy, arrays[name]) for name, copy in copies),
-        **_read_tokenizer(folder, values.get("tokenizer_class")),
+        **tokenizer,
     )
 
 
@@ -127,21 +128,18 @@ def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any], path: s
     transformers does not write `id2label` for two labels with default names.
 
     Raises:
-        InputError: A label is empty, repeated, or has a tab or several lines, so that a file of
-            predictions could not tell it from others.
+        InputError: A label is for no output, or not valid (see `check_label_names`).
     """
     names = values.get("id2label") or {}
     number = len(heads[0]) if heads and heads[0].ndim else 0
-    labels = [str(names.get(str(i), f"LABEL_{i}")) for i in range(number)]
-    seen: set[str] = set()
-    for i, label in enumerate(labels):
-        is_one_line = label.strip() and "\t" not in label and label.splitlines() == [label]
-        if label in seen or not is_one_line:
-            raise InputError(
-                f"{path}: id2label must have one different name in one line for each output. "
-                f"Received: {label!r:.60} for {i}. Correct the names."
-            )
-        seen.add(label)
+    known = [str(i) for i in range(number)]
+    if heads and set(names) - set(known):
+        raise InputError(
+            f"{path}: id2label must have the keys 0 to {number - 1}, one for each output of the "
+            f"model. Received: {', '.join(names):.60}. Correct the names."
+        )
+    labels = [str(names.get(key, f"LABEL_{key}")) for key in known]
+    check_label_names(labels, f"{path}: id2label")
     return labels
 
 

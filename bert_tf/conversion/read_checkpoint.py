@@ -16,6 +16,7 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
+from bert_tf.temporary_files import scratch_folder
 from bert_tf.tokenization.released_casing import released_casing
 
 _HUB = "hf://"
@@ -134,7 +135,7 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
     gfile = _gfile()
     files.check_is_file(path)
     file_checks.check_is_regular(path)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         _unpack(path, folder)
         candidates = [
             root
@@ -177,6 +178,10 @@ def _check_unpacked_size(path: str, members: list[zipfile.ZipInfo], folder: str)
             f"{path} would give {len(members)} files of {unpacked / 1e6:,.0f} MB from "
             f"{packed / 1e6:,.1f} MB. No checkpoint can be compressed that much."
         )
+    names = [member.filename for member in members]
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{path} contains {repeated!r:.100} twice. Pack the checkpoint again.")
     free = shutil.disk_usage(folder).free
     if unpacked > free:
         raise InputError(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from bert_tf import json_files
-from bert_tf.errors import InputError
-from bert_tf.weights import FACTS_SCHEMA, RESERVED_FACTS
+from bert_tf.errors import InputError, check_label_names
+from bert_tf.weights import EMBEDDING_SCHEMA, FACTS_SCHEMA, RESERVED_FACTS
 
 if TYPE_CHECKING:
     from bert_tf.modeling import BertEncoder, BertTaskModel
@@ -48,6 +48,7 @@ def check_labels(
             f"labels must be a list of {outputs} different strings, one for each output of the "
             f"{type(model).__name__}. Received: {labels!r}."
         )
+    check_label_names(names, "the model")
     return names
 
 
@@ -65,10 +66,19 @@ def check_facts(facts: Mapping[str, Any]) -> None:
                 "its own under this name. Choose another name."
             )
         try:
-            json.dumps(value)
-        except (TypeError, ValueError) as error:
+            json_files.parse(json.dumps(value), name, allow_nan=True)
+        except InputError:
+            raise
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError(
                 f"{name} must be a JSON value, such as a list of strings or a number. Received: "
                 f"{value!r:.80}."
             ) from error
     json_files.check(dict(facts), FACTS_SCHEMA, "the facts")
+    embedding = facts.get("embedding") or {}
+    json_files.check(embedding, EMBEDDING_SCHEMA, "the fact embedding")
+    if unknown := embedding.keys() - EMBEDDING_SCHEMA:
+        raise InputError(
+            f"The fact embedding may have the keys {', '.join(EMBEDDING_SCHEMA)}. Received: "
+            f"{min(unknown)}."
+        )

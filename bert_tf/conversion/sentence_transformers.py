@@ -13,15 +13,19 @@ from bert_tf.errors import InputError
 from bert_tf.file_checks import check_plain_name
 
 MODULES_FILE = "modules.json"
-_LENGTH_FILE = "sentence_bert_config.json"
+_SETTINGS_FILE = "sentence_bert_config.json"
 _CONFIG_FILE = "config.json"
 _POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 _NORMALIZE = "Normalize"
 _STEPS = ("Transformer", "Pooling")
 
 
-def read_embedding(folder: str) -> dict[str, Any] | None:
+def read_embedding(folder: str, do_lower_case: bool | None) -> dict[str, Any] | None:
     """Returns how the folder's vectors are computed, or None if it is not of sentence-transformers.
+
+    Args:
+        folder: The folder.
+        do_lower_case: Whether the tokenizer in the folder lower-cases text; None if unknown.
 
     Returns:
         A dict with `pooling` ("mean" or "first"), `normalize` (bool), and `max_seq_length` (int) if
@@ -31,12 +35,12 @@ def read_embedding(folder: str) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        return _read(folder, path)
+        return _read(folder, path, do_lower_case)
     except InputError as error:  # the folder can still be used for fine-tuning
         return {"problem": str(error).rstrip(".")}
 
 
-def _read(folder: str, path: str) -> dict[str, Any]:
+def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
     modules: Any = json_files.parse(files.read_text(path), path)
     try:
         steps = [(str(each["type"]).rsplit(".", 1)[-1], str(each["path"])) for each in modules]
@@ -54,8 +58,10 @@ def _read(folder: str, path: str) -> dict[str, Any]:
     used = [name for name, value in pooling.items() if name.startswith("pooling_mode") and value]
     if len(used) != 1 or used[0] not in _POOLING:
         return {"problem": f"{pooling_path} has {' and '.join(used) or 'no pooling mode'}"}
-    length = _max_seq_length(find_file(folder, posixpath.join(steps[0][1], _LENGTH_FILE)))
-    return {"pooling": _POOLING[used[0]], "normalize": _NORMALIZE in names, **length}
+    settings = _settings(find_file(folder, posixpath.join(steps[0][1], _SETTINGS_FILE)))
+    if settings.pop("do_lower_case", False) and not do_lower_case:
+        return {"problem": f"{_SETTINGS_FILE} lower-cases texts before a cased tokenizer"}
+    return {"pooling": _POOLING[used[0]], "normalize": _NORMALIZE in names, **settings}
 
 
 def check_supported(embedding: dict[str, Any]) -> None:
@@ -71,8 +77,9 @@ def check_supported(embedding: dict[str, Any]) -> None:
         )
 
 
-def _max_seq_length(path: str | None) -> dict[str, int]:
+def _settings(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
-    length = json_files.read(path, {"max_seq_length": json_files.LENGTH}).get("max_seq_length")
-    return {"max_seq_length": length} if length else {}
+    schema = {"max_seq_length": json_files.LENGTH, "do_lower_case": json_files.TRUTH}
+    values = json_files.read(path, schema)
+    return {name: values[name] for name in schema if values.get(name)}

@@ -94,6 +94,8 @@ def _find_prefix(path: str) -> str | None:
     # Other files have an index too: that of train.tf_record is train.tf_record.index.
     stems = (name.removesuffix(".index") for name in names if name.endswith(".index"))
     prefixes = sorted(stem for stem in stems if stem not in names)
+    if prefixes and (state := find_file(path, "checkpoint")):
+        file_checks.check_is_regular(state)
     latest = tf.train.latest_checkpoint(path) if prefixes else None
     if latest:
         if not _is_same_folder(posixpath.dirname(latest), path):

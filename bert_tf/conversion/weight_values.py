@@ -54,6 +54,6 @@ def check_weights(contents: CheckpointContents) -> None:
         shown = ", ".join(invalid[:_SHOWN_NAMES])
         more = f" and {len(invalid) - _SHOWN_NAMES} more" if len(invalid) > _SHOWN_NAMES else ""
         raise InputError(
-            f"{contents.source} has NaN or infinite values in {shown}{more}. The training that "
-            "saved it had diverged, or the file is damaged. Give an earlier checkpoint."
+            f"{contents.source} has NaN or infinite values in {shown}{more}. The training has "
+            "diverged, or the file is damaged. Use an earlier checkpoint."
         )

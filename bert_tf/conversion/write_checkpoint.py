@@ -1,47 +1,37 @@
 """`write_weights` writes a checkpoint; `convert` converts a checkpoint and verifies the result."""
 
 import dataclasses
-import fnmatch
+import itertools
 import math
 import os
-import re
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from bert_tf import atomic_files
+from bert_tf import atomic_files, files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import google
 from bert_tf.conversion.checkpoint_contents import (
     AssignmentReport,
     CheckpointContents,
     assign,
+    check_config,
     check_encoder,
 )
 from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
+from bert_tf.conversion.given_tokenizer import with_tokenizer
 from bert_tf.conversion.read_checkpoint import read_weights
+from bert_tf.conversion.target_folder import check_target
 from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
+from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
-from bert_tf.file_checks import is_inside
 from bert_tf.head_config import HeadConfig
-from bert_tf.tokenization.vocabulary import check_vocabulary
-
-# The files that the writer of each dialect creates; first the file that it always writes last.
-_FILES = {
-    "bert-tf": ("weights.json", "model.safetensors", "bert_config.json", "vocab.txt"),
-    "hugging_face": ("model.safetensors", "config.json", "tokenizer_config.json", "vocab.txt"),
-    "google": (
-        "checkpoint", "bert_model.ckpt.*", "model.ckpt-*", "bert_config.json",
-        "tokenizer_config.json", "vocab.txt",
-    ),
-}  # fmt: skip
-_PREFIX = re.compile(r"(bert_model\.ckpt|model\.ckpt-[^.]*)\.")
+from bert_tf.temporary_files import scratch_folder
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
-    """Writes a checkpoint in the given dialect (format).
+    """Writes a checkpoint in the given dialect (format), and reads it before it replaces another.
 
     Args:
         contents: The contents to write.
@@ -55,16 +45,12 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
 
     Raises:
         InputError: The dialect is unknown or can only be read, `folder` is a file or contains other
-            files than those of such a checkpoint, `contents` has no config, or it has
-            a head that the dialect cannot store: an output layer of the masked LM that is not the
-            word embeddings, a head of unknown kind (`CheckpointContents.classifier`), or one with
-            the layers of `HeadConfig`.
+            files than those of such a checkpoint, `contents` has no config, weights that are not
+            finite or other invalid values, or a vocabulary or a head that the dialect cannot store:
+            an output layer of the masked LM that is not the word embeddings, a head of unknown kind
+            (`CheckpointContents.classifier`), or one with the layers of `HeadConfig`.
     """
-    write = _writer(dialect)
-    contents.require_config()
-    _check_heads(contents, dialect)
-    _check_target(folder, dialect)
-    return write(folder, contents)
+    return _write_checked(contents, folder, dialect, lambda _: None)[0]
 
 
 def _writer(dialect: str) -> Callable[[str, CheckpointContents], str]:
@@ -73,56 +59,6 @@ def _writer(dialect: str) -> Callable[[str, CheckpointContents], str]:
         names = ", ".join(WRITABLE_DIALECTS)
         raise InputError(f"dialect must be one of {names}. Received: {dialect!r}.")
     return write
-
-
-def _check_target(folder: str, dialect: str, *sources: str) -> None:
-    """Raises `InputError` if replacing the folder would remove something else than a checkpoint.
-
-    Args:
-        folder: The folder to write.
-        dialect: The dialect to write.
-        sources: Paths of the checkpoint that is read, which must not be in the folder.
-    """
-    from tensorflow.io import gfile
-
-    from bert_tf.training.lifecycle.run_state import run_of
-
-    target = atomic_files.resolve_output(folder, is_folder=True)
-    names = sorted(gfile.listdir(target)) if gfile.exists(target) else []
-    if not names:
-        return
-    others = [n for n in names if not any(fnmatch.fnmatch(n, f) for f in _FILES[dialect])]
-    if others:
-        raise InputError(
-            f"{folder} would be replaced, but contains {others[0]}, which is not a file of a "
-            f"checkpoint that bert-tf writes in the dialect {dialect}. Give the path of a new "
-            "folder."
-        )
-    prefixes = sorted({match[1] for name in names if (match := _PREFIX.match(name))})
-    if len(prefixes) > 1:
-        raise InputError(
-            f"{folder} would be replaced, but contains several checkpoints, such as {prefixes[0]} "
-            f"and {prefixes[1]}. Give the path of a new folder."
-        )
-    last = _FILES[dialect][0]
-    # Object stores have no temporary folders: a killed program leaves a folder without this file.
-    if last not in names and "://" not in target:
-        raise InputError(
-            f"{folder} would be replaced, but is not a checkpoint of the dialect {dialect}: it has "
-            f"no {last}. Give the path of a new folder."
-        )
-    run = run_of(target)
-    if run is not None:
-        raise InputError(
-            f"{folder} would be replaced, but belongs to the run in {run}. Give the path of a new "
-            "folder."
-        )
-    for source in sources:
-        if is_inside(source, target) or is_inside(target, source):
-            raise InputError(
-                f"{folder} would be replaced, but belongs to the checkpoint that is read from "
-                f"{source}. Give the path of a new folder."
-            )
 
 
 def _check_heads(contents: CheckpointContents, dialect: str) -> None:
@@ -153,7 +89,8 @@ def convert(
     slots: bool = False,
     config: BertConfig | None = None,
     encoder_only: bool = False,
-    **facts: Any,
+    vocab_file: str | None = None,
+    do_lower_case: bool | None = None,
 ) -> str:
     """Converts a checkpoint, and compares the written checkpoint with the source.
 
@@ -161,11 +98,12 @@ def convert(
         source: A path that `read_weights` accepts.
         target: The folder to write.
         dialect: One of `WRITABLE_DIALECTS`.
-        slots: Whether to write Adam's moments (slots) too; only "google" can store them.
+        slots: Whether to write Adam's moments (slots) too; only "google" can store them, and the
+            source must have them.
         config: The architecture. If not None, this config replaces the config of the source.
         encoder_only: Whether to write the encoder with its pooler, but no heads.
-        **facts: `vocabulary` and `do_lower_case`. A value other than None replaces the value of
-            the source.
+        vocab_file: The `vocab.txt`. If None, the vocabulary of the source.
+        do_lower_case: The casing of the tokenizer. If None, that of the source or of `vocab_file`.
 
     Returns:
         A report for the user: the number of weights written, the greatest difference between the
@@ -173,31 +111,44 @@ def convert(
 
     Raises:
         InputError: Reading or writing failed, the source has a head that no dialect can store (see
-            `write_weights`), its vocabulary is not valid and none is given, or a tensor of the
-            written checkpoint is missing or differs from the source.
+            `write_weights`), config, vocabulary or casing are not those of the source or not valid,
+            `slots` has no effect, or the written checkpoint differs from the source. An earlier
+            checkpoint in `target` is then unchanged.
     """
     from bert_tf.modeling import BertEncoder
 
     _writer(dialect)
-    _check_target(target, dialect, source)
-    contents = read_weights(source, slots=slots and dialect == "google")
-    _check_target(target, dialect, source, contents.source)
-    given = {key: value for key, value in facts.items() if value is not None}
-    if contents.vocabulary is not None and "vocabulary" not in given:
-        check_vocabulary(contents.vocabulary, f"the vocabulary of {contents.source}")
-    contents = dataclasses.replace(contents, config=config or contents.config, **given)
+    if slots and dialect != "google":
+        raise InputError(f"slots=True needs the dialect google. Received: {dialect!r}.")
+    check_target(target, dialect, source)
+    contents = read_weights(source, slots=slots)
+    if slots and not contents.slots:
+        raise InputError(f"{source} has no moments of Adam. Leave out slots=True.")
+    check_config(contents, config or contents.require_config())
+    contents = dataclasses.replace(contents, config=config or contents.config)
+    check_encoder(contents, contents.require_config())
+    contents = with_tokenizer(contents, vocab_file, do_lower_case)
     if encoder_only:
         contents = contents.encoder_only()
-    check_encoder(contents, contents.require_config())
     report = assign(BertEncoder(contents.require_config()), contents)
-    written = _write_checked(contents, target, dialect, source)
+    sources = (source, contents.source, *_linked_files(contents.source))
+    _, difference = _write_checked(
+        contents, target, dialect, lambda written: output_difference(contents, written), *sources
+    )
     lines = [
         f"{source} ({contents.dialect}) -> {target} ({dialect})",
         f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back bit for bit.",
-        _describe_difference(output_difference(contents, written)),
+        _describe_difference(difference),
         *_warnings(contents, report, dialect),
     ]
     return "\n".join(lines)
+
+
+def _linked_files(source: str) -> list[str]:
+    """Returns the targets of links in the folder of a checkpoint, such as weights elsewhere."""
+    folder = source if os.path.isdir(source) else os.path.dirname(source)
+    paths = (os.path.join(folder, name) for name in files.list_folder(folder))
+    return [os.path.realpath(path) for path in paths if os.path.islink(path)]
 
 
 def _describe_difference(difference: float) -> str:
@@ -210,27 +161,47 @@ def _describe_difference(difference: float) -> str:
 
 
 def _write_checked(
-    contents: CheckpointContents, target: str, dialect: str, source: str
-) -> CheckpointContents:
-    """Writes a checkpoint, and reads it before it replaces an earlier one; returns what was read.
+    contents: CheckpointContents,
+    target: str,
+    dialect: str,
+    compare: Callable[[CheckpointContents], Any],
+    *sources: str,
+) -> tuple[str, Any]:
+    """Writes a checkpoint, and reads it before it replaces an earlier one.
+
+    Args:
+        contents: The contents to write.
+        target: The folder to write.
+        dialect: One of `WRITABLE_DIALECTS`.
+        compare: A function of what was read; if it raises an error, nothing is replaced.
+        *sources: The paths of the checkpoint from which the contents were read.
+
+    Returns:
+        The path of the checkpoint, and the result of `compare`.
 
     Raises:
         InputError: See `write_weights` and `_check_same`; or `target` has changed during the work.
     """
+    write = _writer(dialect)
+    contents.require_config()
+    _check_heads(contents, dialect)
+    check_weights(contents)
+    check_target(target, dialect, *sources)
 
-    def write_and_read(folder: str) -> CheckpointContents:
-        path = write_weights(contents, folder, dialect)
+    def write_and_read(folder: str) -> tuple[str, Any]:
+        path = write(folder, contents)
         written = read_weights(path, slots=bool(contents.slots))
         _check_same(contents, written)
-        return written
+        return path, compare(written)
 
+    target = target.rstrip("/") or target
     if "://" not in target:
         with atomic_files.staging_folder(target) as folder:
-            written = write_and_read(folder)
-            _check_target(target, dialect, source, contents.source)
-        return written
+            path, result = write_and_read(folder)
+            check_target(target, dialect, *sources)
+        return target + path.removeprefix(folder), result
     # Object stores cannot rename folders, so a local copy is read first.
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         write_and_read(os.path.join(folder, "checkpoint"))
     return write_and_read(target)
 
@@ -252,6 +223,8 @@ def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: s
             "No vocab.txt was written, because the tokenizer gives other ids than the tokenizer of "
             f"google-research/bert: {contents.tokenizer_problem}. With vocab_file, it is written."
         )
+    if config.extra:
+        lines.append(f"Unknown keys of the config, ignored: {', '.join(config.extra)}.")
     if contents.unknown:
         lines.append(f"Left out, not weights of a BERT: {', '.join(contents.unknown)}.")
     return lines
@@ -272,6 +245,19 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
         raise InputError(
             f"{written.source} differs from the written weights, first in {changed[0]}. Check the "
             "disk and convert again."
+        )
+    before, after = contents.vocabulary or (), written.vocabulary or ()
+    if list(before) != list(after):
+        pairs = itertools.zip_longest(before, after)
+        token = next(one for one, two in pairs if one != two)
+        raise InputError(
+            f"The dialect {written.dialect!r} cannot store the vocabulary of {contents.source}, "
+            f"such as the token {token!r:.60}. Remove white space from its tokens."
+        )
+    if contents.do_lower_case not in (None, written.do_lower_case):
+        raise InputError(
+            f"{written.source} has do_lower_case={written.do_lower_case} and not "
+            f"{contents.do_lower_case}. Convert to another dialect."
         )
 
 

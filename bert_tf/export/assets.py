@@ -12,9 +12,8 @@ import tensorflow_text
 
 from bert_tf import files, json_files, weights
 from bert_tf.export.job import Origin, facts_of
-from bert_tf.export.layout import EXTRA, GRAPH_SHA256
+from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.lite.report import TEXT_DIFFERENCES, table_of
-from bert_tf.export.operations import FILE
 from bert_tf.tasks.task import DEV_EXAMPLES
 
 LABELS_FILE = "labels.txt"
@@ -44,9 +43,11 @@ def write(folder: str, origin: Origin, report: Mapping[str, Any]) -> None:
     """
     extra = os.path.join(folder, EXTRA)
     tf.io.gfile.makedirs(extra)
-    facts, graph = facts_of(origin), os.path.join(folder, FILE)
-    if files.exists(graph):
-        facts[GRAPH_SHA256] = files.sha256_of_file(graph)
+    paths = {name: os.path.join(folder, name) for name in CHECKED_FILES}
+    facts = facts_of(origin)
+    facts[FILES_SHA256] = {
+        name: files.sha256_of_file(path) for name, path in paths.items() if files.exists(path)
+    }
     facts["facts_sha256"] = json_files.sha256_of_values(facts)
     files.write_json(os.path.join(extra, weights.FACTS_FILE), facts)
     config = origin.checkpoint.config.to_dict()

@@ -5,7 +5,6 @@ import dataclasses
 import logging
 import os
 import posixpath
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,10 +23,16 @@ from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
 from bert_tf.tasks.squad.results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
+from bert_tf.temporary_files import scratch_folder
 from bert_tf.tokenization import BertTokenizer
-from bert_tf.training.lifecycle.run_state import STATE_FILE, TRAINING_FILE
+from bert_tf.training.lifecycle.run_state import STATE_FILE, TRAINING_FILE, run_of
 
 _LOGGER = logging.getLogger(__name__)
+# The only task for which a setting has an effect.
+_SETTINGS_OF_TASKS = {
+    "null_score_diff_threshold": "span", "pooling": "embedding", "normalize": "embedding",
+    "top_k": "fill_mask",
+}  # fmt: skip
 REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
 _Writer = Callable[[gate_process.Gate, str], dict[str, Any]]
 # The function that checks the input of a format, and returns the one that writes it.
@@ -64,8 +69,8 @@ def export(
         GateError: The exported model and the model in memory have different outputs. Nothing is
             written.
     """
-    version = os.path.join(export_dir, str(next_version(export_dir)))
     _check_outside(export_dir, checkpoint)
+    version = os.path.join(export_dir, str(next_version(export_dir)))
     settings = settings or ServingSettings()
     if settings.format == "tflite" and has_saved_model(export_dir):
         raise InputError(
@@ -91,7 +96,17 @@ def export(
 def _check_outside(export_dir: str, checkpoint: str) -> None:
     """Checks that a folder is not in that of a checkpoint, which is replaced as a unit."""
     check_file_system(export_dir)
+    if not export_dir:
+        raise InputError("Give the path of a folder as export_dir. Received an empty path.")
+    if not checkpoint:
+        raise InputError("Give the path of a checkpoint. Received an empty path.")
     inner, outer = os.path.realpath(export_dir), os.path.realpath(checkpoint)
+    run = None if "://" in export_dir else run_of(inner)
+    if run is not None:
+        raise InputError(
+            f"{export_dir} belongs to the run in {run}, and would be removed by its training. Give "
+            "the path of another folder for the versions."
+        )
     is_run, is_step = (
         files.exists(posixpath.join(checkpoint, n)) for n in (TRAINING_FILE, STATE_FILE)
     )
@@ -111,13 +126,25 @@ def _job(
 ) -> ExportJob:
     """Reads the checkpoint of an export, and the files of its run."""
     found, run = load(checkpoint), run_folder(checkpoint)
-    settings = _with_best_threshold(settings, run)
     task = settings.task or task_of(found)
+    _check_effect(settings, task)
+    settings = _with_best_threshold(settings, run)
     origin = read_origin(run, found, task)
     stored = posixpath.join(run, DEV_EXAMPLES)
     is_stored = not dev_data and task == task_of(found) and files.exists(stored)
     examples = stored if is_stored else dev_data or ""
     return ExportJob(origin, settings, version, examples, is_stored)
+
+
+def _check_effect(settings: ServingSettings, task: str) -> None:
+    """Checks that no setting is given that has no effect for the task."""
+    for name, of_task in _SETTINGS_OF_TASKS.items():
+        value = getattr(settings, name)
+        if of_task != task and value != getattr(ServingSettings, name):
+            raise InputError(
+                f"{name}={value} has no effect for the task {task}, only for {of_task}. Leave it "
+                "out."
+            )
 
 
 def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings:
@@ -180,7 +207,7 @@ def export_model(
         facts["task_type"] = task_type
     if task_type == "multi_label":
         facts["threshold"] = _check_threshold(threshold)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         checkpoint = save_checkpoint(
             model, tokenizer, posixpath.join(folder, "model"),
             **facts, pair=bool(pair), max_seq_length=int(max_seq_length),

@@ -4,7 +4,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.requests import Request, array_of
+from bert_tf.temporary_files import scratch_folder
 
 # This process may have all the memory of the GPUs.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
@@ -53,7 +53,7 @@ class Gate:
         Raises:
             GateError: A model cannot be loaded, or a request fails.
         """
-        with tempfile.TemporaryDirectory() as place:
+        with scratch_folder() as place:
             lines, results = [], []
             for number, (path, requests) in enumerate(zip(paths, found, strict=True)):
                 files = [os.path.join(place, f"{number}.{name}.npz") for name in ("in", "out")]

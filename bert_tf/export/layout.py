@@ -2,11 +2,15 @@
 
 import os
 
+from bert_tf import files
 from bert_tf.errors import InputError, plain_message
 
 EXTRA = "assets.extra"
 LITE = "tflite"
-GRAPH_SHA256 = "saved_model_sha256"  # the name of the fact
+# The files of a SavedModel whose SHA-256 is in the fact `FILES_SHA256`. The index of the variables
+# has a checksum of each variable.
+CHECKED_FILES = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
+FILES_SHA256 = "files_sha256"
 _LAST_VERSION = 2**63 - 1  # int64 in TensorFlow Serving
 
 
@@ -14,7 +18,8 @@ def newest_version(folder: str) -> str:
     """Returns `folder` if it contains a SavedModel, else its subfolder with the highest version.
 
     Raises:
-        InputError: The folder contains neither a SavedModel nor numbered folders with one.
+        InputError: The folder contains neither a SavedModel nor numbered folders with one, or the
+            folder with the highest number has none.
     """
     from tensorflow.io import gfile
 
@@ -23,6 +28,11 @@ def newest_version(folder: str) -> str:
     for each in found:
         if gfile.exists(os.path.join(each, "saved_model.pb")):
             return each
+        if each != folder and not gfile.isdir(os.path.join(each, LITE)):
+            raise InputError(
+                f"{each} is the newest version, but has no saved_model.pb. Remove it, or give the "
+                "folder of another version."
+            )
     for lite in (os.path.join(each, LITE) for each in found):
         if gfile.isdir(lite):
             paths = ", ".join(sorted(os.path.join(lite, name) for name in gfile.listdir(lite)))
@@ -54,12 +64,13 @@ def next_version(folder: str) -> int:
     if not is_folder and gfile.exists(folder):
         raise InputError(f"{folder} is a file. Give the path of a folder for the versions.")
     found = versions(folder)
-    others = gfile.listdir(folder) if is_folder and not found else []
-    others = sorted(name.rstrip("/") for name in others if not name.startswith("."))
+    names = files.list_folder(folder) if is_folder and not found else []
+    others = [name for name in names if not name.startswith(".")]
     if others:
+        shown = os.fsencode(others[0]).decode(errors="backslashreplace")
         raise InputError(
-            f"{folder} contains other files, such as {others[0]}, and no version of a model. Give "
-            "the path of a new folder for the versions."
+            f"{folder} contains other files, such as {shown}, and no version of a model. Give the "
+            "path of a new folder for the versions."
         )
     number = 1 + max(found, default=0)
     if number > _LAST_VERSION:
@@ -77,10 +88,7 @@ def versions(folder: str) -> list[int]:
 
 def _version_names(folder: str) -> list[str]:
     """Returns the names of the version folders; TensorFlow Serving accepts leading zeros."""
-    from tensorflow.io import gfile
-
-    names = gfile.listdir(folder) if _is_folder(folder) else []
-    names = [name.rstrip("/") for name in names]
+    names = files.list_folder(folder) if _is_folder(folder) else []
     return [name for name in names if name.isascii() and name.isdigit()]
 
 

@@ -104,11 +104,12 @@ class Predictor:
         num_threads: int | None = None,
         trust: bool = False,
     ) -> None:
-        if batch_size < 1:
-            raise InputError(f"batch_size must be at least 1. Received: {batch_size}.")
-        if num_threads is not None and num_threads < 1:
-            raise InputError(f"num_threads must be at least 1. Received: {num_threads}.")
-        path = os.fspath(path)
+        _check_count("batch_size", batch_size)
+        if num_threads is not None:
+            _check_count("num_threads", num_threads)
+        if not isinstance(trust, bool):
+            raise InputError(f"trust must be True or False. Received: {trust!r}.")
+        path = str(os.fspath(path))
         check_no_file_scheme(path)
         with explain_damage(path):
             if path.endswith(".tflite"):
@@ -193,13 +194,19 @@ class Predictor:
         )
 
 
+def _check_count(name: str, value: Any) -> None:
+    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not (is_number and value >= 1):
+        raise InputError(f"{name} must be a whole number from 1. Received: {value!r}.")
+
+
 def _checked(
     arrays: Mapping[str, np.ndarray], num_rows: int, num_labels: int
 ) -> dict[str, np.ndarray]:
     """Returns those of the outputs of a signature that `decode` needs.
 
     Raises:
-        InputError: One of them is missing, or has another dtype or shape.
+        InputError: One of them is missing, is not finite, or has another dtype or shape.
     """
     form = next((each for each in _FORMS if next(iter(each)) in arrays), {"score": "f B"})
     form = form | {name: _FURTHER[name] for name in _FURTHER.keys() & arrays.keys()}
@@ -209,6 +216,11 @@ def _checked(
         array = np.asarray(arrays.get(name))
         is_valid = array.dtype.kind == kind and array.ndim == len(letters)
         pairs = zip(letters, array.shape, strict=False)
+        if kind == "f" and is_valid and not np.isfinite(array).all():
+            raise InputError(
+                f"The output {name} of the model has NaN or infinite values. The training of the "
+                "model has diverged, or its files are damaged. Export an earlier checkpoint."
+            )
         if not is_valid or any(sizes.setdefault(*pair) != pair[1] for pair in pairs):
             raise InputError(
                 f"The model has no output {name} of a model of bert-tf. Its outputs are "
@@ -341,7 +353,9 @@ def _encoded_list(texts: Any) -> list[bytes]:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    is_scalar = isinstance(value, np.ndarray) and value.ndim == 0
+    is_scalar = is_scalar or isinstance(value, (str, bytes, Mapping))
+    return isinstance(value, Iterable) and not is_scalar
 
 
 def _length(value: bytes | list[bytes], of_list: Callable[[list[int]], int]) -> int:

@@ -11,8 +11,11 @@ import tensorflow as tf
 from bert_tf import file_checks, files, json_files, tensor_bundles
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export import operations
-from bert_tf.export.layout import EXTRA, GRAPH_SHA256
+from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
+from bert_tf.json_files import OBJECT
 from bert_tf.weights import FACTS_FILE, FACTS_SCHEMA
+
+_SCHEMA = {**FACTS_SCHEMA, FILES_SHA256: OBJECT}
 
 
 def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str, Any]]:
@@ -32,13 +35,13 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
     """
     _check_files(folder)
     facts_path = os.path.join(folder, EXTRA, FACTS_FILE)
-    facts = json_files.read(facts_path, FACTS_SCHEMA, own=True)
+    facts = json_files.read(facts_path, _SCHEMA, own=True)
     if not trust:
         graph = operations.read_graph(folder)
         _check_graph(folder, graph)
+        _check_variables(folder)
         _check_checksums(folder, facts)
         _check_labels(facts_path, facts, graph)
-        _check_variables(folder)
     with explain_damage(folder):
         return tf.saved_model.load(folder), facts
 
@@ -72,15 +75,15 @@ def _check_graph(folder: str, graph: Any) -> None:
 
 
 def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
-    graph, name = os.path.join(folder, operations.FILE), f"{EXTRA}/{FACTS_FILE}"
-    for path, actual, fact in (
-        (os.path.join(folder, name), json_files.sha256_of_values(facts), "facts_sha256"),
-        (graph, files.sha256_of_file(graph), GRAPH_SHA256),
-    ):
-        if actual != facts.get(fact):
+    own, stated = f"{EXTRA}/{FACTS_FILE}", facts.get(FILES_SHA256) or {}
+    found = {own: (json_files.sha256_of_values(facts), facts.get("facts_sha256"))}
+    for name in CHECKED_FILES:
+        found[name] = files.sha256_of_file(os.path.join(folder, name)), stated.get(name)
+    for name, (actual, expected) in found.items():
+        if actual != expected:
             raise InputError(
-                f"{path} was changed after the export: {name} does not state its SHA-256. Export "
-                "the model again, or give trust=True."
+                f"{os.path.join(folder, name)} was changed after the export: {own} does not state "
+                "its SHA-256. Export the model again, or give trust=True."
             )
 
 

@@ -1,26 +1,14 @@
-"""Feature extraction: the hidden states of BERT as features of tokens or words.
-
-Imports foundation modules, and TensorFlow inside functions, so that programs can list the settings
-quickly. Shape letters: B batch, S sequence length, T tokens or words of a line, K vectors per
-token, H hidden size.
-"""
+"""`FeatureExtractor`: the hidden states of lines of text, for tokens or words."""
 
 import dataclasses
-import glob
-import io
 import itertools
-import json
-import os
-import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_tf import atomic_files, files
 from bert_tf.errors import InputError, check_at_least
-from bert_tf.file_checks import is_inside
 
 if TYPE_CHECKING:
     from bert_tf.modeling import BertEncoder
@@ -28,7 +16,6 @@ if TYPE_CHECKING:
 
 COMBINATIONS = ("none", "concat", "sum")
 UNITS = ("token", "word")
-FORMATS = ("jsonl", "npz", "tfrecord")
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
 
@@ -151,16 +138,18 @@ class FeatureExtractor:
         lengths = packed["input_mask"].numpy().sum(axis=1)
         inputs = [packed[name] for name in ("input_ids", "input_mask", "segment_ids")]
         states = self._compute(*inputs).numpy()
-        if not np.isfinite(states).all():
+        vocabulary = self._tokenizer.vocabulary
+        with np.errstate(over="ignore", invalid="ignore"):
+            results = [
+                self._combine([vocabulary[i] for i in ids[:length]], rows[:, :length])
+                for ids, length, rows in zip(inputs[0].numpy(), lengths, states, strict=True)
+            ]
+        if not all(np.isfinite(each.values).all() for each in results):
             raise InputError(
                 f"The features of {texts[0][0]!r:.60} or a line near it are not finite: the "
                 "weights are too large for a trained model. Give another checkpoint."
             )
-        vocabulary = self._tokenizer.vocabulary
-        return [
-            self._combine([vocabulary[i] for i in ids[:length]], rows[:, :length])
-            for ids, length, rows in zip(inputs[0].numpy(), lengths, states, strict=True)
-        ]
+        return results
 
     def _combine(self, tokens: list[str], values: np.ndarray) -> LineFeatures:
         """Applies the settings `unit` and `combine` to the vectors of a line."""
@@ -191,190 +180,3 @@ def average_words(tokens: Sequence[str], values: np.ndarray) -> tuple[list[str],
     ]
     sums = np.add.reduceat(values, starts, axis=1)
     return words, sums / np.subtract(ends, starts)[None, :, None].astype(values.dtype)
-
-
-def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
-    """Returns one line of the JSONL format of google-research/bert.
-
-    Args:
-        index: Number of the line, from 0.
-        features: Features of the line.
-        labels: For each of the K vectors, the value of the key "index": the index of the layer, or
-            "concat" or "sum" if layers are combined.
-    """
-    entries = [
-        {
-            "token": token,
-            "layers": [
-                {"index": label, "values": [round(float(x), 6) for x in vectors[position]]}
-                for label, vectors in zip(labels, features.values, strict=True)
-            ],
-        }
-        for position, token in enumerate(features.tokens)
-    ]
-    # google-research/bert spells this key "linex_index".
-    return json.dumps({"linex_index": index, "features": entries})
-
-
-def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
-    """Returns the bytes of a compressed .npz file.
-
-    The arrays of the file are `values` [K, sum of T, H], `tokens` [sum of T] and `line_splits`.
-    Line i has the tokens from `line_splits[i]` up to, not including, `line_splits[i + 1]`.
-
-    Args:
-        lines: Features of at least one line.
-        dtype: Dtype of `values`, "float16" or "float32".
-    """
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        values=np.concatenate([line.values for line in lines], axis=1).astype(dtype),
-        tokens=np.array([token for line in lines for token in line.tokens]),
-        line_splits=np.cumsum([0, *(len(line.tokens) for line in lines)]),
-    )
-    return buffer.getvalue()
-
-
-def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
-    """Returns a serialized `tf.train.Example`.
-
-    The example has the features `line_index`, `tokens`, `shape` (the three sizes of `values`),
-    `dtype`, and `values` (raw bytes).
-
-    Args:
-        index: Number of the line, from 0.
-        features: Features of the line.
-        dtype: Dtype of `values`, "float16" or "float32", stored little-endian.
-    """
-    import tensorflow as tf
-
-    values: np.ndarray = features.values.astype(np.dtype(dtype).newbyteorder("<"))
-
-    def integers(numbers: Sequence[int]) -> Any:
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
-
-    def strings(texts: Sequence[bytes]) -> Any:
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
-
-    feature = {
-        "line_index": integers([index]),
-        "tokens": strings([token.encode("utf-8") for token in features.tokens]),
-        "shape": integers(values.shape),
-        "dtype": strings([dtype.encode()]),
-        "values": strings([values.tobytes()]),
-    }
-    example = tf.train.Example(features=tf.train.Features(feature=feature))
-    return bytes(example.SerializeToString())
-
-
-def check_output(
-    path: str, output_format: str, inputs: Sequence[str] = (), checkpoint: str = "", shards: int = 0
-) -> None:
-    """Checks, before the work, that `write` can write.
-
-    Args:
-        path: The argument `path` of `write`.
-        output_format: The argument `output_format` of `write`.
-        inputs: The files that are read.
-        checkpoint: The checkpoint that is read: a folder, a file or the prefix of file names.
-        shards: The number of shards to write; 0 if it is not known yet.
-
-    Raises:
-        InputError: See `atomic_files.check_output_file`. Or a file would be written into the folder
-            of the checkpoint or replace a file of it, or an earlier output has more shards.
-    """
-    paths = [path]
-    if output_format != "jsonl":
-        if atomic_files.is_stdout(path):
-            raise InputError(
-                f"The format {output_format} has several files. Give a prefix of file names "
-                f"instead of {path}, or output_format=jsonl."
-            )
-        paths = [_shard_path(path, shard, output_format) for shard in range(shards or 1)]
-    folder, name = posixpath.split(checkpoint)
-    if checkpoint and not os.path.isdir(checkpoint):
-        parts = (glob.escape(name) + "*", "*vocab.txt*", "*config.json", "tokenizer.json")
-        found = (glob.glob(os.path.join(glob.escape(folder), part)) for part in parts)
-        inputs = [*inputs, *itertools.chain.from_iterable(found)]
-    for each in paths:
-        if os.path.isdir(checkpoint) and is_inside(each, checkpoint):
-            raise InputError(
-                f"output_file {each} is in the folder of the checkpoint {checkpoint}. Give a file "
-                "in another folder."
-            )
-        atomic_files.check_output_file(each, inputs)
-    extra = _shard_path(path, shards, output_format)
-    if output_format != "jsonl" and shards and files.exists(extra):
-        raise InputError(
-            f"{extra} is a shard of an earlier output with more "
-            f"shards than the {shards} of this one. Remove it and those after it, or give another "
-            "output_file."
-        )
-
-
-def _shard_path(path: str, shard: int, output_format: str) -> str:
-    return f"{path}-{shard:05d}.{output_format}"
-
-
-def write(
-    path: str,
-    features: Iterable[LineFeatures],
-    config: ExtractionConfig,
-    output_format: str = "jsonl",
-    dtype: str = "float32",
-    lines_per_shard: int = 1000,
-) -> int:
-    """Writes features to one file, or to several files (shards). Each file is written atomically.
-
-    Args:
-        path: For "jsonl", the file. For the other formats, the prefix of the shards; the first
-            "npz" shard is `<path>-00000.npz`.
-        features: Features of each line, in order.
-        config: The settings with which the features were extracted.
-        output_format: One of `FORMATS`. "jsonl" is the format of google-research/bert. Files in
-            this format are large.
-        dtype: Dtype of the values in "npz" and "tfrecord", "float16" or "float32".
-        lines_per_shard: Number of lines in each "npz" or "tfrecord" shard.
-
-    Returns:
-        The number of lines.
-
-    Raises:
-        InputError: `lines_per_shard` is below 1, or a file cannot be written.
-    """
-    if lines_per_shard < 1:
-        raise InputError(f"lines_per_shard must be at least 1. Received: {lines_per_shard}.")
-    if output_format == "jsonl":
-        return _write_jsonl(path, features, config)
-    features = iter(features)
-    count = 0
-    for shard in itertools.count():
-        lines = list(itertools.islice(features, lines_per_shard))
-        if not lines:
-            break
-        _write_shard(_shard_path(path, shard, output_format), lines, count, dtype)
-        count += len(lines)
-    return count
-
-
-def _write_jsonl(path: str, features: Iterable[LineFeatures], config: ExtractionConfig) -> int:
-    from tensorflow.io import gfile
-
-    labels = list(config.layers) if config.combine == "none" else [config.combine]
-    count = 0
-    with files.atomic_replace(path) as temporary, gfile.GFile(temporary, "w") as file:
-        for count, line in enumerate(features, start=1):
-            file.write(to_json(count - 1, line, labels) + "\n")
-    return count
-
-
-def _write_shard(path: str, lines: Sequence[LineFeatures], first: int, dtype: str) -> None:
-    import tensorflow as tf
-
-    if posixpath.splitext(path)[1] == ".npz":
-        files.write_bytes(path, to_npz(lines, dtype))
-        return
-    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
-        for index, line in enumerate(lines, start=first):
-            writer.write(to_example(index, line, dtype))

@@ -3,10 +3,12 @@
 Each layer creates its variables in its constructor, because the arguments determine all shapes.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from bert_tf.errors import InputError
@@ -31,19 +33,33 @@ def activation(name: str) -> Callable[[Any], Any]:
             "relu" or the name of any other Keras activation.
 
     Raises:
-        InputError: Keras has no activation of that name.
+        InputError: Keras has no activation of that name, or it needs arguments or changes the
+            shape.
     """
     if name == "gelu":
         return lambda x: ops.gelu(x, approximate=True)
     if name == "gelu_exact":
         return lambda x: ops.gelu(x, approximate=False)
+    function, error = None, None
     try:
-        return keras.activations.get(name)
-    except ValueError as error:
+        function = keras.activations.get(name)
+    except ValueError as unknown:
+        error = unknown
+    if function is None or not _keeps_shape(function):
         raise InputError(
             f"hidden_act {name!r} is not a known activation. Use gelu (tanh form), gelu_exact, "
-            "relu, or the name of another function in keras.activations."
+            "relu, or the name of another function in keras.activations that needs no arguments "
+            "and does not change the shape."
         ) from error
+    return function
+
+
+@functools.cache
+def _keeps_shape(function: Any) -> bool:
+    try:
+        return tuple(function(np.zeros((1, 2), np.float32)).shape) == (1, 2)
+    except (TypeError, ValueError):
+        return False
 
 
 def variable_tensor(variable: keras.Variable) -> Any:

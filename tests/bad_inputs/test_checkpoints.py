@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import struct
+import warnings
 import zipfile
 
 import numpy as np
@@ -199,6 +200,12 @@ def bomb(path):
         archive.writestr("model/zeros", bytes(110_000_000))
 
 
+def repeat_member(path):
+    with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zipfile warns of the repeated name
+        archive.writestr(archive.namelist()[0], "other content")
+
+
 def cut_zip(path):
     path.write_bytes(path.read_bytes()[:-30])
 
@@ -253,7 +260,7 @@ CHECKPOINTS = [
     ("shards", edit(SHARDS, weight_map={"a": "../outside.safetensors"}), "'../outside.safetensors'",
      "Only names without a folder"),
     ("shards", edit(SHARDS, weight_map={"a": "no.safetensors"}), "There is no file"),
-    ("hf", labels("a", "a"), "config.json: id2label must have one different name", "'a' for 1"),
+    ("hf", labels("a", "a"), "config.json: id2label must have one different label", "'a' for 1"),
     ("hf", labels("", "a"), "in one line for each output. Received: '' for 0"),
     ("hf", labels("a", " "), "in one line for each output. Received: ' ' for 1"),
     ("hf", labels("a", "a\nb"), "in one line for each output. Received: 'a\\nb' for 1"),
@@ -306,6 +313,8 @@ CHECKPOINTS = [
     ("google", cut(INDEX, 20), "not those of an index"),
     ("google", flip(INDEX, 30), "not a valid TensorFlow checkpoint"),
     ("google", footer, "not those of an index"),
+    ("google", pipe("checkpoint"), "checkpoint is a pipe or a device"),
+    ("google", link("checkpoint", "../secret"), "checkpoint is a link to", "outside of its folder"),
     ("google", put("checkpoint", 'model_checkpoint_path: "../other/x.ckpt"'), "in another folder"),
     ("google", variable(np.float32, np.nan), "NaN or infinite values in bert/embeddings/word"),
     ("google", variable(np.float64, 1e300), "NaN or infinite values in bert/embeddings/word"),
@@ -316,6 +325,7 @@ CHECKPOINTS = [
     ("google", edit("tokenizer_config.json", do_lower_case="no"), "must be true or false"),
     ("zip", in_headers(6, 8, 1), "cannot be read as a zip file", "encrypted"),
     ("zip", in_headers(8, 10, 99), "cannot be read as a zip file", "compression"),
+    ("zip", repeat_member, "contains", "twice. Pack the checkpoint again"),
     ("zip", bomb, "No checkpoint can be compressed that much"),
     ("zip", cut_zip, "cannot be read as a zip file"),
     ("zip", damage_zip, "cannot be read as a zip file"),
@@ -398,6 +408,7 @@ CHANGED = {
     "layers": ("hf", edit("config.json", num_hidden_layers=2)),
     "empty": ("hf", put("vocab.txt", "")),
     "repeated": ("google", put("vocab.txt", "\n".join([*VOCABULARY[:-1], "a"]))),
+    "glu": ("google", edit("bert_config.json", hidden_act="glu")),
     "valid": ("own", lambda folder: None),
 }
 PROGRAMS = [
@@ -413,6 +424,18 @@ PROGRAMS = [
     ("convert_checkpoint", ["--from={empty}"], "none of the 0 lines is [PAD]"),
     ("convert_checkpoint", ["--from={repeated}"], "line 9 repeats 'a' of line 6"),
     ("convert_checkpoint", ["--from={layers}"], "lacks 16 weights of this encoder"),
+    ("convert_checkpoint", ["--from={glu}"], "hidden_act 'glu' is not a known activation"),
+    ("convert_checkpoint", ["--from={valid}", "--vocab_file=reversed.txt"],
+     "was trained with the vocabulary", "Leave out --vocab_file"),
+    ("convert_checkpoint", ["--from={glu}", "--bert_config_file=config.json",
+     "--vocab_file=long.txt"], "entries, but the model's vocab_size is 9"),
+    ("convert_checkpoint", ["--from={valid}", "--do_lower_case=false"],
+     "--do_lower_case=False was given, but", "was trained with --do_lower_case=True"),
+    ("convert_checkpoint", ["--from={valid}", "--bert_config_file=heads.json"],
+     "The given config has num_attention_heads=1, but", "Leave out --bert_config_file"),
+    ("extract_features", ["--init_checkpoint={valid}", "--bert_config_file=relu.json"],
+     "The given config has hidden_act='relu', but"),
+    ("extract_features", ["--init_checkpoint={glu}"], "hidden_act 'glu' is not a known activation"),
     ("extract_features", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embed"),
     ("extract_features", ["--init_checkpoint={tampered}"], "bert_config.json", OWN_REPLACED),
     ("extract_features", ["--init_checkpoint={damaged}"], "not a valid TensorFlow checkpoint"),
@@ -442,6 +465,12 @@ def test_programs_refuse_damaged_checkpoints(valid, folder):
         change(copy(valid, dialect, folder / name))
     (folder / "texts").write_text("a b\n")
     (folder / "train.tsv").write_text("sentence\tlabel\na b\t1\nb\t0\n")
+    config = json.loads((valid / "own/bert_config.json").read_text())
+    for name, changes in {"config": {}, "heads": {"num_attention_heads": 1},
+                          "relu": {"hidden_act": "relu"}}.items():  # fmt: skip
+        (folder / f"{name}.json").write_text(json.dumps({**config, **changes}))
+    (folder / "reversed.txt").write_text("\n".join(VOCABULARY[::-1]) + "\n")
+    (folder / "long.txt").write_text("\n".join([*VOCABULARY, "x"]) + "\n")
     paths = {name: folder / name for name in CHANGED}
     commands = [
         (f"bert_tf.run_scripts.{program}",

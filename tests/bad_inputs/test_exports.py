@@ -30,11 +30,16 @@ EXPORT_ROWS = [
     ([CHECKPOINT, "--export_dir=text.txt"], ["text.txt is a file", "folder for the versions"]),
     ([CHECKPOINT, "--export_dir=/dev/null"], ["/dev/null is a file"]),
     ([CHECKPOINT, "--export_dir=text.txt/a"], ["text.txt/a cannot be created", "Not a directory"]),
-    ([CHECKPOINT, "--export_dir=ckpt/classification"], ["contains other files", "such as"]),
+    ([CHECKPOINT, "--export_dir=ckpt/classification"], ["is inside the checkpoint", "removed"]),
     ([CHECKPOINT, "--export_dir=ckpt"], ["ckpt contains other files, such as classification"]),
     ([CHECKPOINT, "--export_dir=."], [". contains other files", "new folder"]),
     ([CHECKPOINT, "--export_dir=ckpt/classification/a"], ["is inside the checkpoint", "removed"]),
     ([CHECKPOINT, "--export_dir=link"], ["link contains other files"]),
+    ([CHECKPOINT, "--export_dir="], ["export_dir. Received an empty path"]),
+    ([CHECKPOINT, "--export_dir=new", "--top_k=5"], ["top_k=5 has no effect for the task clas"]),
+    ([CHECKPOINT, "--export_dir=new", "--pooling=mean"], ["only for embedding. Leave it out"]),
+    ([CHECKPOINT, "--export_dir=new", "--normalize=false"], ["normalize=False has no effect"]),
+    ([CHECKPOINT, "--export_dir=new", "--null_score_diff_threshold=1"], ["only for span"]),
     ([CHECKPOINT, "--export_dir=http://host/a"], ["http://host/a"]),
     ([CHECKPOINT, "--export_dir=last"], ["version 9223372036854775807", "another folder"]),
     ([CHECKPOINT, "--export_dir=new", "--max_seq_length=-1"], ["--max_seq_length must be", "-1"]),
@@ -64,7 +69,7 @@ PREDICT_ROWS = [
     (["--model=foo://host/a", "--text=a"], ["foo://host/a"]),
     (["--model=text.txt", "--text=a"], ["text.txt is not an exported model"]),
     (["--model=ckpt/classification", "--text=a"], ["is not an exported model"]),
-    (["--model=odd_versions", "--text=a"], ["odd_versions is not an exported model"]),
+    (["--model=odd_versions", "--text=a"], ["1111 is the newest version, but has no saved"]),
     ([MODEL, "--text=a\udcff"], ["--text=a", "xff", "is not UTF-8"]),
     ([MODEL, "--context=a\udcff", "--question=a"], ["--context=a", "xff", "is not UTF-8"]),
     ([MODEL, "--text=a", "--input_file=text.txt"], ["Several inputs were given"]),
@@ -113,6 +118,11 @@ PREDICT_ROWS = [
         "score_scalar", "score_text", "score_short", "other_output", "tokens_only",
         "too_many_probabilities", "no_labels", "label_only",
     )),
+    (["--model=score_nan", "--text=a"], ["The output score of the model has NaN or infinite"]),
+    (["--model=fingerprint", "--text=a"], ["fingerprint.pb was changed after the export"]),
+    (["--model=incomplete", "--text=a"], ["incomplete/2 is the newest version, but has no saved"]),
+    ([MODEL, "--context=a", "--choice=b"], ["--choice is for models of multiple choice", "text"]),
+    ([MODEL, "--context=a", "--question=b"], ["--question is for models of two texts", "text"]),
     (["--model=threshold_none", "--text=a"], ["the threshold in weights.json", "changed"]),
     (["--model=threshold_null", "--text=a"], ["the threshold in weights.json", "changed"]),
     (["--model=threshold_list", "--text=a"], ["damaged", "threshold must be above 0"]),
@@ -140,9 +150,13 @@ def half(content):
     return content[: len(content) // 2]
 
 
+def signed(facts):
+    return {**facts, "facts_sha256": sha256_of_values(facts)}
+
+
 def without_sha(content):
     facts = json.loads(content)
-    return json.dumps({key: facts[key] for key in facts if key != "saved_model_sha256"}).encode()
+    return json.dumps(signed({key: facts[key] for key in facts if key != "files_sha256"})).encode()
 
 
 def facts_with(**changes):
@@ -163,6 +177,7 @@ DAMAGE = {
     "data_cut": ("variables/variables.data-00000-of-00001", half),
     "data_flip": ("variables/variables.data-00000-of-00001", lambda content: flip(content, 40)),
     "data_removed": ("variables/variables.data-00000-of-00001", None),
+    "fingerprint": ("fingerprint.pb", lambda _: b"garbage"),
     "facts_removed": ("assets.extra/weights.json", None),
     "facts_without_sha": ("assets.extra/weights.json", without_sha),
     "facts_list": ("assets.extra/weights.json", lambda _: b"[]"),
@@ -197,6 +212,7 @@ AB = {"labels": ["a", "b"]}
 ODD = {
     "fails": (lambda text: {"score": tf.strings.to_number(filled(text, "no_number"))}, {}),
     "asserts": (asserts, {}),
+    "score_nan": (lambda text: {"score": filled(text, float("nan"))}, {}),
     "score_scalar": (lambda text: {"score": filled(text, 1.0)[0]}, {}),
     "score_text": (lambda text: {"score": text}, {}),
     "score_short": (lambda text: {"score": tf.fill([tf.size(text) + 1], 1.0)}, {}),
@@ -246,6 +262,8 @@ def folder(tmp_path_factory):
     (folder / "utf_16.txt").write_bytes("a text\nb text\n".encode("utf-16-le"))
     (folder / "latin.txt").write_bytes(b"a\ncaf\xe9\n")
     os.symlink(folder / "ckpt", folder / "link")
+    shutil.copytree(folder / "served", folder / "incomplete")
+    (folder / "incomplete/2/variables").mkdir(parents=True)
     (folder / "last" / str(2**63 - 1)).mkdir(parents=True)
     for name in ("²", "-1", "1.0", "00", "1" * 30):
         (folder / "odd_versions" / name).mkdir(parents=True)
@@ -305,8 +323,9 @@ def write_model(path, function, facts, change=None):
         model = saved_model_pb2.SavedModel.FromString(graph.read_bytes())
         change(model.meta_graphs[0])
         graph.write_bytes(model.SerializeToString())
-    facts = {**facts, "saved_model_sha256": hashlib.sha256(graph.read_bytes()).hexdigest()}
-    facts["facts_sha256"] = sha256_of_values(facts)
+    names = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
+    hashes = {name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in names}
+    facts = signed({**facts, "files_sha256": hashes})
     (path / "assets.extra").mkdir()
     (path / "assets.extra/weights.json").write_text(json.dumps(facts))
 
@@ -352,7 +371,7 @@ def test_bad_input_is_refused_in_one_line(folder):
     for (_, flags, words), result in zip(rows, results, strict=True):
         try:
             # The line about a checkpoint that was read may come first.
-            assert_refused(dataclasses.replace(result, err=result.messages[-1]), *words)
+            assert_refused(dataclasses.replace(result, err="\n".join(result.messages[-1:])), *words)
         except AssertionError as error:
             failed.append(f"{flags}: {error}")
     assert not failed, "\n\n".join(failed)

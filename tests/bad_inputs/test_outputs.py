@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import socket
 
 import pytest
@@ -9,6 +10,7 @@ from run_programs import assert_refused, run_mains
 
 import bert_tf
 from bert_tf import atomic_files, manifest
+from bert_tf.tokenization.vocabulary import write_vocabulary
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
 CONFIG = bert_tf.BertConfig(
@@ -26,6 +28,7 @@ OVERWRITE = "--do_train --overwrite --vocab_file=model/vocab.txt"
 PRETRAIN = f"run_scripts.run_pretraining --input_file=in.txt {OVERWRITE}"
 CLASSIFY = f"run_scripts.run_classifier --task_name=RTE --data_dir=data {OVERWRITE}"
 CONVERT = "run_scripts.convert_checkpoint --from=model"
+EXPORT = "run_scripts.export_model --checkpoint=model"
 # Paths that no program may write as a file, and words of the message.
 PATHS = {
     "/dev/full": "/dev/full is a device. Give the path of a new file",
@@ -40,6 +43,11 @@ PATHS = {
     "in.txt/out": "in.txt is not a folder",
     "a\0b": "must not contain a NUL character",
     "file:///in.txt": "Give the local path without file://",
+    **dict.fromkeys(
+        ("/dev/stderr", "/dev/fd/2", "/proc/self/fd/2", "link_to_stderr"),
+        "is an open file of a process. Give the path of a file, or /dev/stdout",
+    ),
+    "n" * 256: "A name may have at most 255 bytes",
     "foo://a/b": "foo://a/b is in a file system that TensorFlow does not know",
 }
 # Each row: a command, and words of the message.
@@ -57,13 +65,19 @@ ROWS = [
         for path in ("model/vocab.txt", "model/new", "link_to_model/new", "link_to_vocabulary")
     ),
     *(
-        (f"{EXTRACT} --output_file={path} --init_checkpoint=google/bert_model.ckpt", "an input too")
-        for path in ("google/vocab.txt", "google/bert_model.ckpt.index")
+        (f"{EXTRACT} --output_file={path} --init_checkpoint=google/bert_model.ckpt",
+         "is in the folder of the checkpoint google/bert_model.ckpt")
+        for path in ("google/vocab.txt", "google/bert_model.ckpt.index", "google/checkpoint",
+                     "google/bert_model.ckpt.data-00000-of-00001", "google/bert_config.json")
     ),
     *(
         (f"{EXTRACT} --output_file=in.json --{flag}=in.json", "in.json is an input too")
         for flag in ("vocab_file", "bert_config_file")
     ),
+    (f"{EXTRACT} --vocab_file=v.txt --output_file=v.txt.json", "v.txt.json is an input too"),
+    (f"{EXTRACT} --output_file=x --output_dtype=float16", "has no effect with --output_format=js"),
+    (f"{EXTRACT} --output_file=x --lines_per_shard=2", "--lines_per_shard has no effect with"),
+    (f"{EXTRACT} --output_file=x --lines_per_shard={10**20}", f"--lines_per_shard={10**20}"),
     (f"{SHARDS} --output_file=shard", "--output_file shard-00001.npz is an input too"),
     (f"{SHARDS} --output_file=old", "old-00003.npz is a shard of an earlier output with more"),
     (f"{EXTRACT} --output_file=/dev/stdout --output_format=npz", "instead of /dev/stdout"),
@@ -82,6 +96,19 @@ ROWS = [
     (f"{CONVERT} --to=only_vocabulary", "would be replaced, but is not a checkpoint of the dial"),
     (f"{CONVERT} --to=google", "contains bert_model.ckpt.data-00000-of-00001, which is not a file"),
     (f"{CONVERT} --to=steps --dialect=google", "several checkpoints, such as model.ckpt-1"),
+    (f"{CONVERT} --to=notes --dialect=google", "contains bert_model.ckpt.notes.txt, which is not"),
+    (f"{CONVERT} --to=folders --dialect=google", "contains vocab.txt, which is not a file of a"),
+    (f"{CONVERT} --to=distil --dialect=hugging_face", "that of a model of the type 'distilbert'"),
+    (f"{CONVERT} --to=model/new", "model/new is in the checkpoint model, and would be removed"),
+    *(
+        (f"{command}=trained/{path}", "belongs to the run in")
+        for path in ("checkpoints/step-00000001/new", "best/new", "checkpoints")
+        for command in (f"{CONVERT} --to", f"{EXPORT} --export_dir")
+    ),
+    ("run_scripts.convert_checkpoint --from=linked --to=stored --dialect=hugging_face",
+     "stored would be replaced, but belongs to the checkpoint that is read from"),
+    (f"{CONVERT} --to=new --slots", "slots=True needs the dialect google. Received: 'bert-tf'"),
+    (f"{CONVERT} --to=new --slots --dialect=google", "model has no moments of Adam"),
     (f"{CONVERT} --to=pipe", "pipe is a pipe. Give the path of a new folder"),
     (f"{CONVERT} --to=/dev/null", "/dev/null is a device"),
     (f"{CONVERT} --to=loop", "loop is a loop of links"),
@@ -89,15 +116,15 @@ ROWS = [
     (f"{CONVERT} --to=model", "belongs to the checkpoint that is read from model"),
     (f"{CONVERT} --to=model/", "belongs to the checkpoint that is read from model"),
     (f"{CONVERT} --to=link_to_model", "belongs to the checkpoint that is read from model"),
-    (f"{CONVERT} --to=.", "would be replaced, but contains"),
-    (f"{CONVERT} --to=.. --dialect=google", "would be replaced, but contains"),
+    (f"{CONVERT} --to=.", "belongs to the checkpoint that is read from model"),
+    (f"{CONVERT} --to=.. --dialect=google", "belongs to the checkpoint that is read"),
     (
         "run_scripts.convert_checkpoint --from=google/bert_model.ckpt --dialect=google --to=google",
         "belongs to the checkpoint that is read from google/bert_model.ckpt",
     ),
-    ("run_scripts.convert_checkpoint --from=run --to=run", "contains best, which is not a file"),
-    ("run_scripts.convert_checkpoint --from=run --to=run/best", "belongs to the checkpoint"),
-    (f"{CONVERT} --to=trained/best", "best would be replaced, but belongs to the run in trained"),
+    ("run_scripts.convert_checkpoint --from=run --to=run", "belongs to the checkpoint"),
+    ("run_scripts.convert_checkpoint --from=run --to=run/best", "run holds no checkpoint"),
+    (f"{CONVERT} --to=trained/best", "best would be replaced, but belongs to the run in"),
     *(
         (f"{program} --output_dir={folder} --{flag}", "--overwrite removes the run in")
         for program in (PRETRAIN, CLASSIFY)
@@ -120,7 +147,7 @@ ROWS = [
             f"{PRETRAIN} --output_dir", f"{CLASSIFY} --output_dir", f"{CONVERT} --to",
             f"{EXTRACT} --output_file", f"{LEARN} --output_file", f"{RECORDS} --output_file",
             f"{ZIP} --output_file", "data_prep.make_sample_data --output_dir",
-            "run_scripts.export_model --checkpoint=model --export_dir",
+            f"{EXPORT} --export_dir",
         )
     ),
     ("data_prep.make_sample_data --output_dir=in.txt", "in.txt is a file"),
@@ -135,7 +162,7 @@ ROWS = [
     ),
     (f"{RECORDS} --output_file=other_work", "contains mine, which no run wrote"),
     (f"{RECORDS} --output_file=linked_work", ".linked_work.work is a link. Remove it"),
-    (f"{RECORDS} --output_file=piped_work", "cannot be written: it is not a regular file"),
+    (f"{RECORDS} --output_file=piped_work", ".piped_work.work contains lock, which no run wrote"),
 ]  # fmt: skip
 
 
@@ -146,6 +173,18 @@ def folder(tmp_path):
     names = "model", "run/best", "trained/best", "google"
     for name, dialect in zip(names, (*["bert-tf"] * 3, "google"), strict=True):
         bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / name, dialect=dialect)
+    bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / "stored", dialect="hugging_face")
+    for name, source in (("notes", "google"), ("folders", "google"), ("distil", "stored"),
+                         ("linked", "stored")):  # fmt: skip
+        shutil.copytree(tmp_path / source, tmp_path / name)
+    (tmp_path / "notes/bert_model.ckpt.notes.txt").write_text("mine")
+    (tmp_path / "folders/vocab.txt").unlink()
+    (tmp_path / "folders/vocab.txt").mkdir()
+    (tmp_path / "distil/config.json").write_text('{"model_type": "distilbert"}')
+    (tmp_path / "linked/model.safetensors").unlink()
+    (tmp_path / "linked/model.safetensors").symlink_to("../stored/model.safetensors")
+    write_vocabulary(str(tmp_path / "v.txt"), VOCABULARY, True)
+    (tmp_path / "link_to_stderr").symlink_to("/proc/self/fd/2")
     for name in ("data", "glue", "only_vocabulary", "steps"):
         (tmp_path / name).mkdir()
     for name in ("checkpoint", "model.ckpt-1.index", "model.ckpt-2.index"):
@@ -182,7 +221,7 @@ def contents(folder):
     return {
         str(path.relative_to(folder)): (
             path.lstat().st_mode,
-            path.read_bytes() if path.is_file() else None,
+            path.read_bytes() if path.is_file() and not path.is_symlink() else None,
         )
         for path in sorted(pathlib.Path(folder).rglob("*"))
     }

@@ -372,7 +372,9 @@ def test_the_weights_of_a_refused_tokenizer_are_read_and_converted(tmp_path):
     assert "No vocab.txt was written, because the tokenizer gives other ids" in report
     assert 'added_tokens.json adds the tokens "<x>"' in report
     assert not (tmp_path / "converted/vocab.txt").exists()
-    report = convert(source, str(tmp_path / "converted"), "bert-tf", vocabulary=TOKENS)
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    vocab_file = str(tmp_path / "vocab.txt")
+    report = convert(source, str(tmp_path / "converted"), "bert-tf", vocab_file=vocab_file)
     assert "vocab.txt" not in report
     assert read_weights(str(tmp_path / "converted")).vocabulary_for_tokenizer() == TOKENS
 

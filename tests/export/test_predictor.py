@@ -104,7 +104,7 @@ def test_wrong_input_is_refused(exported, tmp_path):
             call(*texts)
     with pytest.raises(bert_tf.InputError, match="is not an exported model"):
         bert_tf.Predictor(tmp_path)
-    with pytest.raises(bert_tf.InputError, match="batch_size must be at least 1"):
+    with pytest.raises(bert_tf.InputError, match="batch_size must be a whole number from 1"):
         bert_tf.Predictor(exported("pair"), 0)
     assert predictor(["\ud800 a"])[0]["label"]  # a lone surrogate
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from bert_tf.conversion.saved_facts import check_labels
 from bert_tf.conversion.sentence_transformers import check_supported
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_choice
 from bert_tf.export.served.choice import ServedChoice
 from bert_tf.export.served.classifier import DEFAULT_THRESHOLD, ServedClassifier
 from bert_tf.export.served.embedder import EmbeddingSettings, ServedEmbedder
@@ -23,6 +23,7 @@ from bert_tf.modeling import (
     BertTagger,
 )
 from bert_tf.pretrained import Pretrained
+from bert_tf.tasks.ner.schemes import SCHEMES
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
@@ -105,6 +106,7 @@ def _tagger(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
     length = _length(checkpoint, settings, facts["max_seq_length"])
     model = checkpoint.model(BertTagger, num_labels=len(facts["labels"]), dtype=settings.precision)
     labels = check_labels(model, facts["labels"])
+    check_choice(SCHEMES, "scheme", facts["scheme"])
     return ServedTagger(model, checkpoint.tokenizer, length, labels, facts["scheme"])
 
 
@@ -150,17 +152,17 @@ def _length(checkpoint: Pretrained, settings: ServingSettings, default: int) -> 
     """Returns the largest number of tokens of a sequence.
 
     Raises:
-        InputError: The model has fewer positions than the given length.
+        InputError: The length is too small, or the model has fewer positions.
     """
     positions, given = checkpoint.config.max_position_embeddings, settings.max_seq_length
-    if given is None:
-        return min(default, positions)
-    if not 3 <= given <= positions:
+    length = min(default, positions) if given is None else given
+    if not 3 <= length <= positions:
+        origin = f" from {checkpoint.facts.get('source')}" if given is None else ""
         raise InputError(
             f"max_seq_length must be from 3 to {positions}, the model's max_position_embeddings. "
-            f"Received: {given}."
+            f"Received: {length}{origin}. Give another max_seq_length."
         )
-    return given
+    return length
 
 
 def _check_complete(

@@ -107,9 +107,7 @@ class RunFolder:
     def checkpoints(self) -> list[str]:
         """Returns the checkpoint folders, oldest first; the files in them may be damaged."""
         parent = os.path.join(self.path, "checkpoints")
-        if not tf.io.gfile.exists(parent):
-            return []
-        names = [name.rstrip("/") for name in tf.io.gfile.listdir(parent)]
+        names = files.list_folder(parent) if tf.io.gfile.isdir(parent) else []
         names = [name for name in names if CHECKPOINT_NAME.match(name)]
         return [os.path.join(parent, name) for name in sorted(names, key=step_of_checkpoint)]
 

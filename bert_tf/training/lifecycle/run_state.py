@@ -95,10 +95,14 @@ def read_state(folder: str) -> RunState:
 
 
 def run_of(folder: str) -> str | None:
-    """Returns the run to which a folder `best` or `checkpoints` belongs; None for other folders."""
+    """Returns the run whose folder `best` or `checkpoints` is, or contains, a folder; else None."""
     run, name = os.path.split(folder.rstrip("/"))
-    has_name = name in ("best", "checkpoints")
-    return run if has_name and tf.io.gfile.exists(os.path.join(run, TRAINING_FILE)) else None
+    while name:
+        is_of_run = name in ("best", "checkpoints")
+        if is_of_run and tf.io.gfile.exists(os.path.join(run, TRAINING_FILE)):
+            return run
+        run, name = os.path.split(run)
+    return None
 
 
 def is_checkpoint(folder: str) -> bool:

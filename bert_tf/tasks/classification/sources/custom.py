@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from bert_tf.errors import InputError, check_choice
+from bert_tf.errors import InputError, check_choice, check_label_names
 from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
@@ -156,6 +156,7 @@ def _check_labels(labels: Sequence[str], task_type: str) -> None:
         needed = "at least two different labels" if minimum == 2 else "different labels"
         received = ", ".join(labels) or "no labels"
         raise InputError(f"The task type {task_type} needs {needed}. Received: {received}.")
+    check_label_names(labels, "The task")
 
 
 def labels_of(

@@ -1,0 +1,86 @@
+"""Checks a vocabulary and a casing that the user gives against those of a checkpoint."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.errors import InputError
+from bert_tf.tokenization.released_casing import validate_case_matches_checkpoint
+from bert_tf.tokenization.vocabulary import (
+    check_casing,
+    check_size,
+    check_vocabulary,
+    load_vocabulary,
+    recorded_casing,
+)
+from bert_tf.weights import vocabulary_sha256
+
+
+def with_tokenizer(
+    contents: CheckpointContents, vocab_file: str | None, do_lower_case: bool | None
+) -> CheckpointContents:
+    """Returns the contents of a checkpoint with the given vocabulary and casing, where given.
+
+    Args:
+        contents: The contents, with a config.
+        vocab_file: The `vocab.txt`, or None for the vocabulary of the checkpoint.
+        do_lower_case: The casing, or None for that of the checkpoint or of `vocab_file`.
+
+    Raises:
+        InputError: The vocabulary is not valid or does not match the model, or vocabulary or casing
+            differ from those of the checkpoint.
+    """
+    vocabulary, source = contents.vocabulary, f"the vocabulary of {contents.source}"
+    if vocab_file is not None:
+        vocabulary, source = load_vocabulary(vocab_file), vocab_file
+        check_same_vocabulary(contents, vocabulary, source)
+    elif vocabulary is not None:
+        check_vocabulary(vocabulary, source)
+    if vocabulary is not None:
+        check_size(vocabulary, contents.require_config().vocab_size, source)
+    casing = casing_of(contents, vocab_file, do_lower_case)
+    return dataclasses.replace(contents, vocabulary=vocabulary, do_lower_case=casing)
+
+
+def check_same_vocabulary(
+    contents: CheckpointContents, vocabulary: Sequence[str], source: str
+) -> None:
+    """Checks that a given vocabulary is that of the checkpoint, if bert-tf wrote the checkpoint.
+
+    Raises:
+        InputError: It is another one.
+    """
+    own = contents.vocabulary if contents.dialect == "bert-tf" else None
+    if own and list(own) != list(vocabulary):
+        raise InputError(
+            f"{source} has the SHA-256 {vocabulary_sha256(vocabulary)[:12]}, but {contents.source} "
+            f"was trained with the vocabulary {vocabulary_sha256(own)[:12]}. Leave out vocab_file "
+            "to use that vocabulary."
+        )
+
+
+def casing_of(
+    contents: CheckpointContents | None, vocab_file: str | None, do_lower_case: bool | None
+) -> bool | None:
+    """Returns `do_lower_case`, else the casing of the checkpoint or of `vocab_file`, else None.
+
+    Raises:
+        InputError: `do_lower_case` differs from the casing of the checkpoint or of `vocab_file`.
+    """
+    known = contents.do_lower_case if contents else None
+    if do_lower_case is None and known is not None:
+        return known
+    # The tokenizer settings of a Hugging Face folder may be wrong; `do_lower_case` overrides them.
+    if contents and known not in (None, do_lower_case) and contents.dialect != "hugging_face":
+        raise InputError(
+            f"do_lower_case={do_lower_case} was given, but {contents.source} was trained with "
+            f"do_lower_case={known}. Leave out do_lower_case."
+        )
+    casing = do_lower_case
+    if vocab_file is not None and casing is None:
+        casing = recorded_casing(vocab_file)
+    elif vocab_file is not None and casing is not None:
+        check_casing(vocab_file, casing)
+    if casing is not None:
+        validate_case_matches_checkpoint(casing, contents.source if contents else None)
+    return casing

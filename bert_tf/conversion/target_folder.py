@@ -1,0 +1,94 @@
+"""Checks that a folder to write holds nothing else than a checkpoint, which may be replaced."""
+
+import os
+import re
+
+from bert_tf import atomic_files, files, json_files, weights
+from bert_tf.errors import InputError
+from bert_tf.file_checks import is_inside
+
+# The files that the writer of each dialect creates; first the one that it always writes last.
+_PREFIX = r"(bert_model\.ckpt|model\.ckpt-\d+)\."
+_FILES = {
+    "bert-tf": ("weights.json", r"model\.safetensors|bert_config\.json|vocab\.txt"),
+    "hugging_face": ("model.safetensors", r"config\.json|tokenizer_config\.json|vocab\.txt"),
+    "google": (
+        "checkpoint",
+        rf"{_PREFIX}(index|meta|data-\d{{5}}-of-\d{{5}})"
+        r"|bert_config\.json|tokenizer_config\.json|vocab\.txt",
+    ),
+}
+
+
+def check_target(folder: str, dialect: str, *sources: str) -> None:
+    """Checks that writing a checkpoint to a folder removes no other data.
+
+    Args:
+        folder: The folder to write.
+        dialect: The dialect to write, one of `WRITABLE_DIALECTS`.
+        sources: Paths of the checkpoint that is read, and of its files.
+
+    Raises:
+        InputError: The folder is a file, belongs to a run of training, contains a source or is in a
+            source, or contains anything else than an undamaged checkpoint of this dialect.
+    """
+    from tensorflow.io import gfile
+
+    target = atomic_files.resolve_output(folder, is_folder=True)
+    target = target if "://" in target else os.path.realpath(target)
+    _check_place(folder, target, sources)
+    names = files.list_folder(target)
+    if not names:
+        return
+    last, others = _FILES[dialect]
+    for name in names:
+        is_known = name == last or re.fullmatch(others, name)
+        if not is_known or gfile.isdir(f"{target}/{name}"):
+            raise _refusal(
+                folder,
+                f"contains {os.fsencode(name).decode(errors='backslashreplace')}, which is not a "
+                f"file of a checkpoint that bert-tf writes in the dialect {dialect}",
+            )
+    prefixes = sorted({match[1] for name in names if (match := re.match(_PREFIX, name))})
+    if len(prefixes) > 1:
+        raise _refusal(
+            folder, f"contains several checkpoints, such as {prefixes[0]} and {prefixes[1]}"
+        )
+    # Object stores have no temporary folders: a killed program leaves a folder without this file.
+    if last not in names and "://" not in target:
+        raise _refusal(folder, f"is not a checkpoint of the dialect {dialect}: it has no {last}")
+    _check_content(folder, target, dialect, names)
+
+
+def _refusal(folder: str, reason: str) -> InputError:
+    return InputError(f"{folder} would be replaced, but {reason}. Give the path of a new folder.")
+
+
+def _check_place(folder: str, target: str, sources: tuple[str, ...]) -> None:
+    from bert_tf.training.lifecycle.run_state import run_of
+
+    run = run_of(target)
+    if run is not None:
+        raise _refusal(folder, f"belongs to the run in {run}")
+    for source in sources:
+        if is_inside(source, target):
+            raise _refusal(folder, f"belongs to the checkpoint that is read from {source}")
+        if weights.is_weights_folder(source) and is_inside(target, source):
+            raise InputError(
+                f"{folder} is in the checkpoint {source}, and would be removed with it. Give the "
+                "path of a folder in another place."
+            )
+
+
+def _check_content(folder: str, target: str, dialect: str, names: list[str]) -> None:
+    """Checks the values of the JSON files, because the names may be those of other models."""
+    try:
+        if dialect == "bert-tf" and weights.FACTS_FILE in names:
+            weights.read_facts(target)
+        for name in {"config.json", weights.CONFIG_FILE}.intersection(names):
+            kind = json_files.read(f"{target}/{name}").get("model_type")
+            if kind not in (None, "bert"):
+                raise InputError(f"{name} is that of a model of the type {kind!r:.40}")
+    except InputError as error:
+        reason = f"is not an undamaged checkpoint of a BERT: {str(error).rstrip('.')}"
+        raise _refusal(folder, reason) from error

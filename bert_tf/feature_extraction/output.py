@@ -1,0 +1,228 @@
+"""Writes features as JSON lines, npz files or TFRecord files."""
+
+import io
+import itertools
+import json
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf import atomic_files, files
+from bert_tf.errors import LARGEST_INT32, InputError
+from bert_tf.feature_extraction.extractor import ExtractionConfig, LineFeatures
+from bert_tf.file_checks import is_inside
+
+FORMATS = ("jsonl", "npz", "tfrecord")
+# The names of files of checkpoints of all dialects.
+_OF_CHECKPOINTS = re.compile(
+    r"checkpoint|.*\.(index|meta|data-\d{5}-of-\d{5}|safetensors|safetensors\.index\.json|bin|h5)"
+    r"|.*(config|vocab|tokenizer|special_tokens|modules|weights|state).*\.(json|txt)"
+)
+
+
+def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
+    """Returns one line of the JSONL format of google-research/bert.
+
+    Args:
+        index: Number of the line, from 0.
+        features: Features of the line.
+        labels: For each of the K vectors, the value of the key "index": the index of the layer, or
+            "concat" or "sum" if layers are combined.
+    """
+    entries = [
+        {
+            "token": token,
+            "layers": [
+                {"index": label, "values": [round(float(x), 6) for x in vectors[position]]}
+                for label, vectors in zip(labels, features.values, strict=True)
+            ],
+        }
+        for position, token in enumerate(features.tokens)
+    ]
+    # google-research/bert spells this key "linex_index".
+    return json.dumps({"linex_index": index, "features": entries})
+
+
+def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
+    """Returns the bytes of a compressed .npz file.
+
+    The arrays of the file are `values` [K, sum of T, H], `tokens` [sum of T] and `line_splits`.
+    Line i has the tokens from `line_splits[i]` up to, not including, `line_splits[i + 1]`.
+
+    Args:
+        lines: Features of at least one line.
+        dtype: Dtype of `values`, "float16" or "float32".
+    """
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        values=_cast(np.concatenate([line.values for line in lines], axis=1), dtype),
+        tokens=np.array([token for line in lines for token in line.tokens]),
+        line_splits=np.cumsum([0, *(len(line.tokens) for line in lines)]),
+    )
+    return buffer.getvalue()
+
+
+def _cast(values: np.ndarray, dtype: Any) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        result: np.ndarray = values.astype(dtype)
+    if not np.isfinite(result).all():
+        raise InputError(
+            f"A feature of {np.abs(values).max():.3g} does not fit into {np.dtype(dtype).name}. "
+            "Give output_dtype=float32."
+        )
+    return result
+
+
+def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
+    """Returns a serialized `tf.train.Example`.
+
+    The example has the features `line_index`, `tokens`, `shape` (the three sizes of `values`),
+    `dtype`, and `values` (raw bytes).
+
+    Args:
+        index: Number of the line, from 0.
+        features: Features of the line.
+        dtype: Dtype of `values`, "float16" or "float32", stored little-endian.
+    """
+    import tensorflow as tf
+
+    values = _cast(features.values, np.dtype(dtype).newbyteorder("<"))
+
+    def integers(numbers: Sequence[int]) -> Any:
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
+
+    def strings(texts: Sequence[bytes]) -> Any:
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
+
+    feature = {
+        "line_index": integers([index]),
+        "tokens": strings([token.encode("utf-8") for token in features.tokens]),
+        "shape": integers(values.shape),
+        "dtype": strings([dtype.encode()]),
+        "values": strings([values.tobytes()]),
+    }
+    example = tf.train.Example(features=tf.train.Features(feature=feature))
+    return bytes(example.SerializeToString())
+
+
+def check_output(
+    path: str, output_format: str, inputs: Sequence[str] = (), checkpoint: str = "", shards: int = 0
+) -> None:
+    """Checks, before the work, that `write` can write.
+
+    Args:
+        path: The argument `path` of `write`.
+        output_format: The argument `output_format` of `write`.
+        inputs: The files that are read.
+        checkpoint: The checkpoint that is read: a folder, a file or the prefix of file names.
+        shards: The number of shards to write; 0 if it is not known yet.
+
+    Raises:
+        InputError: See `atomic_files.check_output_file`. Or a file would be written into the folder
+            of the checkpoint or replace a file of it, or an earlier output has more shards.
+    """
+    paths = [path]
+    if output_format != "jsonl":
+        if atomic_files.is_stdout(path):
+            raise InputError(
+                f"The format {output_format} has several files. Give a prefix of file names "
+                f"instead of {path}, or output_format=jsonl."
+            )
+        paths = [_shard_path(path, shard, output_format) for shard in range(shards or 1)]
+    for each in paths:
+        if _belongs_to(each, checkpoint):
+            raise InputError(
+                f"output_file {each} is in the folder of the checkpoint {checkpoint}. Give a file "
+                "in another folder."
+            )
+        atomic_files.check_output_file(each, [*inputs, checkpoint])
+    extra = _shard_path(path, shards, output_format)
+    if output_format != "jsonl" and shards and files.exists(extra):
+        raise InputError(
+            f"{extra} is a shard of an earlier output with more "
+            f"shards than the {shards} of this one. Remove it and those after it, or give another "
+            "output_file."
+        )
+
+
+def _belongs_to(path: str, checkpoint: str) -> bool:
+    """Whether a path is in the folder of a checkpoint or, next to a file of it, has such a name."""
+    if not checkpoint or os.path.isdir(checkpoint):
+        return bool(checkpoint) and is_inside(path, checkpoint)
+    folder, name = os.path.split(path)
+    is_neighbor = os.path.realpath(folder) == os.path.realpath(os.path.dirname(checkpoint))
+    is_zip = checkpoint.endswith(".zip")
+    return is_neighbor and not is_zip and _OF_CHECKPOINTS.fullmatch(name) is not None
+
+
+def _shard_path(path: str, shard: int, output_format: str) -> str:
+    return f"{path}-{shard:05d}.{output_format}"
+
+
+def write(
+    path: str,
+    features: Iterable[LineFeatures],
+    config: ExtractionConfig,
+    output_format: str = "jsonl",
+    dtype: str = "float32",
+    lines_per_shard: int = 1000,
+) -> int:
+    """Writes features to one file, or to several files (shards). Each file is written atomically.
+
+    Args:
+        path: For "jsonl", the file. For the other formats, the prefix of the shards; the first
+            "npz" shard is `<path>-00000.npz`.
+        features: Features of each line, in order.
+        config: The settings with which the features were extracted.
+        output_format: One of `FORMATS`. "jsonl" is the format of google-research/bert. Files in
+            this format are large.
+        dtype: Dtype of the values in "npz" and "tfrecord", "float16" or "float32".
+        lines_per_shard: Number of lines in each "npz" or "tfrecord" shard.
+
+    Returns:
+        The number of lines.
+
+    Raises:
+        InputError: `lines_per_shard` is out of range, a value does not fit into `dtype`, or a file
+            cannot be written.
+    """
+    if not 1 <= lines_per_shard <= LARGEST_INT32:
+        raise InputError(
+            f"lines_per_shard must be from 1 to {LARGEST_INT32}. Received: {lines_per_shard}."
+        )
+    if output_format == "jsonl":
+        return _write_jsonl(path, features, config)
+    features = iter(features)
+    count = 0
+    for shard in itertools.count():
+        lines = list(itertools.islice(features, lines_per_shard))
+        if not lines:
+            break
+        _write_shard(_shard_path(path, shard, output_format), lines, count, dtype)
+        count += len(lines)
+    return count
+
+
+def _write_jsonl(path: str, features: Iterable[LineFeatures], config: ExtractionConfig) -> int:
+    labels = list(config.layers) if config.combine == "none" else [config.combine]
+    count = 0
+    with files.atomic_replace(path) as temporary, files.open_binary(temporary, "wb") as file:
+        for count, line in enumerate(features, start=1):
+            file.write(f"{to_json(count - 1, line, labels)}\n".encode())
+    return count
+
+
+def _write_shard(path: str, lines: Sequence[LineFeatures], first: int, dtype: str) -> None:
+    import tensorflow as tf
+
+    if posixpath.splitext(path)[1] == ".npz":
+        files.write_bytes(path, to_npz(lines, dtype))
+        return
+    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
+        for index, line in enumerate(lines, start=first):
+            writer.write(to_example(index, line, dtype))

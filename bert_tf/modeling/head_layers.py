@@ -11,7 +11,7 @@ from keras import ops
 from bert_tf.config import BertConfig
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.initial_weights import InitialWeights
-from bert_tf.modeling.layers import Variables, with_name_prefix
+from bert_tf.modeling.layers import Variables, with_constants, with_name_prefix
 from bert_tf.modeling.transformer import ConfiguredLayer
 
 
@@ -120,7 +120,7 @@ class HeadLayers(ConfiguredLayer):
         """Returns the weighted sum or the concatenation of the hidden states, [B, T, W]."""
         if self.layer_weights is None:
             width = self._num_states * self.config.hidden_size
-            return ops.reshape(states, (-1, ops.shape(states)[1], width))
+            return ops.reshape(states, with_constants((*ops.shape(states)[:2], width)))
         weights = ops.cast(self.layer_weights, states.dtype)
         return ops.sum(states * ops.reshape(weights, (-1, 1)), axis=2)
 
@@ -158,6 +158,6 @@ def mean_of_tokens(states: Any, mask: Any) -> Any:
         states: Float tensor [B, T, K, H].
         mask: int32 [B, T], 1 for a token, 0 for padding.
     """
-    weights = ops.cast(ops.reshape(mask, (-1, ops.shape(mask)[1], 1, 1)), "float32")
+    weights = ops.cast(ops.expand_dims(mask, (2, 3)), "float32")
     total = ops.sum(ops.cast(states, "float32") * weights, axis=1, keepdims=True)
     return total / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)

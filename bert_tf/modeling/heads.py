@@ -13,6 +13,7 @@ from bert_tf.modeling.layers import (
     LayerNorm,
     Variables,
     flatten_to_rows,
+    restore_shape,
     variable_tensor,
     with_name_prefix,
 )
@@ -70,14 +71,13 @@ class MaskedLMHead(ConfiguredLayer):
         tokens = flatten_to_rows(sequence_output)
         if positions is not None:
             starts = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * length
-            length = ops.shape(positions)[1]
             # Not `ops.add`: if B equals P, it takes `starts`, [B, 1], for a bias [P].
             tokens = ops.take(tokens, ops.reshape(positions + starts, (-1,)), axis=0)
         hidden = self.norm(self.dense(tokens))
         table = ops.cast(word_embeddings, hidden.dtype)
         bias = ops.cast(variable_tensor(self.output_bias), "float32")
         logits = fused.tied_logits(hidden, table, bias, training)
-        return ops.reshape(logits, (-1, length, self.config.vocab_size))
+        return restore_shape(logits, sequence_output if positions is None else positions)
 
     def variables_by_name(self) -> Variables:
         """Returns the layer's variables by name; names and order are as in google-research/bert."""

@@ -4,7 +4,7 @@ Each layer creates its variables in its constructor, because the arguments deter
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -78,10 +78,17 @@ def flatten_to_rows(x: Any) -> Any:
 
 def restore_shape(x: Any, reference: Any) -> Any:
     """Reshapes `x` from [B*S, ...] to [B, S, ...]; B and S are the first sizes of `reference`."""
-    sizes = ops.shape(reference)
-    length = sizes[1]
-    batch = sizes[0] if isinstance(sizes[0], int) else -1
-    return ops.reshape(x, (batch, length, *x.shape[1:]))
+    return ops.reshape(x, with_constants((*ops.shape(reference)[:2], *x.shape[1:])))
+
+
+def with_constants(shape: Sequence[Any]) -> tuple[Any, ...]:
+    """Returns a shape in which -1 stands for the first size that is not a constant.
+
+    With a computed shape, TFLite determines sizes while it runs, and LiteRT 2.3 can then return
+    wrong values from the second run on.
+    """
+    unknown = [index for index, size in enumerate(shape) if not isinstance(size, int)]
+    return tuple(-1 if index in unknown[:1] else size for index, size in enumerate(shape))
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -236,7 +243,7 @@ class LayerNorm(keras.layers.Layer):
         # The variables are not float32 if the dtype policy is "bfloat16" or "float16".
         gamma, beta = (ops.cast(variable_tensor(v), "float32") for v in (self.gamma, self.beta))
         y = fused.layer_norm(rows, gamma, beta, self.epsilon, training)
-        return ops.reshape(ops.cast(y, self.compute_dtype), ops.shape(x))
+        return ops.reshape(ops.cast(y, self.compute_dtype), with_constants(ops.shape(x)))
 
     def variables_by_name(self) -> Variables:
         """Returns the layer's variables by name; names and order are as in google-research/bert."""

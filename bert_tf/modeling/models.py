@@ -23,7 +23,9 @@ from bert_tf.modeling.layers import (
     Dense,
     Variables,
     flatten_to_rows,
+    restore_shape,
     variable_tensor,
+    with_constants,
     with_name_prefix,
 )
 from bert_tf.modeling.task_model import BertHeadModel, BertTaskModel
@@ -167,7 +169,7 @@ class BertSpanPredictor(BertHeadModel):
         self._add_head(2, size=self._head_width)
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
-        logits = ops.reshape(self.head(flatten_to_rows(vectors)), (-1, ops.shape(vectors)[1], 2))
+        logits = restore_shape(self.head(flatten_to_rows(vectors)), vectors)
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
     def head_variables_by_name(self) -> Variables:
@@ -203,7 +205,7 @@ class BertTagger(_LabelModel):
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
         logits = self.head(self.dropout(flatten_to_rows(vectors), training=training))
-        return {"logits": ops.reshape(logits, (-1, ops.shape(vectors)[1], self.num_labels))}
+        return {"logits": restore_shape(logits, vectors)}
 
     def head_variables_by_name(self) -> Variables:
         """Returns the head's variables by name."""
@@ -242,8 +244,10 @@ class BertMultipleChoice(BertTaskModel):
         self._add_head(1, classifier_dropout)
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
-        _, choices, length = ops.shape(inputs["input_ids"])
-        rows = {n: ops.reshape(x, (-1, length)) for n, x in complete_inputs(inputs).items()}
+        batch, choices, length = ops.shape(inputs["input_ids"])
+        is_known = isinstance(batch, int) and isinstance(choices, int)
+        shape = with_constants((batch * choices if is_known else None, length))
+        rows = {n: ops.reshape(x, shape) for n, x in complete_inputs(inputs).items()}
         pooled = self.bert(rows, training=training)["pooled_output"]
         logits = self.head(self.dropout(pooled, training=training))
         return {"logits": ops.reshape(logits, (-1, choices))}

@@ -194,6 +194,17 @@ def check_predictions(found, expected):
         assert found == expected
 
 
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_all_sizes_are_known_before_a_run(exported, kind):
+    # LiteRT 2.3 can return wrong values from the second run on if it computes a shape in a run.
+    found = interpreter.Interpreter(
+        model_path=lite_path(exported(kind), "float32"),
+        experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    names = [each["op_name"] for each in found._get_ops_details()]
+    assert "RESHAPE" in names and "PACK" not in names
+
+
 def test_threads_do_not_share_an_interpreter(exported, tmp_path):
     path = tmp_path / "copy.tflite"
     shutil.copy(lite_path(exported("embedding"), "float32"), path)
@@ -442,7 +453,7 @@ def test_other_files_are_refused(exported, tmp_path, monkeypatch):
     newer.write_bytes(embedded_files.with_files(b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}'}))
     with pytest.raises(bert_tf.InputError, match="written by another version of bert-tf"):
         bert_tf.Predictor(newer)
-    with pytest.raises(bert_tf.InputError, match="num_threads must be at least 1"):
+    with pytest.raises(bert_tf.InputError, match=r"num_threads must be .* Received: 0\."):
         bert_tf.Predictor(lite_path(exported("embedding"), "int8"), num_threads=0)
     monkeypatch.setitem(__import__("sys").modules, "ai_edge_litert.interpreter", None)
     with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[lite\]'"):

@@ -234,9 +234,13 @@ def test_other_folders_are_no_versions(tmp_path):
     for name in ("3", "²", "x4", "05"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").touch()
+    assert layout.newest_version(str(tmp_path)).endswith("05")
     (tmp_path / "6").mkdir()
     assert sorted(layout.versions(str(tmp_path))) == [3, 5, 6]
-    assert layout.newest_version(str(tmp_path)).endswith("05")
+    with pytest.raises(
+        bert_tf.InputError, match=r"6 is the newest version, but has no saved_model"
+    ):
+        layout.newest_version(str(tmp_path))
 
 
 def test_ranked_classes_may_differ_only_in_ties():

@@ -275,6 +275,6 @@ def test_the_program_reads_lines_with_any_number_of_choices(exported, tmp_path):
     for record, wanted in zip(records, expected, strict=True):
         assert record["choice"] == wanted["choice"] and record["index"] == wanted["index"]
         np.testing.assert_allclose(record["probabilities"], wanted["probabilities"], atol=1e-5)
-    assert_refused(question, "must be a list of str")
+    assert_refused(question, "--question is for models of two texts", "context and choices")
     assert_refused(context, "--question and --context need each other", "--choice")
-    assert_refused(text, "takes a list of texts for each of text")
+    assert_refused(text, "--choice is for models of multiple choice", "takes text. Give --text")

@@ -102,8 +102,8 @@ def test_version_1_is_trained_predicted_and_scored(folder):
     assert (result["metric"], result["value"]) == ("eval_f1", expected["f1"])
     assert result["baseline"] is None and result["results"] == results
     assert "evaluating dev" in trained.err  # at --eval_steps
-    check_records(out / "train.tf_record")
-    assert (out / "eval.tf_record").exists()
+    assert 0 < max(check_records(out / "train.tf_record")) < 16
+    assert set(check_records(out / "eval.tf_record")) == {0}
     assert unlabelled.code == 0, unlabelled
     assert len(read(own_out / "predictions.json")) == 5
     assert not (own_out / "eval_results.txt").exists()
@@ -150,7 +150,7 @@ def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
 
 
 def check_records(path):
-    """The records have the released features, and are numbered in their order."""
+    """Checks that records have the released features, in their order; returns all positions."""
     records = list(tf.data.TFRecordDataset(str(path)))
     found = [tf.train.Example.FromString(each.numpy()).features.feature for each in records]
     names = {"unique_ids", "input_ids", "input_mask", "segment_ids", "start_positions",
@@ -158,9 +158,10 @@ def check_records(path):
     assert all(set(each) == names for each in found)
     ids = [each["unique_ids"].int64_list.value[0] for each in found]
     assert ids == list(range(1000000000, 1000000000 + len(found)))
-    for name in ("start_positions", "end_positions", "is_impossible"):
-        assert {each[name].int64_list.value[0] for each in found} == {0}
-    assert len(found) > 40  # some contexts have several windows
+    assert len(found) > 12  # more than the questions of each file
+    assert not any(each["is_impossible"].int64_list.value[0] for each in found)
+    names = ("start_positions", "end_positions")
+    return [each[name].int64_list.value[0] for each in found for name in names]
 
 
 def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run(folder):

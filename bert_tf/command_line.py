@@ -90,9 +90,12 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
 
 
 def _explain_interruption() -> None:
-    # The command may have replaced an earlier run already.
-    without = " without --overwrite" if _is_given("overwrite") else ""
-    print(f"Interrupted. To continue, give the same command{without}.", file=sys.stderr)
+    # The program may have removed the earlier files already, or not yet.
+    without = ", without --overwrite if the earlier files are removed already"
+    print(
+        f"Interrupted. To continue, give the same command{without * _is_given('overwrite')}.",
+        file=sys.stderr,
+    )
 
 
 def _is_given(flag: str) -> bool:
@@ -219,7 +222,7 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
         sys.exit(EXIT_OK)
     try:
         return flags.FLAGS(list(argv))
-    except flags.Error as error:
+    except (flags.Error, ValueError) as error:  # ValueError: a flag of absl, or a --flagfile
         missing = re.search(rf"Flag --(\S+) {_REQUIRED}", str(error))
         message = f"--{missing[1]} is required." if missing else str(error)
         fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} See --help.")

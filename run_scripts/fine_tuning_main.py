@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 import os
 import shlex
 import subprocess
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf import command_line, files
+from bert_tf.atomic_files import check_output_file
 from bert_tf.errors import InputError
 from bert_tf.export.layout import next_version
-from bert_tf.file_checks import check_file_system
+from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
 from bert_tf.tasks import dev_result
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
+_LOGGER = logging.getLogger(__name__)
 MAX_INT = 2**31 - 1
 _CONFIG = FineTuningConfig()
 
@@ -168,7 +171,8 @@ def _check_flags() -> None:
     """Checks the values of flags, as far as possible before the slow import of TensorFlow.
 
     Raises:
-        InputError: A value is out of range, or --output_dir cannot be used.
+        InputError: A value is out of range, flags contradict each other, or --output_dir or
+            --export_dir cannot be used.
     """
     shared.check_output_dir()
     check_file_system(FLAGS.export_dir or "")
@@ -177,6 +181,18 @@ def _check_flags() -> None:
     shared.training_config(1, 0, {})
     if "head" in FLAGS and FLAGS.do_train:
         head_flags.head_config({})
+    if "task_type" in FLAGS:
+        shared.check_effect("task_type", "multi_label", ("threshold", "label_separator"))
+    if "xnli_language" in FLAGS:
+        shared.check_effect("task_name", "xnli", ("xnli_language",))
+    if "tfds_name" in FLAGS and FLAGS.tfds_data_dir and not FLAGS.tfds_name:
+        raise InputError("--tfds_data_dir has no effect without --tfds_name. Give both or none.")
+    if FLAGS.export_dir:
+        if is_inside(FLAGS.export_dir, FLAGS.output_dir):
+            raise InputError(
+                f"--export_dir={FLAGS.export_dir} is in --output_dir. Give another folder."
+            )
+        check_output_file(os.path.join(FLAGS.export_dir, "1"))
 
 
 def _with_head(task: Any) -> Task:
@@ -318,9 +334,16 @@ def _fingerprint(data: Any, tokenizer: Any, features: Any) -> dict[str, Any]:
 def _initializer(task: Task) -> Callable[[Any], None] | None:
     """Returns a function that assigns the weights of --init_checkpoint; None without this flag."""
     if not FLAGS.init_checkpoint:
-        if FLAGS.init_head:
-            raise InputError("--init_head=true needs --init_checkpoint.")
+        if FLAGS.init_head is not None:
+            raise InputError("--init_head needs --init_checkpoint. Give both or none.")
+        if FLAGS.do_train:
+            _LOGGER.info("Without --init_checkpoint, the initial weights are random.")
         return None
+    if not FLAGS.do_train and _trained_model():
+        _LOGGER.info(
+            "Using the weights of the run in %s, and not those of --init_checkpoint.",
+            FLAGS.output_dir,
+        )
     # Without training, a head with random weights is of no use.
     init_head = True if FLAGS.init_head is None and not FLAGS.do_train else FLAGS.init_head
 

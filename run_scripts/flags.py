@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf.atomic_files import resolve_output
+from bert_tf.atomic_files import check_output_file, resolve_output
 from bert_tf.command_line import flag_values
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
@@ -274,7 +274,10 @@ def check_output_dir() -> None:
         raise InputError(
             f"--output_dir={output} is not a folder. Give a folder; it is created if necessary."
         )
-    resolve_output(output, is_folder=True)
+    check_output_file(os.path.join(resolve_output(output, is_folder=True), "run.lock"))
+    for name in ("init_checkpoint", "bert_config_file", "vocab_file"):
+        if FLAGS[name].value == "":
+            raise InputError(f"--{name} is empty. Give a path, or leave out the flag.")
     if not (FLAGS.do_train and FLAGS.overwrite):
         return
     replaced = ("best", "checkpoints", "bert_config.json")
@@ -292,6 +295,17 @@ def _paths_of(name: str) -> list[str]:
     """Returns the paths that a flag names; [] if there is no such flag, or if it is not given."""
     patterns = (FLAGS[name].value or "").split(",") if name in FLAGS else []
     return [path for each in patterns if each for path in glob.glob(each) or [each]]
+
+
+def check_effect(name: str, value: Any, dependent: tuple[str, ...]) -> None:
+    """Checks that flags that need a value of another flag are given only with this value.
+
+    Raises:
+        InputError: One of them is given, and the flag `name` has another value.
+    """
+    given = [each for each in dependent if each in FLAGS and FLAGS[each].present]
+    if given and FLAGS[name].value != value:
+        raise InputError(f"--{given[0]} has no effect without --{name}={value}. Give both or none.")
 
 
 def check_length(max_seq_length: int, config: BertConfig) -> None:

@@ -7,6 +7,7 @@ from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.head_config import FEATURE_LAYERS, HEADS, HeadConfig
+from bert_tf.run_scripts.flags import check_effect
 
 if TYPE_CHECKING:
     from bert_tf.tasks.feature_cache import FeatureSettings
@@ -76,10 +77,10 @@ def head_config(trained: dict[str, Any]) -> HeadConfig:
         head = HeadConfig.from_dict(trained.get("head"))
         _check_same(head)
         return head
-    _check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
+    check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
     if "approach" in FLAGS:
-        _check_effect("approach", "features", _CACHE_FLAGS)
-        _check_effect("approach", "fine_tuning", ("layer_decay",))
+        check_effect("approach", "features", _CACHE_FLAGS)
+        check_effect("approach", "fine_tuning", ("layer_decay", "recompute"))
     layers = FLAGS.feature_layers if trains_features() else None
     return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
 
@@ -117,10 +118,3 @@ def _check_same(head: HeadConfig) -> None:
                 f"--{name}={FLAGS[name].value} was given, but the trained model has {head}. Leave "
                 f"out --{name}, or train with it."
             )
-
-
-def _check_effect(name: str, value: str, dependent: tuple[str, ...]) -> None:
-    """Checks that flags that need a value of another flag are given only with this value."""
-    given = [each for each in dependent if FLAGS[each].present]
-    if given and FLAGS[name].value != value:
-        raise InputError(f"--{given[0]} has no effect without --{name}={value}. Give both or none.")

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from bert_tf import command_line, startup
+from bert_tf import atomic_files, command_line, startup
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.files import read_text, remove, write_json, write_text
@@ -237,6 +237,8 @@ def model_stages(size: Size, folder: str, num_train_steps: int) -> Iterator[Stag
 def main() -> None:
     """Runs the stages that are not complete, then prints their results."""
     size = SMOKE if FLAGS.smoke else FULL
+    if "://" in FLAGS.output_dir:
+        raise InputError(f"--output_dir must be a local folder. Received: {FLAGS.output_dir}.")
     folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
     check_output_dir(folder, size)
     write_text(f"{folder}/bert_config.json", size.config.to_json())
@@ -254,17 +256,18 @@ def main() -> None:
 
 
 def check_output_dir(folder: str, size: Size) -> None:
-    """Checks that a folder without stages has no files that the stages would replace.
+    """Checks that a folder without state files has no files that the stages would replace.
 
     Raises:
-        InputError: It has one.
+        InputError: It has one, or is no folder.
     """
+    atomic_files.check_output_file(f"{atomic_files.resolve_output(folder, True)}/bert_config.json")
     stages = (
         *data_stages(size, folder), speed_stage(size, folder), *model_stages(size, folder, 1)
     )  # fmt: skip
-    names = ["bert_config.json", *(stage.result for stage in stages)]
+    names = ["bert_config.json", "speed", *(stage.result for stage in stages)]
     found = [name for name in names if os.path.lexists(f"{folder}/{name}")]
-    if found and not os.path.isdir(f"{folder}/stages"):
+    if found and not any(os.path.isfile(state_file(folder, stage)) for stage in stages):
         raise InputError(
             f"{folder}/{found[0]} would be replaced, but no quickstart has written it. Give "
             "another --output_dir."
@@ -311,23 +314,28 @@ def pretraining_steps(size: Size, stages: Stages) -> int:
     return speed.stored_steps(folder)[0]
 
 
+def state_file(folder: str, stage: Stage) -> str:
+    """Returns the path of the file that records whether a stage is complete."""
+    return f"{folder}/stages/{stage.name.replace(' ', '_')}.json"
+
+
 def run_stage(stage: Stage, key: str, folder: str) -> float:
     """Runs a stage unless it is complete.
 
     Args:
         stage: The stage.
         key: A hash of the commands of this stage and of all stages before it.
-        folder: The output folder. The file `stages/<name>.json` in this folder records whether the
-            stage is complete.
+        folder: The output folder.
 
     Returns:
         The total seconds of all attempts to run the stage.
     """
-    path = f"{folder}/stages/{stage.name.replace(' ', '_')}.json"
+    path = state_file(folder, stage)
     state = json.loads(read_text(path)) if os.path.exists(path) else {}
     if state.get("key") != key:
         state = {"key": key, "secs": 0.0, "done": False}
-        remove_result(folder, stage)
+        remove(f"{folder}/{stage.result}")
+        write_json(path, state)
     if state["done"] and os.path.exists(f"{folder}/{stage.result}"):
         print(f"== {stage.name}: already complete", file=sys.stderr)
         return float(state["secs"])
@@ -370,11 +378,6 @@ def run_command(words: Sequence[str]) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     return code if code >= 0 else 128 - code
-
-
-def remove_result(folder: str, stage: Stage) -> None:
-    """Removes the result of an earlier run of a stage, if there is such a result."""
-    remove(f"{folder}/{stage.result}")
 
 
 def run() -> None:

@@ -7,9 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import check_at_least
+from bert_tf.errors import check_at_least, check_between
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
+_MAX_BUFFER = 1 << 24  # TensorFlow allocates a place for each example at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +24,7 @@ class PretrainingRecords:
         max_predictions_per_seq: Number of masked positions per sequence in all record files.
         eval_batch_size: Examples per batch in evaluations.
         max_eval_steps: The maximum number of batches in an evaluation; 0 means all.
-        shuffle_buffer_size: Size of the shuffle buffer for training, in examples.
+        shuffle_buffer_size: Size of the shuffle buffer for training, in examples; at most 2^24.
     """
 
     train_files: Sequence[str]
@@ -36,7 +37,8 @@ class PretrainingRecords:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "max_seq_length", "max_predictions_per_seq")
-        check_at_least(1, self, "eval_batch_size", "shuffle_buffer_size")
+        check_at_least(1, self, "eval_batch_size")
+        check_between(1, _MAX_BUFFER, self, "shuffle_buffer_size")
         check_at_least(0, self, "max_eval_steps")
 
     def shape_sizes(self, config: BertConfig) -> dict[str, int]:

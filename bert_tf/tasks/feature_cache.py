@@ -151,6 +151,13 @@ class FeatureCache:
         """Returns the checksums of the complete shards, by file name."""
         path = os.path.join(self.folder, _FACTS_FILE)
         if not os.path.exists(path):
+            paths = map(self._path, range(len(self._bounds) - 1))
+            existing = next(filter(os.path.lexists, paths), None)
+            if existing:
+                raise InputError(
+                    f"{existing} would be replaced, but {self.folder} is not a cache: it has no "
+                    f"{_FACTS_FILE}. Give another feature_cache_dir, or remove the folder."
+                )
             return {}
         facts = json_files.read(path, own=True)
         key, checksums = facts.get("key"), facts.get("sha256")

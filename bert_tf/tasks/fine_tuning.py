@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import costs
@@ -18,13 +18,14 @@ from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import RESULTS, Scorer, TaskObjective, with_baselines
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Scorer, TaskObjective, with_baselines
 from bert_tf.tasks.task_data import SplitData, TaskData
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import restoring
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_state import TRAINING_FILE
 from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
@@ -117,6 +118,8 @@ class _Run:
             step: The step of the weights, if the run does not train.
         """
         splits, is_chief = self._data.splits, self.trainer.is_chief
+        if not phases.train:
+            self._data.warn_about_equal_sources(self._train_split_of_folder())
         if phases.train and is_chief:
             # The result of an earlier run must not be taken for that of this run.
             files.remove(os.path.join(self._folder, RESULTS))
@@ -128,6 +131,7 @@ class _Run:
         same_splits = phases.predict and splits["dev"] == splits["test"]
         results = self.evaluate(step) if phases.evaluate and not same_splits else {}
         if phases.predict and is_chief:
+            self._remove_old_predictions(is_evaluated=bool(results))
             results |= self.predict(step)
         # A test split has results if it has labels.
         labelled = splits["dev"] or (splits["test"] if results else ())
@@ -135,6 +139,21 @@ class _Run:
             dev_examples.write(self._folder, self._data.task, labelled[0])
             self.write_result(results)
         return results
+
+    def _train_split_of_folder(self) -> Any:
+        """Returns the fingerprint of the train split of the run in the folder, or None."""
+        path = os.path.join(self._folder, TRAINING_FILE)
+        settings = json_files.read(path, own=True) if files.exists(path) else {}
+        data = settings.get("data")
+        return data.get("train_split") if isinstance(data, dict) else None
+
+    def _remove_old_predictions(self, is_evaluated: bool) -> None:
+        """Removes predictions and metrics of other test files, which this run may not write."""
+        of_dev = {split.split.kind for split in self._data.splits["test"]} != {"test"}
+        for name in self._data.task.output_files:
+            is_evaluation = name.startswith("eval_") or name == RESULTS
+            if name != DEV_EXAMPLES and (not is_evaluation or (of_dev and not is_evaluated)):
+                files.remove(os.path.join(self._folder, name))
 
     def _make_objective(self, *, seed: int, dtype: str) -> TaskObjective:
         objective: Any = self._data.task.make_objective(

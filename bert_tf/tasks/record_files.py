@@ -15,6 +15,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -141,6 +142,15 @@ def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
     )  # fmt: skip
 
 
+def _has_index(path: str) -> bool:
+    """Whether there is an index of a run, which starts with a checksum."""
+    index = path + _INDEX_SUFFIX
+    if not files.is_file(index):
+        return False
+    with files.explain_read_errors(index), tf.io.gfile.GFile(index, "rb") as file:
+        return re.fullmatch(rb"[0-9a-f]{64}\n", file.read(65)) is not None
+
+
 def _parse_index(content: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
     """Returns the facts and the arrays of an index, which `_write_index` wrote."""
     checksum, _, rest = content.partition(b"\n")
@@ -180,10 +190,10 @@ def write(
         InputError: The disk has not enough space, the file cannot be written, or it exists without
             an index.
     """
-    if tf.io.gfile.exists(path) and not tf.io.gfile.exists(path + _INDEX_SUFFIX):
+    if tf.io.gfile.exists(path) and not _has_index(path):
         raise InputError(
-            f"{path} would be replaced, but no run has written it: it has no {_INDEX_SUFFIX} file. "
-            "Move it, or give another output_dir."
+            f"{path} would be replaced, but no run has written it: it has no {_INDEX_SUFFIX} file "
+            "of a run. Move it, or give another output_dir."
         )
     remove_leftovers(*os.path.split(path))  # before the check of the disk space
     encoded = _map_in_order(lambda block: (encode(block), len(block)), _split_into_blocks(examples))

@@ -98,16 +98,24 @@ class TaskData:
         """Returns JSON values that identify the examples of the first split of a kind, or None."""
         return self.splits[kind][0].key["source"] if self.splits[kind] else None
 
-    def warn_about_equal_sources(self) -> None:
-        """Logs a warning for each split with the content of the train split."""
+    def warn_about_equal_sources(self, earlier: Any = None) -> None:
+        """Logs a warning for each split with the content of the train split.
+
+        Args:
+            earlier: The `fingerprint` of the train split with which the model was trained, if this
+                run does not train.
+        """
         train = {self._fingerprints[each.split.name]: each.split for each in self.splits["train"]}
+        names: dict[Any, str] = {key: split.source.name for key, split in train.items()}
+        if isinstance(earlier, dict):
+            names[earlier.get("content")] = "the file of the training"
         for split in (each.split for kind in ("dev", "test") for each in self.splits[kind]):
-            same = train.get(self._fingerprints[split.name])
-            if same is not None:
+            name = names.get(self._fingerprints[split.name])
+            if name is not None:
                 _LOGGER.warning(
                     "warning: %s and %s have the same content, so the results on the %s split do "
                     "not show how good the model is on new examples.",
-                    same.source.name, split.source.name, split.name,
+                    name, split.source.name, split.name,
                 )  # fmt: skip
 
     def num_steps(self, global_batch_size: int) -> tuple[int, int]:

@@ -215,7 +215,7 @@ def _check_floats(minimum: float, maximum: float, config: Any, *names: str) -> N
 
 
 def _are_rising_steps(steps: Any) -> bool:
-    is_pair = len(steps) == 2 and all(isinstance(step, int) for step in steps)
+    is_pair = isinstance(steps, tuple) and [type(step) for step in steps] == [int, int]
     return is_pair and 0 <= steps[0] < steps[1] <= LARGEST_INT32
 
 
@@ -236,7 +236,12 @@ class RunPhases:
 
 def to_json_dict(config: Any) -> dict[str, Any]:
     """Returns the fields of a dataclass as JSON represents them: tuples become lists."""
-    return json.loads(json.dumps(dataclasses.asdict(config)))
+    try:
+        return json.loads(json.dumps(dataclasses.asdict(config)))
+    except TypeError as error:
+        raise InputError(
+            f"The values of {type(config).__name__} must be JSON values, such as text: {error}."
+        ) from error
 
 
 def first_difference(

@@ -86,7 +86,8 @@ class Trainer:
             set; empty if `train` did not evaluate the weights that the objective now has.
 
     Raises:
-        InputError: The devices do not exist, or the batch does not divide evenly among them.
+        InputError: The devices do not exist, the batch does not divide evenly among them, or
+            `folder` was created for other settings.
 
     Example:
         import keras
@@ -129,6 +130,11 @@ class Trainer:
         runtime: RuntimeConfig,
         initialize: Callable[[Objective], None] | None = None,
     ) -> None:
+        if folder.training_settings != to_json_dict(training):
+            raise InputError(
+                "RunFolder needs the same TrainingConfig as Trainer, as its argument training. "
+                "Resuming compares the settings that RunFolder saves."
+            )
         strategy = make_strategy(runtime)
         self._workers = WorkerSync(strategy)
         self.is_chief, self.replicas = self._workers.is_chief, strategy.num_replicas_in_sync

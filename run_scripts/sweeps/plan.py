@@ -23,6 +23,11 @@ _REFUSED = {
     "export_dir": "all runs would export to this folder; export the best run after the sweep",
 }
 _NEEDED = ("do_train", "do_eval")
+# Flags of the task and of its dev split.
+_DATA = (
+    "task_name", "data_dir", "dev_file", "predict_file", "max_eval_examples", "tfds_name",
+    "tfds_data_dir", "task_type", "labels", "text_a_column", "text_b_column", "label_column",
+)  # fmt: skip
 _FALSE = ("false", "f", "0")
 _BOOLS = {"true": True, "t": True, "false": False, "f": False}
 _MAX_NAME_BYTES, _HASH_DIGITS = 160, 12
@@ -153,11 +158,11 @@ def parse_grid(texts: Sequence[str]) -> Grid:
             )
         if name in (*_REFUSED, *_NEEDED):
             reason = _REFUSED.get(name, "each run trains and evaluates")
-            raise InputError(f"--grid={text} is not possible: {reason}.")
-        if name == "task_name":
+            raise InputError(f"--grid={name} is not possible: {reason}.")
+        if name in _DATA:
             raise InputError(
-                f"--grid={text} is not possible, because a sweep compares runs of one task. Start "
-                "a sweep for each task."
+                f"--grid={name} is not possible, because a sweep compares runs of one task on one "
+                "dev split. Start a sweep for each of them."
             )
         if name in grid:
             raise InputError(f"--grid={name} is given twice. Give all values in one --grid.")

@@ -171,7 +171,7 @@ PROGRAM_ROWS = [
     (P, {"eval_steps": -1}, ["--eval_steps must be at least 0"]),
     (P, {"log_steps": 0}, ["--log_steps must be at least 1"]),
     (P, {"save_checkpoints_steps": 0}, ["--save_checkpoints_steps must be at least 1"]),
-    (P, {"shuffle_buffer_size": 0}, ["--shuffle_buffer_size must be at least 1"]),
+    (P, {"shuffle_buffer_size": 0}, ["--shuffle_buffer_size must be from 1 to 16777216"]),
     (P, {"max_eval_steps": -1}, ["--max_eval_steps must be at least 0"]),
     (P, {"seed": 2**31}, ["seed must be at most 2147483647"]),
     (P, {"time_budget_secs": "nan"}, ["--time_budget_secs must be from 0"]),

@@ -19,6 +19,11 @@ def test_a_folder_with_other_files_is_refused(tmp_path, name):
 
 
 def test_a_quickstart_continues_in_its_folder(tmp_path):
-    quickstart.check_output_dir(str(tmp_path), quickstart.SMOKE)
+    stage = next(iter(quickstart.data_stages(quickstart.SMOKE, str(tmp_path))))
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "bert_config.json").write_text("{}")
     (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    with pytest.raises(InputError, match="no quickstart has written it"):
+        quickstart.check_output_dir(str(tmp_path), quickstart.SMOKE)
+    open(quickstart.state_file(str(tmp_path), stage), "w").close()
     quickstart.check_output_dir(str(tmp_path), quickstart.SMOKE)

@@ -52,7 +52,10 @@ class ChoiceTask:
     best_by = ("accuracy", 1)
     groups_by_length = True
     records_per_example = 1.0
-    output_files = ("eval_results.txt", REPORT, PROBABILITIES, PREDICTIONS, DEV_EXAMPLES, RESULTS)
+    output_files = (
+        "eval_results.txt", "test_results.txt", REPORT, PROBABILITIES, PREDICTIONS, DEV_EXAMPLES,
+        RESULTS,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check_at_least(_FEWEST_CHOICES, self, "num_choices")

@@ -125,8 +125,11 @@ def _find_files(folders: Sequence[str]) -> dict[str, str]:
     """Returns the path of each submission file, by name, in the order of `TEST_EXAMPLES`."""
     import tensorflow as tf
 
-    if not folders:
-        raise InputError("input_dirs is empty. Give the output folders of the runs.")
+    if not all(folders) or not folders:
+        raise InputError(
+            f"input_dirs has an empty name. Received: {','.join(folders)!r}. Give the output "
+            "folders of the runs."
+        )
     found: dict[str, str] = {}
     for folder in folders:
         names = [n for n in TEST_EXAMPLES if tf.io.gfile.exists(os.path.join(folder, n))]

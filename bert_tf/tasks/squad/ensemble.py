@@ -62,6 +62,8 @@ def average(
         check_not_replaced(source, folder, OUTPUTS)
     examples = _questions(data_file, settings, runs[0], limit)
     files.make_folder(folder)
+    for name in OUTPUTS:  # those of another version or of other questions
+        files.remove(os.path.join(folder, name))
     with SquadAnswerFiles(folder, settings) as writer:
         for example in examples:
             writer.add_answers(example, _mean([run[example.id] for run in runs], settings))

@@ -24,12 +24,13 @@ import tensorflow as tf
 
 from bert_tf import files, json_files, locks, weights
 from bert_tf.errors import InputError
-from bert_tf.file_checks import check_no_file_scheme
+from bert_tf.file_checks import check_file_system
 from bert_tf.temporary_files import remove_leftovers
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 from bert_tf.training.lifecycle.run_state import (
     CHECKPOINT_NAME,
     RUNTIME_FILE,
+    STATE_FILE,
     TRAINING_FILE,
     check_checkpoint,
     run_of,
@@ -40,6 +41,10 @@ _LOGGER = logging.getLogger(__name__)
 # contains a run.
 _FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "best", TRAINING_FILE)
 _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
+# The names of files of a checkpoint, in the folder of which no run is started.
+_OF_CHECKPOINTS = ("weights.json", "model.safetensors", "*.ckpt*.index")
+# The settings of each run, also of an older version.
+_SETTINGS_OF_RUNS = {"num_train_steps", "num_warmup_steps", "learning_rate", "global_batch_size"}
 _LOCK_FILE = "run.lock"
 
 
@@ -78,18 +83,24 @@ class RunFolder:
         overwrite: The argument `overwrite`.
 
     Raises:
-        InputError: `path` starts with file://.
+        InputError: `path` is empty or not possible, or `overwrite` is not a bool.
     """
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         metadata: CheckpointMetadata | None = None,
         training: TrainingConfig | None = None,
         overwrite: bool = False,
         outputs: Sequence[str] = (),
     ) -> None:
-        check_no_file_scheme(path)
+        path = os.fspath(path)
+        check_file_system(path)
+        if not path or not isinstance(overwrite, bool):
+            raise InputError(
+                "A run needs the path of a folder, and overwrite must be True or False. Received: "
+                f"{path!r} and overwrite={overwrite!r}."
+            )
         self.path, self.overwrite, self._outputs = path, overwrite, outputs
         self.metadata = metadata or CheckpointMetadata({})
         self.training_settings = to_json_dict(training) if training else {}
@@ -156,15 +167,14 @@ class RunFolder:
                 folder contains no run, but a file that this run would replace.
         """
         self._check_nothing_is_replaced(trains)
-        path = os.path.join(self.path, TRAINING_FILE)
-        if not trains or self.overwrite or not tf.io.gfile.exists(path):
+        if not trains or self.overwrite or not self._contains_run():
             return
-        config_path = os.path.join(self.path, weights.CONFIG_FILE)
+        config = self._read_settings(weights.CONFIG_FILE)
+        # A run of an older version has no values for newer settings; it used their defaults.
+        settings = {**_default_settings(), **self._read_settings(TRAINING_FILE)}
         for earlier, this in (
-            (json_files.read(config_path, own=True), dict(self.metadata.config)),
-            # A run of an older version has no values for newer settings; it used their defaults.
-            ({**_default_settings(), **json_files.read(path, own=True)}, self.training_settings),
-        ):
+            (config, dict(self.metadata.config)), (settings, self.training_settings),
+        ):  # fmt: skip
             difference = first_difference(earlier, this)
             if difference:
                 before, now = _settings_text(*difference)
@@ -174,15 +184,27 @@ class RunFolder:
                     "again."
                 )
 
+    def _read_settings(self, name: str) -> dict[str, Any]:
+        """Returns the values of a JSON file of the run, or else of its newest checkpoint."""
+        path = os.path.join(self.path, name)
+        if not tf.io.gfile.exists(path) and (latest := self.latest_checkpoint()):
+            path = os.path.join(latest, name)
+        return json_files.read(path, own=True)
+
     def _check_nothing_is_replaced(self, trains: bool) -> None:
         """Raises `InputError` if this run would replace a file that no run has written."""
-        if self._contains_run():
-            return
         local = "://" not in self.path
         run = run_of(os.path.abspath(self.path) if local else self.path)
         if run is not None:
             raise InputError(f"{self.path} belongs to the run in {run}. Give another output_dir.")
-        names = [weights.CONFIG_FILE, "metrics.jsonl", "best"] if trains else []
+        if self._contains_run():
+            return
+        names = []
+        if trains:
+            names = [weights.CONFIG_FILE, "metrics.jsonl", "best", TRAINING_FILE, *self._events()]
+            found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
+            names += [each for form in _OF_CHECKPOINTS for each in fnmatch.filter(found, form)]
+            names += ["checkpoints"] if self.checkpoints() else []
         # Evaluation alone and a run that ended early write files too, and leave the lock file.
         if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
             names += ["eval_results.txt", *self._outputs]
@@ -280,15 +302,31 @@ class RunFolder:
         """Writes the settings of this run; with `overwrite`, removes an earlier run first."""
         if self.overwrite and self._contains_run():
             self._remove_run()
-        for folder in (self.path, os.path.join(self.path, "checkpoints")):
-            remove_leftovers(folder)
+        remove_leftovers(os.path.join(self.path, "checkpoints"))
+        for name in (*self._outputs, *_FILES_OF_A_RUN, weights.CONFIG_FILE):
+            remove_leftovers(self.path, name)
         config = dict(self.metadata.config)
         files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
         files.write_json(os.path.join(self.path, TRAINING_FILE), self.training_settings)
 
     def _contains_run(self) -> bool:
-        settings = os.path.join(self.path, TRAINING_FILE)
-        return tf.io.gfile.exists(settings) or bool(self.checkpoints())
+        """Whether the folder has the settings or a checkpoint of a run, and is no checkpoint."""
+        if tf.io.gfile.exists(os.path.join(self.path, STATE_FILE)):
+            return False
+        path = os.path.join(self.path, TRAINING_FILE)
+        settings: dict[str, Any] = {}
+        if tf.io.gfile.exists(path):
+            with contextlib.suppress(InputError):
+                settings = json_files.read(path, own=True)
+        return settings.keys() >= _SETTINGS_OF_RUNS or any(
+            files.exists(os.path.join(each, STATE_FILE)) for each in self.checkpoints()
+        )
+
+    def _events(self) -> list[str]:
+        """Returns the event files of TensorBoard in the folders that a run writes to."""
+        paths = [os.path.join(self.path, folder, _SUMMARY_FILES) for folder in _SUMMARY_FOLDERS]
+        found = [path for each in paths for path in tf.io.gfile.glob(each)]
+        return [os.path.relpath(path, self.path) for path in found if "://" not in path]
 
     def _remove_run(self) -> None:
         """Removes the files that a run wrote, and leaves all other files."""

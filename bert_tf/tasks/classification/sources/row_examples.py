@@ -103,7 +103,7 @@ class LabelParser:
         place = f"{place_of(path, line)}: column {self._column!r}"
         text = str(value) if isinstance(value, float) else text_of(value, place)
         try:
-            score = math.nan if isinstance(value, bool) else float(text)
+            score = math.nan if isinstance(value, bool) or "_" in text else float(text)
         except ValueError:
             score = math.nan
         if not abs(score) <= _HIGHEST_SCORE:  # also true for NaN

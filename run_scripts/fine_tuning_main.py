@@ -181,7 +181,7 @@ def _check_flags() -> None:
     shared.training_config(1, 0, {})
     if "head" in FLAGS and FLAGS.do_train:
         head_flags.head_config({})
-    if "task_type" in FLAGS:
+    if "task_type" in FLAGS and FLAGS.do_train:  # else the trained model gives --task_type
         shared.check_effect("task_type", "multi_label", ("threshold", "label_separator"))
     if "xnli_language" in FLAGS:
         shared.check_effect("task_name", "xnli", ("xnli_language",))
@@ -331,14 +331,16 @@ def _fingerprint(data: Any, tokenizer: Any, features: Any) -> dict[str, Any]:
     }
 
 
+def _report_random_weights(_: Any) -> None:
+    _LOGGER.info("Without --init_checkpoint, the initial weights are random.")
+
+
 def _initializer(task: Task) -> Callable[[Any], None] | None:
-    """Returns a function that assigns the weights of --init_checkpoint; None without this flag."""
+    """Returns a function that assigns the initial weights; None if they must be those of a run."""
     if not FLAGS.init_checkpoint:
         if FLAGS.init_head is not None:
             raise InputError("--init_head needs --init_checkpoint. Give both or none.")
-        if FLAGS.do_train:
-            _LOGGER.info("Without --init_checkpoint, the initial weights are random.")
-        return None
+        return _report_random_weights if FLAGS.do_train else None
     if not FLAGS.do_train and _trained_model():
         _LOGGER.info(
             "Using the weights of the run in %s, and not those of --init_checkpoint.",

@@ -18,7 +18,7 @@ from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Scorer, TaskObjective, with_baselines
+from bert_tf.tasks.task import RESULTS, Scorer, TaskObjective, with_baselines
 from bert_tf.tasks.task_data import SplitData, TaskData
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -131,7 +131,7 @@ class _Run:
         same_splits = phases.predict and splits["dev"] == splits["test"]
         results = self.evaluate(step) if phases.evaluate and not same_splits else {}
         if phases.predict and is_chief:
-            self._remove_old_predictions(is_evaluated=bool(results))
+            self._remove_old_metrics(is_evaluated=bool(results))
             results |= self.predict(step)
         # A test split has results if it has labels.
         labelled = splits["dev"] or (splits["test"] if results else ())
@@ -147,13 +147,13 @@ class _Run:
         data = settings.get("data")
         return data.get("train_split") if isinstance(data, dict) else None
 
-    def _remove_old_predictions(self, is_evaluated: bool) -> None:
-        """Removes predictions and metrics of other test files, which this run may not write."""
-        of_dev = {split.split.kind for split in self._data.splits["test"]} != {"test"}
-        for name in self._data.task.output_files:
-            is_evaluation = name.startswith("eval_") or name == RESULTS
-            if name != DEV_EXAMPLES and (not is_evaluation or (of_dev and not is_evaluated)):
-                files.remove(os.path.join(self._folder, name))
+    def _remove_old_metrics(self, is_evaluated: bool) -> None:
+        """Removes the metrics of earlier predictions, which may be those of other files."""
+        for split in (each.split for each in self._data.splits["test"]):
+            if split.kind == "test" or not is_evaluated:
+                names = [f"{split.result_name(each)}.txt" for each in ("results", "report")]
+                for name in [*names, *([RESULTS] if split.kind != "test" else [])]:
+                    files.remove(os.path.join(self._folder, name))
 
     def _make_objective(self, *, seed: int, dtype: str) -> TaskObjective:
         objective: Any = self._data.task.make_objective(

@@ -170,6 +170,6 @@ def test_the_program_writes_the_zip_file_or_reports_one_line(tmp_path):
     assert_refused(nothing, f"{empty} contains no submission file such as CoLA.tsv")
     assert_refused(folder, f"{second} is a folder. Give the path of a new file")
     assert_refused(input_file, "--output_file", "first/RTE.tsv is an input too")
-    assert_refused(no_folders, "--input_dirs is empty")
+    assert_refused(no_folders, "input_dirs has an empty name")
     assert (tmp_path / "first" / "RTE.tsv").read_bytes() == submission_bytes("RTE.tsv")
     assert not (tmp_path / "2.zip").exists()

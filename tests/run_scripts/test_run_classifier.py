@@ -149,7 +149,7 @@ def test_data_comes_from_one_place(folder):
     assert_refused(no_data, "--data_dir is required")
     assert_refused(two_places, "--data_dir and --tfds_name")
     assert_refused(two_files, "--test_file and --predict_file are the same")
-    assert_refused(no_head, "--init_head=true needs --init_checkpoint")
+    assert_refused(no_head, "--init_head needs --init_checkpoint")
 
 
 @pytest.mark.slow

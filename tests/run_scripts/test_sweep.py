@@ -125,7 +125,7 @@ def test_names_of_runs_are_names_of_folders():
         (["a=true,True"], "true and True, which are equal"),
         (["seed=1,2"], "see --seeds"),
         (["do_train=true,false"], "each run trains and evaluates"),
-        (["task_name=MRPC,RTE"], "Start a sweep for each task"),
+        (["task_name=MRPC,RTE"], "Start a sweep for each of them"),
     ],
 )
 def test_malformed_grids_are_refused(texts, message):

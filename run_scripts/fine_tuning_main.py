@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf import command_line, files
-from bert_tf.atomic_files import check_output_file
+from bert_tf.atomic_files import check_output_file, resolve_output
 from bert_tf.errors import InputError
 from bert_tf.export.layout import next_version
 from bert_tf.file_checks import check_file_system, is_inside
@@ -183,16 +183,28 @@ def _check_flags() -> None:
         head_flags.head_config({})
     if "task_type" in FLAGS and FLAGS.do_train:  # else the trained model gives --task_type
         shared.check_effect("task_type", "multi_label", ("threshold", "label_separator"))
-    if "xnli_language" in FLAGS:
-        shared.check_effect("task_name", "xnli", ("xnli_language",))
     if "tfds_name" in FLAGS and FLAGS.tfds_data_dir and not FLAGS.tfds_name:
         raise InputError("--tfds_data_dir has no effect without --tfds_name. Give both or none.")
     if FLAGS.export_dir:
-        if is_inside(FLAGS.export_dir, FLAGS.output_dir):
-            raise InputError(
-                f"--export_dir={FLAGS.export_dir} is in --output_dir. Give another folder."
-            )
-        check_output_file(os.path.join(FLAGS.export_dir, "1"))
+        _check_export_dir(FLAGS.export_dir, FLAGS.output_dir)
+
+
+def _check_export_dir(export_dir: str, output_dir: str) -> None:
+    """Checks, before the training, that the model can be exported to a folder afterwards.
+
+    Raises:
+        InputError: The folder cannot be written, or the run writes to it or removes it.
+    """
+    of_run = [os.path.join(output_dir, name) for name in ("checkpoints", "best")]
+    is_output = is_inside(export_dir, output_dir) and is_inside(output_dir, export_dir)
+    if is_output or any(is_inside(export_dir, each) for each in of_run):
+        raise InputError(
+            f"--export_dir={export_dir} would contain files of the run in --output_dir. Give "
+            "another folder for the exported versions."
+        )
+    if "://" not in export_dir:
+        folder = resolve_output(export_dir, is_folder=True)
+        check_output_file(os.path.join(folder, ".new_version"))
 
 
 def _with_head(task: Any) -> Task:

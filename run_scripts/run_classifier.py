@@ -95,6 +95,8 @@ def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
     """
     name = FLAGS.task_name.lower()
     name = ALIASES.get(name, name)
+    if name != "xnli" and FLAGS["xnli_language"].present:
+        raise InputError("--xnli_language has no effect without --task_name=xnli.")
     if name in TASKS:
         task = TASKS[name]
         return tfds_reader.read_from_tfds(task, location) if location.tfds_name else task

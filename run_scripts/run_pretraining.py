@@ -114,7 +114,7 @@ def main() -> None:
     metadata = shared.checkpoint_metadata(config, tokenizer)
     fingerprint = {
         "records": record_checks.fingerprint(train_files),
-        "init_checkpoint": FLAGS.init_checkpoint and FLAGS.init_checkpoint.rstrip("/"),
+        "init_checkpoint": FLAGS.init_checkpoint,
         "objective": FLAGS.objective,
         "max_seq_length": FLAGS.max_seq_length,
         "max_predictions_per_seq": FLAGS.max_predictions_per_seq,

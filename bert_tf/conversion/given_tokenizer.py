@@ -36,8 +36,10 @@ def with_tokenizer(
         check_same_vocabulary(contents, vocabulary, source)
     elif vocabulary is not None:
         check_vocabulary(vocabulary, source)
-    if vocabulary is not None:
-        check_size(vocabulary, contents.require_config().vocab_size, source)
+    size = contents.require_config().vocab_size if vocabulary is not None else 0
+    # A checkpoint with fewer tokens than rows is converted as it is.
+    if vocabulary is not None and (vocab_file is not None or len(vocabulary) > size):
+        check_size(vocabulary, size, source)
     casing = casing_of(contents, vocab_file, do_lower_case)
     return dataclasses.replace(contents, vocabulary=vocabulary, do_lower_case=casing)
 

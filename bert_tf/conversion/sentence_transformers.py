@@ -59,7 +59,7 @@ def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
     if len(used) != 1 or used[0] not in _POOLING:
         return {"problem": f"{pooling_path} has {' and '.join(used) or 'no pooling mode'}"}
     settings = _settings(find_file(folder, posixpath.join(steps[0][1], _SETTINGS_FILE)))
-    if settings.pop("do_lower_case", False) and not do_lower_case:
+    if settings.pop("do_lower_case", False) and do_lower_case is False:
         return {"problem": f"{_SETTINGS_FILE} lower-cases texts before a cased tokenizer"}
     return {"pooling": _POOLING[used[0]], "normalize": _NORMALIZE in names, **settings}
 

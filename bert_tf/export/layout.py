@@ -1,10 +1,12 @@
 """The places of files in the folder of an exported model."""
 
+import logging
 import os
 
 from bert_tf import files
 from bert_tf.errors import InputError, plain_message
 
+_LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"
 LITE = "tflite"
 # The files of a SavedModel whose SHA-256 is in the fact `FILES_SHA256`. The index of the variables
@@ -29,10 +31,13 @@ def newest_version(folder: str) -> str:
         if gfile.exists(os.path.join(each, "saved_model.pb")):
             return each
         if each != folder and not gfile.isdir(os.path.join(each, LITE)):
-            raise InputError(
-                f"{each} is the newest version, but has no saved_model.pb. Remove it, or give the "
-                "folder of another version."
-            )
+            message = f"{each} is the newest version, but has no saved_model.pb"
+            if "://" not in folder:
+                raise InputError(
+                    f"{message}. Export or copy it again, or give the folder of another version."
+                )
+            # Object stores cannot rename a folder when it is complete.
+            _LOGGER.warning("warning: %s. An older version is used.", message)
     for lite in (os.path.join(each, LITE) for each in found):
         if gfile.isdir(lite):
             paths = ", ".join(sorted(os.path.join(lite, name) for name in gfile.listdir(lite)))

@@ -48,7 +48,8 @@ def test_files_of_other_programs_are_not_replaced(tmp_path, name, content, overw
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     before = contents(tmp_path)
-    with pytest.raises(InputError, match=r"would be replaced, but .* contains no run of bert-tf"):
+    message = r"would be replaced, but .* contains no run of bert-tf|which is not of a run in this"
+    with pytest.raises(InputError, match=message):
         runs.run(tmp_path, overwrite=overwrite)
     path = tmp_path / "run.lock"
     assert {key: value for key, value in contents(tmp_path).items() if key != path} == before
@@ -160,3 +161,22 @@ def test_event_files_in_other_folders_do_not_matter(tmp_path):
     runs.run(tmp_path, overwrite=True)
     assert (tmp_path / "train/data.tsv").read_text() == "mine"
     assert len(tf.io.gfile.glob(f"{tmp_path}/events*")) == 1
+
+
+def test_the_settings_of_another_program_are_no_run(tmp_path):
+    (tmp_path / "training_config.json").write_text('{"lr": 1}')
+    runs.run(tmp_path / "checkpoints/mine")
+    assert (tmp_path / "checkpoints/mine/training_config.json").exists()
+
+
+def test_a_worker_accepts_settings_that_the_chief_writes_meanwhile(tmp_path, monkeypatch):
+    worker, chief = (runs.run_folder(tmp_path, runs.training_config()) for _ in range(2))
+    contains_run = RunFolder._contains_run
+
+    def contains_no_run_yet(folder):
+        monkeypatch.setattr(RunFolder, "_contains_run", contains_run)
+        chief.start_run()
+        return False
+
+    monkeypatch.setattr(RunFolder, "_contains_run", contains_no_run_yet)
+    worker.check_same_run()

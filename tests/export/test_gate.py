@@ -10,6 +10,7 @@ import tensorflow as tf
 from run_programs import assert_refused, run_main
 
 import bert_tf
+from bert_tf import files
 from bert_tf.export import exporter, gate, layout
 from bert_tf.export.served import ServedClassifier, load_served
 from bert_tf.export.served.fill_mask import ServedPretrainer
@@ -241,6 +242,14 @@ def test_other_folders_are_no_versions(tmp_path):
         bert_tf.InputError, match=r"6 is the newest version, but has no saved_model"
     ):
         layout.newest_version(str(tmp_path))
+
+
+def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):
+    folder = "ram://versions"
+    files.write_text(f"{folder}/1/saved_model.pb", "")
+    files.write_text(f"{folder}/2/variables/variables.index", "")
+    assert layout.newest_version(folder) == f"{folder}/1"
+    assert "2 is the newest version, but has no saved_model.pb" in caplog.text
 
 
 def test_ranked_classes_may_differ_only_in_ties():

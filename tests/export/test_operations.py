@@ -367,6 +367,17 @@ def test_changed_facts_are_refused(copy, changes):
         bert_tf.Predictor(folder)
 
 
+def test_exports_without_checksums_are_of_an_earlier_version(copy):
+    folder = copy("regression")
+    path = folder / "assets.extra/weights.json"
+    facts = json.loads(path.read_text())
+    del facts["facts_sha256"], facts["files_sha256"]
+    path.write_text(json.dumps(facts))
+    with pytest.raises(InputError, match="has no checksums: an earlier version of bert-tf"):
+        bert_tf.Predictor(folder)
+    bert_tf.Predictor(folder, trust=True)
+
+
 def test_labels_are_a_list(copy):
     folder = copy("classification")
     change_facts(folder, labels="xyz")

@@ -96,7 +96,7 @@ def test_a_run_learns_predicts_and_is_exported(folder):
     more = rows_of(20, seed=3, sizes=range(2, 8))
     write_rows(folder / "more.jsonl", more)
     everything = {"do_train": True, "do_eval": True, "do_predict": True, "num_train_epochs": 10}
-    trained, labelled, several, further = run_main(
+    trained, labelled, several, further, next_version = run_main(
         MODULE,
         command(folder, **everything, eval_steps=100, export_dir=folder / "served"),
         [f"--output_dir={folder}/labelled", f"--init_checkpoint={out}", "--do_predict",
@@ -105,8 +105,10 @@ def test_a_run_learns_predicts_and_is_exported(folder):
         [f"--output_dir={own}", f"--init_checkpoint={out}", "--do_predict", "--do_eval",
          f"--predict_file={folder}/more.jsonl", f"--dev_file={folder}/more.jsonl"],
         command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
+        command(folder, **everything, check_only=True, export_dir=folder / "served",
+                output_dir=folder / "checked"),
     )  # fmt: skip
-    assert trained.code == 0, trained
+    assert (trained.code, next_version.code) == (0, 0), (trained, next_version)
     assert f"Next: python run_scripts/predict.py --model={folder}/served " in trained.out
     results = results_of(out)
     assert set(results) == {

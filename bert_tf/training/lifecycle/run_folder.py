@@ -33,6 +33,7 @@ from bert_tf.training.lifecycle.run_state import (
     STATE_FILE,
     TRAINING_FILE,
     check_checkpoint,
+    has_settings,
     run_of,
 )
 
@@ -44,7 +45,6 @@ _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
 # The names of files of a checkpoint, in the folder of which no run is started.
 _OF_CHECKPOINTS = ("weights.json", "model.safetensors", "*.ckpt*.index")
 # The settings of each run, also of an older version.
-_SETTINGS_OF_RUNS = {"num_train_steps", "num_warmup_steps", "learning_rate", "global_batch_size"}
 _LOCK_FILE = "run.lock"
 
 
@@ -199,25 +199,33 @@ class RunFolder:
             raise InputError(f"{self.path} belongs to the run in {run}. Give another output_dir.")
         if self._contains_run():
             return
-        names = []
+        names, of_others = [], []
         if trains:
-            names = [weights.CONFIG_FILE, "metrics.jsonl", "best", TRAINING_FILE, *self._events()]
-            found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
-            names += [each for form in _OF_CHECKPOINTS for each in fnmatch.filter(found, form)]
+            names = [weights.CONFIG_FILE, "metrics.jsonl", "best", TRAINING_FILE]
             names += ["checkpoints"] if self.checkpoints() else []
+            found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
+            of_others = [each for form in _OF_CHECKPOINTS for each in fnmatch.filter(found, form)]
         # Evaluation alone and a run that ended early write files too, and leave the lock file.
         if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
             names += ["eval_results.txt", *self._outputs]
+            of_others += self._events() if trains else []
         for name in names:
             path = os.path.join(self.path, name)
             if not tf.io.gfile.exists(path):
                 continue
             is_config = name == weights.CONFIG_FILE
-            if not is_config or json_files.read(path) != dict(self.metadata.config):
-                raise InputError(
-                    f"{path} would be replaced, but {self.path} contains no run of bert-tf. Give "
-                    "another output_dir."
-                )
+            is_same = is_config and json_files.read(path) == dict(self.metadata.config)
+            if is_same or self._contains_run():  # the chief may have written it meanwhile
+                continue
+            raise InputError(
+                f"{path} would be replaced, but {self.path} contains no run of bert-tf. Give "
+                "another output_dir."
+            )
+        if of_others and not self._contains_run():
+            raise InputError(
+                f"{self.path} contains {of_others[0]}, which is not of a run in this folder. Give "
+                "another output_dir, so that files of several models are not mixed."
+            )
 
     def check_metadata(self, checkpoint: str) -> None:
         """Checks that a checkpoint has the same model, tokenizer and labels as this run.
@@ -313,12 +321,7 @@ class RunFolder:
         """Whether the folder has the settings or a checkpoint of a run, and is no checkpoint."""
         if tf.io.gfile.exists(os.path.join(self.path, STATE_FILE)):
             return False
-        path = os.path.join(self.path, TRAINING_FILE)
-        settings: dict[str, Any] = {}
-        if tf.io.gfile.exists(path):
-            with contextlib.suppress(InputError):
-                settings = json_files.read(path, own=True)
-        return settings.keys() >= _SETTINGS_OF_RUNS or any(
+        return has_settings(self.path) or any(
             files.exists(os.path.join(each, STATE_FILE)) for each in self.checkpoints()
         )
 
@@ -326,7 +329,7 @@ class RunFolder:
         """Returns the event files of TensorBoard in the folders that a run writes to."""
         paths = [os.path.join(self.path, folder, _SUMMARY_FILES) for folder in _SUMMARY_FOLDERS]
         found = [path for each in paths for path in tf.io.gfile.glob(each)]
-        return [os.path.relpath(path, self.path) for path in found if "://" not in path]
+        return [os.path.relpath(path, self.path) for path in found]
 
     def _remove_run(self) -> None:
         """Removes the files that a run wrote, and leaves all other files."""

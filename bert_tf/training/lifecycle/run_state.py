@@ -4,6 +4,7 @@ state.json contains the SHA-256 of each other file of the checkpoint, and of its
 of earlier versions have no checksum of their own values; they are read without this check.
 """
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -22,6 +23,7 @@ TRAINING_FILE, RUNTIME_FILE, STATE_FILE, OPTIMIZER_FILE = (
     "training_config.json", "runtime_config.json", "state.json", "optimizer.safetensors",
 )  # fmt: skip
 CHECKPOINT_NAME = re.compile(r"(?:^|/)step-(\d{8,})/?$")
+_SETTINGS_OF_RUNS = {"num_train_steps", "num_warmup_steps", "learning_rate", "global_batch_size"}
 _FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
 _LISTED = (weights.WEIGHTS_FILE, weights.CONFIG_FILE, weights.FACTS_FILE, *_FILES_OF_TRAINING)
 _TOTALS = Rule("a JSON object of numbers", (dict,), items=(float,))
@@ -98,11 +100,20 @@ def run_of(folder: str) -> str | None:
     """Returns the run whose folder `best` or `checkpoints` is, or contains, a folder; else None."""
     run, name = os.path.split(folder.rstrip("/"))
     while name:
-        is_of_run = name in ("best", "checkpoints")
-        if is_of_run and tf.io.gfile.exists(os.path.join(run, TRAINING_FILE)):
+        if name in ("best", "checkpoints") and has_settings(run):
             return run
         run, name = os.path.split(run)
     return None
+
+
+def has_settings(folder: str) -> bool:
+    """Whether a folder contains the settings of a run; programs of others use this name too."""
+    path = os.path.join(folder, TRAINING_FILE)
+    settings: dict[str, Any] = {}
+    if tf.io.gfile.exists(path):
+        with contextlib.suppress(InputError):
+            settings = json_files.read(path, own=True)
+    return settings.keys() >= _SETTINGS_OF_RUNS
 
 
 def is_checkpoint(folder: str) -> bool:

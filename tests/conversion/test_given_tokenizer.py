@@ -1,0 +1,37 @@
+"""The tokenizer that is written with a converted checkpoint, and that of sentence vectors."""
+
+import json
+
+import export_models
+import pytest
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.given_tokenizer import with_tokenizer
+from bert_tf.conversion.sentence_transformers import read_embedding
+from bert_tf.errors import InputError
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
+
+
+def contents(vocab_size):
+    config = BertConfig(vocab_size=vocab_size)
+    return CheckpointContents("model", "hugging_face", {}, config, VOCABULARY)
+
+
+def test_only_a_given_vocabulary_must_have_about_the_size_of_the_model(tmp_path):
+    assert with_tokenizer(contents(50_000), None, None).vocabulary == VOCABULARY
+    with pytest.raises(InputError, match="7 entries, but the model's vocab_size is 6"):
+        with_tokenizer(contents(6), None, None)
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(VOCABULARY) + "\n")
+    with pytest.raises(InputError, match="7 entries, but the model's vocab_size is 50000"):
+        with_tokenizer(contents(50_000), str(path), None)
+
+
+@pytest.mark.parametrize("lower", [True, None])
+def test_lower_casing_before_a_tokenizer_is_refused_only_if_it_is_cased(tmp_path, lower):
+    export_models.write_sentence_transformer(tmp_path, {"pooling_mode_mean_tokens": True}, False)
+    (tmp_path / "sentence_bert_config.json").write_text(json.dumps({"do_lower_case": True}))
+    assert read_embedding(str(tmp_path), lower) == {"pooling": "mean", "normalize": False}
+    assert "before a cased tokenizer" in read_embedding(str(tmp_path), False)["problem"]

@@ -4,11 +4,14 @@ import dataclasses
 import functools
 import logging
 import os
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.protobuf import fingerprint_pb2
 
+from bert_tf import files
 from bert_tf.export import gate, server_files, warm_up
 from bert_tf.export.gate_process import Gate
 from bert_tf.export.job import ExportJob
@@ -61,6 +64,7 @@ def _write(
     settings, checkpoint = job.settings, job.origin.checkpoint
     signatures = served.signatures()
     tf.saved_model.save(served, folder, signatures=signatures)
+    _replace_random_number(folder)
     server_files.write(folder, served, job)
     gate.check_operations(folder)
     requests = [
@@ -94,3 +98,11 @@ def _write(
         "outputs": [dataclasses.asdict(each) for each in comparisons],
         "metric": dataclasses.asdict(metric) if metric else None,
     }
+
+
+def _replace_random_number(folder: str) -> None:
+    """Replaces the random number in fingerprint.pb, so that equal exports have equal bytes."""
+    graph, path = (os.path.join(folder, name) for name in ("saved_model.pb", "fingerprint.pb"))
+    fingerprint = fingerprint_pb2.FingerprintDef.FromString(files.read_bytes(path))
+    fingerprint.uuid = str(uuid.UUID(files.sha256_of_file(graph)[:32]))
+    files.write_bytes(path, fingerprint.SerializeToString(deterministic=True))

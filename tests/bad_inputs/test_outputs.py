@@ -1,5 +1,6 @@
 """Programs that would replace something other than an earlier output of theirs refuse to run."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -11,6 +12,7 @@ from run_programs import assert_refused, run_mains
 import bert_tf
 from bert_tf import atomic_files, manifest
 from bert_tf.tokenization.vocabulary import write_vocabulary
+from bert_tf.training.config import TrainingConfig, to_json_dict
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
 CONFIG = bert_tf.BertConfig(
@@ -189,7 +191,8 @@ def folder(tmp_path):
         (tmp_path / name).mkdir()
     for name in ("checkpoint", "model.ckpt-1.index", "model.ckpt-2.index"):
         (tmp_path / "steps" / name).write_text("step")
-    (tmp_path / "trained/training_config.json").write_text("{}")
+    settings = to_json_dict(TrainingConfig(num_train_steps=1, num_warmup_steps=0))
+    (tmp_path / "trained/training_config.json").write_text(json.dumps(settings))
     (tmp_path / "in.txt").write_text("a b\n\nb a\n" * 20)
     for name in (".other_work.work", ".piped_work.work"):
         (tmp_path / name).mkdir()

@@ -129,6 +129,19 @@ def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
         raise InputError(f"{path} cannot be written: {parent} is not writable.")
 
 
+def check_output_folder(folder: str, name: str) -> None:
+    """Checks, before the work of a program, that a file can be written to its output folder.
+
+    Args:
+        folder: The folder, local or gs://, which may be absent.
+        name: The file, which the message names.
+
+    Raises:
+        InputError: See `check_output_file`; or the path is not that of a folder.
+    """
+    check_output_file(os.path.join(resolve_output(folder, is_folder=True), name))
+
+
 def _is_same_file(one: str, two: str) -> bool:
     """Returns whether two paths are the same local regular file, through links too."""
     return os.path.isfile(one) and os.path.isfile(two) and os.path.samefile(one, two)

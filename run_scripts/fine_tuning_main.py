@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf import command_line, files
-from bert_tf.atomic_files import check_output_file, resolve_output
+from bert_tf.atomic_files import check_output_folder
 from bert_tf.errors import InputError
 from bert_tf.export.layout import next_version
 from bert_tf.file_checks import check_file_system, is_inside
@@ -202,9 +202,7 @@ def _check_export_dir(export_dir: str, output_dir: str) -> None:
             f"--export_dir={export_dir} would contain files of the run in --output_dir. Give "
             "another folder for the exported versions."
         )
-    if "://" not in export_dir:
-        folder = resolve_output(export_dir, is_folder=True)
-        check_output_file(os.path.join(folder, ".new_version"))
+    check_output_folder(export_dir, ".new_version")
 
 
 def _with_head(task: Any) -> Task:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf.atomic_files import check_output_file, resolve_output
+from bert_tf.atomic_files import check_output_folder
 from bert_tf.command_line import flag_values
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
@@ -274,7 +274,7 @@ def check_output_dir() -> None:
         raise InputError(
             f"--output_dir={output} is not a folder. Give a folder; it is created if necessary."
         )
-    check_output_file(os.path.join(resolve_output(output, is_folder=True), "run.lock"))
+    check_output_folder(output, "run.lock")
     for name in ("init_checkpoint", "bert_config_file", "vocab_file"):
         if FLAGS[name].value == "":
             raise InputError(f"--{name} is empty. Give a path, or leave out the flag.")

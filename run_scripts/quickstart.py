@@ -26,7 +26,8 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from bert_tf import atomic_files, command_line, startup
+from bert_tf import command_line, startup
+from bert_tf.atomic_files import check_output_folder
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.files import read_text, remove, write_json, write_text
@@ -261,7 +262,7 @@ def check_output_dir(folder: str, size: Size) -> None:
     Raises:
         InputError: It has one, or is no folder.
     """
-    atomic_files.check_output_file(f"{atomic_files.resolve_output(folder, True)}/bert_config.json")
+    check_output_folder(folder, "bert_config.json")
     stages = (
         *data_stages(size, folder), speed_stage(size, folder), *model_stages(size, folder, 1)
     )  # fmt: skip

@@ -34,12 +34,12 @@ def with_tokenizer(
     if vocab_file is not None:
         vocabulary, source = load_vocabulary(vocab_file), vocab_file
         check_same_vocabulary(contents, vocabulary, source)
+        check_size(vocabulary, contents.require_config().vocab_size, source)
     elif vocabulary is not None:
         check_vocabulary(vocabulary, source)
-    size = contents.require_config().vocab_size if vocabulary is not None else 0
-    # A checkpoint with fewer tokens than rows is converted as it is.
-    if vocabulary is not None and (vocab_file is not None or len(vocabulary) > size):
-        check_size(vocabulary, size, source)
+        # A checkpoint with fewer tokens than rows is converted as it is.
+        if len(vocabulary) > contents.require_config().vocab_size:
+            check_size(vocabulary, contents.require_config().vocab_size, source)
     casing = casing_of(contents, vocab_file, do_lower_case)
     return dataclasses.replace(contents, vocabulary=vocabulary, do_lower_case=casing)
 

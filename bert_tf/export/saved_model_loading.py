@@ -75,13 +75,12 @@ def _check_graph(folder: str, graph: Any) -> None:
 
 
 def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
-    own, stated = f"{EXTRA}/{FACTS_FILE}", facts.get(FILES_SHA256)
-    if stated is None and "facts_sha256" not in facts:
+    own, stated = f"{EXTRA}/{FACTS_FILE}", facts.get(FILES_SHA256) or {}
+    if not stated and "facts_sha256" not in facts:
         raise InputError(
             f"{folder} has no checksums: an earlier version of bert-tf exported it. Export the "
             "model again, or give trust=True."
         )
-    stated = stated or {}
     found = {own: (json_files.sha256_of_values(facts), facts.get("facts_sha256"))}
     for name in CHECKED_FILES:
         found[name] = files.sha256_of_file(os.path.join(folder, name)), stated.get(name)

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from bert_tf import command_line, startup
+from bert_tf import command_line, json_files, startup
 from bert_tf.atomic_files import check_output_folder
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
@@ -41,6 +41,8 @@ flags.DEFINE_bool("smoke", False, "Run a small version that takes less than 2 mi
 # Evaluations during pretraining, evenly spaced.
 _EVALUATIONS = 6
 _EVAL_BATCH_SIZE = 64
+# The content of a state file.
+_STATE = {"key": json_files.TEXT, "secs": json_files.NUMBER, "done": json_files.TRUTH}
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -242,10 +244,11 @@ def main() -> None:
         raise InputError(f"--output_dir must be a local folder. Received: {FLAGS.output_dir}.")
     folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
     check_output_dir(folder, size)
-    write_text(f"{folder}/bert_config.json", size.config.to_json())
     stages = Stages(folder, size.config.to_json())
     for stage in data_stages(size, folder):
         stages.run(stage)
+    # After the first state file: without one, `check_output_dir` refuses this file in the next run.
+    write_text(f"{folder}/bert_config.json", size.config.to_json())
     steps = pretraining_steps(size, stages)
     for stage in model_stages(size, folder, steps):
         stages.run(stage)
@@ -332,7 +335,7 @@ def run_stage(stage: Stage, key: str, folder: str) -> float:
         The total seconds of all attempts to run the stage.
     """
     path = state_file(folder, stage)
-    state = json.loads(read_text(path)) if os.path.exists(path) else {}
+    state = json_files.read(path, _STATE, own=True, required=True) if os.path.exists(path) else {}
     if state.get("key") != key:
         state = {"key": key, "secs": 0.0, "done": False}
         remove(f"{folder}/{stage.result}")

@@ -9,6 +9,7 @@ import json
 import os
 from typing import Any
 
+from bert_tf import json_files
 from bert_tf.files import read_text
 from bert_tf.run_scripts import quickstart_speed
 
@@ -140,7 +141,7 @@ def _speed(folder: str) -> Row:
 
 
 def _pretraining(folder: str) -> Row:
-    config = json.loads(read_text(f"{folder}/pretrained/training_config.json"))
+    config = json_files.read(f"{folder}/pretrained/training_config.json", own=True)
     results = _results(f"{folder}/pretrained/eval_results.txt")
     last, two_thirds = _held_out_losses(folder)
     scores = [
@@ -164,7 +165,7 @@ def _held_out_losses(folder: str) -> tuple[float, float]:
 
 
 def _finetuning(folder: str) -> Row:
-    config = json.loads(read_text(f"{folder}/classifier/training_config.json"))
+    config = json_files.read(f"{folder}/classifier/training_config.json", own=True)
     accuracy = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
     figure = f"accuracy {accuracy:.1%} ({_majority_share(folder, 'dev'):.1%})"
     examples = config["num_train_steps"] * config["global_batch_size"]
@@ -172,7 +173,7 @@ def _finetuning(folder: str) -> Row:
 
 
 def _answers(folder: str) -> Row:
-    answers = json.loads(read_text(f"{folder}/answers.json"))
+    answers = json_files.read(f"{folder}/answers.json", own=True)
     rate = answers["texts"] / answers["secs"]
     figure = (
         f"accuracy {answers['accuracy']:.1%} ({_majority_share(folder, 'test'):.1%}), "
@@ -189,7 +190,7 @@ def _majority_share(folder: str, split: str) -> float:
 
 
 def _stats(folder: str, part: str) -> dict[str, Any]:
-    return json.loads(read_text(f"{folder}/records/{part}.stats.json"))["train"]
+    return json_files.read(f"{folder}/records/{part}.stats.json", own=True)["train"]
 
 
 def _results(path: str) -> dict[str, float]:

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import shutil
 
+from bert_tf import json_files
 from bert_tf.files import read_text, write_json
 
 # The first 10 steps include the tracing of the graph and the first fill of the input pipeline. The
@@ -128,6 +129,11 @@ def store_steps(
 
 
 def stored_steps(folder: str) -> tuple[int, float]:
-    """Returns the stored number of pretraining steps, and the measured steps per second."""
-    stored = json.loads(read_text(f"{folder}/{RESULT}"))
+    """Returns the stored number of pretraining steps, and the measured steps per second.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    schema = {"steps": json_files.LENGTH, "steps_per_sec": json_files.NUMBER}
+    stored = json_files.read(f"{folder}/{RESULT}", schema, own=True, required=True)
     return stored["steps"], stored["steps_per_sec"]

@@ -18,7 +18,7 @@ from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
 from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
-from bert_tf.file_checks import check_file_system
+from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
 from bert_tf.tasks.squad.results import THRESHOLD
@@ -100,8 +100,8 @@ def _check_outside(export_dir: str, checkpoint: str) -> None:
         raise InputError("Give the path of a folder as export_dir. Received an empty path.")
     if not checkpoint:
         raise InputError("Give the path of a checkpoint. Received an empty path.")
-    inner, outer = os.path.realpath(export_dir), os.path.realpath(checkpoint)
-    run = None if "://" in export_dir else run_of(inner)
+    is_local = "://" not in export_dir
+    run = run_of(os.path.realpath(export_dir)) if is_local else None
     if run is not None:
         raise InputError(
             f"{export_dir} belongs to the run in {run}, and would be removed by its training. Give "
@@ -110,11 +110,7 @@ def _check_outside(export_dir: str, checkpoint: str) -> None:
     is_run, is_step = (
         files.exists(posixpath.join(checkpoint, n)) for n in (TRAINING_FILE, STATE_FILE)
     )
-    if (
-        "://" not in export_dir
-        and (is_step or not is_run)
-        and os.path.commonpath([inner, outer]) == outer
-    ):
+    if is_local and (is_step or not is_run) and is_inside(export_dir, checkpoint):
         raise InputError(
             f"{export_dir} is inside the checkpoint {checkpoint}, and would be removed with it. "
             "Give the path of another folder for the versions."

@@ -18,22 +18,24 @@ from bert_tf.training.config import TrainingConfig, to_json_dict
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.trainer import Trainer
 
-# A row: the file of another program, its content.
+REPLACED = "would be replaced, but .* contains no run of bert-tf"
+MIXED = "which is not of a run in this folder"
+# A row: the file of another program, its content, the message.
 FOREIGN = [
-    ("train/events.out.tfevents.1.host", "events"),
-    ("eval/events.out.tfevents.1.host", "events"),
-    ("training_config.json", '{"mine": 1}'),
-    ("training_config.json", '["mine"]'),
-    ("training_config.json", "no JSON"),
-    ("training_config.json", '{"learning_rate": 1}'),
-    ("checkpoints/step-00000007/model.bin", "weights"),
-    ("metrics.jsonl", "{}"),
-    ("best/model.bin", "weights"),
-    ("bert_config.json", '{"mine": 1}'),
-    ("weights.json", "{}"),
-    ("model.safetensors", "weights"),
-    ("bert_model.ckpt.index", "weights"),
-    ("model.ckpt-20.index", "weights"),
+    ("train/events.out.tfevents.1.host", "events", MIXED),
+    ("eval/events.out.tfevents.1.host", "events", MIXED),
+    ("training_config.json", '{"mine": 1}', REPLACED),
+    ("training_config.json", '["mine"]', REPLACED),
+    ("training_config.json", "no JSON", REPLACED),
+    ("training_config.json", '{"learning_rate": 1}', REPLACED),
+    ("checkpoints/step-00000007/model.bin", "weights", REPLACED),
+    ("metrics.jsonl", "{}", REPLACED),
+    ("best/model.bin", "weights", REPLACED),
+    ("bert_config.json", '{"mine": 1}', REPLACED),
+    ("weights.json", "{}", MIXED),
+    ("model.safetensors", "weights", MIXED),
+    ("bert_model.ckpt.index", "weights", MIXED),
+    ("model.ckpt-20.index", "weights", MIXED),
 ]
 
 
@@ -42,13 +44,12 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize(("name", "content"), FOREIGN, ids=lambda value: value[:30])
-def test_files_of_other_programs_are_not_replaced(tmp_path, name, content, overwrite):
+@pytest.mark.parametrize(("name", "content", "message"), FOREIGN, ids=lambda value: value[:30])
+def test_files_of_other_programs_are_not_replaced(tmp_path, name, content, message, overwrite):
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     before = contents(tmp_path)
-    message = r"would be replaced, but .* contains no run of bert-tf|which is not of a run in this"
     with pytest.raises(InputError, match=message):
         runs.run(tmp_path, overwrite=overwrite)
     path = tmp_path / "run.lock"

@@ -44,7 +44,6 @@ _FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "best", TRAINING_FILE)
 _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
 # The names of files of a checkpoint, in the folder of which no run is started.
 _OF_CHECKPOINTS = ("weights.json", "model.safetensors", "*.ckpt*.index")
-# The settings of each run, also of an older version.
 _LOCK_FILE = "run.lock"
 
 

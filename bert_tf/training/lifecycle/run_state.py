@@ -23,6 +23,7 @@ TRAINING_FILE, RUNTIME_FILE, STATE_FILE, OPTIMIZER_FILE = (
     "training_config.json", "runtime_config.json", "state.json", "optimizer.safetensors",
 )  # fmt: skip
 CHECKPOINT_NAME = re.compile(r"(?:^|/)step-(\d{8,})/?$")
+# The settings of each run, also of an older version.
 _SETTINGS_OF_RUNS = {"num_train_steps", "num_warmup_steps", "learning_rate", "global_batch_size"}
 _FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
 _LISTED = (weights.WEIGHTS_FILE, weights.CONFIG_FILE, weights.FACTS_FILE, *_FILES_OF_TRAINING)

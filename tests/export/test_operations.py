@@ -1,14 +1,9 @@
 """The check of a SavedModel before it is loaded refuses graphs that do more than compute."""
 
-import hashlib
-import json
 import pathlib
-import shutil
 
-import export_models
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 import bert_tf
 from bert_tf.errors import InputError
@@ -321,116 +316,3 @@ def test_unknown_functions_classes_and_resources_are_refused(exported):
     assert changed(folder, add_class) == ["the class optimizer"]
     assert changed(folder, add_registered) == ["the class evil.Class"]
     assert changed(folder, add_asset) == ["an object of the kind asset"]
-
-
-@pytest.fixture
-def copy(exported, tmp_path):
-    """A function that copies an exported model."""
-
-    def of(kind):
-        return pathlib.Path(shutil.copytree(exported(kind), tmp_path / kind))
-
-    return of
-
-
-def change_facts(folder, **changes):
-    """Changes facts, and their checksum if it is not among the changes."""
-    path = folder / "assets.extra/weights.json"
-    facts = json.loads(path.read_text()) | changes
-    if "facts_sha256" not in changes:
-        del facts["facts_sha256"]
-        content = json.dumps(facts, sort_keys=True).encode()
-        facts["facts_sha256"] = hashlib.sha256(content).hexdigest()
-    path.write_text(json.dumps(facts))
-
-
-@pytest.mark.parametrize(
-    ("kind", "changes"),
-    [
-        ("classification", {"labels": export_models.LABELS[::-1]}),
-        ("classification", {"labels": export_models.LABELS[:2]}),
-        ("classification", {"labels": None}),
-        ("multi_label", {"labels": [*export_models.LABELS, "w"]}),
-    ],
-)
-def test_labels_are_those_of_the_graph(copy, kind, changes):
-    folder = copy(kind)
-    change_facts(folder, **changes)
-    with pytest.raises(InputError, match=r"weights.json was changed .* labels are not those"):
-        bert_tf.Predictor(folder)
-
-
-@pytest.mark.parametrize(
-    "changes", [{"max_seq_length": 3}, {"labels": ["a", "b", "c"]}, {"further": 1}]
-)
-def test_changed_facts_are_refused(copy, changes):
-    folder = copy("classification")
-    change_facts(folder)
-    bert_tf.Predictor(folder)  # the file may be written again with the same values
-    before = json.loads((folder / "assets.extra/weights.json").read_text())["facts_sha256"]
-    change_facts(folder, **changes, facts_sha256=before)
-    with pytest.raises(InputError, match=r"weights.json was changed .* not state its SHA-256"):
-        bert_tf.Predictor(folder)
-
-
-def test_exports_without_checksums_are_of_an_earlier_version(copy):
-    folder = copy("regression")
-    path = folder / "assets.extra/weights.json"
-    facts = json.loads(path.read_text())
-    del facts["facts_sha256"], facts["files_sha256"]
-    path.write_text(json.dumps(facts))
-    with pytest.raises(InputError, match="has no checksums: an earlier version of bert-tf"):
-        bert_tf.Predictor(folder)
-    bert_tf.Predictor(folder, trust=True)
-
-
-def test_labels_are_a_list(copy):
-    folder = copy("classification")
-    change_facts(folder, labels="xyz")
-    with pytest.raises(InputError, match=r"weights.json is damaged: labels must be a list"):
-        bert_tf.Predictor(folder)
-
-
-def test_the_threshold_is_that_of_the_graph(copy):
-    folder = copy("multi_label")
-    texts = ["a b c", "d e", "h", "g f", "a a a"]
-    before = bert_tf.Predictor(folder)(texts)
-    change_facts(folder, threshold=min(min(each["probabilities"].values()) for each in before) / 2)
-    with pytest.raises(InputError, match=r"threshold in weights.json were changed"):
-        bert_tf.Predictor(folder)(texts)
-
-
-def test_a_changed_graph_is_refused(copy):
-    folder = copy("classification")
-    path = folder / "saved_model.pb"
-    model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    model.meta_graphs[0].meta_info_def.tensorflow_version = "1"
-    path.write_bytes(model.SerializeToString())
-    with pytest.raises(InputError, match=r"saved_model\.pb was changed after the export"):
-        bert_tf.Predictor(folder)
-    assert bert_tf.Predictor(folder, trust=True)("a")["label"] in export_models.LABELS
-
-
-@pytest.mark.parametrize("name", ["variables.index", "variables.data-00000-of-00001"])
-@pytest.mark.parametrize("change", ["cut", "flip", "remove"])
-def test_damaged_variables_are_refused(copy, name, change):
-    folder = copy("regression")
-    path = folder / "variables" / name
-    content = bytearray(path.read_bytes())
-    middle = len(content) // 2
-    content[middle] ^= 1
-    path.unlink()
-    if change != "remove":
-        path.write_bytes(content if change == "flip" else content[:middle])
-    with pytest.raises(
-        InputError, match=r"cannot be loaded: .*(the model again|Copy it again|There is no file)"
-    ):
-        bert_tf.Predictor(folder)
-
-
-def test_two_graphs_in_one_file_are_refused(copy):
-    folder = copy("regression")
-    path = folder / "saved_model.pb"
-    path.write_bytes(path.read_bytes() * 2)  # repeated fields of both are joined
-    with pytest.raises(InputError, match=r"is damaged, or is not a SavedModel of TensorFlow 2"):
-        bert_tf.Predictor(folder)

@@ -61,6 +61,8 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             end = list(argv).index("--")
             words.extend(argv[end + 1 :])
             argv = argv[:end]
+        elif takes_command and (program := [w for w in argv[1:] if not w.startswith("-")]):
+            fail(f"Give the program and its flags after --, as in: -- {program[0]} ... See --help.")
         return _parse(argv, inspect.getmodule(main))
 
     def call(argv: Sequence[str]) -> None:

@@ -136,7 +136,7 @@ def run_task(
     strategy = make_strategy(runtime)
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
-    model = shared.pretrained(FLAGS.init_checkpoint or _trained_model())
+    model = shared.pretrained()
     config = fine_tuning_config()
     shared.check_length(config.max_seq_length, model.config)
     location = find_data()
@@ -160,7 +160,7 @@ def run_task(
         return
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
-    used = FLAGS.output_dir if phases.train else _trained_model() or FLAGS.init_checkpoint
+    used = FLAGS.output_dir if phases.train else shared.trained_run() or FLAGS.init_checkpoint
     if FLAGS.export_dir and is_chief(strategy):
         _export(used)
         next_step, used = predict_command, FLAGS.export_dir
@@ -286,24 +286,9 @@ def trained_facts() -> dict[str, Any]:
     """
     if FLAGS.do_train:
         return {}
-    checkpoint = _trained_model() or FLAGS.init_checkpoint
+    checkpoint = shared.trained_run() or FLAGS.init_checkpoint
     contents = shared.pretrained(checkpoint).contents if checkpoint else None
     return dict(contents.extra) if contents else {}
-
-
-@functools.cache
-def _trained_model() -> str | None:
-    """Returns --output_dir if it has a checkpoint and no training is requested, else None."""
-    from bert_tf.training.lifecycle.run_folder import RunFolder
-
-    if FLAGS.do_train or RunFolder(FLAGS.output_dir).latest_checkpoint() is None:
-        return None
-    return FLAGS.output_dir
-
-
-def _absolute(path: str) -> str:
-    """Returns the absolute form of a local path, with a slash at the end."""
-    return path if "://" in path else os.path.join(os.path.abspath(path), "")
 
 
 def fine_tuning_config() -> FineTuningConfig:
@@ -332,7 +317,7 @@ def _fingerprint(data: Any, tokenizer: Any, features: Any) -> dict[str, Any]:
         **{k: v for k, v in facts.items() if k not in (*DECISION_FACTS, "num_choices")},
         "train_split": data.fingerprint(),
         "dev_split": data.fingerprint("dev") if selects_by_dev else None,
-        "init_checkpoint": FLAGS.init_checkpoint and _absolute(FLAGS.init_checkpoint),
+        "init_checkpoint": shared.initial_weights(),
         "init_head": FLAGS.init_head,
         "max_seq_length": data.config.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
@@ -351,7 +336,7 @@ def _initializer(task: Task) -> Callable[[Any], None] | None:
         if FLAGS.init_head is not None:
             raise InputError("--init_head needs --init_checkpoint. Give both or none.")
         return _report_random_weights if FLAGS.do_train else None
-    if not FLAGS.do_train and _trained_model():
+    if not FLAGS.do_train and shared.trained_run():
         _LOGGER.info(
             "Using the weights of the run in %s, and not those of --init_checkpoint.",
             FLAGS.output_dir,

@@ -10,7 +10,7 @@ from absl import flags
 
 from bert_tf.atomic_files import check_output_folder
 from bert_tf.command_line import flag_values
-from bert_tf.config import BertConfig
+from bert_tf.config import SIZES, BertConfig
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 from bert_tf.tasks.config import FineTuningConfig
@@ -76,8 +76,8 @@ def define_training_flags() -> None:
     flags.DEFINE_integer("log_steps", _RUNTIME.log_steps, "Steps between entries in TensorBoard.")
     flags.DEFINE_integer(
         "eval_steps", _RUNTIME.eval_steps,
-        "Steps between evaluations on held-out examples; 0 evaluates at the end only. The weights "
-        "of the best evaluation are kept in best/.",
+        "Steps between evaluations on held-out examples; with 0, --do_eval evaluates at the end "
+        "only. The weights of the best evaluation are kept in best/.",
     )  # fmt: skip
     flags.DEFINE_integer(
         "early_stopping_evals", _RUNTIME.early_stopping_evals,
@@ -231,8 +231,19 @@ def training_config(
     return TrainingConfig(**{**flag_values(TrainingConfig), **computed})
 
 
+@functools.cache
+def trained_run() -> str | None:
+    """Returns --output_dir if it has a checkpoint that this run resumes or uses, else None."""
+    from bert_tf.training.lifecycle.run_folder import RunFolder
+
+    folder = RunFolder(FLAGS.output_dir, overwrite=FLAGS.do_train and FLAGS.overwrite)
+    return folder.path if folder.checkpoint_to_resume() else None
+
+
 def pretrained(checkpoint: str | None = None) -> "Pretrained":
     """Returns the model of --init_checkpoint, --bert_config_file, --vocab_file and --do_lower_case.
+
+    What is not given is that of the run in --output_dir, if there is one.
 
     Args:
         checkpoint: The checkpoint to read instead of --init_checkpoint; None for the latter.
@@ -241,9 +252,40 @@ def pretrained(checkpoint: str | None = None) -> "Pretrained":
         InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
     """
     casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    return _load(
-        checkpoint or FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file, casing
-    )
+    config_file, vocab_file = _needed("bert_config_file"), _needed("vocab_file")
+    checkpoint = checkpoint or _needed("init_checkpoint")
+    if not checkpoint and not (FLAGS.do_train and config_file):
+        checkpoint = trained_run()
+    return _load(checkpoint, config_file, vocab_file, casing)
+
+
+def _needed(name: str) -> str | None:
+    """Returns the path in a flag, or None if it is missing and the run in --output_dir replaces it.
+
+    A run with a checkpoint does not need the files any more that it has started with.
+    """
+    path = FLAGS[name].value
+    exists = not path or "://" in path or path in SIZES or glob.glob(glob.escape(path) + "*")
+    return path if exists or not trained_run() else None
+
+
+def initial_weights() -> str | None:
+    """Returns text that identifies the initial weights of a training run; None if they are random.
+
+    A run that is resumed without its initial weights keeps the text in its settings.
+    """
+    if not FLAGS.do_train:
+        return None
+    given = _needed("init_checkpoint")
+    if run := trained_run():
+        from bert_tf.training.lifecycle.run_folder import RunFolder
+
+        recorded = RunFolder(run).read_settings().get("data", {}).get("init_checkpoint")
+        # Earlier versions recorded the path, some of them the absolute one.
+        if not given or recorded in (given, os.path.join(os.path.abspath(given), "")):
+            return recorded
+    contents = pretrained().contents if given else None
+    return f"weights with SHA-256 {contents.sha256()}" if contents else None
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.head_config import FEATURE_LAYERS, HEADS, HeadConfig
-from bert_tf.run_scripts.flags import check_effect
+from bert_tf.run_scripts.flags import check_effect, trained_run
 
 if TYPE_CHECKING:
     from bert_tf.tasks.feature_cache import FeatureSettings
@@ -97,7 +97,7 @@ def feature_settings() -> "FeatureSettings | None":
         return None
     from bert_tf.tasks.feature_cache import FeatureSettings
 
-    if not FLAGS.init_checkpoint:
+    if not (FLAGS.init_checkpoint or trained_run()):
         raise InputError(
             "--approach=features needs --init_checkpoint: hidden states of a model with random "
             "weights are of no use."

@@ -82,6 +82,7 @@ flags.mark_flags_as_required(["task_name", "output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
+    _task_name()  # before the slow import of TensorFlow
     fine_tuning_main.run_task(
         fine_tuning_main.data_location, make_task, fine_tuning_main.export_command
     )
@@ -91,10 +92,9 @@ def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
     """Returns the task of --task_name.
 
     Raises:
-        InputError: --task_name is unknown, or the labels of the user's data cannot be read.
+        InputError: The labels of the user's data cannot be read.
     """
-    name = FLAGS.task_name.lower()
-    name = ALIASES.get(name, name)
+    name = _task_name()
     if name != "xnli" and FLAGS["xnli_language"].present:
         raise InputError("--xnli_language has no effect without --task_name=xnli.")
     if name in TASKS:
@@ -102,13 +102,24 @@ def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
         return tfds_reader.read_from_tfds(task, location) if location.tfds_name else task
     if name == "xnli":
         return xnli.xnli(FLAGS.xnli_language)
-    if name != "custom":
+    return _make_custom_task(location)
+
+
+def _task_name() -> str:
+    """Returns the name of the task in lower case.
+
+    Raises:
+        InputError: --task_name is unknown.
+    """
+    name = FLAGS.task_name.lower()
+    name = ALIASES.get(name, name)
+    if name not in _NAMES:
         similar = nearest(name, _NAMES)
         raise InputError(
             f"--task_name={FLAGS.task_name} is unknown. Give one of {', '.join(_NAMES)}."
             + (f" Did you mean {similar}?" if similar else "")
         )
-    return _make_custom_task(location)
+    return name
 
 
 def _make_custom_task(location: DataLocation) -> Task:

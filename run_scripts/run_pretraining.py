@@ -18,6 +18,7 @@ import contextlib
 import dataclasses
 import os
 import sys
+from typing import Any
 
 from absl import flags
 
@@ -40,11 +41,14 @@ flags.DEFINE_string(
 )  # fmt: skip
 flags.DEFINE_string("output_dir", None, "Folder of this run.")
 flags.DEFINE_integer(
-    "max_seq_length", _RECORDS["max_seq_length"], "Length of the sequences in the records."
-)
+    "max_seq_length", None,
+    "Length of the sequences in the records. Default: that in the manifest next to the records, "
+    f"else {_READING['max_seq_length']}.",
+)  # fmt: skip
 flags.DEFINE_integer(
-    "max_predictions_per_seq", _RECORDS["max_predictions_per_seq"],
-    "Number of masked positions per sequence in the records.",
+    "max_predictions_per_seq", None,
+    "Number of masked positions per sequence in the records. Default: that in the manifest next to "
+    f"the records, else {_READING['max_predictions_per_seq']}.",
 )  # fmt: skip
 flags.DEFINE_bool("do_train", False, "Whether to train.")
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate at the end and write eval_results.txt.")
@@ -85,18 +89,19 @@ shared.define_model_flags(
 )
 shared.define_training_flags()
 flags.adopt_module_key_flags(shared)
-flags.mark_flags_as_required(["input_file", "output_dir"])
+flags.mark_flags_as_required(["output_dir"])
 
 
 def main() -> None:
     """Trains and evaluates."""
-    if not FLAGS.do_train and not FLAGS.do_eval:
-        raise InputError("Nothing to do: give --do_train=true, --do_eval=true, or both.")
+    _check_phases()
     # These objects check the flags. TensorFlow, which takes seconds to import, is imported after.
     shared.check_output_dir()
     runtime = shared.runtime_config()
     training = shared.training_config(FLAGS.num_train_steps, _num_warmup_steps(), {})
-    records = PretrainingRecords((), (), **command_line.flag_values(PretrainingRecords))
+    given = command_line.flag_values(PretrainingRecords)
+    given = {name: value for name, value in given.items() if value is not None}
+    records = PretrainingRecords((), (), **given)
     from bert_tf.pretraining import record_checks
     from bert_tf.pretraining.pretrain import pretrain
     from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -107,26 +112,25 @@ def main() -> None:
     config = model.config
     if FLAGS.objective == "causal":
         config = dataclasses.replace(config, attention="causal")
-    shared.check_length(FLAGS.max_seq_length, config)
-    tokenizer = model.tokenizer if model.has_vocabulary else None
-    train_files = record_checks.record_files(FLAGS.input_file)
+    train_files = record_checks.record_files(FLAGS.input_file) if FLAGS.input_file else []
     eval_files = record_checks.record_files(FLAGS.eval_input_file or FLAGS.input_file)
+    lengths = record_checks.recorded_lengths([*train_files, *eval_files])
+    records = dataclasses.replace(records, **{**lengths, **given})
+    shared.check_length(records.max_seq_length, config)
+    tokenizer = model.tokenizer if model.has_vocabulary else None
     metadata = shared.checkpoint_metadata(config, tokenizer)
+    vocabulary_sha256 = tokenizer.vocabulary_sha256 if tokenizer else None
+    record_checks.check_manifests(
+        [*train_files, *eval_files], config.vocab_size, vocabulary_sha256, metadata.do_lower_case,
+        FLAGS.objective,
+    )  # fmt: skip
     fingerprint = {
+        **_fingerprint(records),
         "records": record_checks.fingerprint(train_files),
-        "init_checkpoint": FLAGS.init_checkpoint,
-        "objective": FLAGS.objective,
-        "max_seq_length": FLAGS.max_seq_length,
-        "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
-        "shuffle_buffer_size": FLAGS.shuffle_buffer_size,
-        "vocabulary_sha256": tokenizer.vocabulary_sha256 if tokenizer else None,
+        "vocabulary_sha256": vocabulary_sha256,
         "do_lower_case": metadata.do_lower_case,
     }
     training = dataclasses.replace(training, data=fingerprint)
-    record_checks.check_manifests(
-        [*train_files, *eval_files], config.vocab_size, fingerprint["vocabulary_sha256"],
-        metadata.do_lower_case, FLAGS.objective,
-    )  # fmt: skip
     overwrite = FLAGS.do_train and FLAGS.overwrite
     folder = RunFolder(FLAGS.output_dir, metadata, training, overwrite)
     folder.check_same_run(FLAGS.do_train)
@@ -145,6 +149,25 @@ def main() -> None:
         )  # fmt: skip
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
+
+
+def _check_phases() -> None:
+    """Raises `InputError` if there is nothing to do, or if records for it are not given."""
+    if not FLAGS.do_train and not FLAGS.do_eval:
+        raise InputError("Nothing to do: give --do_train=true, --do_eval=true, or both.")
+    if not FLAGS.input_file and (FLAGS.do_train or not FLAGS.eval_input_file):
+        raise InputError("--input_file is required. See --help.")
+
+
+def _fingerprint(records: PretrainingRecords) -> dict[str, Any]:
+    """Returns the flags that identify the examples and initial weights of a run."""
+    return {
+        "init_checkpoint": shared.initial_weights(),
+        "objective": FLAGS.objective,
+        "max_seq_length": records.max_seq_length,
+        "max_predictions_per_seq": records.max_predictions_per_seq,
+        "shuffle_buffer_size": FLAGS.shuffle_buffer_size,
+    }
 
 
 def _num_warmup_steps() -> int:

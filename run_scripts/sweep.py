@@ -24,7 +24,7 @@ from absl import flags
 from bert_tf import command_line
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts.sweeps import cells
-from bert_tf.run_scripts.sweeps.execution import SweepStopped, execute
+from bert_tf.run_scripts.sweeps.execution import SweepStopped, check_values, execute
 from bert_tf.run_scripts.sweeps.plan import Plan, make_plan
 from bert_tf.run_scripts.sweeps.store import SweepStore, best_run
 
@@ -54,6 +54,8 @@ def main(command: list[str]) -> None:
     """
     plan = make_plan(FLAGS.grid, FLAGS.seeds, FLAGS.output_dir, command)
     if FLAGS.dry_run:
+        pairs = [(name, value) for name, values in plan.grid.items() for value in values]
+        check_values(plan, pairs, FLAGS.parallel, "--only_check_args=true")  # without the data
         print("\n".join(shlex.join(plan.command(run)) for run in plan.runs()))
         return
     store = SweepStore(plan)

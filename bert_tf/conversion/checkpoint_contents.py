@@ -4,6 +4,7 @@ A dialect is a checkpoint format, such as "google" or "hugging_face".
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -90,6 +91,14 @@ class CheckpointContents:
                 "bert_config_file."
             )
         return self.config
+
+    def sha256(self) -> str:
+        """Returns the SHA-256 of the names and values of all weights, alike for all dialects."""
+        digest = hashlib.sha256()
+        for name, array in sorted({**self.arrays, **self.classifier}.items()):
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
     def encoder_only(self) -> "CheckpointContents":
         """Returns the contents without heads and their labels."""

@@ -29,8 +29,8 @@ class PretrainingRecords:
 
     train_files: Sequence[str]
     eval_files: Sequence[str]
-    max_seq_length: int
-    max_predictions_per_seq: int
+    max_seq_length: int = 128
+    max_predictions_per_seq: int = 20
     eval_batch_size: int = 8
     max_eval_steps: int = 100
     shuffle_buffer_size: int = 10000

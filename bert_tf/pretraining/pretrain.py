@@ -42,7 +42,7 @@ def pretrain(
     """Starts or resumes training, and evaluates the result.
 
     Args:
-        phases: The phases to run.
+        phases: The phases to run. With `runtime.eval_steps`, training always evaluates too.
         records: The records for training and evaluation.
         model: The architecture and the objective.
         folder: The output folder of the run.
@@ -63,24 +63,23 @@ def pretrain(
     cost = _step_cost(model, records, training, runtime, replicas)
     shape_sizes = records.shape_sizes(model.config)
     lookup = _record_lookup(records, shape_sizes)
-    held_out = evaluation_batches(records.eval_files, shape_sizes, records.eval_batch_size)
-    held_out = held_out.take(records.max_eval_steps or -1)
+    held_out = _held_out_batches(records, shape_sizes)
     data = _training_data(records, shape_sizes, training, lookup) if phases.train else None
     make_objective = functools.partial(_make_objective, model, recompute=runtime.recompute)
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
+    evaluates = phases.evaluate or runtime.eval_steps > 0
     if trainer.is_chief:
-        _report_settings(phases, records, training)
+        _report_settings(RunPhases(phases.train, evaluates), records, training)
     step = trainer.load_result(required=initialize is None) if data is None else 0
     evaluate = _evaluation(trainer, held_out, lookup)
     with trainer.locked_folder():
         if data is not None:
             samples = _make_samples(model, held_out, trainer.objective, folder.metadata.vocabulary)
-            evaluation = HeldOutData(samples=samples, evaluations={"eval": evaluate})
-            rates = log_step_cost(cost, replicas) if trainer.is_chief else {}
-            per_step = {**rates, "examples_per_sec": training.global_batch_size}
+            evaluation = HeldOutData({}, samples, {"eval": evaluate} if evaluates else {})
+            per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
+            per_step |= log_step_cost(cost, replicas) if trainer.is_chief else {}
             step = trainer.train(data, evaluation, per_step)
-        # Training normally ends with an evaluation, whose results are reused here. The weights that
-        # early stopping selected are evaluated.
+        # Training has the results of its last evaluation, if its last weights are the final ones.
         values = trainer.results.get("eval", {})
         if phases.evaluate and not values:
             values = evaluate()
@@ -90,6 +89,13 @@ def pretrain(
         if phases.evaluate and trainer.is_chief:
             write_results(os.path.join(folder.path, "eval_results.txt"), results)
     return results if phases.evaluate else {}
+
+
+def _held_out_batches(
+    records: PretrainingRecords, shape_sizes: Mapping[str, int]
+) -> tf.data.Dataset:
+    batches = evaluation_batches(records.eval_files, shape_sizes, records.eval_batch_size)
+    return batches.take(records.max_eval_steps or -1)
 
 
 def _evaluation(
@@ -128,12 +134,12 @@ def _report_settings(
             "warm-up: %s of %s steps",
             f"{training.num_warmup_steps:,}", f"{training.num_train_steps:,}",
         )  # fmt: skip
-    not_held_out = _files_of_both(records)
+    not_held_out = _files_of_both(records) if phases.evaluate else []
     if not_held_out:
         _LOGGER.warning(
             "The evaluation reads training records (%d of %d files, such as %s), so its results do "
-            "not hold for other texts. Give eval_input_file: with --eval_fraction=0.05, "
-            "create_pretraining_data.py writes held-out records.",
+            "not hold for other texts. Give other records as eval_input_file: "
+            "create_pretraining_data.py --eval_fraction=0.05 writes held-out ones.",
             len(not_held_out), len(records.eval_files), not_held_out[0],
         )  # fmt: skip
 

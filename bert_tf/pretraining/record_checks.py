@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf import features, files, tfrecords
 from bert_tf.errors import InputError, plain_message
-from bert_tf.manifest import find_records, list_shards, manifests_next_to
+from bert_tf.manifest import Manifest, find_records, list_shards, manifests_next_to
 from bert_tf.progress import Progress
 
 # The key is the objective that records were created for. The values are the objectives that cannot
@@ -81,16 +81,8 @@ def check_manifests(
         InputError: The records were created with another vocabulary, with a vocabulary that is too
             large for the model, with another casing, or for an incompatible objective.
     """
-    for manifest in manifests_next_to(paths):
-        if manifest.shards and not any(map(manifest.find_shard, paths)):
-            continue
+    for manifest in _manifests_of(paths):
         facts, path = manifest.facts, manifest.path
-        size = facts.get("vocab_size")
-        if size is not None and size > vocab_size:
-            raise InputError(
-                f"The records of {path} use a vocabulary of {size} entries, but the model's "
-                f"vocab_size is {vocab_size}. Set vocab_size in bert_config_file to {size}."
-            )
         for name, setting, parameter in (
             ("vocabulary_sha256", vocabulary_sha256, "vocab_file"),
             ("do_lower_case", do_lower_case, "do_lower_case"),
@@ -101,7 +93,26 @@ def check_manifests(
                     f"The records of {path} were created with {name}={recorded}, but this run has "
                     f"{name}={setting}. Give the {parameter} that the records were created with."
                 )
+        size = facts.get("vocab_size")
+        if size is not None and size > vocab_size:
+            raise InputError(
+                f"The records of {path} use a vocabulary of {size} entries, but the model's "
+                f"vocab_size is {vocab_size}. Set vocab_size in bert_config_file to {size}."
+            )
         _check_objective(path, facts.get("flags", {}).get("objective"), objective)
+
+
+def recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
+    """Returns max_seq_length and max_predictions_per_seq of records; {} without a manifest."""
+    names = ("max_seq_length", "max_predictions_per_seq")
+    facts = next((manifest.facts for manifest in _manifests_of(paths)), {})
+    return {name: facts[name] for name in names if facts.get(name) is not None}
+
+
+def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
+    """Returns the manifests next to records that list one of them, or no shards at all."""
+    found = manifests_next_to(paths)
+    return [each for each in found if not each.shards or any(map(each.find_shard, paths))]
 
 
 def _check_objective(path: str, created_for: str | None, objective: str | None) -> None:

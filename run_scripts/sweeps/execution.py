@@ -84,7 +84,9 @@ def _report(count: str, finished: Finished, outcome: Outcome, log: str) -> None:
     )  # fmt: skip
 
 
-def check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -> None:
+def check_values(
+    plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int, check: str = "--check_only=true"
+) -> None:
     """Checks that the program accepts the given values, without writing into the folder.
 
     The first values of all flags are checked together, and then each other value with the first
@@ -94,6 +96,7 @@ def check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) ->
         plan: The runs.
         pairs: The values to check, with the names of their flags.
         parallel: The number of processes at a time.
+        check: The flag with which the program only checks its flags.
 
     Raises:
         InputError: The program refuses a value or a flag.
@@ -105,17 +108,19 @@ def check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) ->
     if pairs:
         _LOGGER.info("Checking the flags and the values of the grid.")
     if together:
-        _check(plan, {f"the flags with {', '.join(together)}": first}, parallel)
-    _check(plan, {k: v for k, v in others.items() if k not in together}, parallel)
+        _check(plan, {f"the flags with {', '.join(together)}": first}, parallel, check)
+    _check(plan, {k: v for k, v in others.items() if k not in together}, parallel, check)
 
 
-def _check(plan: Plan, values_by_name: dict[str, dict[str, str]], parallel: int) -> None:
+def _check(
+    plan: Plan, values_by_name: dict[str, dict[str, str]], parallel: int, check: str
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         jobs = []
         for number, (name, values) in enumerate(values_by_name.items()):
             command = plan.command(PlannedRun(tuple(values.items()), 1))
             log = os.path.join(folder, str(number))
-            jobs.append(Job(name, [*command, "--check_only=true"], log))
+            jobs.append(Job(name, [*command, check], log))
         processes = Processes(parallel)
         with contextlib.closing(processes.run(jobs)) as ends:
             for finished in ends:

@@ -1,11 +1,13 @@
 """The results of a sweep for the HPARAMS page of TensorBoard."""
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.plugins.hparams import api
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams import api, api_pb2, metadata, plugin_data_pb2
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
@@ -45,7 +47,17 @@ def write(folder: str, grid: Mapping[str, Sequence[str]], cells: Sequence[Cell])
                 scalars = {outcome.metric: outcome.value, **{n: shared[n] for n in _OF_CELL}}
                 start = api.hparams_pb(values, trial_id=group)
                 summaries = [scalar_pb(name, value) for name, value in scalars.items()]
-                _write_events(os.path.join(temporary, run.name), [start, *summaries])
+                _write_events(os.path.join(temporary, run.name), [start, *summaries, _end()])
+
+
+def _end() -> Summary:
+    """Returns the end of a session that succeeded."""
+    end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=time.time())
+    data = plugin_data_pb2.HParamsPluginData(session_end_info=end)
+    value = Summary.Value(
+        tag=metadata.SESSION_END_INFO_TAG, metadata=metadata.create_summary_metadata(data)
+    )
+    return Summary(value=[value])
 
 
 def _is_number(text: str) -> bool:

@@ -195,7 +195,8 @@ def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, 
             "The program is missing. Give it with its flags after --, such as "
             "-- run_classifier.py --task_name=MRPC."
         )
-    program = os.path.basename(command[0]).removesuffix(".py")
+    name = os.path.basename(command[0]).removesuffix(".py")
+    program = name.removeprefix("bert-tf-").replace("-", "_")  # also the name of a console script
     if program not in PROGRAMS:
         raise InputError(
             f"The program must be one of {', '.join(PROGRAMS)}. Received: {command[0]}."

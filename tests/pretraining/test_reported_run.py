@@ -1,11 +1,13 @@
 """The output of a pretraining run: cost of a step, metrics.jsonl, TensorBoard events."""
 
+import functools
 import json
+import shutil
 
 import numpy as np
 import pytest
 import tiny_corpus
-from run_programs import run_main
+from run_programs import assert_refused, run_main
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from bert_tf.config import BertConfig
@@ -146,3 +148,94 @@ def test_tensorboard_events_contain_samples_and_hyperparameters(run):
         assert markdown.decode().count("| | true | predicted |") == 3
     train = EventAccumulator(str(folder / "train")).Reload()
     assert "_hparams_/session_start_info" in train.PluginTagToContent("hparams")
+
+
+def test_evaluation_takes_model_and_lengths_from_the_run_and_the_records(run):
+    folder = run[0].parent
+    (records,) = folder.glob("[!d]*/*.tfrecord")
+    start = ["--do_eval=true", f"--output_dir={run[0]}"]
+    eval_only, input_only, no_records = run_main(
+        "bert_tf.run_scripts.run_pretraining",
+        [*start, f"--eval_input_file={records}"],
+        [*start, f"--input_file={records}"],
+        start,
+    )
+    assert eval_only.code == input_only.code == 0, eval_only.err + input_only.err
+    assert eval_only.out == input_only.out and "global_step = 6" in eval_only.out
+    assert_refused(no_records, "--input_file is required")
+    (run[0] / "eval_results.txt").unlink()  # another test expects none
+
+
+def test_only_do_eval_and_eval_steps_evaluate(run, tmp_path):
+    folder = run[0].parent
+    (records,) = folder.glob("[!d]*/*.tfrecord")
+    common = [
+        f"--input_file={records}", f"--eval_input_file={records}", "--do_train=true",
+        f"--bert_config_file={folder}/config.json", f"--vocab_file={folder}/vocab.txt",
+        "--num_train_steps=2", "--train_batch_size=4",
+    ]  # fmt: skip
+    without, with_eval = run_main(
+        "bert_tf.run_scripts.run_pretraining",
+        [*common, f"--output_dir={tmp_path}/without"],
+        [*common, f"--output_dir={tmp_path}/with", "--do_eval=true", "--max_eval_steps=1"],
+    )
+    assert without.code == with_eval.code == 0, without.err + with_eval.err
+    assert "eval" not in without.err and without.out == ""
+    warning = "The evaluation reads training records (1 of 1 files"
+    assert warning in with_eval.err and "Give other records as eval_input_file" in with_eval.err
+    other = "\n".join([*tiny_corpus.VOCABULARY[:-1], "other"]) + "\n"
+    (tmp_path / "other.txt").write_text(other)
+    common[3:5] = ["--bert_config_file=tiny", f"--vocab_file={tmp_path}/other.txt"]
+    (refused,) = run_main(
+        "bert_tf.run_scripts.run_pretraining", [*common, f"--output_dir={tmp_path}/x"]
+    )
+    assert_refused(refused, "Give the --vocab_file that the records were created with.")
+
+
+def test_a_run_resumes_without_the_checkpoint_that_it_started_from(run, tmp_path):
+    folder = run[0].parent
+    (records,) = folder.glob("[!d]*/*.tfrecord")
+    shutil.copytree(run[0], tmp_path / "first")
+    shutil.copytree(run[0], tmp_path / "second")
+
+    def command(steps, **flags):
+        values = {
+            "input_file": records, "do_train": True, "output_dir": tmp_path / "out",
+            "num_train_steps": 4, "train_batch_size": 4, "stop_at_step": steps, **flags,
+        }  # fmt: skip
+        return [f"--{name}={value}" for name, value in values.items()]
+
+    vocab = {"vocab_file": tmp_path / "first/gone/vocab.txt"}
+    run_program = functools.partial(run_main, "bert_tf.run_scripts.run_pretraining")
+    (started,) = run_program(command(1, init_checkpoint=tmp_path / "first"))
+    assert started.code == 0, started.err
+    moved, others = run_program(
+        command(2, init_checkpoint=tmp_path / "second"),
+        command(3, init_checkpoint=tmp_path / "out/checkpoints/step-00000001"),
+    )
+    assert moved.code == 0, moved.err
+    assert "Continuing from step 1" in moved.err
+    assert_refused(others, "contains a run with --init_checkpoint='weights with SHA-256")
+    shutil.rmtree(tmp_path / "first")
+    deleted, left_out, longer = run_program(
+        command(3, init_checkpoint=tmp_path / "first", **vocab),
+        command(4),
+        command(9, num_train_steps=9),
+    )
+    assert deleted.code == left_out.code == 0, deleted.err + left_out.err
+    assert "Continuing from step 3" in left_out.err
+    assert_refused(
+        longer, "with --num_train_steps=4, but this run has --num_train_steps=9. ",
+        f"give another --output_dir and --init_checkpoint={tmp_path}/out.",
+    )  # fmt: skip
+    # Settings of an earlier version contain the path.
+    path = tmp_path / "out/training_config.json"
+    settings = json.loads(path.read_text())
+    settings["data"]["init_checkpoint"] = str(tmp_path / "first")
+    path.write_text(json.dumps(settings))
+    same, another = run_program(
+        command(4, init_checkpoint=tmp_path / "first"),
+        command(4, init_checkpoint=tmp_path / "second"),
+    )
+    assert same.code == 0, same.err
+    assert_refused(another, "contains a run with --init_checkpoint=", "/first", "SHA-256")

@@ -13,7 +13,7 @@ MAINS = {
     "data_prep/train_vocabulary.py": ["output_file"],
     "data_prep/create_pretraining_data.py": ["output_file", "vocab_file"],
     "data_prep/inspect_records.py": ["input_file", "vocab_file"],
-    "run_scripts/run_pretraining.py": ["input_file", "output_dir"],
+    "run_scripts/run_pretraining.py": ["output_dir"],
     "run_scripts/run_classifier.py": ["task_name", "output_dir"],
     "run_scripts/run_squad.py": ["output_dir"],
     "run_scripts/run_swag.py": ["output_dir"],

@@ -164,3 +164,22 @@ def test_a_high_rate_of_the_released_optimizer_is_reported(folder):
     )
     text = "is high for the released optimizer"
     assert [text in each.err for each in (reported, other, low)] == [True, False, False]
+
+
+def test_more_epochs_and_examples_are_refused_by_the_names_of_their_flags(folder):
+    (trained,) = run_main(
+        "bert_tf.run_scripts.run_classifier", command(folder, do_train=True, max_train_examples=8)
+    )
+    assert trained.code == 0, trained.err
+    epochs, examples, misspelled = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, do_train=True, max_train_examples=8, num_train_epochs=2),
+        command(folder, do_train=True, max_train_examples=12),
+        [f"--output_dir={folder}/new", "--task_name=MRPCC", "--do_train=true"],
+    )
+    assert_refused(
+        epochs, "num_train_steps=2, but this run has num_train_steps=4, which --num_train_epochs",
+        f"To train its model further, give another --output_dir and --init_checkpoint={folder}/out",
+    )  # fmt: skip
+    assert_refused(examples, "--max_train_examples=8, but this run has --max_train_examples=12.")
+    assert_refused(misspelled, "--task_name=MRPCC is unknown", "Did you mean mrpc?")

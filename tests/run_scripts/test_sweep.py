@@ -224,6 +224,7 @@ def test_tensorboard_shows_the_table(tmp_path):
         values = {each.name.tag: each.value for each in group.metric_values}
         rate = group.hparams["rate"].number_value
         found[rate] = len(group.sessions), values
+        assert {each.status for each in group.sessions} == {api_pb2.STATUS_SUCCESS}
     assert found.keys() == {5e-5, 4e-5}
     for rate, sessions, expected in (
         (5e-5, 3, {"eval_accuracy": 2 / 3, "std": 0.208167, "best": 0.9, "degenerate": 1.0}),
@@ -395,6 +396,7 @@ def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
     results = run_main(
         MODULE,
         ["--grid=learning_rate=1e-3,2e-3", "--dry_run", out, "--seeds=2", "--", *program],
+        ["--grid=no_flag=1,2", "--dry_run", out, "--", "bert-tf-run-classifier", *program[1:]],
         ["--grid=", out, "--", *program],
         [out, "--", *program],
         ["--grid=learning_rate=1e-3", out, *program],
@@ -402,16 +404,17 @@ def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
         ["--grid=learning_rate=x,1e-3", out, "--", *program],
         ["--grid=learning_rate=1e-3", "--seeds=0", out, "--", *program],
     )
-    dry, empty, missing, no_dashes, unknown, refused, seeds = results
+    dry, no_flag, empty, missing, no_dashes, unknown, refused, seeds = results
     plan = make_plan(["learning_rate=1e-3,2e-3"], 2, f"{tmp_path}/out", program)
     assert [shlex.split(line) for line in dry.out.splitlines()] == [
         plan.command(run) for run in plan.runs()
     ]
     assert_refused(empty, "must be the name of a flag and its values")
     assert_refused(missing, "--grid is required")
-    assert_refused(no_dashes, "Unknown command line flag 'task_name'")
+    assert_refused(no_dashes, "after --, as in: -- run_classifier.py ...")
     assert_refused(seeds, "--seeds must be at least 1. Received: 0.")
     for result, words in (
+        (no_flag, "refuses the flags with no_flag=1: Unknown command line flag 'no_flag'"),
         (unknown, "refuses the flags with learning_rate=1e-3: Unknown command line flag 'learn'"),
         (refused, "refuses the flags with learning_rate=x: flag --learning_rate=x: could not"),
     ):

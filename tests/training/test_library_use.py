@@ -29,6 +29,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PROGRAM = """
 import csv, logging, os, random, signal, sys, threading, warnings
 import keras, numpy as np, tensorflow as tf
+from keras.src.random.seed_generator import global_seed_generator
 
 def global_state():
     return {
@@ -36,7 +37,8 @@ def global_state():
         "numpy": [part.tolist() if hasattr(part, "tolist") else part
                   for part in np.random.get_state()],
         "tensorflow": [float(tf.random.uniform([])) for _ in range(3)],
-        "keras": float(keras.random.uniform([])),
+        # Read and not drawn: before 3.13, set_random_seed does not reset Keras's generator.
+        "keras": global_seed_generator().state.numpy().tolist(),
         "policy": keras.config.dtype_policy().name,
         "floatx": keras.config.floatx(),
         "signals": {number: signal.getsignal(number) for number in signal.valid_signals()

@@ -45,6 +45,13 @@ _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
 # The names of files of a checkpoint, in the folder of which no run is started.
 _OF_CHECKPOINTS = ("weights.json", "model.safetensors", "*.ckpt*.index")
 _LOCK_FILE = "run.lock"
+# Settings that programs compute, and the parameters or inputs that they come from.
+_PARAMETERS = {
+    "train_split.limit": "max_train_examples",
+    "train_split.content": "training examples of the content",
+    "dev_split.limit": "max_eval_examples",
+    "dev_split.content": "dev examples of the content",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,22 +175,26 @@ class RunFolder:
         self._check_nothing_is_replaced(trains)
         if not trains or self.overwrite or not self._contains_run():
             return
-        config = self._read_settings(weights.CONFIG_FILE)
+        config = self.read_settings(weights.CONFIG_FILE)
         # A run of an older version has no values for newer settings; it used their defaults.
-        settings = {**_default_settings(), **self._read_settings(TRAINING_FILE)}
+        settings = {**_default_settings(), **self.read_settings()}
         for earlier, this in (
             (config, dict(self.metadata.config)), (settings, self.training_settings),
         ):  # fmt: skip
             difference = first_difference(earlier, this)
             if difference:
                 before, now = _settings_text(*difference)
+                of_tasks = "train_split" in self.training_settings.get("data", {})
+                is_computed = of_tasks and difference[0] == "num_train_steps"
+                reason = ", which num_train_epochs determines" if is_computed else ""
                 raise InputError(
-                    f"{self.path} contains a run with {before}, but this run has {now}. Give the "
-                    "same value to resume that run, another output_dir, or overwrite=True to start "
-                    "again."
+                    f"{self.path} contains a run with {before}, but this run has {now}{reason}. "
+                    "Give the same value to resume that run, or overwrite=True to start again. To "
+                    "train its model further, give another output_dir and "
+                    f"init_checkpoint={self.path}."
                 )
 
-    def _read_settings(self, name: str) -> dict[str, Any]:
+    def read_settings(self, name: str = TRAINING_FILE) -> dict[str, Any]:
         """Returns the values of a JSON file of the run, or else of its newest checkpoint."""
         path = os.path.join(self.path, name)
         if not tf.io.gfile.exists(path) and (latest := self.latest_checkpoint()):
@@ -342,6 +353,7 @@ class RunFolder:
 def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
     """Returns the old and the new value of a setting for a message, such as "seed=1", "no seed"."""
     name = name.removeprefix("data.")  # the values in `TrainingConfig.data` also come from flags
+    name = _PARAMETERS.get(name, name)
     before, now = (f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new))
     return before, now
 

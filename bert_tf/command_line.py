@@ -6,6 +6,7 @@ take a fraction of a second.
 
 import contextlib
 import dataclasses
+import importlib.metadata
 import inspect
 import io
 import logging
@@ -13,26 +14,24 @@ import os
 import re
 import signal
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags
 from absl import logging as absl_logging
 
-from bert_tf import progress, startup
+from bert_tf import __version__, progress, startup
 from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.help_text import REQUIRED, help_text, name_programs
 from bert_tf.stop_program import StopSignals
 
 EXIT_OK, EXIT_INPUT = 0, 2
 # The name of the flag for each library parameter whose flag has another name.
 _FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
-# The end of absl's error message about a required flag that is missing.
-_REQUIRED = "must have a value other than None."
-_REQUIRED_FLAGS, _OWN_FLAGS = "Required flags:", "Flags of this program:"
-_SHARED_FLAGS = "Flags that several programs share:"
-_KINDS = {"bool": "true|false", "string": "text", "multi string": "text"}
-_PYTHON_COMMAND = re.compile(r"python (?:run_scripts|data_prep)/(\w+)\.py")
+# The names of the flags that have paths as values.
+_PATH_FLAG = re.compile(r"(^|_)(file|dirs?|checkpoint|model|from|to|data|nbest)$")
+_NOT_BOOLEAN = re.compile(r"flag (--\w+=.*): \('Non-boolean argument")
+_PACKAGES = ("tensorflow", "keras", "tensorflow-text")
 _HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--help=true"}
 
 
@@ -165,7 +164,9 @@ class _BareMessages(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         is_own = record.name.partition(".")[0] == "bert_tf"
-        return super().format(record) if is_own else self._others.format(record)
+        if not is_own:
+            return self._others.format(record)
+        return name_programs(super().format(record), sys.argv[0])
 
 
 def show_log_records() -> None:
@@ -195,7 +196,8 @@ def flag_values(config_class: type) -> dict[str, Any]:
 def fail(message: str) -> NoReturn:
     """Prints the message as one line on stderr and exits with code 2."""
     _can_write_stdout()
-    print(f"error: {' '.join(_name_flags(message).split())}", file=sys.stderr)
+    line = name_programs(" ".join(_name_flags(message).split()), sys.argv[0])
+    print(f"error: {line}", file=sys.stderr)
     sys.exit(EXIT_INPUT)
 
 
@@ -222,12 +224,30 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
         with _explained_stdout_errors():
             print(help_text(module, argv[0]))
         sys.exit(EXIT_OK)
+    if "--version" in argv[1:]:
+        versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
+        print(f"bert-tf {__version__} ({', '.join(versions)})")
+        sys.exit(EXIT_OK)
     try:
-        return flags.FLAGS(list(argv))
+        words = flags.FLAGS(list(argv))
     except (flags.Error, ValueError) as error:  # ValueError: a flag of absl, or a --flagfile
-        missing = re.search(rf"Flag --(\S+) {_REQUIRED}", str(error))
-        message = f"--{missing[1]} is required." if missing else str(error)
+        message = str(error).removeprefix("ERROR:: ")
+        if missing := re.search(rf"Flag --(\S+) {REQUIRED}", message):
+            message = f"--{missing[1]} is required."
+        if wrong := _NOT_BOOLEAN.match(message):
+            message = f"{wrong[1]} must be true or false."
         fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} See --help.")
+    for name in filter(_PATH_FLAG.search, flags.FLAGS):
+        flags.FLAGS[name].value = _expand_home(flags.FLAGS[name].value)
+    return words
+
+
+def _expand_home(value: Any) -> Any:
+    """Replaces ~ at the start of paths, where the shell does not: in --input_file=~/a,~/b."""
+    if isinstance(value, list):
+        return [_expand_home(each) for each in value]
+    is_text = isinstance(value, str)
+    return ",".join(map(os.path.expanduser, value.split(","))) if is_text else value
 
 
 def _is_utf8(word: str) -> bool:
@@ -237,45 +257,3 @@ def _is_utf8(word: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def help_text(module: Any, program: str) -> str:
-    """Returns the module's docstring, and the meaning and default of each key flag.
-
-    The module's own flags are listed before the flags that it shares with other programs, and
-    required flags before optional flags.
-
-    Args:
-        module: The module of a main program.
-        program: The path of the program as the user typed it, `sys.argv[0]`. If it is a console
-            script, the examples in the docstring call console scripts instead of Python files.
-    """
-    text = inspect.cleandoc(module.__doc__ or "")
-    if not program.endswith(".py"):
-        text = _PYTHON_COMMAND.sub(lambda m: f"bert-tf-{m[1].replace('_', '-')}", text)
-    own = flags.FLAGS.get_flags_for_module(module)
-    sections: dict[str, list[Any]] = {_REQUIRED_FLAGS: [], _OWN_FLAGS: [], _SHARED_FLAGS: []}
-    for flag in flags.FLAGS.get_key_flags_for_module(module):
-        title = _OWN_FLAGS if flag in own else _SHARED_FLAGS
-        sections[_REQUIRED_FLAGS if _is_required(flag) else title].append(flag)
-    lists = (
-        "\n".join([title, *map(_describe, listed)]) for title, listed in sections.items() if listed
-    )
-    return "\n\n".join([text, *lists])
-
-
-def _is_required(flag: Any) -> bool:
-    return any(validator.message.endswith(_REQUIRED) for validator in flag.validators)
-
-
-def _describe(flag: Any) -> str:
-    kind = _KINDS.get(flag.flag_type(), flag.flag_type())
-    if choices := getattr(flag.parser, "enum_values", None):
-        kind = "|".join(choices)
-    # absl puts the choices before the text, and after it that the flag may be repeated.
-    text = (flag.help or "").removeprefix(f"<{kind}>: ").split(";\n")[0].strip()
-    if flag.default not in (None, "", []):
-        # No line break between the two words: textwrap does not break at this character.
-        text += f" Default:\xa0{flag.default_as_str[1:-1]}."
-    filled = textwrap.fill(text, 96, initial_indent="      ", subsequent_indent="      ")
-    return f"  --{flag.name}={kind}\n" + filled.replace("\xa0", " ")

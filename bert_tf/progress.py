@@ -8,6 +8,7 @@ import tqdm
 
 _LOGGER = logging.getLogger(__name__)
 _SECS_BETWEEN_LINES = 10.0
+_MIN_SECS_OF_RATE = 0.1
 _draws_bars = False
 
 
@@ -69,11 +70,13 @@ class Progress:
     def _log(self, note: str) -> None:
         secs = max(time.monotonic() - self._start, 1e-9)
         rate = (self._count - self._initial) / secs
+        # In less time, the count of units measures nothing.
+        speed = f", {rate:,.1f} {self._unit}/s" if secs >= _MIN_SECS_OF_RATE else ""
         share = f" of {self._total:,}" if self._total is not None else ""
         left = ""
         if self._total is not None and rate > 0 and self._count < self._total:
             left = f", {(self._total - self._count) / rate:,.0f} s left"
-        text = f"{self._description}: {self._count:,}{share} {self._unit}, {rate:,.1f}/s{left}"
+        text = f"{self._description}: {self._count:,}{share} {self._unit}{speed}{left}"
         _LOGGER.info("%s", f"{text}, {note}" if note else text)
 
     def __enter__(self) -> "Progress":

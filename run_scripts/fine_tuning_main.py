@@ -17,6 +17,7 @@ from bert_tf.atomic_files import check_output_folder
 from bert_tf.errors import InputError
 from bert_tf.export.layout import next_version
 from bert_tf.file_checks import check_file_system, is_inside
+from bert_tf.help_text import name_programs
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
 from bert_tf.tasks import dev_result
@@ -164,7 +165,8 @@ def run_task(
     if FLAGS.export_dir and is_chief(strategy):
         _export(used)
         next_step, used = predict_command, FLAGS.export_dir
-    print(_main_result(task, data, results) + f"Next: {next_step(shlex.quote(used))}")
+    following = name_programs(next_step(shlex.quote(used)), sys.argv[0])
+    print(f"{_main_result(task, data, results)}Next: {following}")
 
 
 def _check_flags() -> None:

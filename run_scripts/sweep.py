@@ -22,6 +22,7 @@ import sys
 from absl import flags
 
 from bert_tf import command_line
+from bert_tf.help_text import name_programs
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts.sweeps import cells
 from bert_tf.run_scripts.sweeps.execution import SweepStopped, check_values, execute
@@ -88,7 +89,7 @@ def _report(plan: Plan, store: SweepStore) -> None:
     else:
         text = f"{outcomes[best].metric} {outcomes[best].value:.4f} on the dev split"
         export = fine_tuning_main.export_command(shlex.quote(plan.folder(best)))
-        print(f"Best run: {best.name}: {text}. Next: {export}")
+        print(f"Best run: {best.name}: {text}. Next: {name_programs(export, sys.argv[0])}")
     if failed:
         sys.exit(1)
 

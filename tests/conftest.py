@@ -2,9 +2,12 @@
 
 import os
 import pathlib
+import signal
 
 import pytest
 
+# A shell lets programs that it starts in the background ignore SIGINT, and so do their children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 

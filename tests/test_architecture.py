@@ -13,8 +13,9 @@ PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
     "atomic_files", "command_line", "config", "errors", "features", "file_checks", "files",
-    "head_config", "json_files", "locks", "manifest", "progress", "startup", "stop_program",
-    "temporary_files", "tensor_bundles", "tfds_builders", "tfrecords", "weights", "wire_format",
+    "head_config", "help_text", "json_files", "locks", "manifest", "progress", "startup",
+    "stop_program", "temporary_files", "tensor_bundles", "tfds_builders", "tfrecords", "weights",
+    "wire_format",
 )  # fmt: skip
 
 # For each package: the packages of this project that it may import in addition to itself and the
@@ -171,6 +172,7 @@ def test_flags_are_defined_only_in_mains():
         main = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
         if uses and name not in (
             "bert_tf.command_line",
+            "bert_tf.help_text",
             "bert_tf.run_scripts.fine_tuning_main",
             "bert_tf.run_scripts.flags",
             "bert_tf.run_scripts.head_flags",

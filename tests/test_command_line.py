@@ -19,6 +19,9 @@ from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
 
 flags.DEFINE_bool("overwrite", False, "")
+flags.DEFINE_string("input_file", None, "")
+flags.DEFINE_list("input_dirs", None, "")
+flags.DEFINE_string("text", None, "")
 
 def main():
     {body}
@@ -196,3 +199,46 @@ def test_a_program_that_configures_no_logging_shows_no_progress():
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == done.stderr == ""
+
+
+def test_paths_start_at_the_home_folder_also_where_the_shell_does_not_expand_them():
+    done = run(
+        "print(flags.FLAGS.input_file, flags.FLAGS.input_dirs, flags.FLAGS.text)",
+        "--input_file=~/a.txt,b/~/c,~/d*", "--input_dirs=~,x", "--text=~/x",
+    )  # fmt: skip
+    home = os.path.expanduser("~")
+    expected = f"{home}/a.txt,b/~/c,{home}/d* {[home, 'x']} ~/x\n"
+    assert (done.returncode, done.stdout) == (0, expected)
+
+
+def test_commands_name_the_programs_as_the_user_called_them():
+    body = "raise InputError('Next: python run_scripts/export_model.py --a=1')"
+    installed = run(body)
+    program = PROGRAM.format(body=body).replace('"program"', '"run_scripts/x.py"')
+    in_clone = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert installed.stderr == "error: Next: bert-tf-export-model --a=1\n"
+    assert in_clone.stderr == "error: Next: python run_scripts/export_model.py --a=1\n"
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--overwrite=yes", "error: --overwrite=yes must be true or false. See --help.\n"),
+        ("--flagfile=/none", "error: Unable to open flagfile: [Errno 2] No such file or directory: "
+         "'/none'. See --help.\n"),
+    ],
+)  # fmt: skip
+def test_a_flag_that_absl_refuses_is_named_with_its_value(flag, message):
+    done = run("pass", flag)
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_the_rate_of_work_that_takes_no_time_is_not_shown():
+    body = (
+        "for secs in (0, 0.2):\n"
+        "        with Progress('writing', 30, 'examples') as shown:\n"
+        "            time.sleep(secs), shown.update(30)"
+    )
+    fast, slow = run(body).stderr.splitlines()
+    assert fast == "writing: 30 of 30 examples, done"
+    assert slow.startswith("writing: 30 of 30 examples, 1") and slow.endswith(" examples/s, done")

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from bert_tf.command_line import _PATH_FLAG
+
 ROOT = pathlib.Path(__file__).parent.parent.parent
 MAINS = {
     "data_prep/make_sample_data.py": ["output_dir"],
@@ -26,6 +28,14 @@ MAINS = {
     "run_scripts/predict.py": ["model"],
     "run_scripts/quickstart.py": [],
 }
+TRAINING = {f"run_scripts/run_{name}.py" for name in ("pretraining", "classifier", "squad", "ner")}
+# Flags whose values are text and no paths; the names of all others show that they are paths.
+TEXTS = {
+    "master", "tpu_zone", "tpu_name", "gcp_project", "profile_steps", "tfds_name", "text_feature",
+    "feature_layers", "xnli_language", "tflite_precisions", "text_a_column", "text_b_column",
+    "text", "task_name", "question", "layers", "labels", "label_separator", "label_column", "grid",
+    "format", "context", "choice", "beam_options",
+}  # fmt: skip
 WITHOUT_OPTIONAL_FLAGS = {"run_scripts/make_glue_submission.py"}
 # The import of each of these packages takes half a second or more.
 SLOW_PACKAGES = {
@@ -33,7 +43,7 @@ SLOW_PACKAGES = {
     "sklearn",
 }  # fmt: skip
 SECTIONS = [
-    "Required flags:", "Flags of this program:", "Flags that several programs share:",
+    "Required flags:", "Main flags:", "Further flags:",
 ]  # fmt: skip
 
 
@@ -73,11 +83,15 @@ def test_help_imports_no_slow_package_and_describes_each_flag(script):
     sections = dict(re.findall(r"^(\S[\w ]+:)\n((?:  .+\n?)+)", result.stdout, re.M))
     flags = {title: re.findall(r"^  --(\w+)=", sections.get(title, ""), re.M) for title in SECTIONS}
     assert flags["Required flags:"] == MAINS[script]
-    assert flags["Flags of this program:"] or script in WITHOUT_OPTIONAL_FLAGS
-    shared = flags["Flags that several programs share:"]
-    if script in ("run_scripts/run_pretraining.py", "run_scripts/run_classifier.py"):
-        assert {"init_checkpoint", "learning_rate", "use_tpu"} <= set(shared)
-        assert "max_seq_length" not in shared
+    assert flags["Main flags:"] + flags["Further flags:"] or script in WITHOUT_OPTIONAL_FLAGS
+    if script in TRAINING:
+        first = ["do_train", "init_checkpoint", "vocab_file", "learning_rate", "train_batch_size"]
+        assert [name for name in flags["Main flags:"] if name in first] == first
+        assert {"lstm_size", "use_tpu"} & set(flags["Further flags:"])
+    assert len(flags["Main flags:"]) <= 25
+    texts = set(re.findall(r"^  --(\w+)=(?:text|comma separated list)$", result.stdout, re.M))
+    assert {name for name in texts if not _PATH_FLAG.search(name)} <= TEXTS
+    assert not [name for name in TEXTS if _PATH_FLAG.search(name)]
     for description in re.findall(r"^  --\w+=.*\n((?:      .+\n?)*)", result.stdout, re.M):
         assert len(description.strip()) > 15, description
 
@@ -90,6 +104,15 @@ def test_error_in_a_flag_imports_no_slow_package(script):
     assert result.stderr.splitlines()[-1] == (
         "error: Unknown command line flag 'no_such_flag'. See --help."
     )
+
+
+def test_version_is_that_of_the_project():
+    result, imported = run(ROOT / "run_scripts/predict.py", "--version")
+    assert re.fullmatch(
+        r"bert-tf \d+\.\d+\.\d+ \(tensorflow [\d.]+, keras [\d.]+, tensorflow-text [\d.]+\)\n",
+        result.stdout,
+    )
+    assert result.returncode == 0 and not imported & SLOW_PACKAGES
 
 
 def test_examples_in_the_docstring_give_the_required_flags():

@@ -272,7 +272,10 @@ def check_files(location: DataLocation, flag_names: Mapping[str, str]) -> None:
         InputError: The file of a split is missing, and there is no other place.
     """
     needed = {"train": FLAGS.do_train, "dev": FLAGS.do_eval, "test": FLAGS.do_predict}
-    missing = [kind for kind, use in needed.items() if use and not location.explicit_file(kind)]
+    missing = [
+        kind for kind, use in needed.items()
+        if use and not location.explicit_file("train" if location.part(kind) else kind)
+    ]  # fmt: skip
     if missing and not location.tfds_name and not location.data_dir:
         raise InputError(
             f"--data_dir is required, because --{flag_names[missing[0]]} is not given. Give the "

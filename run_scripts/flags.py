@@ -133,10 +133,11 @@ def _define_optimizer_flags() -> None:
 
 
 def _define_runtime_flags() -> None:
-    flags.DEFINE_enum(
-        "precision", _TRAINING.precision, PRECISIONS,
-        "Precision of the activations; weights are float32. bfloat16 and float16 are faster on "
-        "devices that support them, and slower on others. float16 uses a loss scale.",
+    flags.DEFINE_string(
+        "precision", _TRAINING.precision,
+        f"Precision of the activations, one of {', '.join(PRECISIONS)}; weights are float32. "
+        "bfloat16 and float16 are faster on devices that support them, and slower on others. "
+        "float16 uses a loss scale.",
     )  # fmt: skip
     flags.DEFINE_bool(
         "jit_compile", _RUNTIME.jit_compile, "Compile forward and backward pass with XLA."

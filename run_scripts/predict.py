@@ -8,11 +8,12 @@ r"""Prints the predictions of an exported model for raw text.
     python run_scripts/predict.py --model=/models/swag --context="It rains." \
         --choice="Take an umbrella." --choice="Water the plants."
 
-Each line is a text, which may be empty. If the model takes two texts, a line contains both, such as
-a question and its context, separated by " ||| " or a tab. For a model of multiple choice, a line
-contains the context and all choices, separated in the same way. For each line the program prints
-the prediction and the line. With --format=jsonl, it prints a JSON object with the text and the
-prediction. The predictions of the tasks are:
+A table (.csv, .tsv, .jsonl or .parquet) keeps its columns and its format, and gets those of the
+predictions. Each line of other files is a text, which may be empty. If the model takes two texts, a
+line contains both, such as a question and its context, separated by " ||| " or a tab. For a model
+of multiple choice, a line contains the context and all choices, separated in the same way. For each
+line the program prints the prediction and the line, or with --format=jsonl a JSON object with the
+text and the prediction. The predictions of the tasks are:
 
 * classification: the most probable label and its probability;
 * multi-label: the labels that reach the threshold, separated by commas;
@@ -26,6 +27,8 @@ prediction. The predictions of the tasks are:
 """
 
 import codecs
+import contextlib
+import itertools
 import json
 import os
 import sys
@@ -35,15 +38,19 @@ from typing import IO, TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf import command_line, files
+from bert_tf.atomic_files import check_output_file
 from bert_tf.errors import InputError
+from bert_tf.progress import Progress
+from bert_tf.run_scripts import prediction_tables
+from bert_tf.tasks.tables import ENDINGS
 
 if TYPE_CHECKING:
     from bert_tf.export.predictor import Predictor
 
 FLAGS = flags.FLAGS
 SEPARATORS = (" ||| ", "\t")  # of the texts of a line
-# An input line, and its value for each input of the model: a text, or a list of texts.
-Item = tuple[str, list[str | list[str]]]
+# An input line or row, and its value for each input of the model: a text, or a list of texts.
+Item = tuple[str | prediction_tables.Row, list[str | list[str]]]
 flags.DEFINE_string(
     "model", None, "Folder of an exported model, or of one of its versions, or a .tflite file."
 )
@@ -53,13 +60,34 @@ flags.DEFINE_string("context", None, "The context of --question or --choice.")
 flags.DEFINE_multi_string(
     "choice", [], "A choice for --context; is given several times. An empty text is no choice."
 )
-flags.DEFINE_string("input_file", None, "A file with one text per line. Default: --text, or stdin.")
+flags.DEFINE_string(
+    "input_file", None,
+    "A table (.csv, .tsv, .jsonl or .parquet), or another file with one text per line. Default: "
+    "--text, or stdin.",
+)  # fmt: skip
+flags.DEFINE_string(
+    "output_file", None,
+    "File for the predictions; appears when it is complete. Default: the standard output.",
+)  # fmt: skip
+flags.DEFINE_string(
+    "text_a_column", None,
+    "Column of the text in a table, or of the first text. Default: the name of the model's input "
+    "(text, text_a, question or context), sentence or sentence1.",
+)  # fmt: skip
+flags.DEFINE_string(
+    "text_b_column", None,
+    "Column of the second text. For choices: their columns, separated by commas, or a column with "
+    "lists. Default: the name of the model's input (text_b, context or choices) or sentence2.",
+)  # fmt: skip
 flags.DEFINE_bool(
     "score", False,
     "For a pretrained model: print the sum of the log probabilities of the tokens of each text, "
     "each predicted from all others, instead of the tokens for [MASK].",
 )  # fmt: skip
-flags.DEFINE_enum("format", "text", ["text", "jsonl"], "Output format.")
+flags.DEFINE_enum(
+    "format", "text", ["text", "jsonl"],
+    "Output format. By default, the rows of a table keep their columns and its format.",
+)  # fmt: skip
 flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
 flags.DEFINE_bool(
     "trust", False,
@@ -75,18 +103,54 @@ def main() -> None:
 
     signature = "score" if FLAGS.score else "serving_default"
     predictor = Predictor(FLAGS.model, FLAGS.batch_size, signature, trust=FLAGS.trust)
-    batch: list[Item] = []
-    is_empty = True
-    for item in items(predictor):
-        is_empty = False
-        batch.append(item)
-        if len(batch) == FLAGS.batch_size:
-            print_predictions(predictor, batch)
-            batch = []
-    if batch:
-        print_predictions(predictor, batch)
-    if is_empty:
+    found = predictions(predictor, items(predictor))
+    first = next(found, None)
+    if first is None:
         raise InputError(f"No text was given: {FLAGS.input_file or 'stdin'} is empty.")
+    write(itertools.chain([first], found))
+
+
+def predictions(
+    predictor: "Predictor", found: Iterator[Item]
+) -> Iterator[tuple[str | prediction_tables.Row, dict[str, Any]]]:
+    """Yields each line or row with its prediction."""
+    # A bar and the predictions would be mixed on a terminal.
+    shown = Progress("predicting", None, "texts", log_end=False)
+    with shown if FLAGS.output_file or not sys.stdout.isatty() else contextlib.nullcontext():
+        while batch := list(itertools.islice(found, FLAGS.batch_size)):
+            columns = zip(*(parts for _, parts in batch), strict=True)
+            for (line, _), values in zip(batch, predictor(*map(list, columns)), strict=True):
+                yield line, {k: getattr(v, "tolist", lambda v=v: v)() for k, v in values.items()}
+            shown.update(len(batch))
+
+
+def write(found: Iterator[tuple[str | prediction_tables.Row, dict[str, Any]]]) -> None:
+    """Writes the predictions to --output_file, or to the standard output."""
+    ending = _table_ending()
+    rows = (prediction_tables.with_prediction(row, each) for row, each in found)
+    with contextlib.ExitStack() as stack:
+        stream, path = sys.stdout, FLAGS.output_file
+        if path:
+            path = stack.enter_context(files.atomic_replace(path))
+        if ending == ".parquet" and FLAGS.format != "jsonl":
+            prediction_tables.write_parquet(rows, FLAGS.input_file, path)
+            return
+        if path:
+            stream = stack.enter_context(open(path, "w", encoding="utf-8", newline=""))
+        if ending:
+            ending = ".jsonl" if FLAGS.format == "jsonl" else ending
+            prediction_tables.write_lines(rows, ending, stream)
+        for text, prediction in found:
+            if FLAGS.format == "jsonl":
+                print(json.dumps({"text": text, **prediction}, ensure_ascii=False), file=stream)
+            else:
+                print("\t".join([*fields(prediction), text]), file=stream)
+
+
+def _table_ending() -> str:
+    """Returns the ending of --input_file if it is a table, else ""."""
+    ending = os.path.splitext(FLAGS.input_file or "")[1].lower()
+    return ending if ending in ENDINGS else ""
 
 
 def check_flags() -> None:
@@ -117,6 +181,15 @@ def check_flags() -> None:
     for path in filter(None, (FLAGS.model, FLAGS.input_file)):
         if "://" not in path and not os.path.exists(path):
             raise InputError(f"There is no file or folder {path}.")
+    if FLAGS.output_file is not None:
+        check_output_file(FLAGS.output_file, filter(None, [FLAGS.input_file]))
+    if _table_ending() == ".parquet" and FLAGS.format != "jsonl" and not FLAGS.output_file:
+        raise InputError("Predictions for a Parquet file need --output_file or --format=jsonl.")
+    if not _table_ending() and (FLAGS.text_a_column or FLAGS.text_b_column):
+        raise InputError(
+            "--text_a_column and --text_b_column are for tables. Give an --input_file whose name "
+            f"ends in one of {', '.join(ENDINGS)}."
+        )
 
 
 def items(predictor: "Predictor") -> Iterator[Item]:
@@ -132,6 +205,11 @@ def items(predictor: "Predictor") -> Iterator[Item]:
     elif FLAGS.question is not None:
         pair: list[str | list[str]] = [FLAGS.question, FLAGS.context]
         yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}", pair
+    elif _table_ending():
+        columns = (FLAGS.text_a_column, FLAGS.text_b_column)
+        yield from prediction_tables.read_rows(
+            FLAGS.input_file, predictor.names, predictor.list_names, columns
+        )
     else:
         for number, text in enumerate(texts(), start=1):
             if predictor.list_names:
@@ -199,17 +277,6 @@ def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
                 f"{name} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. Convert it "
                 "first."
             ) from error
-
-
-def print_predictions(predictor: "Predictor", batch: list[Item]) -> None:
-    """Prints a prediction for each item of `batch`."""
-    columns = zip(*(parts for _, parts in batch), strict=True)
-    for (text, _), prediction in zip(batch, predictor(*map(list, columns)), strict=True):
-        if FLAGS.format == "jsonl":
-            values = {k: getattr(v, "tolist", lambda v=v: v)() for k, v in prediction.items()}
-            print(json.dumps({"text": text, **values}, ensure_ascii=False))
-        else:
-            print("\t".join([*fields(prediction), text]))
 
 
 def fields(prediction: Mapping[str, Any]) -> list[str]:

@@ -69,6 +69,12 @@ flags.DEFINE_string(
 flags.DEFINE_float(
     "threshold", 0.5, "Task custom, multi_label: a label with this probability is predicted."
 )
+flags.DEFINE_float(
+    "eval_fraction", 0.0,
+    "Task custom: this share of the texts in the train file is the dev split, by a hash of the "
+    "text, so that equal texts are in one split.",
+)  # fmt: skip
+flags.DEFINE_float("test_fraction", 0.0, "The same for the test split.")
 fine_tuning_main.define_flags()
 fine_tuning_main.define_split_flags()
 fine_tuning_main.define_tfds_flags()
@@ -97,6 +103,8 @@ def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
     name = _task_name()
     if name != "xnli" and FLAGS["xnli_language"].present:
         raise InputError("--xnli_language has no effect without --task_name=xnli.")
+    if name != "custom" and (FLAGS.eval_fraction or FLAGS.test_fraction):
+        raise InputError("--eval_fraction and --test_fraction are for --task_name=custom.")
     if name in TASKS:
         task = TASKS[name]
         return tfds_reader.read_from_tfds(task, location) if location.tfds_name else task

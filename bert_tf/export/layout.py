@@ -42,7 +42,10 @@ def newest_version(folder: str) -> str:
         if gfile.isdir(lite):
             paths = ", ".join(sorted(os.path.join(lite, name) for name in gfile.listdir(lite)))
             raise InputError(f"{folder} contains no SavedModel. Give a TFLite file: {paths}.")
-    raise InputError(f"{folder} is not an exported model and contains no version of one.")
+    raise InputError(
+        f"{folder} is not an exported model and contains no version of one. Export a checkpoint or "
+        f"a run first: python run_scripts/export_model.py --checkpoint={folder} --export_dir=served"
+    )
 
 
 def has_saved_model(folder: str) -> bool:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from bert_tf.errors import InputError
 
@@ -11,42 +11,42 @@ from bert_tf.errors import InputError
 _SEPARATORS = re.compile("[,;|\t]")
 
 
-def find_columns(
-    path: str, header: Sequence[str], columns: Sequence[str | None], optional: Collection[str]
-) -> list[int | None]:
-    """Returns the position of each column, from 0; None for None and for a missing optional column.
-
-    Args:
-        path: The file, for the error message.
-        header: The names of all columns of the file.
-        columns: The names to find.
-        optional: The columns that may be missing.
-
-    Raises:
-        InputError: A column is missing, or two columns have the same name.
-    """
-    repeated = next((name for name, count in Counter(header).items() if count > 1), None)
-    if repeated is not None:
-        raise InputError(f"{path} has several columns {repeated!r}. Give them different names.")
-    for name in columns:
-        if name is not None and name not in header and name not in optional:
-            raise no_column(path, name, header)
-    return [header.index(name) if name in header else None for name in columns]
-
-
-def no_column(place: str, name: str | None, columns: Iterable[str]) -> InputError:
-    """Returns the error for a missing column.
+def check_columns(
+    place: str,
+    existing: Collection[str],
+    columns: Sequence[str | None],
+    optional: Collection[str] = (),
+    parameters: Sequence[str] = (),
+) -> None:
+    """Checks that all columns exist, and that no two columns of a table have the same name.
 
     Args:
         place: The file, and the line if the line has its own columns.
-        name: The missing column.
-        columns: The existing columns, for the message.
+        existing: The names of all columns.
+        columns: The columns that must exist; None is ignored.
+        optional: The columns that may be missing.
+        parameters: For each of `columns`, the parameter that names it, for the message; or ().
+
+    Raises:
+        InputError: Columns are missing, or have the same name. The message lists all missing ones.
     """
-    existing = list(columns)
+    repeated = next((name for name, count in Counter(list(existing)).items() if count > 1), None)
+    if repeated is not None:
+        raise InputError(f"{place} has several columns {repeated!r}. Give them different names.")
+    named = zip(columns, parameters or [""] * len(columns), strict=True)
+    missing = [
+        f"{name!r} ({parameter})" if parameter else repr(name)
+        for name, parameter in named
+        if name is not None and name not in existing and name not in optional
+    ]
+    if not missing:
+        return
     # Blanks at the ends of a name are visible only in quotes.
     names = ", ".join(each if each == each.strip() else repr(each) for each in existing)
     remedy = "Give the name of one of these columns."
     is_text = os.path.splitext(place)[1].lower() in (".csv", ".tsv")
-    if is_text and len(existing) == 1 and _SEPARATORS.search(existing[0]):
+    if is_text and len(existing) == 1 and _SEPARATORS.search(names):
         remedy = "Separate the columns with commas in a .csv file and with tabs in a .tsv file."
-    return InputError(f"{place} has no column {name!r}. Its columns are: {names[:200]}. {remedy}")
+    raise InputError(
+        f"{place} has no column {', '.join(missing)}. Its columns are: {names[:200]}. {remedy}"
+    )

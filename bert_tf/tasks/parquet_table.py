@@ -1,30 +1,30 @@
 """Reads the rows of Parquet files as a stream."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.tasks.column_names import find_columns
 from bert_tf.tasks.text_files import check_data_file
 
 _ROWS_PER_BATCH = 1024
 _BUFFER_BYTES = 1 << 19
 
 
-def column_values(
-    path: str, columns: Sequence[str | None], optional: Collection[str] = ()
-) -> Iterator[tuple[int, list[Any]]]:
-    """Yields the number of each row, from 1, and the row's values in the given columns.
+def rows(
+    path: str,
+    check: Callable[[str, Collection[str]], None],
+    only: Collection[str | None] | None = None,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number of each row, from 1, and the row's values by column.
 
     Args:
         path: A Parquet file.
-        columns: The names of the columns; the value of None is None.
-        optional: The columns that may be missing; a missing value is None.
+        check: Called with the path and the names of all columns.
+        only: The columns to read; None for all.
 
     Raises:
-        InputError: pyarrow is not installed, the file is missing or is not Parquet, or a column is
-            missing or occurs twice.
+        InputError: pyarrow is not installed, or the file is missing or is not Parquet.
     """
     try:
         import pyarrow.parquet
@@ -40,17 +40,15 @@ def column_values(
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
         # With `buffer_size`, pyarrow reads a row group page by page.
         table = pyarrow.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES)
-        positions = find_columns(path, table.schema_arrow.names, columns, optional)
-        used = [
-            name for name, position in zip(columns, positions, strict=True) if position is not None
-        ]
+        names = table.schema_arrow.names
+        check(path, names)
+        used = [name for name in names if only is None or name in only]
         number = 0
         for batch in table.iter_batches(_ROWS_PER_BATCH, columns=used, use_threads=False):
-            values = {name: _as_list(batch.column(name)) for name in used}
-            missing = [None] * batch.num_rows
-            for row in zip(*(values.get(name, missing) for name in columns), strict=True):
+            columns = [_as_list(batch.column(name)) for name in used]
+            for place in range(batch.num_rows):  # also if there are no columns
                 number += 1
-                yield number, list(row)
+                yield number, {n: values[place] for n, values in zip(used, columns, strict=True)}
 
 
 def _as_list(column: Any) -> list[Any]:

@@ -2,14 +2,15 @@
 
 import csv
 import dataclasses
+import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table, text_files
-from bert_tf.tasks.column_names import find_columns, no_column
+from bert_tf.tasks.column_names import check_columns
 from bert_tf.tasks.task import DataLocation
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -24,10 +25,12 @@ class FileSource:
     Attributes:
         name: The path of the file.
         selection: Values that identify the part of the file that is read, such as columns.
+        part: The first and the last share of the texts that are read, by `share_of`; None for all.
     """
 
     name: str
     selection: tuple[str | None, ...] = ()
+    part: tuple[float, float] | None = None
 
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the file, and the selection.
@@ -37,7 +40,18 @@ class FileSource:
         """
         text_files.check_data_file(self.name)
         selection = f" {self.selection}" if self.selection else ""
+        selection += f" from {self.part[0]!r} to {self.part[1]!r}" if self.part else ""
         return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
+
+
+def share_of(*texts: Any) -> float:
+    """Returns a number in [0, 1) that is a hash of texts; case and white space have no effect.
+
+    Equal texts are therefore in one split, also if they are in several rows.
+    """
+    text = "\0".join(" ".join(str(each).split()).casefold() for each in texts)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64
 
 
 def find_split_file(
@@ -84,7 +98,11 @@ def find_split_file(
 
 
 def column_values(
-    path: str, columns: Sequence[str | None], optional: Collection[str] = ()
+    path: str,
+    columns: Sequence[str | None],
+    optional: Collection[str] = (),
+    parameters: Sequence[str] = (),
+    with_row: bool = False,
 ) -> Iterator[tuple[int, list[Any]]]:
     """Yields the number of each row, and the row's values in the given columns.
 
@@ -95,6 +113,8 @@ def column_values(
         path: A `.tsv` or `.csv` file with a header line, or a `.jsonl` or `.parquet` file.
         columns: The names of the columns; the value of None is None.
         optional: The columns that may be missing; a missing value is None.
+        parameters: For each column, the parameter that names it, for error messages; or ().
+        with_row: Whether a dict with the values of all columns is added to the values of a row.
 
     Raises:
         InputError: The file is missing or is not in the format of its name, a column is missing, or
@@ -103,23 +123,23 @@ def column_values(
     ending = os.path.splitext(path)[1].lower()
     if ending not in ENDINGS:
         raise InputError(f"The name of {path} must end in one of {', '.join(ENDINGS)}.")
-    if ending == ".parquet":
-        return parquet_table.column_values(path, columns, optional)
-    if ending == ".jsonl":
-        return _json_values(path, columns, optional)
-    lists = comma_separated(path) if ending == ".csv" else tab_separated(path)
-    return _values_below_header(path, lists, columns, optional)
+
+    def check(place: str, existing: Collection[str]) -> None:
+        check_columns(place, existing, columns, optional, parameters)
+
+    readers = {".parquet": parquet_table.rows, ".jsonl": _json_rows}
+    only = None if with_row else columns
+    for number, row in readers.get(ending, _rows_below_header)(path, check, only):
+        values: list[Any] = [row.get(name) for name in columns]  # type: ignore[arg-type]
+        yield number, [*values, row] if with_row else values
 
 
-def _json_values(
-    path: str, columns: Sequence[str | None], optional: Collection[str]
-) -> Iterator[tuple[int, list[Any]]]:
-    required = {name for name in columns if name is not None and name not in optional}
+def _json_rows(
+    path: str, check: Callable[[str, Collection[str]], None], only: Any
+) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, row in json_lines(path):
-        if not required <= row.keys():
-            missing = next(name for name in columns if name in required - row.keys())
-            raise no_column(f"{path}, line {number}", missing, row)
-        yield number, [row.get(name) for name in columns]  # type: ignore[arg-type]
+        check(f"{path}, line {number}", row)
+        yield number, row
 
 
 def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -138,23 +158,22 @@ def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, row
 
 
-def _values_below_header(
-    path: str,
-    rows: Iterator[tuple[int, list[str]]],
-    columns: Sequence[str | None],
-    optional: Collection[str],
-) -> Iterator[tuple[int, list[Any]]]:
-    _, header = next(rows, (0, None))
+def _rows_below_header(
+    path: str, check: Callable[[str, Collection[str]], None], only: Any
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    is_csv = path.lower().endswith(".csv")
+    lists = comma_separated(path) if is_csv else tab_separated(path)
+    _, header = next(lists, (0, None))
     if header is None:
         raise InputError(f"{path} is empty. A header line with the names of columns is required.")
-    positions = find_columns(path, header, columns, optional)
-    for number, fields in rows:
+    check(path, header)
+    for number, fields in lists:
         if len(fields) != len(header):
             raise InputError(
                 f"{path}, line {number}: {len(fields)} fields, but the header line has "
                 f"{len(header)}. Write one field for each column."
             )
-        yield number, [None if position is None else fields[position] for position in positions]
+        yield number, dict(zip(header, fields, strict=True))
 
 
 def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:

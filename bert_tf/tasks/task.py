@@ -13,6 +13,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.training.step.objective import Objective
 
@@ -59,6 +60,8 @@ class DataLocation:
         train_file, dev_file, test_file: Files that replace the files of these names in `data_dir`.
         tfds_name: Name of a data set of tensorflow-datasets, such as "glue/mrpc", or None.
         tfds_data_dir: Folder of prepared data sets, or None for the default folder.
+        eval_fraction, test_fraction: The shares of the texts in the train file that are the dev and
+            the test split instead; for the user's own tables.
         max_train_examples, max_eval_examples: Only this number of examples, from the start, is
             read from the train split and from each other split; 0 reads all.
     """
@@ -69,12 +72,35 @@ class DataLocation:
     test_file: str | None = None
     tfds_name: str | None = None
     tfds_data_dir: str | None = None
+    eval_fraction: float = 0.0
+    test_fraction: float = 0.0
     max_train_examples: int = 0
     max_eval_examples: int = 0
+
+    def __post_init__(self) -> None:
+        shares = {"eval_fraction": self.eval_fraction, "test_fraction": self.test_fraction}
+        if not (min(shares.values()) >= 0 and sum(shares.values()) < 1):
+            raise InputError(
+                "eval_fraction and test_fraction must be at least 0, and less than 1 together. "
+                f"Received: {self.eval_fraction} and {self.test_fraction}."
+            )
+        for (name, share), file in zip(shares.items(), ("dev_file", "test_file"), strict=True):
+            if share and (getattr(self, file) or self.tfds_name):
+                other = "tfds_name" if self.tfds_name else file
+                raise InputError(f"{name} and {other} give the same split. Give one of them.")
 
     def explicit_file(self, kind: str) -> str | None:
         """Returns the file that was given for a kind of split, or None."""
         return {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}[kind]
+
+    def part(self, kind: str) -> tuple[float, float] | None:
+        """Returns the first and the last share of the train file's texts that are a split.
+
+        None if the train file is one split, or if the split has a file of its own.
+        """
+        dev, test = self.eval_fraction, self.eval_fraction + self.test_fraction
+        first, last = {"dev": (0.0, dev), "test": (dev, test), "train": (test, 1.0)}[kind]
+        return (first, last) if test and first < last else None
 
 
 class Source(Protocol):

@@ -1,10 +1,13 @@
 """`Predictor`: decoded predictions, batches, threads, and refused input."""
 
 import concurrent.futures
+import csv
 import json
 
 import export_models
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import tensorflow as tf
 from run_programs import assert_refused, run_main
@@ -165,3 +168,61 @@ def test_several_kinds_of_input_are_refused(exported):
     commands = [[text, *pair], [text, file], [file, *pair]]
     for done in run_main("bert_tf.run_scripts.predict", *([folder, *each] for each in commands)):
         assert_refused(done, "only --text, only --input_file")
+
+
+def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
+    texts = TEXTS[:-1]  # a cell of a .tsv file cannot contain a tab
+    rows = [{"id": f"x{n}", "text": text, "label": "?"} for n, text in enumerate(texts)]
+    model = f"--model={exported('classification')}"
+    expected = [each["label"] for each in bert_tf.Predictor(exported("classification"))(texts)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "in.parquet")
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for ending, dialect in ((".csv", "excel"), (".tsv", "excel-tab")):
+        with open(tmp_path / f"in{ending}", "w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), dialect=dialect)
+            writer.writeheader(), writer.writerows(rows)
+    endings = ("csv", "tsv", "jsonl", "parquet")
+    results = run_main("bert_tf.run_scripts.predict", *(
+        [model, f"--input_file={tmp_path}/in.{ending}", f"--output_file={tmp_path}/out.{ending}"]
+        for ending in endings
+    ), [model, f"--input_file={tmp_path}/in.csv"])  # fmt: skip
+    assert [each.code for each in results] == [0] * 5, results
+    assert results[-1].out == (tmp_path / "out.csv").read_text()
+    with open(tmp_path / "out.csv", newline="") as file:
+        tables = {"csv": list(csv.DictReader(file))}
+    with open(tmp_path / "out.tsv", newline="") as file:
+        tables["tsv"] = list(csv.DictReader(file, dialect="excel-tab", quoting=csv.QUOTE_NONE))
+    tables["jsonl"] = [json.loads(line) for line in (tmp_path / "out.jsonl").open()]
+    tables["parquet"] = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    for table in tables.values():
+        assert [{name: each[name] for name in rows[0]} for each in table] == rows
+        assert [each["predicted_label"] for each in table] == expected
+        assert all(0 < float(each["probability"]) <= 1 for each in table)
+
+
+def test_columns_of_a_table_are_named_or_found(exported, tmp_path):
+    (tmp_path / "pairs.jsonl").write_text('{"q": "a b", "context": "c d e f", "n": 1}\n')
+    (tmp_path / "wrong.csv").write_text("x,y\na,b\n")
+    choices = [{"c": "a", "one": "b", "two": "c"}, {"c": "b", "one": "", "two": "a"}]
+    (tmp_path / "choices.csv").write_text(
+        "c,one,two\n" + "".join(",".join(row.values()) + "\n" for row in choices)
+    )
+    span, choice = f"--model={exported('span')}", f"--model={exported('choice')}"
+    pair, best, wrong, text, same, run = run_main(
+        "bert_tf.run_scripts.predict",
+        [span, f"--input_file={tmp_path}/pairs.jsonl", "--text_a_column=q"],
+        [choice, f"--input_file={tmp_path}/choices.csv", "--text_a_column=c",
+         "--text_b_column=one,two"],
+        [span, f"--input_file={tmp_path}/wrong.csv"],
+        [span, "--text=a ||| b", "--text_a_column=q"],
+        [span, f"--input_file={tmp_path}/pairs.jsonl", f"--output_file={tmp_path}/pairs.jsonl"],
+        [f"--model={tmp_path}", "--text=a"],
+    )  # fmt: skip
+    answer = json.loads(pair.out)
+    assert (answer["n"], answer["q"]) == (1, "a b") and "answer" in answer, pair
+    lines = list(csv.DictReader(best.out.splitlines()))
+    assert [line["choice"] for line in lines][1] == "a" and lines[0]["choice"] in ("b", "c")
+    assert_refused(wrong, "has no column 'question' (--text_a_column), 'context' (--text_b_column)")
+    assert_refused(text, "--text_a_column and --text_b_column are for tables")
+    assert_refused(same, "is an input too")
+    assert_refused(run, f"export_model.py --checkpoint={tmp_path} --export_dir=served")

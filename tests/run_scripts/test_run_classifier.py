@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from run_programs import assert_refused, run_main
 
 from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -183,3 +184,49 @@ def test_more_epochs_and_examples_are_refused_by_the_names_of_their_flags(folder
     )  # fmt: skip
     assert_refused(examples, "--max_train_examples=8, but this run has --max_train_examples=12.")
     assert_refused(misspelled, "--task_name=MRPCC is unknown", "Did you mean mrpc?")
+
+
+def test_one_table_is_split_by_a_hash_of_its_texts(folder):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(["a", "b", "bc"], 6)) for _ in range(150)]
+    rows = [("id", "sentence", "label")]
+    rows += [(f"{n}", text, "xy"["bc" in text]) for n, text in enumerate([*texts, *texts[:50]])]
+    (folder / "all.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    flags = {
+        "task_name": "custom", "data_dir": None, "train_file": folder / "all.csv",
+        "do_train": True, "do_eval": True, "do_predict": True,
+    }  # fmt: skip
+    shares = {"eval_fraction": 0.2, "test_fraction": 0.3}
+    done, other, both, too_much, empty, glue, repeated, missing = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, **flags, **shares),
+        command(folder, **flags, eval_fraction=0.3, test_fraction=0.3),
+        command(folder, **{**flags, "output_dir": folder / "x"}, dev_file="d.csv", **shares),
+        command(folder, **{**flags, "output_dir": folder / "x"}, eval_fraction=0.5,
+                test_fraction=0.5),
+        command(folder, **{**flags, "output_dir": folder / "x"}, eval_fraction=1e-9,
+                test_fraction=0.1),
+        command(folder, do_train=True, eval_fraction=0.1),
+        command(folder, **{**flags, "output_dir": folder / "x"}, **shares, labels="x,y,y"),
+        command(folder, **{**flags, "output_dir": folder / "x"}, **shares, text_a_column="t",
+                label_column="l"),
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    predicted = [json.loads(line) for line in (folder / "out/predictions.jsonl").open()]
+    tested = {row["text_a"] for row in predicted}
+    # All rows of a text are in the same split, and keep their other columns.
+    expected = [(n, text) for n, text, _ in rows[1:] if text in tested]
+    assert [(row["id"], row["text_a"]) for row in predicted] == expected
+    assert 0.15 < len(tested) / len(set(texts)) < 0.45
+    sizes = [
+        len(list(tf.data.TFRecordDataset(str(folder / f"out/{name}.tf_record"))))
+        for name in ("train", "eval", "predict")
+    ]
+    assert sum(sizes) == 200 and 15 < sizes[1] < 70
+    assert_refused(other, "contains a run with training examples of the content=")
+    assert_refused(both, "--eval_fraction and --dev_file give the same split")
+    assert_refused(too_much, "must be at least 0, and less than 1 together. Received: 0.5 and 0.5.")
+    assert_refused(empty, "is in the part of 1e-09 for this split")
+    assert_refused(glue, "are for --task_name=custom")
+    assert_refused(repeated, "labels has 'y' twice")
+    assert_refused(missing, "has no column 't' (--text_a_column), 'l' (--label_column)")

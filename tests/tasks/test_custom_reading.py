@@ -202,8 +202,8 @@ def test_both_halves_of_a_surrogate_pair_are_a_character(tmp_path):
          "labels. The task type multi_label needs examples of at least one label"),
         ("train.jsonl", '{"s": "x", "label": "a"}\n{"s": "y", "label": NaN}\n', "classification",
          "train.jsonl, line 2: column 'label' has the number nan"),
-        ("train.jsonl", '{"label": "a"}\n{"label": "p\\ud800"}\n', "classification",
-         r"line 2 is not JSON: 'p.+ud800' has a lone surrogate"),
+        ("train.jsonl", '{"s": "", "label": "a"}\n{"s": 1, "label": "p\\ud800"}\n',
+         "classification", r"line 2 is not JSON: 'p.+ud800' has a lone surrogate"),
     ],
     ids=["header", "empty", "one", "multi_label", "nan", "surrogate"],
 )  # fmt: skip
@@ -303,14 +303,15 @@ def test_parquet_errors_name_the_row_and_the_columns(tmp_path):
     folder = write_rows(tmp_path, "dev.parquet", [{"s": "x", "label": c} for c in "aabc"])
     with pytest.raises(InputError, match=r"dev.parquet, row 4: the label 'c'"):
         read(SINGLE, folder, "dev")
-    with pytest.raises(InputError, match=r"no column 't'. Its columns are: s, label\."):
+    message = r"no column 't' \(text_a_column\). Its columns are: s, label\."
+    with pytest.raises(InputError, match=message):
         read(custom(TextColumns("t"), DataLocation(), labels=["a", "b"]), folder, "dev")
 
 
 def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     with pytest.raises(InputError, match="pip install pyarrow"):
-        next(parquet_table.column_values(str(tmp_path / "dev.parquet"), ["s"]))
+        next(parquet_table.rows(str(tmp_path / "dev.parquet"), lambda *_: None))
 
 
 def test_split_files(tmp_path):
@@ -336,7 +337,7 @@ def test_split_files(tmp_path):
     ("task_type", "labels", "message"),
     [
         ("classification", ["a"], "at least two different labels. Received: a"),
-        ("classification", ["a", "a"], "at least two different labels. Received: a, a"),
+        ("classification", ["a", "b", "b"], "labels has 'b' twice. Give each label once."),
         ("multi_label", [], "Received: no labels"),
         ("ranking", ["a", "b"], "task_type must be one of"),
     ],

@@ -135,4 +135,4 @@ def _texts_and_label(example: TextExample) -> dict[str, Any]:
         row["text_b"] = example.text_b
     if example.label is not None:
         row["label"] = example.label
-    return row
+    return {**example.others, **row}

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
@@ -10,7 +10,7 @@ from bert_tf.tasks.classification.classification_task import TABLES, Classificat
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
-from bert_tf.tasks.tables import FileSource, column_values, find_split_file
+from bert_tf.tasks.tables import FileSource, column_values, find_split_file, share_of
 from bert_tf.tasks.task import DataLocation, Split
 
 # The metrics in addition to the loss and the accuracy, and the metric that selects the best
@@ -20,6 +20,8 @@ _METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "regression": (("pearson", "spearman"), "spearman"),
     "multi_label": (("micro_f1", "macro_f1"), "micro_f1"),
 }
+# The parameters that name the columns, in the order of `TextColumns.names`.
+_PARAMETERS = ("text_a_column", "text_b_column", "label_column")
 # A column with more labels than this contains something else, such as texts or scores.
 _MAX_LABELS = 10_000
 
@@ -82,22 +84,53 @@ class CustomReader:
         """
         if location.tfds_name:
             return self._tfds().splits(kind, location)
-        path = find_split_file(kind, location)
-        return [Split(kind, FileSource(path, dataclasses.astuple(self.columns)))]
+        part = location.part(kind)
+        path = find_split_file("train" if part else kind, location)
+        return [Split(kind, FileSource(path, dataclasses.astuple(self.columns), part))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields the examples of a split; see `row_examples.examples_of_rows`."""
         if isinstance(split.source, TfdsSource):
             return self._tfds().read(split, counts)
         path, columns = split.source.name, self.columns
-        optional = {columns.label} if split.kind == "test" else set()
-        rows = column_values(path, columns.names, optional)
+        is_test = split.kind == "test"
+        optional = {columns.label} if is_test else set()
+        rows = column_values(path, columns.names, optional, _PARAMETERS, with_row=is_test)
+        if is_test:
+            rows = ((number, [*row, _without(others, columns)]) for number, (*row, others) in rows)
+        if split.source.part:
+            rows = rows_of_part(rows, split.source, columns)
         parser = LabelParser(columns.label, self.task_type, self.labels, columns.label_separator)
         return examples_of_rows(rows, path, split.kind, columns.names, parser, counts)
 
     def _tfds(self) -> TfdsReader:
         separator = self.columns.label_separator
         return TfdsReader(*self.columns.names, self.labels, self.task_type, separator)
+
+
+def _without(row: Mapping[str, Any], columns: TextColumns) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in columns.names}
+
+
+def rows_of_part(
+    rows: Iterable[tuple[int, Sequence[Any]]], source: FileSource, columns: TextColumns
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Yields the rows whose texts belong to the part of a file that is a split.
+
+    Raises:
+        InputError: There are none.
+    """
+    first, last = source.part or (0.0, 1.0)
+    is_empty = True
+    for number, row in rows:
+        if first <= share_of(*row[: 1 if columns.text_b is None else 2]) < last:
+            is_empty = False
+            yield number, row
+    if is_empty:
+        raise InputError(
+            f"No text of {source.name} is in the part of {last - first:.3g} for this split. Give "
+            "another eval_fraction or test_fraction, or more texts."
+        )
 
 
 def custom(
@@ -151,11 +184,16 @@ def _check_labels(labels: Sequence[str], task_type: str) -> None:
             f"labels has an empty label. Received: {','.join(labels)!r}. Separate labels with one "
             "comma; a label cannot contain a comma."
         )
+    repeated = [label for label, count in Counter(labels).items() if count > 1]
+    if repeated:
+        raise InputError(f"labels has {repeated[0]!r} twice. Give each label once.")
     minimum = {"classification": 2, "regression": 0, "multi_label": 1}[task_type]
-    if len(set(labels)) < max(minimum, len(labels)):
-        needed = "at least two different labels" if minimum == 2 else "different labels"
+    if len(labels) < minimum:
         received = ", ".join(labels) or "no labels"
-        raise InputError(f"The task type {task_type} needs {needed}. Received: {received}.")
+        needed = "two different labels" if minimum == 2 else "one label"
+        raise InputError(
+            f"The task type {task_type} needs at least {needed}. Received: {received}."
+        )
     check_label_names(labels, "The task")
 
 
@@ -186,7 +224,7 @@ def labels_of(
         path, rows = split.source.name, reader.rows(split, Counter())
     else:
         path = find_split_file("train", location)
-        rows = column_values(path, (None, None, columns.label))
+        rows = column_values(path, columns.names, (), _PARAMETERS)
     parser = LabelParser(columns.label, task_type, None, columns.label_separator)
     found: set[Any] = set()
     for line, (_, _, value) in rows:

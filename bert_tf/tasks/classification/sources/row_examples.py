@@ -127,7 +127,8 @@ def examples_of_rows(
     the last two kinds are counted.
 
     Args:
-        rows: The number of each row, and its first text, second text and label.
+        rows: The number of each row, and its first text, second text and label, and for a test
+            split optionally a dict with the other columns.
         path: The file, for error messages.
         kind: "train", "dev" or "test".
         columns: The names of the three columns, for error messages.
@@ -139,7 +140,7 @@ def examples_of_rows(
     """
     column_a, column_b, _ = columns
     number = 0
-    for number, (text_a, text_b, value) in rows:
+    for number, (text_a, text_b, value, *others) in rows:
         if text_a.__class__ is not str:
             text_a = text_of(text_a, f"{place_of(path, number)}: column {column_a!r}")
         if column_b is not None and text_b.__class__ is not str:
@@ -148,7 +149,7 @@ def examples_of_rows(
             label = _label_of_test(value, path, number, parse_label, counts)
         else:
             label = parse_label(value, path, number)
-        yield TextExample(text_a, text_b, label)
+        yield TextExample(text_a, text_b, label, *others)
     if not number:
         raise InputError(f"{path} has no examples. Give a file with at least one.")
 

@@ -1,0 +1,106 @@
+"""Tables as input and output of predict.py: rows, and the same rows with columns of predictions."""
+
+import csv
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.classification.sources.labels import place_of
+from bert_tf.tasks.classification.sources.row_examples import text_of
+from bert_tf.tasks.tables import column_values
+
+Row = dict[str, Any]
+PARAMETERS = ("text_a_column", "text_b_column")
+# The column of an input of a model is by default that of its name, or else the one of these.
+_USUAL = {"text": "sentence", "text_a": "sentence1", "text_b": "sentence2"}
+_ROWS_PER_BATCH = 1024
+
+
+def read_rows(
+    path: str, inputs: Sequence[str], lists: Sequence[str], columns: Sequence[str | None]
+) -> Iterator[tuple[Row, list[str | list[str]]]]:
+    """Yields each row of a table, and its value for each input of a model.
+
+    Args:
+        path: A table, as `tables.column_values` reads it.
+        inputs: The names of the inputs.
+        lists: Those of `inputs` that are lists of texts.
+        columns: For each input, its column, or None for the default. A list of texts is a column
+            with lists, or several columns, separated by commas.
+
+    Raises:
+        InputError: The table is malformed, a column is missing, or a value is not a text.
+    """
+    first = next((row for _, (row,) in column_values(path, (), with_row=True)), {})
+    names = []
+    for name, given in zip(inputs, columns, strict=False):
+        usual = _USUAL.get(name, name)
+        names.append(given or (usual if usual in first and name not in first else name))
+    parts = [name.split(",") for name in names]
+    flat = [column for part in parts for column in part]
+    parameters = [PARAMETERS[number] for number, part in enumerate(parts) for _ in part]
+    for number, (*_, row) in column_values(path, flat, (), parameters, with_row=True):
+        place = place_of(path, number)
+        yield (
+            row,
+            [
+                _texts(row, part, place) if name in lists else text_of(row[part[0]], place)
+                for name, part in zip(inputs, parts, strict=False)
+            ],
+        )
+
+
+def _texts(row: Row, columns: Sequence[str], place: str) -> list[str]:
+    values = row[columns[0]] if len(columns) == 1 else [row[name] for name in columns]
+    if not isinstance(values, list):
+        raise InputError(
+            f"{place}: column {columns[0]!r} must be a list of texts. Give all columns of the "
+            "choices, separated by commas, as text_b_column."
+        )
+    return [text_of(value, place) for value in values]
+
+
+def with_prediction(row: Row, prediction: Mapping[str, Any]) -> Row:
+    """Returns a row with the columns of its prediction; existing columns keep their values."""
+    names = {name: f"predicted_{name}" if name in row else name for name in prediction}
+    return {**row, **{names[name]: value for name, value in prediction.items()}}
+
+
+def write_lines(rows: Iterable[Row], ending: str, stream: IO[str]) -> None:
+    """Writes rows as a .jsonl, .csv or .tsv table; lists and dicts in a cell are JSON."""
+    if ending == ".jsonl":
+        for row in rows:
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        return
+    # In a .tsv file, quotes are ordinary characters.
+    settings: Row = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
+    writer = csv.writer(stream, lineterminator="\n", **(settings if ending == ".tsv" else {}))
+    for number, row in enumerate(rows):
+        if number == 0:
+            writer.writerow(row)
+        writer.writerow(map(_cell, row.values()))
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def write_parquet(rows: Iterable[Row], source: str, path: str) -> None:
+    """Writes rows as a Parquet file; the columns of the file `source` keep their types."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    known, writer = pa.parquet.read_schema(source), None
+    rows = iter(rows)
+    while batch := list(itertools.islice(rows, _ROWS_PER_BATCH)):
+        if writer is None:
+            found = pa.Table.from_pylist(batch).schema
+            fields = [known.field(n) if n in known.names else found.field(n) for n in found.names]
+            writer = pa.parquet.ParquetWriter(path, pa.schema(fields))
+        writer.write_table(pa.Table.from_pylist(batch, schema=writer.schema))
+    if writer is not None:
+        writer.close()

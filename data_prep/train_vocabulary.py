@@ -8,7 +8,8 @@ the ids of [UNK], [CLS], [SEP] and [MASK] are 100 to 103. The same text and flag
 vocabulary.
 
 --do_lower_case=true, the default, also strips accents: "Über" becomes "uber". The casing is written
-next to the vocabulary, to vocab.txt.json. The other programs read it and refuse another casing.
+next to the vocabulary, to vocab.txt.json. It is the default of the other programs, which refuse
+another casing.
 
     python data_prep/train_vocabulary.py --input_file='corpus/*.txt' --output_file=vocab.txt \
         --vocab_size=8000

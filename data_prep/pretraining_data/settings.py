@@ -26,7 +26,9 @@ class RecordsConfig:
 
     Attributes:
         vocab_file: The vocabulary, one token per line.
-        do_lower_case: Whether to lower-case the text: true for uncased models, false for cased.
+        do_lower_case: Whether to lower-case the text: true for uncased models, false for cased. If
+            not given: the casing that train_vocabulary wrote next to the vocabulary; without it,
+            false if at least 1 % of the entries have upper-case letters, and else true.
         do_whole_word_mask: Whether to mask either all tokens of a word or none of them.
         max_seq_length: Length of a sequence, S, in tokens.
         max_predictions_per_seq: Largest number of masked tokens in a sequence, P.
@@ -89,7 +91,7 @@ class RecordsConfig:
         "same_document_label": ("random", "next", "never"),
     }
     vocab_file: str
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     do_whole_word_mask: bool = False
     max_seq_length: int = 128
     max_predictions_per_seq: int = 20

@@ -21,6 +21,7 @@ from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path, size_and_sha256
 from bert_tf.tfrecords import is_tfrecord
+from bert_tf.tokenization.vocabulary import known_casing
 
 # The name of the file, in a folder of intermediate files, that identifies the job of the folder.
 IDENTITY = "identity"
@@ -46,6 +47,8 @@ def plan_job(
     # A run through a link and a run on its target must have the same work folder.
     output_files = tuple(map(atomic_files.resolve_output, output_files))
     config = set_shard_count(output_files, config)
+    is_cased = known_casing(config.vocab_file, config.do_lower_case) is False
+    config = dataclasses.replace(config, do_lower_case=not is_cased)
     vocabulary = stages.vocabulary(config)
     if config.tfds_name:
         split, paths = tfds_split(config), []

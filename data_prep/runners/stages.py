@@ -66,7 +66,7 @@ class IntermediateFiles:
 
 
 @functools.lru_cache(maxsize=1)
-def tokenizer(vocab_file: str, do_lower_case: bool) -> Any:
+def tokenizer(vocab_file: str, do_lower_case: bool | None) -> Any:
     """Returns the tokenizer, which is loaded once per process."""
     from bert_tf.tokenization import BertTokenizer
 

@@ -32,9 +32,10 @@ def test_settings_out_of_range_are_refused(flags):
         RecordsConfig("vocab.txt", **flags)
 
 
-# The flags of google-research/bert's create_pretraining_data.py and their defaults.
+# The flags of google-research/bert's create_pretraining_data.py and their defaults. The default of
+# do_lower_case is the casing of the vocabulary.
 RELEASED = {
-    "input_file": None, "output_file": None, "vocab_file": None, "do_lower_case": True,
+    "input_file": None, "output_file": None, "vocab_file": None, "do_lower_case": None,
     "do_whole_word_mask": False, "max_seq_length": 128, "max_predictions_per_seq": 20,
     "random_seed": 12345, "dupe_factor": 10, "masked_lm_prob": 0.15, "short_seq_prob": 0.1,
 }  # fmt: skip

@@ -73,6 +73,8 @@ class RecordsConfig:
         same_document_label: Label of a pair if ten draws of a random document for text B all gave
             the document of text A. random: label 1, as in google-research/bert. next: label 0.
             never: the document of text A is excluded from the draws.
+        allow_truncation: Whether truncation may remove more than half of the tokens. If false, such
+            an input is refused. This setting does not change the bytes of records.
         segment_bytes: Size of a segment in bytes. A segment is a part of the input that is read and
             paired as one unit of work.
         pool_bytes: Number of bytes of text from which the random next sentences of one segment are
@@ -116,6 +118,7 @@ class RecordsConfig:
     keep_words_apart_at_sep: bool = False
     replace_whole_words: bool = False
     same_document_label: str = "random"
+    allow_truncation: bool = False
     segment_bytes: int = 4 << 20
     pool_bytes: int = 64 << 20
 
@@ -203,7 +206,7 @@ class RecordsConfig:
         if self.input_format == "auto":
             for each, entry in zip(inputs, content, strict=True):
                 entry["format"] = formats.format_of(each["path"])
-        paths = ("vocab_file", "tfds_data_dir")
-        settings = {k: v for k, v in dataclasses.asdict(self).items() if k not in paths}
+        others = ("vocab_file", "tfds_data_dir", "allow_truncation")
+        settings = {k: v for k, v in dataclasses.asdict(self).items() if k not in others}
         parts = [_VERSION, settings, vocabulary_sha256, content]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -87,7 +87,7 @@ def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab
         ]
 
     parts = f"{tmp_path}/part*.txt"
-    refused, allowed, split, short, joined, apart, one = run_main(
+    refused, allowed, split, short, joined, apart, one, masks, enough = run_main(
         "bert_tf.data_prep.create_pretraining_data",
         command("refused", paragraphs),
         command("allowed", paragraphs, "--allow_truncation"),
@@ -96,6 +96,8 @@ def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab
         command("joined", parts),
         command("apart", parts, "--break_documents_at_files"),
         command("one", f"{tmp_path}/part[02].txt"),
+        command("masks", parts, "--max_seq_length=512"),
+        command("enough", parts, "--max_seq_length=512", "--max_predictions_per_seq=77"),
     )
     # A pair of two paragraphs has 620 tokens, of which 125 are kept.
     text = (
@@ -115,6 +117,9 @@ def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab
     assert apart.code == 0 and "4 documents, 36 sentences" in apart.out and "files" not in apart.err
     assert one.code == 2 and "part2.txt is one document" in one.err
     assert "give --break_documents_at_files." in one.err
+    assert "--max_predictions_per_seq=20 masks 3.9% of 512 tokens; " in masks.err
+    assert "--max_predictions_per_seq=77 masks 15.0%." in masks.err
+    assert "masks" not in enough.err and "masks" not in apart.err
     facts = json.loads((tmp_path / "apart/a.manifest.json").read_text())
     assert (facts["documents"], facts["sentences"]) == ({"train": 4}, {"train": 36})
     one, two = (RecordsConfig("", allow_truncation=allowed) for allowed in (False, True))

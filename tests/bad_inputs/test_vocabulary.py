@@ -136,7 +136,8 @@ def test_the_share_of_unk_is_reported_and_warned_about(folder):
     assert trained.code == 0, trained
     casing = json.loads((folder / "new/vocab.txt.json").read_text())
     assert casing["do_lower_case"] is False
-    assert "become [UNK]." in trained.out and "which is above 2%" in trained.err
+    assert "become [UNK]. The text has 2 documents and 4 sentences." in trained.out
+    assert "which is above 2%" in trained.err
     assert created.code == 0, created
     assert "WARNING" in created.out and "which is above 2%" in created.out
     assert "replaced.txt.json is ignored" in created.err

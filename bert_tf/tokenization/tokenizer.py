@@ -44,8 +44,8 @@ class BertTokenizer(tf.Module):
     Args:
         vocab: Path of a `vocab.txt`, or the list of tokens.
         do_lower_case: Whether to lower-case and remove accents, as for the uncased models. None:
-            the casing in the file next to the `vocab.txt`; without it, False if at least 1 % of the
-            entries have upper-case letters, which is logged, and else True.
+            the casing in the file next to the `vocab.txt`; without it, False if 20 or more entries,
+            and at least 1 %, have upper-case letters, which is logged, and else True.
         special_tokens_in_text: Whether special tokens in a text, such as `[MASK]`, get their own
             ids (required for fill-mask) and separate words as spaces do. By default special tokens
             in a text are ordinary text.

@@ -145,7 +145,6 @@ def test_the_casing_next_to_a_vocabulary_is_checked(tmp_path):
 def test_the_entries_of_a_vocabulary_decide_a_casing_that_is_not_recorded(tmp_path):
     names = ["Anna", "Berlin", "Carl", "Dora", "Ella", "Fritz", "Gera", "Hans", "Ida", "Jena"]
     line = " ".join([*names, "aß", "kalte", "Milch", "im", "Haus", "von", "Frau", "Quitz"] * 3)
-    (tmp_path / "text.txt").write_text(line + "\n")
     for cased in (True, False):
         path = tmp_path / f"{cased}.txt"
         counts = collections.Counter(line.split() if cased else line.lower().split())

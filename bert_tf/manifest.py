@@ -23,7 +23,8 @@ _SCHEMA = {
     "shards": Rule("a list of objects", (list,), items=(dict,)),
     "fingerprint": TEXT, "flags": OBJECT, "vocabulary_sha256": TEXT, "vocab_size": COUNT,
     "do_lower_case": TRUTH, "max_seq_length": LENGTH, "max_predictions_per_seq": COUNT,
-    "examples": OBJECT, "inputs": Rule("a list of objects", (list,), items=(dict,)),
+    "documents": OBJECT, "sentences": OBJECT, "examples": OBJECT,
+    "inputs": Rule("a list of objects", (list,), items=(dict,)),
 }  # fmt: skip
 _SHARD_SCHEMA = {"name": TEXT, "bytes": COUNT, "sha256": TEXT, "split": TEXT, "examples": COUNT}
 
@@ -71,9 +72,9 @@ class Manifest:
         shards: The record files of all splits.
         facts: All other entries. `create_pretraining_data` writes fingerprint (a hash of all values
             that determine the bytes of the records), flags, vocabulary_sha256, vocab_size,
-            do_lower_case, max_seq_length, max_predictions_per_seq, examples (the number of examples
-            in each split), and inputs (for each input file the path, the size in bytes and the
-            SHA-256).
+            do_lower_case, max_seq_length, max_predictions_per_seq, documents, sentences and
+            examples (their numbers in each split), and inputs (for each input file the path, the
+            size in bytes and the SHA-256).
     """
 
     path: str

@@ -31,7 +31,7 @@ from bert_tf.conversion.weight_table import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
-from bert_tf.tokenization import BertTokenizer, check_size, validate_case_matches_checkpoint
+from bert_tf.tokenization import BertTokenizer, check_size
 from bert_tf.tokenization.vocabulary import check_vocabulary, load_vocabulary
 
 _LOG = logging.getLogger(__name__)
@@ -104,25 +104,11 @@ class Pretrained:
         source = self.vocab_file or f"the vocabulary of {found.source if found else ''}"
         if isinstance(vocabulary, list):
             check_vocabulary(vocabulary, source)
-        tokenizer = BertTokenizer(vocabulary, do_lower_case=self._casing())
+        tokenizer = BertTokenizer(vocabulary, casing_of(found, self.vocab_file, self.do_lower_case))
         check_size(tokenizer.vocabulary, self.config.vocab_size, source)
         if found:
             check_same_vocabulary(found, tokenizer.vocabulary, source)
         return tokenizer
-
-    def _casing(self) -> bool:
-        """Returns `do_lower_case`, else the casing of the checkpoint or of `vocab_file`, else True.
-
-        Raises:
-            InputError: `do_lower_case` differs from the casing of the checkpoint.
-        """
-        casing = casing_of(self.contents, self.vocab_file, self.do_lower_case)
-        if casing is None:
-            casing = True
-            validate_case_matches_checkpoint(
-                casing, self.contents.source if self.contents else None
-            )
-        return casing
 
     def assign(self, model: BertEncoder | BertTaskModel) -> AssignmentReport:
         """Sets the weights of a model, and logs the names of the weights that were not set.
@@ -255,8 +241,8 @@ def load(
             checkpoint.
         vocab_file: The vocabulary. Default: that of the checkpoint.
         do_lower_case: Whether the tokenizer lower-cases text and removes accents. Default: the
-            casing of the checkpoint if it is known, else that of `train_vocabulary` for
-            `vocab_file`, else True.
+            casing of the checkpoint if it is known, else that of the vocabulary, as in
+            `BertTokenizer`.
 
     Returns:
         The checkpoint. Its tokenizer is built when it is first used, which raises the errors of the

@@ -11,7 +11,8 @@ from absl import flags
 from bert_tf import command_line
 
 flags.disclaim_key_flags()  # --help then lists the flags of `define` with the program's
-_DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+_BOOL = flags.DEFINE_bool
+_DEFINE = {bool: _BOOL, bool | None: _BOOL, int: flags.DEFINE_integer, float: flags.DEFINE_float}
 
 
 def define(config_class: Any, names: Collection[str] = (), without: Collection[str] = ()) -> None:
@@ -36,7 +37,8 @@ def define(config_class: Any, names: Collection[str] = (), without: Collection[s
         if field.name in choices:
             flags.DEFINE_enum(field.name, field.default, choices[field.name], description)
         else:
-            define_flag = _DEFINE.get(type(field.default), flags.DEFINE_string)
+            kind: Any = field.type
+            define_flag = _DEFINE.get(kind, flags.DEFINE_string)
             define_flag(field.name, field.default, description)
 
 

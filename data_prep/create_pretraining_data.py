@@ -28,6 +28,7 @@ google-research/bert.
 
 import os
 import shlex
+import sys
 
 from absl import flags
 
@@ -64,6 +65,12 @@ def main() -> None:
     if values.beam_options and values.runner != "beam":
         raise InputError("--beam_options has no effect without --runner=beam. Leave it out.")
     config = config_flags.build(settings.RecordsConfig)
+    length, limit = config.max_seq_length, config.max_predictions_per_seq
+    masks = round(length * config.masked_lm_prob)
+    if limit < 0.9 * masks and config.objective != "causal":
+        words = f"WARNING: --max_predictions_per_seq={limit} masks {limit / length:.1%} of {length}"
+        words += f" tokens; --max_predictions_per_seq={masks} masks {config.masked_lm_prob:.1%}."
+        print(words, file=sys.stderr)
     paths = [name.strip() for name in values.output_file.split(",") if name.strip()] or [""]
     arguments = config, values.input_file or "", paths
     if values.runner == "beam":

@@ -8,7 +8,8 @@ the ids of [UNK], [CLS], [SEP] and [MASK] are 100 to 103. The same text and flag
 vocabulary.
 
 --do_lower_case=true, the default, also strips accents: "Über" becomes "uber". The casing is written
-next to the vocabulary, to vocab.txt.json. The other programs read it and refuse another casing.
+next to the vocabulary, to vocab.txt.json. It is the default of the other programs, which refuse
+another casing.
 
     python data_prep/train_vocabulary.py --input_file='corpus/*.txt' --output_file=vocab.txt \
         --vocab_size=8000
@@ -46,13 +47,15 @@ def main() -> None:
     config = config_flags.build(vocabulary_learning.VocabularyConfig)
     source = config_flags.build(text_blocks.TextSource)
     atomic_files.check_output_file(values.output_file)
-    blocks, total_bytes = text_blocks.read_blocks(source, values.output_file)
+    counter = text_blocks.TextCounter()
+    blocks, total_bytes = text_blocks.read_blocks(source, values.output_file, counter)
     counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)
     learned = vocabulary_learning.learn(counts.words, config)
     write_vocabulary(values.output_file, learned.tokens, config.do_lower_case)
     print(
         f"{values.output_file}: {len(learned.tokens)} entries from {len(counts.words):,} distinct "
-        f"words. {learned.unknown:,} of {counts.words.total():,} words become [UNK].",
+        f"words. {learned.unknown:,} of {counts.words.total():,} words become [UNK]. The text has "
+        f"{counter.documents:,} documents and {counter.sentences:,} sentences.",
         file=sys.stderr if atomic_files.is_stdout(values.output_file) else None,
     )
     for line in _warnings(counts, learned):

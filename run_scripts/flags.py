@@ -49,7 +49,8 @@ def define_model_flags(checkpoint_help: str) -> None:
     flags.DEFINE_bool(
         "do_lower_case", True, "Whether the tokenizer lower-cases and strips accents: true for "
         "uncased models, false for cased ones. Default: the casing of --init_checkpoint or of "
-        "--vocab_file if it is known, else true.",
+        "--vocab_file if it is known, else false if at least 1 % of the entries have upper-case "
+        "letters, and else true.",
     )  # fmt: skip
 
 

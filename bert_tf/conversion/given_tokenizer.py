@@ -5,13 +5,12 @@ from collections.abc import Sequence
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
-from bert_tf.tokenization.released_casing import validate_case_matches_checkpoint
+from bert_tf.tokenization.released_casing import released_casing, validate_case_matches_checkpoint
 from bert_tf.tokenization.vocabulary import (
-    check_casing,
     check_size,
     check_vocabulary,
+    known_casing,
     load_vocabulary,
-    recorded_casing,
 )
 from bert_tf.weights import vocabulary_sha256
 
@@ -64,7 +63,7 @@ def check_same_vocabulary(
 def casing_of(
     contents: CheckpointContents | None, vocab_file: str | None, do_lower_case: bool | None
 ) -> bool | None:
-    """Returns `do_lower_case`, else the casing of the checkpoint or of `vocab_file`, else None.
+    """Returns `do_lower_case`, else the casing of checkpoint, vocabulary or path, else None.
 
     Raises:
         InputError: `do_lower_case` differs from the casing of the checkpoint or of `vocab_file`.
@@ -78,11 +77,10 @@ def casing_of(
             f"do_lower_case={do_lower_case} was given, but {contents.source} was trained with "
             f"do_lower_case={known}. Leave out do_lower_case."
         )
-    casing = do_lower_case
-    if vocab_file is not None and casing is None:
-        casing = recorded_casing(vocab_file)
-    elif vocab_file is not None and casing is not None:
-        check_casing(vocab_file, casing)
-    if casing is not None:
-        validate_case_matches_checkpoint(casing, contents.source if contents else None)
+    vocabulary = vocab_file or (contents.vocabulary if contents else None)
+    casing = known_casing(vocabulary, do_lower_case) if vocabulary else do_lower_case
+    source = contents.source if contents else ""
+    if casing is None:
+        return released_casing(source)
+    validate_case_matches_checkpoint(casing, source)
     return casing

@@ -12,7 +12,7 @@ from bert_tf.tokenization import offsets, packing
 from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
 from bert_tf.tokenization.input_checks import ids_as_ragged, texts_as_batch
 from bert_tf.tokenization.special_tokens import SpecialTokenFinder
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, check_casing, to_token_list
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, known_casing, to_token_list
 from bert_tf.tokenization.wordpiece import WordPiece
 from bert_tf.weights import vocabulary_sha256
 
@@ -43,20 +43,23 @@ class BertTokenizer(tf.Module):
 
     Args:
         vocab: Path of a `vocab.txt`, or the list of tokens.
-        do_lower_case: Whether to lower-case and remove accents, as for the uncased models.
+        do_lower_case: Whether to lower-case and remove accents, as for the uncased models. None:
+            the casing in the file next to the `vocab.txt`; without it, False if 20 or more entries,
+            and at least 1 %, have upper-case letters, which is logged, and else True.
         special_tokens_in_text: Whether special tokens in a text, such as `[MASK]`, get their own
             ids (required for fill-mask) and separate words as spaces do. By default special tokens
             in a text are ordinary text.
 
     Attributes:
         vocabulary: The tokens, a list of str. The id of a token is its index.
-        do_lower_case, special_tokens_in_text: The constructor arguments.
+        do_lower_case: Whether the tokenizer lower-cases, a bool.
+        special_tokens_in_text: The constructor argument.
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
         vocabulary_sha256: Hexadecimal SHA-256 of the UTF-8 tokens, joined by \n.
 
     Raises:
         InputError: The vocabulary is not valid (see `load_vocabulary`), `do_lower_case` is not a
-            bool, or it differs from the casing in the file next to the `vocab.txt`.
+            bool or None, or it differs from the casing in the file next to the `vocab.txt`.
 
     Source: google-research/bert `tokenization.FullTokenizer`.
     """
@@ -64,20 +67,19 @@ class BertTokenizer(tf.Module):
     def __init__(
         self,
         vocab: str | os.PathLike[str] | Sequence[str],
-        do_lower_case: bool = True,
+        do_lower_case: bool | None = None,
         special_tokens_in_text: bool = False,
     ) -> None:
         super().__init__(name="bert_tokenizer")
-        if do_lower_case not in (True, False):
+        if do_lower_case not in (True, False, None):
             raise InputError(f"do_lower_case must be True or False. Received: {do_lower_case!r}.")
         tokens = to_token_list(vocab)
-        if isinstance(vocab, (str, os.PathLike)):
-            check_casing(os.fspath(vocab), do_lower_case)
+        source = os.fspath(vocab) if isinstance(vocab, (str, os.PathLike)) else tokens
         self._tokens = tuple(tokens)
         self._detokenized = [
             "" if token in ("[PAD]", "[CLS]", "[SEP]") else f" {token}" for token in tokens
         ]
-        self.do_lower_case = do_lower_case
+        self.do_lower_case = known_casing(source, do_lower_case) is not False
         self.special_tokens_in_text = special_tokens_in_text
         self.vocabulary_sha256 = vocabulary_sha256(tokens)
         ids = [tokens.index(token) for token in SPECIAL_TOKENS]
@@ -87,7 +89,7 @@ class BertTokenizer(tf.Module):
             for index, placeholder in zip(ids, self._special.placeholders, strict=True):
                 tokens[index] = placeholder
         self._wordpiece = WordPiece(tokens, self.unk_id)
-        self._basic = BasicTokenizer(do_lower_case, self._special)
+        self._basic = BasicTokenizer(self.do_lower_case, self._special)
 
     @property
     def vocabulary(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Reads the input of vocabulary training in blocks of bounded size, for lines of any length."""
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -65,13 +66,44 @@ class TextSource:
             raise InputError("Give either input_file or tfds_name, one of the two.")
 
 
-def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Block], int | None]:
+class TextCounter:
+    """Counts the documents and the sentences of a text, as record creation does.
+
+    Attributes:
+        documents: Number of documents so far.
+        sentences: Number of lines so far that are not blank.
+    """
+
+    def __init__(self) -> None:
+        self.documents = self.sentences = 0
+        self._before = self._current = False  # whether the last two lines have text
+
+    def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
+        """Counts and yields the texts of a file: each is a document, or a part of the file."""
+        self._before, self._current = (self._before or self._current) and not documents, False
+        for text in texts:
+            has_text = [bool(line.strip()) for line in text.split(b"\n")]
+            if documents:
+                has_text = [*filter(None, has_text), False, False]
+            has_text[0] = has_text[0] or self._current
+            self.sentences += sum(has_text) - self._current
+            lines = [self._before, *has_text]
+            starts = sum(two > one for one, two in itertools.pairwise(lines))
+            self.documents += starts - (self._current > self._before)
+            self._before, self._current = lines[-2:]
+            yield text
+
+
+def read_blocks(
+    source: TextSource, output_file: str = "", counter: TextCounter | None = None
+) -> tuple[Iterator[Block], int | None]:
     """Reads the text in blocks of about 1 MiB, in the order of the files.
 
     Args:
         source: The files or the data set.
         output_file: The vocabulary that the caller will write. It and the file with its casing must
             not be input files.
+        counter: Counts the text as it is read.
 
     Returns:
         The blocks, and the size of the text in bytes (None if it is not known). The start of every
@@ -83,7 +115,7 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
     """
     import tensorflow as tf
 
-    feature, found = source.text_feature, {}
+    feature, found, counter = source.text_feature, {}, counter or TextCounter()
     if source.input_file:
         found = formats.input_files(source.input_file, source.input_format, feature, True)
     if output_file:
@@ -91,7 +123,8 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
         check_casing_file(output_file, found)
     if source.tfds_name:
         split = tfds_splits.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)
-        return cut_into_blocks(map(_as_line, split.texts()), source.tfds_name), None
+        texts = counter.counted(split.texts(), True)
+        return cut_into_blocks(map(_as_line, texts), source.tfds_name), None
     plain = all(
         file_format == "text" and not path.endswith(".gz") and not formats.is_pipe(path)
         for path, file_format in found.items()
@@ -100,15 +133,18 @@ def read_blocks(source: TextSource, output_file: str = "") -> tuple[Iterator[Blo
     blocks = (
         block
         for path, file_format in found.items()
-        for block in cut_into_blocks(_chunks(path, file_format, source), path)
+        for block in cut_into_blocks(_chunks(path, file_format, source, counter), path)
     )
     return blocks, size
 
 
-def _chunks(path: str, file_format: str, source: TextSource) -> Iterable[bytes]:
+def _chunks(
+    path: str, file_format: str, source: TextSource, counter: TextCounter
+) -> Iterable[bytes]:
     if file_format == "text":
-        return formats.read_text(path, source.input_format)
-    return map(_as_line, formats.read_documents(path, file_format, source.text_feature))
+        return counter.counted(formats.read_text(path, source.input_format), False)
+    texts = formats.read_documents(path, file_format, source.text_feature)
+    return map(_as_line, counter.counted(texts, True))
 
 
 def _as_line(text: bytes) -> bytes:

@@ -26,7 +26,9 @@ class RecordsConfig:
 
     Attributes:
         vocab_file: The vocabulary, one token per line.
-        do_lower_case: Whether to lower-case the text: true for uncased models, false for cased.
+        do_lower_case: Whether to lower-case the text: true for uncased models, false for cased. If
+            not given: the casing that train_vocabulary wrote next to the vocabulary; without it,
+            false if at least 1 % of the entries have upper-case letters, and else true.
         do_whole_word_mask: Whether to mask either all tokens of a word or none of them.
         max_seq_length: Length of a sequence, S, in tokens.
         max_predictions_per_seq: Largest number of masked tokens in a sequence, P.
@@ -71,6 +73,8 @@ class RecordsConfig:
         same_document_label: Label of a pair if ten draws of a random document for text B all gave
             the document of text A. random: label 1, as in google-research/bert. next: label 0.
             never: the document of text A is excluded from the draws.
+        allow_truncation: Whether truncation may remove more than half of the tokens. If false, such
+            an input is refused. This setting does not change the bytes of records.
         segment_bytes: Size of a segment in bytes. A segment is a part of the input that is read and
             paired as one unit of work.
         pool_bytes: Number of bytes of text from which the random next sentences of one segment are
@@ -89,7 +93,7 @@ class RecordsConfig:
         "same_document_label": ("random", "next", "never"),
     }
     vocab_file: str
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     do_whole_word_mask: bool = False
     max_seq_length: int = 128
     max_predictions_per_seq: int = 20
@@ -114,6 +118,7 @@ class RecordsConfig:
     keep_words_apart_at_sep: bool = False
     replace_whole_words: bool = False
     same_document_label: str = "random"
+    allow_truncation: bool = False
     segment_bytes: int = 4 << 20
     pool_bytes: int = 64 << 20
 
@@ -201,7 +206,7 @@ class RecordsConfig:
         if self.input_format == "auto":
             for each, entry in zip(inputs, content, strict=True):
                 entry["format"] = formats.format_of(each["path"])
-        paths = ("vocab_file", "tfds_data_dir")
-        settings = {k: v for k, v in dataclasses.asdict(self).items() if k not in paths}
+        others = ("vocab_file", "tfds_data_dir", "allow_truncation")
+        settings = {k: v for k, v in dataclasses.asdict(self).items() if k not in others}
         parts = [_VERSION, settings, vocabulary_sha256, content]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

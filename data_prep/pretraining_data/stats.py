@@ -35,6 +35,8 @@ class Stats:
         replaced: Number of predictions whose input token is any other token.
         truncated: Number of sequences that lost tokens to truncation.
         trimmed_tokens: Number of tokens that truncation removed.
+        documents: Number of documents of the text.
+        sentences: Number of sentences of the text.
         unknown: int64 [2], the numbers of [UNK] and of all tokens, before masking and without [CLS]
             and [SEP].
         sample: uint64 [N], hashes of a sample of the unmasked sequences. If several sequences are
@@ -49,6 +51,8 @@ class Stats:
     replaced: int = 0
     truncated: int = 0
     trimmed_tokens: int = 0
+    documents: int = 0
+    sentences: int = 0
     unknown: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(2, np.int64))
     sample: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.uint64))
 
@@ -86,6 +90,8 @@ class Stats:
         positions = examples * (len(self.lengths) - 1)
         distinct = len(np.unique(self.sample))
         return {
+            "documents": self.documents,
+            "sentences": self.sentences,
             "examples": examples,
             "tokens": tokens,
             "tokens_per_example": _share(tokens, examples),
@@ -195,6 +201,7 @@ def format_report(report: Mapping[str, Any]) -> str:
     """Returns the most important figures of a report as a few lines of text."""
     r = report
     lines = [
+        f"  text            {r['documents']:,} documents, {r['sentences']:,} sentences",
         f"  examples        {r['examples']:,}",
         f"  tokens          {r['tokens']:,}, {r['tokens_per_example']:.1f} per example, "
         f"{r['padding_share']:.1%} of the positions are padding",
@@ -210,6 +217,9 @@ def format_report(report: Mapping[str, Any]) -> str:
     ]
     warning = unknown_warning(r["unknown_tokens"], r["text_tokens"], "tokens of the records")
     lines += [f"  WARNING: {warning}"] if warning else []
+    # These are 0 also if the records were read from files, which do not record them.
     if not r["trimmed_tokens"]:
-        del lines[2]  # 0 also if the records were read from files, which do not record truncation
+        del lines[3]
+    if not r["documents"]:
+        del lines[0]
     return "\n".join(lines)

@@ -131,19 +131,25 @@ class _Pipeline(NamedTuple):
             | "spread" >> beam.Reshuffle()
             | "read" >> beam.FlatMapTuple(self.read)
         )
-        checked = (
-            documents
-            | "own" >> beam.Filter(lambda keyed: keyed[0][1] == keyed[1][0])
-            | "sizes" >> beam.MapTuple(lambda key, numbered: (key[0], len(numbered[1])))
-            | "sum" >> beam.CombinePerKey(sum)
-            | "check" >> beam.MapTuple(partial(outputs.check_document_count, self.job))
-            | "all splits" >> beam.combiners.Count.Globally()
-            | "remove old" >> beam.Map(lambda _: outputs.remove_old_records(self.job))
-        )
         rows = (
             documents
             | "to pool users" >> beam.GroupByKey()
             | "pair" >> beam.FlatMapTuple(self.pair)
+        )
+        truncation = (
+            rows
+            | "tokens" >> beam.MapTuple(lambda _, rows: shuffling.count_tokens(rows[2]))
+            | "add" >> beam.CombineGlobally(lambda counts: sum(counts, np.zeros(2, int)))
+            | "limit" >> beam.Map(partial(outputs.check_truncation, self.job))
+        )
+        checked = (
+            documents
+            | "own" >> beam.Filter(lambda keyed: keyed[0][1] == keyed[1][0])
+            | "sizes" >> beam.MapTuple(lambda key, numbered: (key[0], numbered[1].counts))
+            | "sum" >> beam.CombinePerKey(lambda counts: sum(counts, np.zeros(2, int)))
+            | "check" >> beam.MapTuple(partial(outputs.check_documents, self.job, self.parts))
+            | "all splits" >> beam.combiners.Count.Globally()
+            | "remove old" >> beam.Map(self.remove_old, beam.pvalue.AsList(truncation))
         )
         plans = beam.pvalue.AsDict(
             rows
@@ -161,6 +167,10 @@ class _Pipeline(NamedTuple):
             | "to shards" >> beam.GroupByKey()
             | "assemble" >> beam.MapTuple(self.assemble)
         )
+
+    def remove_old(self, *checks: Any) -> None:
+        """Removes the replaced records, after the checks that the arguments result from."""
+        outputs.remove_old_records(self.job)
 
     def read(
         self, number: int, segment: segments.Segment

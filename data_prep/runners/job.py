@@ -18,7 +18,7 @@ from bert_tf.errors import InputError
 
 # Increase this number when names or formats of intermediate files change, so that files of the
 # previous version are not reused.
-_INTERMEDIATE_FILES_VERSION = 3
+_INTERMEDIATE_FILES_VERSION = 4
 _RECORDS = re.compile(r"\.tf_?records?")
 
 

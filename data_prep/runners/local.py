@@ -129,7 +129,8 @@ def _read(job: RecordsJob, files: IntermediateFiles, workers: Workers) -> None:
         list(_finished(pending, progress))
     for split in job.shards:
         paths = files.segment_paths("documents", split)
-        outputs.check_document_count(job, split, sum(map(shuffling.count_documents, paths)))
+        counts: np.ndarray = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
+        outputs.check_documents(job, files, split, counts)
 
 
 def _pair(job: RecordsJob, files: IntermediateFiles, workers: Workers) -> Plans:
@@ -141,6 +142,8 @@ def _pair(job: RecordsJob, files: IntermediateFiles, workers: Workers) -> Plans:
     ]
     with Progress("pairing", len(pending), "segments") as progress:
         list(_finished(pending, progress))
+    paths = (path for split in job.shards for path in files.segment_paths("rows", split))
+    outputs.check_truncation(job, sum(map(shuffling.load_token_counts, paths), np.zeros(2, int)))
     plans = {}
     for split, names in job.shards.items():
         keys = map(shuffling.load_keys, files.segment_paths("rows", split))

@@ -99,25 +99,40 @@ def _load(path: str) -> Documents:
         return Documents(arrays["tokens"], sentences, documents, arrays["ids"])
 
 
-def count_documents(path: str) -> int:
-    """Returns the number of documents in a file that `save_documents` wrote."""
+def count_documents(path: str) -> np.ndarray:
+    """Returns the counts of documents and sentences in a file of `save_documents`: int64 [2]."""
     with np.load(path) as arrays:
-        return len(arrays["ids"])
+        lengths = arrays["document_lengths"]
+        return np.array([len(lengths), lengths.sum(dtype=np.int64)])
 
 
 def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
-    """Writes rows to `<path>.rows`, and the keys of the rows to `<path>.keys`.
+    """Writes rows to `<path>.rows`, `count_tokens` to `<path>.tokens`, and keys to `<path>.keys`.
 
     Args:
         path: The path without the extension.
         batches: Arrays of rows. All rows are in ascending order of their keys.
     """
     keys: list[np.ndarray] = []
+    tokens: np.ndarray = np.zeros(2, np.int64)
     with files.atomic_replace(path + ".rows") as temporary, open(temporary, "wb") as file:
         for batch in batches:
             file.write(batch.tobytes())
             keys.append(batch["key"].copy())
+            tokens += count_tokens(batch)
+    files.write_bytes(path + ".tokens", tokens.tobytes())
     files.write_bytes(path + ".keys", b"".join(each.tobytes() for each in keys))
+
+
+def count_tokens(rows: np.ndarray) -> np.ndarray:
+    """Returns the numbers of tokens that truncation kept and removed: int64 [2]."""
+    kept = rows["length_a"].sum(dtype=np.int64) + rows["length_b"].sum(dtype=np.int64)
+    return np.array([kept, rows["trimmed"].sum(dtype=np.int64)])
+
+
+def load_token_counts(path: str) -> np.ndarray:
+    """Returns the sum of `count_tokens` of all rows that `save_rows` wrote."""
+    return np.fromfile(path + ".tokens", np.int64)
 
 
 def load_keys(path: str) -> np.ndarray:

@@ -53,8 +53,8 @@ class IntermediateFiles:
         """Returns the name of a file.
 
         Args:
-            kind: "documents", "rows", "part", "part_stats" or "shard". A "shard" file marks a
-                shard as complete.
+            kind: "documents", "text_stats", "rows", "part", "part_stats" or "shard". A "shard" file
+                marks a shard as complete.
             split: "train" or "eval".
             number: Index of the segment, the part or the shard.
         """
@@ -66,7 +66,7 @@ class IntermediateFiles:
 
 
 @functools.lru_cache(maxsize=1)
-def tokenizer(vocab_file: str, do_lower_case: bool) -> Any:
+def tokenizer(vocab_file: str, do_lower_case: bool | None) -> Any:
     """Returns the tokenizer, which is loaded once per process."""
     from bert_tf.tokenization import BertTokenizer
 
@@ -149,7 +149,7 @@ def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
         for each in pairing.pool_segments(files.config, number, files.segment_sizes)
     ]
     documents = shuffling.load_documents([own, *pool])
-    batches = pair_documents(files.config, documents, shuffling.count_documents(own))
+    batches = pair_documents(files.config, documents, int(shuffling.count_documents(own)[0]))
     shuffling.save_rows(files.path("rows", split, number), batches)
 
 

@@ -21,7 +21,8 @@ _LOCK = "lock"
 # The names of intermediate files, and of temporary files of these.
 _NAMES = re.compile(
     rf"{_LOCK}|{outputs.IDENTITY}|\..*\.tmp"
-    r"|(documents|rows|part|part_stats|shard|unpacked)-[\w.-]*\d{6}(\.rows|\.keys)?"
+    r"|(documents|text_stats|rows|part|part_stats|shard|unpacked)-[\w.-]*\d{6}"
+    r"(\.rows|\.tokens|\.keys)?"
 )
 
 
@@ -49,8 +50,8 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
                 ) from error
             if isinstance(error, WorkerKilledError):
                 raise WorkerKilledError(f"{error} It resumes where this run stopped.") from error
-            # If a file of rows exists, the input has passed all checks.
-            if isinstance(error, InputError) and not glob.glob(f"{glob.escape(folder)}/rows-*"):
+            # If a part has been masked, the input has passed all checks.
+            if isinstance(error, InputError) and not glob.glob(f"{glob.escape(folder)}/part*"):
                 remove(folder)
                 for new_folder in new_folders:
                     with contextlib.suppress(OSError):  # a folder that is not empty is kept

@@ -52,13 +52,14 @@ ROWS = [
     (TRAIN, "--output_file=placed.txt", ["placed.txt.json is a folder"]),
     (TRAIN, "--output_file=link.txt", ["other.txt.json would be replaced"]),
     (TRAIN, "--min_frequency=0", ["Unknown command line flag 'min_frequency'"]),
-    (RECORDS, "--vocab_file=cased.txt", ["--do_lower_case is True", CASED]),
+    (RECORDS, "--vocab_file=cased.txt --do_lower_case=true", ["--do_lower_case is True", CASED]),
     (RECORDS, "--vocab_file=lower.txt --do_lower_case=false", ["--do_lower_case is False", LOWER]),
     (RECORDS, "--vocab_file=list.txt", ["list.txt.json must contain one JSON object"]),
     (RECORDS, "--vocab_file=keys.txt",
      ["keys.txt.json: --do_lower_case must be true or false", "Delete it"]),
     (RECORDS, "--vocab_file=damaged.txt", ["damaged.txt.json is not JSON"]),
-    ("data_prep.inspect_records", "--vocab_file=cased.txt --input_file=x", [CASED]),
+    ("data_prep.inspect_records", "--vocab_file=cased.txt --do_lower_case=true --input_file=x",
+     [CASED]),
     ("run_scripts.run_pretraining", f"{RUN} --input_file=x --vocab_file=lower.txt "
      "--do_lower_case=false --num_train_steps=10 --num_warmup_steps=1", [LOWER]),
     ("run_scripts.run_classifier", f"{RUN} --task_name=cola --data_dir=. --vocab_file=cased.txt "
@@ -118,21 +119,25 @@ def test_the_share_of_unk_is_reported_and_warned_about(folder):
     """The vocabulary has no umlauts; its casing file belongs to another vocabulary."""
     train = "--input_file=text.txt --output_file=new/vocab.txt --vocab_size=130 --max_characters=8"
     train += " --do_lower_case=false"
+    # The casing that is recorded for a vocabulary is the default.
+    recorded = "--input_file=text.txt --vocab_file=cased.txt --output_file=cased.tfrecord"
     flags = "--vocab_file=replaced.txt --max_seq_length=16 --num_workers=1"
     records = f"{flags} --do_lower_case=false --input_file=text.txt --output_file=a.tfrecord"
     inspect = "--input_file=a.tfrecord --vocab_file=replaced.txt --do_lower_case=false"
-    trained, created, inspected = run_mains(
+    trained, created, inspected, cased = run_mains(
         [
             (f"bert_tf.{TRAIN}", train.split()),
             (f"bert_tf.{RECORDS}", records.split()),
             ("bert_tf.data_prep.inspect_records", inspect.split()),
+            (f"bert_tf.{RECORDS}", f"{recorded} --num_workers=1".split()),
         ],
         cwd=folder,
     )
     assert trained.code == 0, trained
     casing = json.loads((folder / "new/vocab.txt.json").read_text())
     assert casing["do_lower_case"] is False
-    assert "become [UNK]." in trained.out and "which is above 2%" in trained.err
+    assert "become [UNK]. The text has 2 documents and 4 sentences." in trained.out
+    assert "which is above 2%" in trained.err
     assert created.code == 0, created
     assert "WARNING" in created.out and "which is above 2%" in created.out
     assert "replaced.txt.json is ignored" in created.err
@@ -144,3 +149,5 @@ def test_the_share_of_unk_is_reported_and_warned_about(folder):
     assert inspected.code == 1, inspected
     assert "NOT as expected: [UNK]" in inspected.out
     assert "every figure is as expected" not in inspected.out
+    assert cased.code == 0, cased
+    assert json.loads((folder / "cased.manifest.json").read_text())["do_lower_case"] is False

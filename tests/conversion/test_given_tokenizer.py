@@ -1,6 +1,8 @@
 """The tokenizer that is written with a converted checkpoint, and that of sentence vectors."""
 
+import dataclasses
 import json
+import string
 
 import export_models
 import pytest
@@ -10,6 +12,7 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.given_tokenizer import with_tokenizer
 from bert_tf.conversion.sentence_transformers import read_embedding
 from bert_tf.errors import InputError
+from bert_tf.pretrained import Pretrained
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
 
@@ -27,6 +30,17 @@ def test_only_a_given_vocabulary_must_have_about_the_size_of_the_model(tmp_path)
     path.write_text("\n".join(VOCABULARY) + "\n")
     with pytest.raises(InputError, match="7 entries, but the model's vocab_size is 50000"):
         with_tokenizer(contents(50_000), str(path), None)
+
+
+def test_a_checkpoint_without_a_casing_gets_that_of_its_vocabulary_or_its_name():
+    lower = contents(7)
+    cased = dataclasses.replace(contents(33), vocabulary=[*VOCABULARY, *string.ascii_uppercase])
+    named = dataclasses.replace(lower, source="cased_L-12_H-768_A-12/run/model.ckpt")
+    for each, casing in ((lower, None), (cased, False), (named, False)):
+        assert with_tokenizer(each, None, None).do_lower_case is casing
+        tokenizer = Pretrained(each.config, each).tokenizer
+        assert tokenizer.do_lower_case is (casing is None)
+    assert Pretrained(cased.config, cased, do_lower_case=True).tokenizer.do_lower_case
 
 
 @pytest.mark.parametrize("lower", [True, None])

@@ -1,10 +1,11 @@
 """create_pretraining_data.py: the flags, their defaults, and the program's messages."""
 
+import json
 import re
 
 import pytest
 from run_programs import assert_refused, run_main
-from tiny_corpus import corpus, text_of, vocabulary_file
+from tiny_corpus import WORDS, corpus, text_of, vocabulary_file
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
@@ -32,9 +33,10 @@ def test_settings_out_of_range_are_refused(flags):
         RecordsConfig("vocab.txt", **flags)
 
 
-# The flags of google-research/bert's create_pretraining_data.py and their defaults.
+# The flags of google-research/bert's create_pretraining_data.py and their defaults. The default of
+# do_lower_case is the casing of the vocabulary.
 RELEASED = {
-    "input_file": None, "output_file": None, "vocab_file": None, "do_lower_case": True,
+    "input_file": None, "output_file": None, "vocab_file": None, "do_lower_case": None,
     "do_whole_word_mask": False, "max_seq_length": 128, "max_predictions_per_seq": 20,
     "random_seed": 12345, "dupe_factor": 10, "masked_lm_prob": 0.15, "short_seq_prob": 0.1,
 }  # fmt: skip
@@ -66,3 +68,59 @@ def test_program_runs_resumes_refuses_and_has_the_released_defaults(tmp_path, vo
     }
     for name, default in RELEASED.items():
         assert shown[name] == ("" if default is None else str(default).lower()), name
+
+
+def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab_file):
+    words = " ".join(WORDS[:30]) + ". "
+    paragraphs = tmp_path / "paragraphs.txt"
+    paragraphs.write_text("\n\n".join("\n".join([words * 10] * 4) for _ in range(5)) + "\n")
+    for number in range(4):
+        (tmp_path / f"part{number}.txt").write_text(f"{words}\n" * 9 + "\n" * (number == 1))
+    shared = [f"--vocab_file={vocab_file}", "--dupe_factor=1", "--num_workers=1"]
+
+    def command(name, source, *flags):
+        return [
+            f"--output_file={tmp_path}/{name}/a.tfrecord",
+            f"--input_file={source}",
+            *shared,
+            *flags,
+        ]
+
+    parts = f"{tmp_path}/part*.txt"
+    refused, allowed, split, short, joined, apart, one, masks, enough = run_main(
+        "bert_tf.data_prep.create_pretraining_data",
+        command("refused", paragraphs),
+        command("allowed", paragraphs, "--allow_truncation"),
+        command("split", paragraphs, "--split_sentences"),
+        command("short", parts, "--max_seq_length=8"),
+        command("joined", parts),
+        command("apart", parts, "--break_documents_at_files"),
+        command("one", f"{tmp_path}/part[02].txt"),
+        command("masks", parts, "--max_seq_length=512"),
+        command("enough", parts, "--max_seq_length=512", "--max_predictions_per_seq=77"),
+    )
+    # A pair of two paragraphs has 620 tokens, of which 125 are kept.
+    text = (
+        f"error: Truncation to --max_seq_length=128 removes 79.8% of the tokens of {paragraphs}. "
+    )
+    assert text in refused.err and refused.code == 2
+    assert "give --split_sentences, else" in refused.err
+    assert "give --allow_truncation." in refused.err
+    assert not (tmp_path / "refused").exists()
+    assert allowed.code == 0 and "WARNING: Truncation to" in allowed.err
+    assert split.code == 0 and "Truncation" not in split.err
+    assert "  text            5 documents, 200 sentences\n" in split.out
+    assert short.code == 0 and "WARNING: Truncation to --max_seq_length=8 removes" in short.err
+    assert joined.code == 0 and "2 documents, 36 sentences" in joined.out
+    assert "WARNING: 4 files gave 2 documents. A document continues in" in joined.err
+    assert "give --break_documents_at_files." in joined.err
+    assert apart.code == 0 and "4 documents, 36 sentences" in apart.out and "files" not in apart.err
+    assert one.code == 2 and "part2.txt is one document" in one.err
+    assert "give --break_documents_at_files." in one.err
+    assert "--max_predictions_per_seq=20 masks 3.9% of 512 tokens; " in masks.err
+    assert "--max_predictions_per_seq=77 masks 15.0%." in masks.err
+    assert "masks" not in enough.err and "masks" not in apart.err
+    facts = json.loads((tmp_path / "apart/a.manifest.json").read_text())
+    assert (facts["documents"], facts["sentences"]) == ({"train": 4}, {"train": 36})
+    one, two = (RecordsConfig("", allow_truncation=allowed) for allowed in (False, True))
+    assert one.fingerprint("", []) == two.fingerprint("", [])  # the bytes are the same

@@ -166,7 +166,12 @@ def test_beam_changes_no_file_before_the_input_is_checked(files, tmp_path, beam)
         beam.create(*arguments)
     with pytest.raises(InputError, match="is one document"):
         beam.create(*arguments, overwrite=True)
+    paragraph = " ".join(WORDS)
+    (tmp_path / "one.txt").write_text(f"{paragraph}\n\n{paragraph}\n{paragraph}\n")
+    with pytest.raises(InputError, match="Truncation to --max_seq_length=128 removes"):
+        beam.create(*arguments, overwrite=True)
     assert contents(output.parent) == before
+    (tmp_path / "one.txt").write_text("waa wab\n")
     with pytest.raises(InputError, match="is one document"):
         beam.create(config, str(tmp_path / "one.txt"), [str(tmp_path / "new" / "a")], [])
     assert not (tmp_path / "new").exists()

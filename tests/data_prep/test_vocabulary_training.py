@@ -106,6 +106,21 @@ def test_counts_words_of_a_tensorflow_dataset(tmp_path):
     assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_documents_and_sentences_are_counted(tmp_path, size):
+    text, counter = b"one\ntwo\n \n\nthree\n\n\nfour\nfive", text_blocks.TextCounter()
+    files = [
+        ([text[start : start + size] for start in range(0, len(text), size)], False, (3, 5)),
+        ([b"six\n"], False, (3, 6)),  # continues the last document
+        ([b"\nseven\n"], False, (4, 7)),
+        ([b"eight\n\nnine", b" \n", b"ten\n"], True, (6, 10)),
+        ([b"eleven"], False, (7, 11)),
+    ]
+    for texts, documents, expected in files:
+        assert list(counter.counted(texts, documents)) == texts
+        assert (counter.documents, counter.sentences) == expected
+
+
 def test_rare_words_are_dropped_to_bound_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(word_counts, "_MAX_DISTINCT_WORDS", 10)
     found = count(text_blocks.TextSource(write(tmp_path)))

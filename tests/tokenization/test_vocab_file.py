@@ -1,13 +1,16 @@
 """Reading vocab.txt: the accepted files, and the message for each refused file."""
 
+import collections
 import errno
 import json
 import logging
 import os
+import string
 
 import pytest
 
 from bert_tf.config import BertConfig
+from bert_tf.data_prep.vocabulary_learning import VocabularyConfig, learn
 from bert_tf.errors import InputError
 from bert_tf.pretrained import Pretrained
 from bert_tf.tokenization import BertTokenizer, check_size, load_vocabulary
@@ -75,16 +78,26 @@ def test_a_vocabulary_of_special_tokens_only_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "cls_id"),
+    ("name", "size", "cls_id", "do_lower_case"),
     [
-        ("bert-base-uncased", 30522, 101), ("bert-base-cased", 28996, 101),
-        ("bert-base-multilingual-cased", 119547, 101), ("bert-base-chinese", 21128, 101),
+        ("bert-base-uncased", 30522, 101, True), ("bert-base-cased", 28996, 101, False),
+        ("bert-base-multilingual-cased", 119547, 101, False),
+        ("bert-base-chinese", 21128, 101, True),
     ],
 )  # fmt: skip
-def test_released_files_are_read_exactly(test_data, name, size, cls_id):
+def test_released_files_are_read_exactly(test_data, caplog, name, size, cls_id, do_lower_case):
     path = test_data / f"data/vocab/{name}-vocab.txt"
-    tokenizer = BertTokenizer(str(path))
+    with caplog.at_level(logging.INFO):
+        tokenizer = BertTokenizer(str(path))
     assert tokenizer.vocab_size == size
+    assert tokenizer.do_lower_case is do_lower_case
+    cased = {
+        "bert-base-cased": "8366 of 28890",
+        "bert-base-multilingual-cased": "18992 of 119441",
+    }
+    messages = [f"{path} has upper-case letters in {cased[name]} entries: do_lower_case is False."
+                for _ in range(not do_lower_case)]  # fmt: skip
+    assert [each for each in caplog.messages if "upper-case" in each] == messages
     ids = (
         tokenizer.pad_id,
         tokenizer.unk_id,
@@ -127,6 +140,26 @@ def test_the_casing_next_to_a_vocabulary_is_checked(tmp_path):
     BertTokenizer(GOOD, do_lower_case=True)  # no file, so nothing to check
     with pytest.raises(InputError, match=r"is True, but .*vocab\.txt .*=False .*Set do_lower_case"):
         BertTokenizer(path, do_lower_case=True)
+
+
+def test_the_entries_of_a_vocabulary_decide_a_casing_that_is_not_recorded(tmp_path):
+    names = ["Anna", "Berlin", "Carl", "Dora", "Ella", "Fritz", "Gera", "Hans", "Ida", "Jena"]
+    line = " ".join([*names, "aß", "kalte", "Milch", "im", "Haus", "von", "Frau", "Quitz"] * 3)
+    for cased in (True, False):
+        path = tmp_path / f"{cased}.txt"
+        counts = collections.Counter(line.split() if cased else line.lower().split())
+        config = VocabularyConfig(vocab_size=200, do_lower_case=not cased)
+        write_vocabulary(str(path), learn(counts, config).tokens, not cased)
+        (tmp_path / f"{cased}.txt.json").unlink()
+        assert BertTokenizer(path).do_lower_case is not cased
+        assert BertTokenizer(load_vocabulary(str(path))).do_lower_case is not cased
+        for given in (True, False):  # a given value has priority
+            assert BertTokenizer(path, do_lower_case=given).do_lower_case is given
+        model = Pretrained(BertConfig(vocab_size=200), None, vocab_file=str(path))
+        assert model.tokenizer.do_lower_case is not cased
+    few = [*GOOD, *map(chr, range(0x4E00, 0x4E00 + 3000)), *string.ascii_uppercase]
+    assert BertTokenizer(few).do_lower_case and BertTokenizer([*GOOD, "Haus"]).do_lower_case
+    assert BertTokenizer([*GOOD, *(f"[NAME{n}]" for n in range(99))]).do_lower_case
 
 
 def test_the_casing_is_next_to_the_target_of_a_link(tmp_path):

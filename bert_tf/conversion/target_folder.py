@@ -8,10 +8,15 @@ from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 
 # The files that the writer of each dialect creates; first the one that it always writes last.
+_POOLING = "1_Pooling"  # a folder
 _PREFIX = r"(bert_model\.ckpt|model\.ckpt-\d+)\."
 _FILES = {
     "bert-tf": ("weights.json", r"model\.safetensors|bert_config\.json|vocab\.txt"),
-    "hugging_face": ("model.safetensors", r"config\.json|tokenizer_config\.json|vocab\.txt"),
+    "hugging_face": (
+        "model.safetensors",
+        r"config\.json|tokenizer_config\.json|vocab\.txt"
+        rf"|modules\.json|sentence_bert_config\.json|{_POOLING}(/config\.json)?",
+    ),
     "google": (
         "checkpoint",
         rf"{_PREFIX}(index|meta|data-\d{{5}}-of-\d{{5}})"
@@ -38,12 +43,14 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     target = target if "://" in target else os.path.realpath(target)
     _check_place(folder, target, sources)
     names = files.list_folder(target)
+    if gfile.isdir(f"{target}/{_POOLING}"):
+        names += [f"{_POOLING}/{name}" for name in files.list_folder(f"{target}/{_POOLING}")]
     if not names:
         return
     last, others = _FILES[dialect]
     for name in names:
         is_known = name == last or re.fullmatch(others, name)
-        if not is_known or gfile.isdir(f"{target}/{name}"):
+        if not is_known or gfile.isdir(f"{target}/{name}") != (name == _POOLING):
             raise _refusal(
                 folder,
                 f"contains {os.fsencode(name).decode(errors='backslashreplace')}, which is not a "

@@ -253,14 +253,9 @@ def _load(
     vocab_file: str | None,
     do_lower_case: bool | None,
 ) -> "Pretrained":
-    from bert_tf.pretrained import load
+    from bert_tf.pretrained import read_pretrained
 
-    return load(
-        init_checkpoint,
-        bert_config_file=bert_config_file,
-        vocab_file=vocab_file,
-        do_lower_case=do_lower_case,
-    )
+    return read_pretrained(init_checkpoint, bert_config_file, vocab_file, do_lower_case)
 
 
 def check_output_dir() -> None:

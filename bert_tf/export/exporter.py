@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import os
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,11 @@ from bert_tf.export import assets, gate_process, saved_model
 from bert_tf.export.job import ExportJob, read_origin, run_folder
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
-from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
+from bert_tf.export.served import DEFAULT_THRESHOLD, complete_facts, task_of
 from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.modeling import BertClassifier
-from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
+from bert_tf.pretrained import check_tokenizer, read_pretrained, save_checkpoint
 from bert_tf.tasks.squad.results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.temporary_files import scratch_folder
@@ -47,6 +47,7 @@ def export(
     export_dir: str,
     settings: ServingSettings | None = None,
     dev_data: str | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> str:
     """Writes the model of a checkpoint for serving, and checks the outputs of what it wrote.
 
@@ -58,6 +59,9 @@ def export(
         dev_data: A file of labelled examples on which the metric is compared too; see
             `ServedModel.read_examples`. Default: the examples of the dev split that the run stored,
             if it did.
+        facts: Facts of the model that replace those of the checkpoint, such as `pair` or
+            `doc_stride`; see `save_checkpoint`. A fact that neither states has the default of the
+            program that trains models for the task.
 
     Returns:
         The folder of the new version.
@@ -81,7 +85,7 @@ def export(
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
         processes = [stack.enter_context(gate_process.open_gate()) for _ in formats]
-        job = _job(checkpoint, settings, dev_data, os.path.basename(version))
+        job = _job(checkpoint, settings, dev_data, os.path.basename(version), facts or {})
         writers = [_FORMATS[name](job) for name in formats]
         # Another export may write this version meanwhile.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
@@ -118,12 +122,17 @@ def _check_outside(export_dir: str, checkpoint: str) -> None:
 
 
 def _job(
-    checkpoint: str, settings: ServingSettings, dev_data: str | None, version: str
+    checkpoint: str,
+    settings: ServingSettings,
+    dev_data: str | None,
+    version: str,
+    facts: Mapping[str, Any],
 ) -> ExportJob:
     """Reads the checkpoint of an export, and the files of its run."""
-    found, run = load(checkpoint), run_folder(checkpoint)
+    found, run = read_pretrained(checkpoint), run_folder(checkpoint)
     task = settings.task or task_of(found)
     _check_effect(settings, task)
+    found = complete_facts(found, task, facts)
     settings = _with_best_threshold(settings, run)
     origin = read_origin(run, found, task)
     stored = posixpath.join(run, DEV_EXAMPLES)
@@ -226,7 +235,8 @@ def _check_outputs(model: Any, task_type: str) -> None:
         number = "1 output" if task_type == "regression" else f"at least {least} labels"
         raise InputError(
             f"export_model exports a BertClassifier with {number} for {task_type}. Received: "
-            f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels."
+            f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels. Write other "
+            "models with save_checkpoint, and export the folder with the program export_model.py."
         )
 
 

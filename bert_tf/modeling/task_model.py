@@ -20,7 +20,14 @@ from bert_tf.modeling.layers import Variables, with_name_prefix
 
 
 class BertTaskModel(BertBaseModel):
-    """Base class of the models with a head; creates the encoder and the dropout seeds."""
+    """Base class of the models with a head; creates the encoder and the dropout seeds.
+
+    Attributes:
+        head_facts: The labels and the task type that belong to the head of the checkpoint from
+            which the model was loaded, if it states them.
+    """
+
+    head_facts: Mapping[str, Any] = {}
 
     def __init__(
         self,

@@ -338,10 +338,11 @@ def save_checkpoint(
         dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
             "hugging_face" or "google".
         **facts: JSON values to store with the weights. `labels` (list of str) is known to all
-            readers. A classifier that `export_model.py` exports needs `labels`, `pair` (bool) and
-            `max_seq_length` (int), and unless it selects one of the labels, `task_type`:
-            "regression" (`labels` is then empty) or "multi_label". Only "bert-tf" stores all facts;
-            "hugging_face" stores `labels`.
+            readers. `labels` and `task_type` are by default those with which the model was loaded.
+            A classifier that `export_model.py` exports needs `labels`, and `pair` (bool) and
+            `max_seq_length` (int) unless they are False and 128; unless it selects one of the
+            labels, `task_type`: "regression" (`labels` is then empty) or "multi_label". Only
+            "bert-tf" stores all facts; "hugging_face" stores these two and `embedding`.
 
     Returns:
         The path of the checkpoint, as `load` accepts it.

@@ -91,15 +91,11 @@ def __getattr__(name: str) -> Any:
 def _check_keras() -> None:
     """Raises `InputError` if Keras uses another backend than TensorFlow."""
     try:
-        import keras
-
-        backend = keras.config.backend()
+        backend = importlib.import_module("keras").config.backend()
     except ModuleNotFoundError as error:  # the backend is not installed
         backend = error.name
     if backend != "tensorflow":
-        from bert_tf.errors import InputError
-
-        raise InputError(
+        raise __getattr__("InputError")(
             f"bert_tf needs the backend tensorflow of Keras. Received: {backend}. Before keras is "
             "imported, set KERAS_BACKEND=tensorflow in the environment."
         ) from None

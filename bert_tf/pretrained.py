@@ -59,15 +59,11 @@ class Pretrained:
     do_lower_case: bool | None = None
 
     def __repr__(self) -> str:
-        found = self.contents
-        casing = found.do_lower_case if found and self.do_lower_case is None else self.do_lower_case
-        tokens = self.vocab_file or (
-            found and found.vocabulary and f"{len(found.vocabulary)} tokens"
-        )
-        source = found.source if found else None
-        return (
-            f"Pretrained({source=}, vocabulary={tokens!r}, do_lower_case={casing}, {self.config})"
-        )
+        found = self.contents or CheckpointContents("random weights", "", {})
+        casing = found.do_lower_case if self.do_lower_case is None else self.do_lower_case
+        tokens = self.vocab_file or (found.vocabulary and f"{len(found.vocabulary)} tokens")
+        facts = f"source={found.source!r}, vocabulary={tokens!r}, do_lower_case={casing}"
+        return f"Pretrained({facts}, config={self.config})"
 
     @property
     def weights(self) -> Mapping[str, np.ndarray]:

@@ -240,22 +240,15 @@ def pretrained(checkpoint: str | None = None) -> "Pretrained":
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
     """
-    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    return _load(
-        checkpoint or FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file, casing
-    )
+    return _load(checkpoint or FLAGS.init_checkpoint)
 
 
 @functools.cache
-def _load(
-    init_checkpoint: str | None,
-    bert_config_file: str | None,
-    vocab_file: str | None,
-    do_lower_case: bool | None,
-) -> "Pretrained":
+def _load(checkpoint: str | None) -> "Pretrained":
     from bert_tf.pretrained import read_pretrained
 
-    return read_pretrained(init_checkpoint, bert_config_file, vocab_file, do_lower_case)
+    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
+    return read_pretrained(checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file, casing)
 
 
 def check_output_dir() -> None:

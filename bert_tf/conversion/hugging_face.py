@@ -129,8 +129,9 @@ def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 def _task_type(labels: Sequence[str], problem_type: Any) -> dict[str, Any]:
     """Returns the task type of a classifier of texts, if it is known."""
     task_type = _TASK_TYPES.get(problem_type, "regression" if len(labels) == 1 else None)
-    without_labels = {"labels": []} if task_type == "regression" else {}
-    return {"task_type": task_type, **without_labels} if task_type else {}
+    if task_type == "regression":
+        return {"task_type": task_type, "labels": []}
+    return {"task_type": task_type} if task_type else {}
 
 
 def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any], path: str) -> list[str]:

@@ -13,11 +13,11 @@ from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.errors import InputError
 from bert_tf.file_checks import check_plain_name
 
-MODULES_FILE = "modules.json"
+MODULES_FILE, POOLING_FOLDER = "modules.json", "1_Pooling"
 _SETTINGS_FILE = "sentence_bert_config.json"
 _CONFIG_FILE = "config.json"
 _POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
-_POOLING_FOLDER, _PACKAGE = "1_Pooling", "sentence_transformers.models"
+_PACKAGE = "sentence_transformers.models"
 _NORMALIZE = "Normalize"
 _STEPS = ("Transformer", "Pooling")
 
@@ -78,22 +78,20 @@ def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
 
     if not embedding or "problem" in embedding:
         return
-    names = (*_STEPS, _NORMALIZE) if embedding.get("normalize") else _STEPS
-    places = ("", _POOLING_FOLDER, "2_Normalize")  # the last one needs no files
+    names = (*_STEPS, _NORMALIZE) if embedding.get("normalize", True) else _STEPS
+    places = ("", POOLING_FOLDER, "2_Normalize")  # the last one needs no files
     modules = [
         {"idx": i, "name": str(i), "path": place, "type": f"{_PACKAGE}.{name}"}
         for i, (name, place) in enumerate(zip(names, places, strict=False))
     ]
-    modes = {name: kind == embedding.get("pooling") for name, kind in _POOLING.items()}
-    gfile.makedirs(posixpath.join(folder, _POOLING_FOLDER))
-    settings = {"max_seq_length": embedding.get("max_seq_length"), "do_lower_case": False}
-    contents = {
-        posixpath.join(_POOLING_FOLDER, _CONFIG_FILE): {"word_embedding_dimension": size, **modes},
-        MODULES_FILE: modules,
-        **({_SETTINGS_FILE: settings} if "max_seq_length" in embedding else {}),
-    }
-    for name, values in contents.items():
-        files.write_json(posixpath.join(folder, name), values)
+    modes = {name: kind == embedding.get("pooling", "mean") for name, kind in _POOLING.items()}
+    gfile.makedirs(posixpath.join(folder, POOLING_FOLDER))
+    pooling = {"word_embedding_dimension": size, **modes}
+    files.write_json(posixpath.join(folder, POOLING_FOLDER, _CONFIG_FILE), pooling)
+    files.write_json(posixpath.join(folder, MODULES_FILE), modules)
+    if "max_seq_length" in embedding:
+        settings = {"max_seq_length": embedding["max_seq_length"], "do_lower_case": False}
+        files.write_json(posixpath.join(folder, _SETTINGS_FILE), settings)
 
 
 def check_supported(embedding: dict[str, Any]) -> None:

@@ -4,18 +4,18 @@ import os
 import re
 
 from bert_tf import atomic_files, files, json_files, weights
+from bert_tf.conversion.sentence_transformers import POOLING_FOLDER
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 
 # The files that the writer of each dialect creates; first the one that it always writes last.
-_POOLING = "1_Pooling"  # a folder
 _PREFIX = r"(bert_model\.ckpt|model\.ckpt-\d+)\."
 _FILES = {
     "bert-tf": ("weights.json", r"model\.safetensors|bert_config\.json|vocab\.txt"),
     "hugging_face": (
         "model.safetensors",
         r"config\.json|tokenizer_config\.json|vocab\.txt"
-        rf"|modules\.json|sentence_bert_config\.json|{_POOLING}(/config\.json)?",
+        rf"|modules\.json|sentence_bert_config\.json|{POOLING_FOLDER}/config\.json",
     ),
     "google": (
         "checkpoint",
@@ -43,14 +43,17 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     target = target if "://" in target else os.path.realpath(target)
     _check_place(folder, target, sources)
     names = files.list_folder(target)
-    if gfile.isdir(f"{target}/{_POOLING}"):
-        names += [f"{_POOLING}/{name}" for name in files.list_folder(f"{target}/{_POOLING}")]
+    if gfile.isdir(f"{target}/{POOLING_FOLDER}"):
+        names.remove(POOLING_FOLDER)
+        names += [
+            f"{POOLING_FOLDER}/{name}" for name in files.list_folder(f"{target}/{POOLING_FOLDER}")
+        ]
     if not names:
         return
     last, others = _FILES[dialect]
     for name in names:
         is_known = name == last or re.fullmatch(others, name)
-        if not is_known or gfile.isdir(f"{target}/{name}") != (name == _POOLING):
+        if not is_known or gfile.isdir(f"{target}/{name}"):
             raise _refusal(
                 folder,
                 f"contains {os.fsencode(name).decode(errors='backslashreplace')}, which is not a "

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from bert_tf import files, json_files
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_choice
 from bert_tf.export import assets, gate_process, saved_model
 from bert_tf.export.job import ExportJob, read_origin, run_folder
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
-from bert_tf.export.served import DEFAULT_THRESHOLD, complete_facts, task_of
+from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
+from bert_tf.export.served.load import complete_facts
 from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.modeling import BertClassifier
@@ -203,7 +204,7 @@ def export_model(
             out of range, or `path` is a file or contains other files than versions of a model.
         GateError: The SavedModel and the model have different outputs. Nothing is written.
     """
-    _check_task_type(task_type)
+    check_choice(TASK_TYPES, "task_type", task_type)
     _check_outputs(model, task_type)
     check_tokenizer(tokenizer)
     _check_length(model, pair, max_seq_length)
@@ -218,13 +219,6 @@ def export_model(
             **facts, pair=bool(pair), max_seq_length=int(max_seq_length),
         )  # fmt: skip
         return export(checkpoint, os.fspath(path))
-
-
-def _check_task_type(task_type: Any) -> None:
-    if task_type not in TASK_TYPES:
-        raise InputError(
-            f"task_type must be one of {', '.join(TASK_TYPES)}. Received: {task_type!r}."
-        )
 
 
 def _check_outputs(model: Any, task_type: str) -> None:

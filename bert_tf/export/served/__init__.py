@@ -11,14 +11,7 @@ Shape letters: B requests in a batch, S sequence length, K labels, answers or ch
 """
 
 from bert_tf.export.served.classifier import DEFAULT_THRESHOLD, ServedClassifier
-from bert_tf.export.served.load import complete_facts, load_served, task_of
+from bert_tf.export.served.load import load_served, task_of
 from bert_tf.export.served.served_model import ServedModel
 
-__all__ = [
-    "DEFAULT_THRESHOLD",
-    "ServedClassifier",
-    "ServedModel",
-    "complete_facts",
-    "load_served",
-    "task_of",
-]
+__all__ = ["DEFAULT_THRESHOLD", "ServedClassifier", "ServedModel", "load_served", "task_of"]

@@ -77,19 +77,18 @@ def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) 
     default of the program that trains models for the task.
 
     Args:
-        checkpoint: The checkpoint.
+        checkpoint: The checkpoint, which has contents.
         task: The task, one of `settings.TASKS`.
         given: Facts that replace those of the checkpoint, such as `pair` (bool).
 
     Raises:
         InputError: A given fact has no effect for the task, or the labels are not tags.
     """
-    defaults, contents = dict(_DEFAULTS.get(task, {})), checkpoint.contents
+    contents: Any = checkpoint.contents
+    defaults = dict(_DEFAULTS.get(task, {}))
     if unknown := given.keys() - defaults.keys():
         name = min(unknown)
         raise InputError(f"{name}={given[name]} has no effect for the task {task}. Leave it out.")
-    if contents is None:
-        return checkpoint
     stated = {**contents.extra, **given}
     if task in TASK_TYPES and contents.dialect != "bert-tf":  # else it is a classifier
         defaults["task_type"] = task
@@ -229,11 +228,7 @@ _OF_TEXTS = {"labels": None, "pair": False, "max_seq_length": _DEFAULT_LENGTH}
 _DEFAULTS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(TASK_TYPES, _OF_TEXTS),
     "regression": {**_OF_TEXTS, "labels": []},
-    "span": {
-        "max_seq_length": 384,
-        **dataclasses.asdict(WindowSettings()),
-        **dataclasses.asdict(AnswerSettings()),
-    },
+    "span": {"max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())},
     "tagging": {"labels": None, "scheme": None, "max_seq_length": _DEFAULT_LENGTH},
 }
 _BUILDERS: dict[str, Callable[[Pretrained, ServingSettings], ServedModel]] = {

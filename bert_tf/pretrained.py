@@ -219,7 +219,7 @@ class Pretrained:
         if self.contents is not None:
             assigned = self.assign(model).assigned
             if HEADS_WITH_LABELS.get(model_class.__name__) in assigned:
-                names = ("labels", "task_type")
+                names = ("labels", "task_type", "threshold", "pair", "scheme")
                 model.head_facts = {n: self.facts[n] for n in names if n in self.facts}
         return model
 
@@ -334,11 +334,12 @@ def save_checkpoint(
         dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
             "hugging_face" or "google".
         **facts: JSON values to store with the weights. `labels` (list of str) is known to all
-            readers. `labels` and `task_type` are by default those with which the model was loaded.
+            readers. The default of `labels`, `task_type`, `threshold`, `pair` and `scheme` is the
+            value in the checkpoint from which the model was loaded, if it got its head there.
             A classifier that `export_model.py` exports needs `labels`, and `pair` (bool) and
             `max_seq_length` (int) unless they are False and 128; unless it selects one of the
             labels, `task_type`: "regression" (`labels` is then empty) or "multi_label". Only
-            "bert-tf" stores all facts; "hugging_face" stores these two and `embedding`.
+            "bert-tf" stores all facts; "hugging_face" stores `labels`, `task_type`, `embedding`.
 
     Returns:
         The path of the checkpoint, as `load` accepts it.

@@ -95,6 +95,14 @@ def test_labels_may_be_numbers_and_stay_with_the_head(classifier, tokenizer, tmp
     assert json.loads((tmp_path / "hf/config.json").read_text())["id2label"] == {
         "0": "0", "1": "1", "2": "2",
     }  # fmt: skip
+    # Given values replace those that the model was loaded with.
+    path = bert_tf.save_checkpoint(
+        model, tokenizer, tmp_path / "pair", labels=LABELS, pair=True, task_type="multi_label"
+    )
+    model = bert_tf.load(path).model(bert_tf.BertClassifier)
+    path = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "same")
+    stated = bert_tf.load(path).facts
+    assert (stated["labels"], stated["pair"], stated["task_type"]) == (LABELS, True, "multi_label")
     other = bert_tf.load(saved).model(bert_tf.BertTagger, num_labels=3)
     assert "labels" not in bert_tf.load(bert_tf.save_checkpoint(other, None, tmp_path / "n")).facts
 

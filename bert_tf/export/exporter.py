@@ -209,7 +209,7 @@ def export_model(
     check_tokenizer(tokenizer)
     _check_length(model, pair, max_seq_length)
     facts: dict[str, Any] = {"labels": [] if labels is None else labels}
-    if task_type != TASK_TYPES[0]:
+    if task_type != TASK_TYPES[0] or model.head_facts:  # which may be those of another type
         facts["task_type"] = task_type
     if task_type == "multi_label":
         facts["threshold"] = _check_threshold(threshold)

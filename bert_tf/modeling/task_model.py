@@ -23,8 +23,8 @@ class BertTaskModel(BertBaseModel):
     """Base class of the models with a head; creates the encoder and the dropout seeds.
 
     Attributes:
-        head_facts: The labels and the task type that belong to the head of the checkpoint from
-            which the model was loaded, if it states them.
+        head_facts: The facts of the head, such as `labels`, that the checkpoint states from which
+            the model was loaded.
     """
 
     head_facts: Mapping[str, Any] = {}

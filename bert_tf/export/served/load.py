@@ -62,12 +62,8 @@ def task_of(checkpoint: Pretrained) -> str:
     task_type = checkpoint.facts.get("task_type")
     if task_type in _BUILDERS:
         return str(task_type)
-    heads = {
-        _SPAN_HEAD: "span", _TAGGING_HEAD: "tagging", _CHOICE_HEAD: "choice",
-        _CLASSIFIER_HEAD: TASK_TYPES[0], (_MASKED_LM_BIAS,): "fill_mask",
-    }  # fmt: skip
     default = TASK_TYPES[0] if "labels" in checkpoint.facts else "embedding"
-    return next((task for head, task in heads.items() if head[0] in checkpoint.weights), default)
+    return next((task for task, head in _HEADS.items() if head[0] in checkpoint.weights), default)
 
 
 def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) -> Pretrained:
@@ -82,13 +78,15 @@ def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) 
         given: Facts that replace those of the checkpoint, such as `pair` (bool).
 
     Raises:
-        InputError: A given fact has no effect for the task, or the labels are not tags.
+        InputError: A given fact has no effect for the task, the checkpoint lacks the head or the
+            vocabulary, or the labels are not tags.
     """
     contents: Any = checkpoint.contents
     defaults = dict(_DEFAULTS.get(task, {}))
     if unknown := given.keys() - defaults.keys():
         name = min(unknown)
         raise InputError(f"{name}={given[name]} has no effect for the task {task}. Leave it out.")
+    _check_complete(checkpoint, (), _HEADS.get(task, ()))
     stated = {**contents.extra, **given}
     if task in TASK_TYPES and contents.dialect != "bert-tf":  # else it is a classifier
         defaults["task_type"] = task
@@ -223,6 +221,11 @@ def _check_complete(
         )
 
 
+# In this order, a checkpoint is exported for the first head that it has.
+_HEADS: dict[str, tuple[str, ...]] = {
+    "span": _SPAN_HEAD, "tagging": _TAGGING_HEAD, "choice": _CHOICE_HEAD,
+    **dict.fromkeys(TASK_TYPES, _CLASSIFIER_HEAD), "fill_mask": (_MASKED_LM_BIAS,),
+}  # fmt: skip
 # The facts of each task that have a default; None if they must be known.
 _OF_TEXTS = {"labels": None, "pair": False, "max_seq_length": _DEFAULT_LENGTH}
 _DEFAULTS: dict[str, dict[str, Any]] = {

@@ -70,6 +70,7 @@ _MODULES = {
     "save_checkpoint": "pretrained",
 }
 __all__ = list(_MODULES)
+_WITH_KERAS = ("modeling", "pretrained", "export", "training.step", "training.trainer")
 
 
 def __getattr__(name: str) -> Any:
@@ -77,12 +78,27 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _MODULES[name]
+    if module.startswith(_WITH_KERAS):
+        _check_keras()
     value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    if module == "modeling":
+    if module in ("modeling", "pretrained"):
         # A saved model may contain the optimizer. Keras finds only classes that are imported.
         importlib.import_module(f"{__name__}.{_MODULES['AdamWeightDecay']}")
     globals()[name] = value
     return value
+
+
+def _check_keras() -> None:
+    """Raises `InputError` if Keras uses another backend than TensorFlow."""
+    try:
+        backend = importlib.import_module("keras").config.backend()
+    except ModuleNotFoundError as error:  # the backend is not installed
+        backend = error.name
+    if backend != "tensorflow":
+        raise __getattr__("InputError")(
+            f"bert_tf needs the backend tensorflow of Keras. Received: {backend}. Before keras is "
+            "imported, set KERAS_BACKEND=tensorflow in the environment."
+        ) from None
 
 
 def __dir__() -> list[str]:

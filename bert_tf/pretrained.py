@@ -11,16 +11,17 @@ import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+import keras
 import numpy as np
 
 from bert_tf import files
-from bert_tf.config import SIZES, BertConfig
+from bert_tf.config import BertConfig
 from bert_tf.conversion import (
     AssignmentReport,
     CheckpointContents,
     assign,
     choose_head,
-    read_config,
+    read_config_or_size,
     read_weights,
     write_weights,
 )
@@ -32,7 +33,7 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size
-from bert_tf.tokenization.vocabulary import check_vocabulary, load_vocabulary
+from bert_tf.tokenization.vocabulary import check_vocabulary
 
 _LOG = logging.getLogger(__name__)
 Path = str | os.PathLike[str]
@@ -53,9 +54,16 @@ class Pretrained:
     """
 
     config: BertConfig
-    contents: CheckpointContents | None = dataclasses.field(default=None, repr=False)
+    contents: CheckpointContents | None = None
     vocab_file: str | None = None
     do_lower_case: bool | None = None
+
+    def __repr__(self) -> str:
+        found = self.contents or CheckpointContents("random weights", "", {})
+        casing = found.do_lower_case if self.do_lower_case is None else self.do_lower_case
+        tokens = self.vocab_file or (found.vocabulary and f"{len(found.vocabulary)} tokens")
+        facts = f"source={found.source!r}, vocabulary={tokens!r}, do_lower_case={casing}"
+        return f"Pretrained({facts}, config={self.config})"
 
     @property
     def weights(self) -> Mapping[str, np.ndarray]:
@@ -195,7 +203,10 @@ class Pretrained:
             arguments.setdefault("head", HeadConfig.from_dict(self.facts.get("head")))
         model = model_class(self.config, **arguments)
         if self.contents is not None:
-            self.assign(model)
+            assigned = self.assign(model).assigned
+            if HEADS_WITH_LABELS.get(model_class.__name__) in assigned:
+                names = ("labels", "task_type", "threshold", "pair", "scheme")
+                model.head_facts = {n: self.facts[n] for n in names if n in self.facts}
         return model
 
     def _num_labels(self, model_class: type) -> int:
@@ -224,7 +235,7 @@ def load(
     vocab_file: Path | None = None,
     do_lower_case: bool | None = None,
 ) -> Pretrained:
-    """Reads a pretrained model of any dialect.
+    """Reads a pretrained model of any dialect, or a model that Keras saved.
 
     Example:
         checkpoint = bert_tf.load("uncased_L-12_H-768_A-12.zip")
@@ -246,16 +257,33 @@ def load(
 
     Returns:
         The checkpoint. Its tokenizer is built when it is first used, which raises the errors of the
-        vocabulary.
+        vocabulary. For a `.keras` file: the Keras model, as `keras.saving.load_model` returns it.
 
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is unknown or
             not that of the checkpoint.
     """
+    path = os.fspath(init_checkpoint or "")
+    if path.endswith(".keras") and files.is_file(path):
+        return keras.saving.load_model(path)
+    return read_pretrained(init_checkpoint, bert_config_file, vocab_file, do_lower_case)
+
+
+def read_pretrained(
+    init_checkpoint: Path | None,
+    bert_config_file: Path | None = None,
+    vocab_file: Path | None = None,
+    do_lower_case: bool | None = None,
+) -> Pretrained:
+    """Reads a checkpoint as `load` does, but refuses files of Keras.
+
+    Raises:
+        InputError: As in `load`.
+    """
     contents = read_weights(os.fspath(init_checkpoint)) if init_checkpoint else None
     if bert_config_file:
         source = os.fspath(bert_config_file)
-        config = _given_config(source, vocab_file)
+        config = read_config_or_size(source, vocab_file)
     elif contents is not None and contents.config is not None:
         source, config = contents.source, contents.config
     else:
@@ -275,27 +303,6 @@ def load(
     )
 
 
-def _given_config(path_or_size: str, vocab_file: Path | None) -> BertConfig:
-    """Returns the config of a file or, if there is no such file, of a released size.
-
-    Raises:
-        InputError: As in `load`, or the size of the vocabulary is unknown.
-    """
-    if path_or_size not in SIZES or files.is_file(path_or_size):
-        if "/" not in path_or_size and not files.exists(path_or_size):
-            raise InputError(
-                f"There is no file {path_or_size}. bert_config_file must be a bert_config.json or "
-                f"one of the sizes {', '.join(SIZES)}."
-            )
-        return read_config(path_or_size)
-    if vocab_file is None:
-        raise InputError(
-            f"bert_config_file={path_or_size} needs vocab_file, which gives the size of the "
-            "vocabulary."
-        )
-    return BertConfig.named(path_or_size, len(load_vocabulary(os.fspath(vocab_file))))
-
-
 def save_checkpoint(
     model: BertEncoder | BertTaskModel,
     tokenizer: BertTokenizer | None,
@@ -313,10 +320,12 @@ def save_checkpoint(
         dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
             "hugging_face" or "google".
         **facts: JSON values to store with the weights. `labels` (list of str) is known to all
-            readers. A classifier that `export_model.py` exports needs `labels`, `pair` (bool) and
-            `max_seq_length` (int), and unless it selects one of the labels, `task_type`:
-            "regression" (`labels` is then empty) or "multi_label". Only "bert-tf" stores all facts;
-            "hugging_face" stores `labels`.
+            readers. The default of `labels`, `task_type`, `threshold`, `pair` and `scheme` is the
+            value in the checkpoint from which the model was loaded, if it got its head there.
+            A classifier that `export_model.py` exports needs `labels`, and `pair` (bool) and
+            `max_seq_length` (int) unless they are False and 128; unless it selects one of the
+            labels, `task_type`: "regression" (`labels` is then empty) or "multi_label". Only
+            "bert-tf" stores all facts; "hugging_face" stores `labels`, `task_type`, `embedding`.
 
     Returns:
         The path of the checkpoint, as `load` accepts it.
@@ -331,6 +340,7 @@ def save_checkpoint(
             f"model must be a model of bert_tf, such as BertClassifier. Received: "
             f"{type(model).__name__}. If the model contains a BERT, give that part."
         )
+    facts = {**getattr(model, "head_facts", {}), **facts}
     if facts.get("labels") is not None:
         regression = facts.get("task_type") == "regression"
         facts["labels"] = check_labels(model, facts["labels"], regression)

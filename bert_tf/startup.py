@@ -67,6 +67,8 @@ if not sys.stdin.buffer.read(1):
 def quiet_tensorflow_import(report_unused_gpus: bool = True) -> None:
     """Makes the next import of TensorFlow in this process write no start-up lines.
 
+    If Keras is imported later, here or in a child process, it uses TensorFlow.
+
     The import also lists the devices. Lines of later operations, such as the compilation by XLA,
     are suppressed by TF_CPP_MIN_LOG_LEVEL=1, which this function sets for this process and its
     child processes if the variable is not set. If the user has set TF_CPP_MIN_LOG_LEVEL=0, nothing
@@ -76,6 +78,7 @@ def quiet_tensorflow_import(report_unused_gpus: bool = True) -> None:
         report_unused_gpus: Whether a line on stderr says that TensorFlow uses no GPU although this
             machine has one.
     """
+    os.environ["KERAS_BACKEND"] = "tensorflow"
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1") != "0":
         sys.meta_path.insert(0, _QuietFinder(report_unused_gpus))
 

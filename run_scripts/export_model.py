@@ -10,9 +10,10 @@ imports tensorflow and tensorflow_text:
     model = tf.saved_model.load("/models/mrpc/1")
     model.signatures["serving_default"](text=tf.constant(["raw text"]))
 
-A run of run_classifier, run_squad, run_ner or run_swag is exported for its task. Any other
-checkpoint, such as a folder of Hugging Face, is exported for fill-mask if it has a masked-LM head,
-else for vectors of texts; --task chooses one of these.
+A run of run_classifier, run_squad, run_ner or run_swag is exported for its task, and any other
+checkpoint, such as a folder of Hugging Face, for the task of its head: fill-mask for a masked-LM
+head, vectors of texts for a model without head. What the checkpoint does not state, such as --pair,
+has the default of the program that trains such models; the program prints these values.
 
 With --format=tflite, the program writes TFLite files to /models/mrpc/1/tflite, and prints their
 sizes and latencies:
@@ -34,6 +35,7 @@ from bert_tf.export.settings import (
     TASKS,
     ServingSettings,
 )
+from bert_tf.tasks.ner.schemes import SCHEMES
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
@@ -91,6 +93,17 @@ flags.DEFINE_string(
     "(words in the first column, tags in the last). Default: the examples of the dev split that a "
     "run stores with --do_eval.",
 )  # fmt: skip
+_FACTS = {
+    "labels": (flags.DEFINE_list, "The labels or tags, in the order of the outputs."),
+    "pair": (flags.DEFINE_bool, "Classifiers: whether the model takes pairs of texts."),
+    "scheme": (flags.DEFINE_string, f"Task tagging: one of {', '.join(SCHEMES)}."),
+    "doc_stride": (flags.DEFINE_integer, "Task span: tokens between the starts of windows."),
+    "max_query_length": (flags.DEFINE_integer, "Task span: tokens of the longest question."),
+    "max_answer_length": (flags.DEFINE_integer, "Task span: tokens of the longest answer."),
+    "version_2_with_negative": (flags.DEFINE_bool, "Task span: some questions have no answer."),
+}
+for _name, (_define, _help) in _FACTS.items():
+    _define(_name, None, f"{_help} Default: as in the training, else that of the task's program.")
 flags.DEFINE_integer("top_k", 10, "Task fill_mask: the number of tokens for each [MASK].")
 flags.mark_flags_as_required(["checkpoint", "export_dir"])
 
@@ -106,7 +119,8 @@ def main() -> None:
     # The SavedModel runs on the CPU of another process, and is compared with the model in this one.
     tf.config.set_visible_devices([], "GPU")
     checkpoint = FLAGS.checkpoint.rstrip("/")
-    print(exporter.export(checkpoint, FLAGS.export_dir, settings, FLAGS.dev_data))
+    facts = {name: FLAGS[name].value for name in _FACTS if FLAGS[name].value is not None}
+    print(exporter.export(checkpoint, FLAGS.export_dir, settings, FLAGS.dev_data, facts))
 
 
 def run() -> None:

@@ -253,12 +253,11 @@ def pretrained(checkpoint: str | None = None) -> "Pretrained":
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
     """
-    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
     config_file, vocab_file = _needed("bert_config_file"), _needed("vocab_file")
     checkpoint = checkpoint or _needed("init_checkpoint")
     if not checkpoint and not (FLAGS.do_train and config_file):
         checkpoint = trained_run()
-    return _load(checkpoint, config_file, vocab_file, casing)
+    return _load(checkpoint, config_file, vocab_file)
 
 
 def _needed(name: str) -> str | None:
@@ -292,19 +291,12 @@ def initial_weights() -> str | None:
 
 @functools.cache
 def _load(
-    init_checkpoint: str | None,
-    bert_config_file: str | None,
-    vocab_file: str | None,
-    do_lower_case: bool | None,
+    checkpoint: str | None, bert_config_file: str | None, vocab_file: str | None
 ) -> "Pretrained":
-    from bert_tf.pretrained import load
+    from bert_tf.pretrained import read_pretrained
 
-    return load(
-        init_checkpoint,
-        bert_config_file=bert_config_file,
-        vocab_file=vocab_file,
-        do_lower_case=do_lower_case,
-    )
+    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
+    return read_pretrained(checkpoint, bert_config_file, vocab_file, casing)
 
 
 def check_output_dir() -> None:

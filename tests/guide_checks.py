@@ -53,6 +53,7 @@ def check_training(result):
 
 
 def check_saved_models(result):
+    assert result["restored"].optimizer.iterations == 40
     tokenizer, classifier = result["tokenizer"], result["classifier"]
     inputs = tokenizer.encode(["A wonder.", "No sense."], seq_length=32)
     logits = classifier(inputs)["logits"]

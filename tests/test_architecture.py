@@ -188,7 +188,7 @@ EFFECTS_OF_PROGRAMS = {
     "sys.stderr": ("command_line", "startup"),
     "sys.exit": ("command_line", "export.gate_program", "stop_program"),
     "os._exit": (),
-    # TF_CPP_MIN_LOG_LEVEL; TF_CONFIG; the environment of the process of the gate
+    # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process of the gate
     "os.environ": ("startup", "training.strategy", "export.gate_process"),
     "signal.signal": ("stop_program", "training.lifecycle.stop_signals"),
     "logging.basicConfig": (),

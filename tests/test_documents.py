@@ -1,17 +1,86 @@
 """The documentation: links lead to existing files, lists are complete, no placeholder remains."""
 
+import itertools
+import json
 import pathlib
 import re
+import shlex
+import subprocess
+import sys
 
 import pytest
 
 import bert_tf
+from bert_tf.config import SIZES
 
 ROOT = pathlib.Path(__file__).parent.parent
 NAMES = [
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
     *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
 ]  # fmt: skip
+PYTHON_GUIDE = (ROOT / "docs/python.md").read_text("utf-8")
+PROGRAMS = {
+    path.stem: folder
+    for folder in ("benchmarks", "data_prep", "run_scripts")
+    for path in (ROOT / folder).glob("*.py")
+}
+# Parses commands with the flags of their programs, and prints an error for each that is refused.
+PARSER = """
+import importlib, json, os, re, sys
+from absl import flags
+for program, commands in json.load(sys.stdin).items():
+    if os.fork():  # the programs define the same flags
+        os.wait()
+        continue
+    importlib.import_module(program)
+    for words, is_complete in commands:
+        flags.FLAGS.unparse_flags()
+        try:
+            flags.FLAGS([program, *words])
+        except flags.Error as error:
+            if is_complete or not re.search("other than None|Missing value", str(error)):
+                print(program, *words, error, flush=True)
+    os._exit(0)
+"""
+
+
+def commands(text):
+    """Yields the program, the flags, and whether no flag is left out, of each command in a text.
+
+    Commands are in blocks of code, and in code inside of a sentence, where flags may be left out.
+    """
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S)
+    lines = [(line, True) for block in blocks for line in block.replace("\\\n", " ").split("\n")]
+    sentences = re.sub(r"^```\w*\n.*?^```", "", text, flags=re.M | re.S)
+    lines += [(code, False) for code in re.findall(r"`([^`\n]+)`", sentences)]
+    for line, is_complete in lines:
+        if not re.search(r"(\.py|bert-tf-[\w-]+) -", line):
+            continue
+        words = shlex.split(line)
+        for number, word in enumerate(words):
+            match = re.fullmatch(r"(?:.*/)?(\w+)\.py|bert-tf-([\w-]+)", word)
+            if match and not word.startswith("tests/"):
+                rest = itertools.takewhile(
+                    lambda each: each[:2] == "--" != each, words[number + 1 :]
+                )
+                found = [each for each in rest if each != "--help"]
+                complete = is_complete and "..." not in words and "--help" not in words
+                yield match[1] or match[2].replace("-", "_"), found, complete and "--" not in words
+
+
+def test_the_commands_have_flags_of_their_programs():
+    by_program = {}
+    for name in NAMES:
+        for program, flags, is_complete in commands((ROOT / name).read_text("utf-8")):
+            assert program in PROGRAMS, f"{name}: there is no program {program}"
+            if PROGRAMS[program] != "benchmarks":  # these import TensorFlow
+                module = f"bert_tf.{PROGRAMS[program]}.{program}"
+                by_program.setdefault(module, []).append((flags, is_complete))
+    assert sum(map(len, by_program.values())) > 50
+    done = subprocess.run(
+        [sys.executable, "-c", PARSER], input=json.dumps(by_program), capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -25,6 +94,15 @@ def test_links_lead_to_existing_files(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_placeholder_remains(name):
     assert not re.findall(r"@@\w*|\bTODO\b|\bTBD\b|\bXXX\b", (ROOT / name).read_text("utf-8"))
+
+
+def test_the_guide_lists_the_released_sizes():
+    table = re.findall(r"^\| (layers|hidden size) \| (.*) \|$", PYTHON_GUIDE, re.M)
+    (names,) = re.findall(r"^\| \| (tiny .*) \|$", PYTHON_GUIDE, re.M)
+    listed = zip(names.split(" | "), *(numbers.split(" | ") for _, numbers in table), strict=True)
+    assert [(name, int(layers), int(hidden)) for name, layers, hidden in listed] == [
+        (name, layers, hidden) for name, (hidden, layers, *_) in SIZES.items()
+    ]
 
 
 def test_the_index_lists_every_document():

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
+from bert_tf.conversion import read_weights
 from bert_tf.modeling import variables_by_name
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c", "."]
@@ -81,6 +83,57 @@ def test_a_model_from_fit_is_saved_and_loaded_in_each_dialect(
         np.testing.assert_allclose(value, expected[name], atol=1e-6)
 
 
+def test_labels_may_be_numbers_and_stay_with_the_head(classifier, tokenizer, tmp_path):
+    path = bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "model", labels=[0, 1, 2])
+    loaded = bert_tf.load(path)
+    assert loaded.facts["labels"] == ["0", "1", "2"]
+    model = loaded.model(bert_tf.BertClassifier)
+    inputs = tokenizer.encode(["Ab c", "a ."], seq_length=8)
+    model.compile("sgd", loss={"logits": "mse"})
+    model.fit(inputs, {"logits": np.eye(2, 3)}, verbose=0)
+    saved = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "hf", dialect="hugging_face")
+    assert json.loads((tmp_path / "hf/config.json").read_text())["id2label"] == {
+        "0": "0", "1": "1", "2": "2",
+    }  # fmt: skip
+    # Given values replace those that the model was loaded with.
+    path = bert_tf.save_checkpoint(
+        model, tokenizer, tmp_path / "pair", labels=LABELS, pair=True, task_type="multi_label"
+    )
+    model = bert_tf.load(path).model(bert_tf.BertClassifier)
+    path = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "same")
+    stated = bert_tf.load(path).facts
+    assert (stated["labels"], stated["pair"], stated["task_type"]) == (LABELS, True, "multi_label")
+    other = bert_tf.load(saved).model(bert_tf.BertTagger, num_labels=3)
+    assert "labels" not in bert_tf.load(bert_tf.save_checkpoint(other, None, tmp_path / "n")).facts
+
+
+def test_repr_shows_the_source_the_vocabulary_and_the_casing(classifier, tokenizer, tmp_path):
+    path = bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "model")
+    text = repr(bert_tf.load(path))
+    assert f"source='{path}'" in text and "10 tokens" in text and "do_lower_case=False" in text
+
+
+def test_a_name_of_the_hub_is_suggested(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("bert-base-uncased", "owner/model.v1"):
+        with pytest.raises(bert_tf.InputError, match=f"hub, give hf://{name}"):
+            bert_tf.load(name)
+    with pytest.raises(bert_tf.InputError, match=r"exists\.$"):
+        bert_tf.load("/models/a/b")
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_another_backend_of_keras_is_refused_in_one_line(backend):
+    done = subprocess.run(
+        [sys.executable, "-c", "import bert_tf; bert_tf.BertClassifier"],
+        env={**os.environ, "KERAS_BACKEND": backend}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr.splitlines()[-1] == (
+        "bert_tf.errors.InputError: bert_tf needs the backend tensorflow of Keras. Received: "
+        f"{backend}. Before keras is imported, set KERAS_BACKEND=tensorflow in the environment."
+    )
+
+
 def test_a_new_head_is_reported(classifier, tokenizer, tmp_path, caplog):
     path = bert_tf.save_checkpoint(classifier, tokenizer, str(tmp_path / "model"))
     loaded = bert_tf.load(path)
@@ -110,9 +163,8 @@ def test_a_trained_model_of_keras_is_loaded_in_a_new_process(classifier, tokeniz
     classifier.fit(inputs, {"logits": np.eye(2, 3)}, verbose=0)
     classifier.save(tmp_path / "model.keras")
     code = (
-        "import keras\n"
-        "from bert_tf import BertClassifier\n"
-        f"model = keras.saving.load_model({str(tmp_path / 'model.keras')!r})\n"
+        "import bert_tf\n"
+        f"model = bert_tf.load({str(tmp_path / 'model.keras')!r})\n"
         "print(type(model.optimizer).__name__, int(model.optimizer.iterations))\n"
     )
     command = [sys.executable, "-c", code]
@@ -140,8 +192,8 @@ def test_only_a_checkpoint_is_replaced(classifier, tokenizer, tmp_path, dialect)
 
 def test_a_model_file_of_keras_is_not_a_checkpoint(classifier, tmp_path):
     classifier.save(tmp_path / "model.keras")
-    with pytest.raises(bert_tf.InputError, match=r"Load it with keras\.saving\.load_model"):
-        bert_tf.load(tmp_path / "model.keras")
+    with pytest.raises(bert_tf.InputError, match=r"Load it with bert_tf\.load"):
+        read_weights(str(tmp_path / "model.keras"))
 
 
 def test_random_weights_need_a_config_and_a_vocabulary(tmp_path):
@@ -180,7 +232,8 @@ def test_only_complete_models_are_saved(classifier, tokenizer, tmp_path):
         "must be a model of bert_tf": (tf.keras.Sequential(), tokenizer, {}),
         "labels must be a list of 3": (classifier, tokenizer, {"labels": LABELS[:2]}),
         "3 different strings": (classifier, tokenizer, {"labels": ["a", "b", "a"]}),
-        r"Received: \[0, 1, 2\]": (classifier, tokenizer, {"labels": [0, 1, 2]}),
+        r"Received: \[0, 1, 1\]": (classifier, tokenizer, {"labels": [0, 1, 1]}),
+        r"Received: \[0\.0, 1, 2\]": (classifier, tokenizer, {"labels": [0.0, 1, 2]}),
         "Received: 'abc'": (classifier, tokenizer, {"labels": "abc"}),
         "Received: {'a': 0": (classifier, tokenizer, {"labels": {"a": 0, "b": 1, "c": 2}}),
         "rate must be a JSON value": (classifier, tokenizer, {"rate": np.float32(1)}),
@@ -262,7 +315,9 @@ def test_a_model_from_fit_is_exported(classifier, tokenizer, tmp_path, pair):
 def test_only_classifiers_are_exported(classifier, tokenizer, tmp_path):
     regression = bert_tf.BertClassifier(CONFIG, num_labels=1)
     cases = {
-        "Received: BertEncoder with no labels": (classifier.bert, {"labels": LABELS}),
+        "Received: BertEncoder with no labels.*save_checkpoint.*export_model": (
+            classifier.bert, {"labels": LABELS},
+        ),
         "BertClassifier with 1 labels": (regression, {"labels": ["score"]}),
         "labels must be a list of 3": (classifier, {"labels": LABELS[:2], "max_seq_length": 8}),
         "max_seq_length must be an integer from 2 to 16": (

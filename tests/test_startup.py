@@ -46,7 +46,7 @@ def run_with_tensorflow(tmp_path, last_lines, log_level=None):
     (tmp_path / "m").mkdir()
     text = "\n".join([*KNOWN, UNKNOWN]) + "\n"
     (package / "__init__.py").write_text(f"import os\nos.write(2, {text.encode()!r})\n{last_lines}")
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "KERAS_BACKEND": "jax"}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
     if log_level:
         environment["TF_CPP_MIN_LOG_LEVEL"] = log_level
@@ -57,6 +57,7 @@ def run_with_tensorflow(tmp_path, last_lines, log_level=None):
 
 
 LOADED = """
+assert os.environ["KERAS_BACKEND"] == "tensorflow"  # and not the backend that the user has set
 class config:
     @staticmethod
     def list_physical_devices(kind):

@@ -14,7 +14,7 @@ imports this package.
 
 from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointContents, assign
 from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
-from bert_tf.conversion.read_checkpoint import read_config, read_weights
+from bert_tf.conversion.read_checkpoint import read_config, read_config_or_size, read_weights
 from bert_tf.conversion.task_head import HeadChoice, choose_head
 from bert_tf.conversion.write_checkpoint import convert, write_weights
 
@@ -28,6 +28,7 @@ __all__ = [
     "choose_head",
     "convert",
     "read_config",
+    "read_config_or_size",
     "read_weights",
     "write_weights",
 ]

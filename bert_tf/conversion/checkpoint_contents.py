@@ -101,12 +101,13 @@ class CheckpointContents:
         return digest.hexdigest()
 
     def encoder_only(self) -> "CheckpointContents":
-        """Returns the contents without heads and their labels."""
+        """Returns the contents without heads, their labels and their task type."""
+        of_head = ("labels", "head", "task_type")
         return dataclasses.replace(
             self,
             arrays={n: a for n, a in self.arrays.items() if n.startswith(_ENCODER)},
             slots={n: a for n, a in self.slots.items() if n.startswith(_ENCODER)},
-            extra={k: value for k, value in self.extra.items() if k not in ("labels", "head")},
+            extra={k: value for k, value in self.extra.items() if k not in of_head},
             classifier={},
         )
 

@@ -46,8 +46,11 @@ _ACTIVATIONS = {
 _HUGGING_FACE_ACTIVATIONS = {
     activation: name for name, activation in reversed(_ACTIVATIONS.items())
 } | {"gelu": "gelu_new"}
+# The task types by `problem_type` of transformers. Classification is the default of both.
+_TASK_TYPES = {"multi_label_classification": "multi_label", "regression": "regression"}
 _SCHEMA = {
     "model_type": TEXT,
+    "problem_type": TEXT,
     "architectures": Rule("a list of strings", (str, list), items=(str,)),
     "hidden_act": TEXT,
     "position_embedding_type": TEXT,
@@ -59,7 +62,6 @@ _SCHEMA = {
 _INDEX_SCHEMA = {"weight_map": Rule("an object with file names as values", (dict,), items=(str,))}
 _DECODER = "cls.predictions.decoder."
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
-_NEXT_SENTENCE = "seq_relationship/output_weights"
 _FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {"extra", "attention"}
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
@@ -96,6 +98,8 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     embedding = sentence_transformers.read_embedding(folder, tokenizer.get("do_lower_case"))
     labels = _read_labels([*classifier.values(), *_heads_with_labels(arrays)], values, path)
     extra: dict[str, Any] = {"labels": labels} if labels else {}
+    if "output_weights" in arrays:
+        extra |= _task_type(labels, values.get("problem_type"))
     extra |= {"embedding": embedding} if embedding else {}
     return CheckpointContents(
         source=folder,
@@ -120,6 +124,14 @@ def _classifier_class(architectures: Any) -> str | None:
 def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     names = weight_table.HEADS_WITH_LABELS.values()
     return [arrays[name] for name in names if name in arrays]
+
+
+def _task_type(labels: Sequence[str], problem_type: Any) -> dict[str, Any]:
+    """Returns the task type of a classifier of texts, if it is known."""
+    task_type = _TASK_TYPES.get(problem_type, "regression" if len(labels) == 1 else None)
+    if task_type == "regression":
+        return {"task_type": task_type, "labels": []}
+    return {"task_type": task_type} if task_type else {}
 
 
 def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any], path: str) -> list[str]:
@@ -257,22 +269,6 @@ def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:
-    """Returns the name of the transformers class for a model with the given weights."""
-    masked_lm, next_sentence = (
-        f"cls/{name}" in arrays for name in ("predictions/output_bias", _NEXT_SENTENCE)
-    )
-    if next_sentence:
-        return "BertForPreTraining" if masked_lm else "BertForNextSentencePrediction"
-    if masked_lm:
-        return "BertLMHeadModel" if causal else "BertForMaskedLM"
-    heads = {
-        "cls/squad/output_weights": "BertForQuestionAnswering",
-        **{f"{head}output_weights": name for name, head in weight_table.CLASSIFIER_HEADS.items()},
-    }
-    return next((name for weight, name in heads.items() if weight in arrays), "BertModel")
-
-
 def config_to_hugging_face(
     config: BertConfig, architecture: str, labels: Sequence[str]
 ) -> dict[str, Any]:
@@ -314,7 +310,8 @@ def write(folder: str, contents: CheckpointContents) -> str:
 
     Args:
         folder: The folder to write; an existing folder is replaced.
-        contents: The weights, config, vocabulary, `do_lower_case` and labels.
+        contents: The weights, config, vocabulary, `do_lower_case` and, of the facts, the labels,
+            the task type of a classifier, and how the vectors of texts are computed.
 
     Returns:
         The path of the folder.
@@ -324,10 +321,13 @@ def write(folder: str, contents: CheckpointContents) -> str:
             not that of the head's outputs.
     """
     config = contents.require_config()
-    architecture = hugging_face_class(contents.arrays, config.attention == "causal")
+    architecture = weight_table.hugging_face_class(contents.arrays, config.attention == "causal")
     tensors = hugging_face_tensors(contents.arrays, architecture)
     labels = _labels_to_write(contents)
     values = config_to_hugging_face(config, architecture, labels)
+    for problem_type, task_type in _TASK_TYPES.items():
+        if contents.extra.get("task_type") == task_type:
+            values["problem_type"] = problem_type
     tokenizer = {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": config.max_position_embeddings,
@@ -340,6 +340,9 @@ def write(folder: str, contents: CheckpointContents) -> str:
         if contents.vocabulary is not None:
             path = posixpath.join(temporary, VOCABULARY_FILE)
             files.write_bytes(path, vocabulary_text(contents.vocabulary))
+        sentence_transformers.write(
+            temporary, contents.extra.get("embedding") or {}, config.hidden_size
+        )
         content = to_safetensors(tensors, {"format": "pt"})
         files.write_bytes(posixpath.join(temporary, WEIGHTS_FILE), content)
     return folder

@@ -2,7 +2,9 @@
 
 import dataclasses
 import lzma
+import os
 import posixpath
+import re
 import shutil
 import struct
 import tempfile
@@ -10,7 +12,7 @@ import zipfile
 from typing import Any
 
 from bert_tf import file_checks, files, json_files
-from bert_tf.config import BertConfig
+from bert_tf.config import SIZES, BertConfig
 from bert_tf.conversion import hugging_face
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
@@ -18,9 +20,11 @@ from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
 from bert_tf.temporary_files import scratch_folder
 from bert_tf.tokenization.released_casing import released_casing
+from bert_tf.tokenization.vocabulary import load_vocabulary
 
 _HUB = "hf://"
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
+_HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # also of a relative path
 _PICKLED = (".bin", ".pt", ".pth")
 # Weights can hardly be compressed, and the other files of a checkpoint are small.
 _MAX_ZIP_FACTOR, _SMALL_ZIP_BYTES, _MAX_ZIP_FILES = 20, 100_000_000, 10_000
@@ -106,6 +110,27 @@ def read_config(path: str) -> BertConfig:
         config = BertConfig.from_dict(values, path)
     _check_fits_memory(config, path)
     return config
+
+
+def read_config_or_size(path_or_size: str, vocab_file: str | os.PathLike[str] | None) -> BertConfig:
+    """Returns the config of a file or, if there is no such file, of a released size.
+
+    Raises:
+        InputError: As in `read_config`, or the size of the vocabulary is unknown.
+    """
+    if path_or_size not in SIZES or files.is_file(path_or_size):
+        if "/" not in path_or_size and not files.exists(path_or_size):
+            raise InputError(
+                f"There is no file {path_or_size}. bert_config_file must be a bert_config.json or "
+                f"one of the sizes {', '.join(SIZES)}."
+            )
+        return read_config(path_or_size)
+    if vocab_file is None:
+        raise InputError(
+            f"bert_config_file={path_or_size} needs vocab_file, which gives the size of the "
+            "vocabulary."
+        )
+    return BertConfig.named(path_or_size, len(load_vocabulary(os.fspath(vocab_file))))
 
 
 def _read_from_hub(path: str) -> CheckpointContents:
@@ -216,12 +241,16 @@ def _reason_for_no_checkpoint(path: str) -> str:
         )
     if path.endswith((".keras", ".h5")):
         return (
-            f"{path} is a file of Keras. Load it with keras.saving.load_model, and write a "
+            f"{path} is a file of Keras. Load it with bert_tf.load in Python, and write a "
             "checkpoint with bert_tf.save_checkpoint."
         )
     if not is_folder:
         prefix = path.removesuffix(".index")
-        return f"There is no checkpoint {prefix}: no folder and no {prefix}.index exists."
+        of_hub = f" For a model of the Hugging Face hub, give {_HUB}{path}."
+        return (
+            f"There is no checkpoint {prefix}: no folder and no {prefix}.index exists."
+            f"{of_hub * bool(re.fullmatch(_HUB_NAME, path))}"
+        )
     if not {"checkpoints", "training_config.json"}.isdisjoint(each.rstrip("/") for each in names):
         return (
             f"{path} is the folder of a training run, but holds no undamaged checkpoint. Copy it "

@@ -21,11 +21,11 @@ def check_labels(
 
     Args:
         model: The model.
-        labels: A list of str; empty for regression.
+        labels: A list of str or int; empty for regression.
         regression: Whether the model computes a score, and thus has one output but no labels.
 
     Raises:
-        InputError: The numbers differ, `labels` is not a list of different str, a regression model
+        InputError: The numbers differ, `labels` is not a list of different labels, a regression
             has labels or several outputs, or the model has no outputs for labels.
     """
     outputs = getattr(model, "num_labels", None)
@@ -35,7 +35,8 @@ def check_labels(
             "Leave out labels."
         )
     is_list = isinstance(labels, (list, tuple, np.ndarray))
-    names = [str(label) for label in labels if isinstance(label, str)] if is_list else []
+    kinds = (str, int, np.integer)
+    names = [str(label) for label in labels if isinstance(label, kinds)] if is_list else []
     if regression:
         if outputs != 1 or not is_list or len(labels):
             raise InputError(

@@ -1,10 +1,11 @@
-"""Reads how a folder of sentence-transformers computes the vector of a text.
+"""Reads and writes how a folder of sentence-transformers computes the vector of a text.
 
 Such a folder is a folder of Hugging Face with more files. `modules.json` lists the steps: the
 model, the pooling, and perhaps a normalization.
 """
 
 import posixpath
+from collections.abc import Mapping
 from typing import Any
 
 from bert_tf import files, json_files
@@ -12,10 +13,11 @@ from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.errors import InputError
 from bert_tf.file_checks import check_plain_name
 
-MODULES_FILE = "modules.json"
+MODULES_FILE, POOLING_FOLDER = "modules.json", "1_Pooling"
 _SETTINGS_FILE = "sentence_bert_config.json"
 _CONFIG_FILE = "config.json"
 _POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
+_PACKAGE = "sentence_transformers.models"
 _NORMALIZE = "Normalize"
 _STEPS = ("Transformer", "Pooling")
 
@@ -62,6 +64,34 @@ def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
     if settings.pop("do_lower_case", False) and do_lower_case is False:
         return {"problem": f"{_SETTINGS_FILE} lower-cases texts before a cased tokenizer"}
     return {"pooling": _POOLING[used[0]], "normalize": _NORMALIZE in names, **settings}
+
+
+def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
+    """Adds the files of sentence-transformers to a folder of Hugging Face.
+
+    Args:
+        folder: The folder.
+        embedding: A result of `read_embedding`. Nothing is written if it is empty or not supported.
+        size: The number of values of a vector.
+    """
+    from tensorflow.io import gfile
+
+    if not embedding or "problem" in embedding:
+        return
+    names = (*_STEPS, _NORMALIZE) if embedding.get("normalize", True) else _STEPS
+    places = ("", POOLING_FOLDER, "2_Normalize")  # the last one needs no files
+    modules = [
+        {"idx": i, "name": str(i), "path": place, "type": f"{_PACKAGE}.{name}"}
+        for i, (name, place) in enumerate(zip(names, places, strict=False))
+    ]
+    modes = {name: kind == embedding.get("pooling", "mean") for name, kind in _POOLING.items()}
+    gfile.makedirs(posixpath.join(folder, POOLING_FOLDER))
+    pooling = {"word_embedding_dimension": size, **modes}
+    files.write_json(posixpath.join(folder, POOLING_FOLDER, _CONFIG_FILE), pooling)
+    files.write_json(posixpath.join(folder, MODULES_FILE), modules)
+    if "max_seq_length" in embedding:
+        settings = {"max_seq_length": embedding["max_seq_length"], "do_lower_case": False}
+        files.write_json(posixpath.join(folder, _SETTINGS_FILE), settings)
 
 
 def check_supported(embedding: dict[str, Any]) -> None:

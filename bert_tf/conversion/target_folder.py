@@ -4,6 +4,7 @@ import os
 import re
 
 from bert_tf import atomic_files, files, json_files, weights
+from bert_tf.conversion.sentence_transformers import POOLING_FOLDER
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 
@@ -11,7 +12,11 @@ from bert_tf.file_checks import is_inside
 _PREFIX = r"(bert_model\.ckpt|model\.ckpt-\d+)\."
 _FILES = {
     "bert-tf": ("weights.json", r"model\.safetensors|bert_config\.json|vocab\.txt"),
-    "hugging_face": ("model.safetensors", r"config\.json|tokenizer_config\.json|vocab\.txt"),
+    "hugging_face": (
+        "model.safetensors",
+        r"config\.json|tokenizer_config\.json|vocab\.txt"
+        rf"|modules\.json|sentence_bert_config\.json|{POOLING_FOLDER}/config\.json",
+    ),
     "google": (
         "checkpoint",
         rf"{_PREFIX}(index|meta|data-\d{{5}}-of-\d{{5}})"
@@ -38,6 +43,11 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     target = target if "://" in target else os.path.realpath(target)
     _check_place(folder, target, sources)
     names = files.list_folder(target)
+    if gfile.isdir(f"{target}/{POOLING_FOLDER}"):
+        names.remove(POOLING_FOLDER)
+        names += [
+            f"{POOLING_FOLDER}/{name}" for name in files.list_folder(f"{target}/{POOLING_FOLDER}")
+        ]
     if not names:
         return
     last, others = _FILES[dialect]

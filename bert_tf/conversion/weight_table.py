@@ -159,6 +159,23 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
     return (*embeddings, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span)
 
 
+def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:
+    """Returns the name of the transformers class for a model with the given weights."""
+    masked_lm, next_sentence = (
+        f"cls/{name}" in arrays
+        for name in ("predictions/output_bias", "seq_relationship/output_weights")
+    )
+    if next_sentence:
+        return "BertForPreTraining" if masked_lm else "BertForNextSentencePrediction"
+    if masked_lm:
+        return "BertLMHeadModel" if causal else "BertForMaskedLM"
+    heads = {
+        "cls/squad/output_weights": "BertForQuestionAnswering",
+        **{f"{head}output_weights": name for name, head in CLASSIFIER_HEADS.items()},
+    }
+    return next((name for weight, name in heads.items() if weight in arrays), "BertModel")
+
+
 def matcher(
     names: Mapping[str, Row], with_scope: bool = False
 ) -> Callable[[str], tuple[Row, str] | None]:

@@ -223,6 +223,10 @@ def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: s
             "No vocab.txt was written, because the tokenizer gives other ids than the tokenizer of "
             f"google-research/bert: {contents.tokenizer_problem}. With vocab_file, it is written."
         )
+    embedding = contents.extra.get("embedding") or {}
+    if embedding and (dialect == "google" or ("problem" in embedding and dialect != "bert-tf")):
+        reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
+        lines.append(f"Left out the pooling of sentence-transformers: {reason}.")
     if config.extra:
         lines.append(f"Unknown keys of the config, ignored: {', '.join(config.extra)}.")
     if contents.unknown:

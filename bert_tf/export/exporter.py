@@ -5,22 +5,23 @@ import dataclasses
 import logging
 import os
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_tf import files, json_files
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_choice
 from bert_tf.export import assets, gate_process, saved_model
 from bert_tf.export.job import ExportJob, read_origin, run_folder
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
+from bert_tf.export.served.load import complete_facts
 from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.modeling import BertClassifier
-from bert_tf.pretrained import check_tokenizer, load, save_checkpoint
+from bert_tf.pretrained import check_tokenizer, read_pretrained, save_checkpoint
 from bert_tf.tasks.squad.results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.temporary_files import scratch_folder
@@ -47,6 +48,7 @@ def export(
     export_dir: str,
     settings: ServingSettings | None = None,
     dev_data: str | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> str:
     """Writes the model of a checkpoint for serving, and checks the outputs of what it wrote.
 
@@ -58,6 +60,9 @@ def export(
         dev_data: A file of labelled examples on which the metric is compared too; see
             `ServedModel.read_examples`. Default: the examples of the dev split that the run stored,
             if it did.
+        facts: Facts of the model that replace those of the checkpoint, such as `pair` or
+            `doc_stride`; see `save_checkpoint`. A fact that neither states has the default of the
+            program that trains models for the task.
 
     Returns:
         The folder of the new version.
@@ -81,7 +86,7 @@ def export(
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
         processes = [stack.enter_context(gate_process.open_gate()) for _ in formats]
-        job = _job(checkpoint, settings, dev_data, os.path.basename(version))
+        job = _job(checkpoint, settings, dev_data, os.path.basename(version), facts or {})
         writers = [_FORMATS[name](job) for name in formats]
         # Another export may write this version meanwhile.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
@@ -118,12 +123,17 @@ def _check_outside(export_dir: str, checkpoint: str) -> None:
 
 
 def _job(
-    checkpoint: str, settings: ServingSettings, dev_data: str | None, version: str
+    checkpoint: str,
+    settings: ServingSettings,
+    dev_data: str | None,
+    version: str,
+    facts: Mapping[str, Any],
 ) -> ExportJob:
     """Reads the checkpoint of an export, and the files of its run."""
-    found, run = load(checkpoint), run_folder(checkpoint)
+    found, run = read_pretrained(checkpoint), run_folder(checkpoint)
     task = settings.task or task_of(found)
     _check_effect(settings, task)
+    found = complete_facts(found, task, facts)
     settings = _with_best_threshold(settings, run)
     origin = read_origin(run, found, task)
     stored = posixpath.join(run, DEV_EXAMPLES)
@@ -194,12 +204,12 @@ def export_model(
             out of range, or `path` is a file or contains other files than versions of a model.
         GateError: The SavedModel and the model have different outputs. Nothing is written.
     """
-    _check_task_type(task_type)
+    check_choice(TASK_TYPES, "task_type", task_type)
     _check_outputs(model, task_type)
     check_tokenizer(tokenizer)
     _check_length(model, pair, max_seq_length)
     facts: dict[str, Any] = {"labels": [] if labels is None else labels}
-    if task_type != TASK_TYPES[0]:
+    if task_type != TASK_TYPES[0] or model.head_facts:  # which may be those of another type
         facts["task_type"] = task_type
     if task_type == "multi_label":
         facts["threshold"] = _check_threshold(threshold)
@@ -211,13 +221,6 @@ def export_model(
         return export(checkpoint, os.fspath(path))
 
 
-def _check_task_type(task_type: Any) -> None:
-    if task_type not in TASK_TYPES:
-        raise InputError(
-            f"task_type must be one of {', '.join(TASK_TYPES)}. Received: {task_type!r}."
-        )
-
-
 def _check_outputs(model: Any, task_type: str) -> None:
     """Raises `InputError` if `model` is not a classifier with the outputs of the task type."""
     outputs = model.num_labels if isinstance(model, BertClassifier) else 0
@@ -226,7 +229,8 @@ def _check_outputs(model: Any, task_type: str) -> None:
         number = "1 output" if task_type == "regression" else f"at least {least} labels"
         raise InputError(
             f"export_model exports a BertClassifier with {number} for {task_type}. Received: "
-            f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels."
+            f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels. Write other "
+            "models with save_checkpoint, and export the folder with the program export_model.py."
         )
 
 

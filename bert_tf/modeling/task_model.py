@@ -20,7 +20,14 @@ from bert_tf.modeling.layers import Variables, with_name_prefix
 
 
 class BertTaskModel(BertBaseModel):
-    """Base class of the models with a head; creates the encoder and the dropout seeds."""
+    """Base class of the models with a head; creates the encoder and the dropout seeds.
+
+    Attributes:
+        head_facts: The facts of the head, such as `labels`, that the checkpoint states from which
+            the model was loaded.
+    """
+
+    head_facts: Mapping[str, Any] = {}
 
     def __init__(
         self,

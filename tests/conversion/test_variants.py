@@ -139,14 +139,26 @@ def test_a_causal_masked_lm_is_written_as_a_decoder(tmp_path):
     assert (config["architectures"], config["is_decoder"]) == (["BertLMHeadModel"], True)
 
 
-@pytest.mark.parametrize(("labels", "expected"), [(2, ["LABEL_0", "LABEL_1"]), (1, ["LABEL_0"])])
-def test_missing_labels_get_default_names(tmp_path, labels, expected):
+@pytest.mark.parametrize(
+    ("labels", "problem_type", "expected"),
+    [
+        (2, None, {"labels": ["LABEL_0", "LABEL_1"]}),
+        (2, "single_label_classification", {"labels": ["LABEL_0", "LABEL_1"]}),
+        (1, None, {"labels": [], "task_type": "regression"}),
+        (1, "multi_label_classification", {"labels": ["LABEL_0"], "task_type": "multi_label"}),
+    ],
+)
+def test_a_classifier_states_its_task_type_and_default_labels(
+    tmp_path, labels, problem_type, expected
+):
     head = {"classifier.weight": np.ones((labels, 12), np.float32)}
     tensors = {**encoder_and(), **head, "classifier.bias": np.zeros(labels, np.float32)}
-    source = folder(tmp_path, tensors, architectures=["BertForSequenceClassification"])
-    weights = read_weights(source)
-    assert weights.extra == {"labels": expected}
+    changes = {"architectures": ["BertForSequenceClassification"], "problem_type": problem_type}
+    weights = read_weights(folder(tmp_path / "source", tensors, **changes))
+    assert weights.extra == expected
     assert not assign(BertClassifier(weights.config, num_labels=labels), weights).missing
+    write_weights(weights, str(tmp_path / "written"), "hugging_face")
+    assert read_weights(str(tmp_path / "written")).extra == expected
 
 
 def test_labels_of_models_without_a_classifier_are_ignored(tmp_path):

@@ -1,6 +1,7 @@
 """Fill-mask, next-sentence prediction and vectors of texts, against NumPy."""
 
 import dataclasses
+import json
 import pathlib
 import shutil
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 from export_models import softmax
 
 import bert_tf
+from bert_tf.conversion import convert
 from bert_tf.export.served import load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import load
@@ -168,6 +170,40 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
     given = ServingSettings(pooling="mean", normalize=False, max_seq_length=5)
     settings = load_served(load(folder), given).settings
     assert (settings.pooling, settings.normalize, settings.max_seq_length) == ("mean", False, 5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling):
+    """In both directions, also if the written folder replaces an earlier one."""
+    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    facts = {"embedding": {"pooling": pooling, "normalize": True, "max_seq_length": 9}}
+    first, hub, again = (str(tmp_path / name) for name in ("first", "hub", "again"))
+    bert_tf.save_checkpoint(model, tokenizer, first, **facts)
+    for source, target, dialect in (
+        (first, hub, "hugging_face"), (hub, again, "bert-tf"), (again, hub, "hugging_face")
+    ):  # fmt: skip
+        convert(source, target, dialect)
+    modules = json.loads((tmp_path / "hub/modules.json").read_text())
+    assert [(each["type"].split(".")[-1], each["path"]) for each in modules] == [
+        ("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"),
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "hub/1_Pooling/config.json").read_text()) == {
+        "word_embedding_dimension": 8, "pooling_mode_mean_tokens": pooling == "mean",
+        "pooling_mode_cls_token": pooling == "first",
+    }  # fmt: skip
+    texts = tf.constant(["a b c", "d " * 30])
+    vectors = []
+    for path in (first, hub, again):
+        assert load(path).facts["embedding"] == facts["embedding"]
+        signature = load_served(load(path)).signatures()["serving_default"]
+        vectors.append(signature(text=texts)["embedding"].numpy())
+        np.testing.assert_array_equal(vectors[-1], vectors[0])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), 1, atol=1e-6)
+    (tmp_path / "hub/1_Pooling/mine.txt").write_text("")
+    with pytest.raises(bert_tf.InputError, match=r"contains 1_Pooling/mine\.txt"):
+        convert(first, hub, "hugging_face")
+    assert "cannot store" in convert(first, str(tmp_path / "google"), "google")
 
 
 def test_other_poolings_are_refused_but_the_folder_can_be_loaded(tmp_path):

@@ -1,17 +1,22 @@
 """Exports of multi-label and regression models, and their predictions by predict.py."""
 
 import json
+import logging
+import pathlib
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from run_programs import run_main
+from run_programs import assert_refused, run_main
 
 import bert_tf
 from bert_tf.export import exporter
 from bert_tf.export.served import ServedClassifier
+from bert_tf.export.settings import ServingSettings
 
 pytestmark = pytest.mark.usefixtures("without_gate")
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden/huggingface"
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
 CONFIG = bert_tf.BertConfig(
     vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
@@ -148,7 +153,54 @@ def test_a_checkpoint_of_another_head_is_not_a_classifier(tokenizer, tmp_path):
     tagger = bert_tf.BertTagger(CONFIG, num_labels=3)
     path = bert_tf.save_checkpoint(tagger, tokenizer, tmp_path / "tagger", **facts)
     with pytest.raises(bert_tf.InputError, match=r"it lacks output_weights, output_bias\. Give"):
-        exporter.export(path, str(tmp_path / "out"))
+        exporter.export(path, str(tmp_path / "out"), ServingSettings("classification"))
+
+
+# The labels that the config states, the facts that it does not, and the assumed facts, by model.
+HUGGING_FACE = {
+    "sequence_classification": (["bad", "fair", "good"], {"pair": True}, {"max_seq_length": 128}),
+    "token_classification": (["O", "B-X", "I-X", "B-Y", "I-Y"], {}, {"scheme": "iob2"}),
+    "question_answering": (
+        [], {"max_query_length": 8, "doc_stride": 4}, {"n_best_size": 20, "max_seq_length": 384},
+    ),
+    "multiple_choice": ([], {}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HUGGING_FACE)
+def test_a_fine_tuned_folder_of_hugging_face_is_exported_for_its_head(tmp_path, caplog, name):
+    labels, given, assumed = HUGGING_FACE[name]
+    folder = pathlib.Path(shutil.copytree(GOLDEN / name, tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    if labels:
+        config["id2label"] = dict(enumerate(labels))
+    (folder / "config.json").write_text(json.dumps(config))
+    words = [*VOCABULARY, *(f"w{number}" for number in range(150 - len(VOCABULARY)))]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    with caplog.at_level(logging.INFO, "bert_tf"):
+        exported = exporter.export(str(folder), str(tmp_path / "out"), facts=given)
+    facts = json.loads((pathlib.Path(exported) / "assets.extra/weights.json").read_text())
+    assert facts.get("labels", []) == labels
+    assert {key: facts[key] for key in {**given, **assumed}} == {**given, **assumed}
+    for key, value in assumed.items():
+        assert f"{key}={value}" in caplog.text
+    # The values that transformers computed.
+    expected = np.load(GOLDEN / name / "expected.npz")
+    inputs = {n: expected[n] for n in ("input_ids", "input_mask", "segment_ids")}
+    inputs = {n: tf.constant(v.reshape(-1, v.shape[-1]), tf.int32) for n, v in inputs.items()}
+    outputs = tf.saved_model.load(exported).signatures["ids"](**inputs)
+    for key in outputs.keys() & {"logits", "score", "start_logits", "end_logits"}:
+        wanted = expected["logits" if key == "score" else key]
+        found = outputs[key].numpy().reshape(wanted.shape)
+        is_token = expected["input_mask"] == 1 if found.ndim > 1 and found.shape[1] == 20 else ...
+        np.testing.assert_allclose(found[is_token], wanted[is_token], atol=1e-5)
+
+
+def test_what_a_folder_of_hugging_face_does_not_state_are_flags(tmp_path):
+    folder = shutil.copytree(GOLDEN / "question_answering", tmp_path / "model")
+    flags = [f"--checkpoint={folder}", f"--export_dir={tmp_path}/out", "--pair=true"]
+    (refused,) = run_main("bert_tf.run_scripts.export_model", flags)
+    assert_refused(refused, "--pair=True has no effect for the task span")
 
 
 def test_predict_prints_labels_and_scores(tokenizer, tmp_path):

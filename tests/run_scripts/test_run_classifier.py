@@ -1,14 +1,18 @@
 """run_classifier.py with the flags of its tasks: files, several dev sets, other runs, advice."""
 
 import json
+import pathlib
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from run_programs import assert_refused, run_main
 
+import bert_tf
 from bert_tf.training.lifecycle.run_folder import RunFolder
 
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden/huggingface"
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c"]
 CONFIG = {
     "vocab_size": 8, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -137,6 +141,28 @@ def test_a_trained_run_gives_the_defaults_for_predictions(folder):
     assert_refused(busy, "Another run is training or evaluating in")
     assert (folder / "out/predictions.jsonl").read_bytes() == before
     assert other.code == 0, other
+
+
+def test_a_folder_of_hugging_face_predicts_the_labels_of_its_config(tmp_path):
+    model = shutil.copytree(GOLDEN / "sequence_classification", tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    config["id2label"] = {"0": "bad", "1": "fair", "2": "good"}
+    (model / "config.json").write_text(json.dumps(config))
+    words = [*VOCABULARY, *(f"w{number}" for number in range(150 - len(VOCABULARY)))]
+    (model / "vocab.txt").write_text("\n".join(words) + "\n")
+    (tmp_path / "test.csv").write_text("sentence\na b w9\nw30 w17\n")
+    (done,) = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        ["--task_name=custom", "--do_predict=true", f"--init_checkpoint={model}",
+         f"--predict_file={tmp_path}/test.csv", f"--output_dir={tmp_path}/out",
+         "--max_seq_length=16"],
+    )  # fmt: skip
+    assert done.code == 0, done
+    rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").open()]
+    loaded = bert_tf.load(model)
+    inputs = loaded.tokenizer.encode([row["text_a"] for row in rows], seq_length=16)
+    best = np.argmax(loaded.model(bert_tf.BertClassifier)(inputs)["logits"], -1)
+    assert [row["predicted"] for row in rows] == [("bad", "fair", "good")[i] for i in best]
 
 
 def test_data_comes_from_one_place(folder):

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.errors import InputError
+from bert_tf.errors import check_choice
 from bert_tf.export.served.graph_functions import Tensors
 from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import POOLINGS
@@ -34,10 +34,7 @@ class EmbeddingSettings:
     max_seq_length: int = 128
 
     def __post_init__(self) -> None:
-        if self.pooling not in POOLINGS:
-            raise InputError(
-                f"pooling must be one of {', '.join(POOLINGS)}. Received: {self.pooling!r}."
-            )
+        check_choice(POOLINGS, "pooling", self.pooling)
 
 
 class ServedEmbedder(ServedModel):

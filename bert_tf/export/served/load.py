@@ -1,7 +1,9 @@
 """Builds the served model of a checkpoint."""
 
 import dataclasses
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from bert_tf.conversion.saved_facts import check_labels
 from bert_tf.conversion.sentence_transformers import check_supported
@@ -23,13 +25,15 @@ from bert_tf.modeling import (
     BertTagger,
 )
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.ner.schemes import SCHEMES
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tokenization import BertTokenizer
 
-_DEFAULT_LENGTH = 128
+_LOGGER = logging.getLogger(__name__)
+_DEFAULT_LENGTH = FineTuningConfig().max_seq_length
 _CLASSIFIER_HEAD = ("output_weights", "output_bias")
 _SPAN_HEAD = ("cls/squad/output_weights", "cls/squad/output_bias")
 _TAGGING_HEAD = ("cls/tagger/output_weights", "cls/tagger/output_bias")
@@ -58,9 +62,42 @@ def task_of(checkpoint: Pretrained) -> str:
     task_type = checkpoint.facts.get("task_type")
     if task_type in _BUILDERS:
         return str(task_type)
-    if "labels" in checkpoint.facts:
-        return TASK_TYPES[0]
-    return "fill_mask" if _MASKED_LM_BIAS in checkpoint.weights else "embedding"
+    default = TASK_TYPES[0] if "labels" in checkpoint.facts else "embedding"
+    return next((task for task, head in _HEADS.items() if head[0] in checkpoint.weights), default)
+
+
+def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) -> Pretrained:
+    """Returns a checkpoint that states all facts of a task, and logs those that are assumed.
+
+    Checkpoints of other programs do not state how the texts were encoded. Such a fact has the
+    default of the program that trains models for the task.
+
+    Args:
+        checkpoint: The checkpoint, which has contents.
+        task: The task, one of `settings.TASKS`.
+        given: Facts that replace those of the checkpoint, such as `pair` (bool).
+
+    Raises:
+        InputError: A given fact has no effect for the task, the checkpoint lacks the head or the
+            vocabulary, or the labels are not tags.
+    """
+    contents: Any = checkpoint.contents
+    defaults = dict(_DEFAULTS.get(task, {}))
+    if unknown := given.keys() - defaults.keys():
+        name = min(unknown)
+        raise InputError(f"{name}={given[name]} has no effect for the task {task}. Leave it out.")
+    _check_complete(checkpoint, (), _HEADS.get(task, ()))
+    stated = {**contents.extra, **given}
+    if task in TASK_TYPES and contents.dialect != "bert-tf":  # else it is a classifier
+        defaults["task_type"] = task
+    if task == "tagging" and "scheme" not in stated and stated.get("labels"):
+        defaults["scheme"] = scheme_of_labels(stated["labels"])
+    assumed = {n: v for n, v in defaults.items() if v is not None and n not in stated}
+    if assumed:
+        values = ", ".join(f"{name}={value}" for name, value in assumed.items())
+        _LOGGER.info("%s does not state all settings. Using %s.", contents.source, values)
+    contents = dataclasses.replace(contents, extra={**assumed, **stated})
+    return dataclasses.replace(checkpoint, contents=contents)
 
 
 def _classifier(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
@@ -179,11 +216,24 @@ def _check_complete(
     if missing:
         raise InputError(
             f"{checkpoint.facts.get('source', 'The checkpoint')} cannot be exported for this task: "
-            f"it lacks {', '.join(missing)}. Give the output folder of a run of this task, or "
-            "another task."
+            f"it lacks {', '.join(missing)}. Give {'labels, ' * ('labels' in missing)}the output "
+            "folder of a run of this task, or another task."
         )
 
 
+# In this order, a checkpoint is exported for the first head that it has.
+_HEADS: dict[str, tuple[str, ...]] = {
+    "span": _SPAN_HEAD, "tagging": _TAGGING_HEAD, "choice": _CHOICE_HEAD,
+    **dict.fromkeys(TASK_TYPES, _CLASSIFIER_HEAD), "fill_mask": (_MASKED_LM_BIAS,),
+}  # fmt: skip
+# The facts of each task that have a default; None if they must be known.
+_OF_TEXTS = {"labels": None, "pair": False, "max_seq_length": _DEFAULT_LENGTH}
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(TASK_TYPES, _OF_TEXTS),
+    "regression": {**_OF_TEXTS, "labels": []},
+    "span": {"max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())},
+    "tagging": {"labels": None, "scheme": None, "max_seq_length": _DEFAULT_LENGTH},
+}
 _BUILDERS: dict[str, Callable[[Pretrained, ServingSettings], ServedModel]] = {
     **dict.fromkeys(TASK_TYPES, _classifier),
     "span": _span_predictor,

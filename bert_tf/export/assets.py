@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from bert_tf import files, json_files, weights
-from bert_tf.export.job import Origin, facts_of
+from bert_tf.export.job import Origin, answer_facts, facts_of
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.lite.report import TEXT_DIFFERENCES, table_of
 from bert_tf.tasks.task import DEV_EXAMPLES
@@ -80,6 +80,7 @@ def model_card(folder: str, origin: Origin, report: Mapping[str, Any]) -> str:
         "longest sequence": f"{report['max_seq_length']} tokens",
         "layers, width, heads": f"{config.num_hidden_layers}, {config.hidden_size}, "
         f"{config.num_attention_heads}",
+        "threshold of no answer": ", ".join(map(str, answer_facts(origin).values())),
         "training step": facts.get("global_step", ""),
         "precision of the weights": report.get("precision", ""),
         "casing": "lower-cased" if tokenizer.do_lower_case else "cased",

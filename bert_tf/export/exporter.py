@@ -13,7 +13,7 @@ import numpy as np
 from bert_tf import files, json_files
 from bert_tf.errors import InputError, check_choice
 from bert_tf.export import assets, gate_process, saved_model
-from bert_tf.export.job import ExportJob, read_origin, run_folder
+from bert_tf.export.job import ExportJob, answer_facts, read_origin, run_folder
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
@@ -29,6 +29,7 @@ from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.lifecycle.run_state import STATE_FILE, TRAINING_FILE, run_of
 
 _LOGGER = logging.getLogger(__name__)
+_THRESHOLD = "null_score_diff_threshold"
 # The only task for which a setting has an effect.
 _SETTINGS_OF_TASKS = {
     "null_score_diff_threshold": "span", "pooling": "embedding", "normalize": "embedding",
@@ -90,7 +91,7 @@ def export(
         writers = [_FORMATS[name](job) for name in formats]
         # Another export may write this version meanwhile.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
-            report: dict[str, Any] = {"task": job.origin.task}
+            report: dict[str, Any] = {"task": job.origin.task, **answer_facts(job.origin)}
             for write, process in zip(writers, processes, strict=True):
                 report = {**write(process, place), **report}
             assets.write(place, job.origin, report)
@@ -135,6 +136,11 @@ def _job(
     _check_effect(settings, task)
     found = complete_facts(found, task, facts)
     settings = _with_best_threshold(settings, run)
+    if settings.null_score_diff_threshold is not None and found.contents:
+        # The facts of the export state the threshold that it uses, not that of the training.
+        extra = {**found.contents.extra, _THRESHOLD: settings.null_score_diff_threshold}
+        contents = dataclasses.replace(found.contents, extra=extra)
+        found = dataclasses.replace(found, contents=contents)
     origin = read_origin(run, found, task)
     stored = posixpath.join(run, DEV_EXAMPLES)
     is_stored = not dev_data and task == task_of(found) and files.exists(stored)
@@ -158,9 +164,9 @@ def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings
     path = posixpath.join(run, THRESHOLD)
     if settings.null_score_diff_threshold is not None or not files.exists(path):
         return settings
-    schema = {"null_score_diff_threshold": json_files.NUMBER}
+    schema = {_THRESHOLD: json_files.NUMBER}
     found = json_files.read(path, schema, own=True, required=True)
-    threshold = found["null_score_diff_threshold"]
+    threshold = found[_THRESHOLD]
     _LOGGER.info("no answer above a score difference of %.4f, from %s.", threshold, path)
     return dataclasses.replace(settings, null_score_diff_threshold=threshold)
 

@@ -32,17 +32,19 @@ class Comparison:
         signature: The name of the signature.
         output: The name of the output.
         difference: The largest difference, or the share of different values if they are not float.
-        limit: The largest allowed difference.
+        limit: The largest allowed difference; None for any finite one.
     """
 
     signature: str
     output: str
     difference: float
-    limit: float
+    limit: float | None
 
     @property
     def passed(self) -> bool:
-        """Whether the difference is allowed; NaN is not."""
+        """Whether the difference is allowed; NaN is not, and neither is another shape."""
+        if self.limit is None:
+            return bool(np.isfinite(self.difference))
         return self.difference <= self.limit
 
 
@@ -75,16 +77,22 @@ class Limits:
         percentile: The percentile of the differences that is compared.
         metric_loss: The largest difference of the metric, in percentage points.
         allows_gain: Whether the metric of the exported model may be better by any amount.
-        compares_decoded: Whether labels, answers and so on must be equal, except for near ties.
         of_large_values: `difference` for outputs with values above 1; None for the same.
+        metric_examples: `metric_loss` is at least the points that so many examples are worth.
+        different_answers: The largest share of different labels, answers and so on, except for near
+            ties; None for any.
+        judges_values: Whether `difference` is a limit for float outputs, and not only the margin of
+            near ties.
     """
 
     difference: float
     percentile: int
     metric_loss: float
     allows_gain: bool = False
-    compares_decoded: bool = True
     of_large_values: float | None = None
+    metric_examples: int = 0
+    different_answers: float | None = 0.0
+    judges_values: bool = True
 
 
 LIMITS = {"float32": Limits(1e-5, 100, 0.5), "bfloat16": Limits(2e-2, 99, 0.5)}
@@ -163,10 +171,10 @@ def check(
     failed = [each for each in comparisons if not each.passed]
     if failed:
         worst = failed[0]
+        limit = "any finite value" if worst.limit is None else f"at most {worst.limit:.2g}"
         raise GateError(
             f"{name} differs from the model in memory: {worst.output} of {worst.signature} by "
-            f"{worst.difference:.2g}, and at most {worst.limit:.2g} is allowed. Nothing was "
-            "exported."
+            f"{worst.difference:.2g}, and {limit} is allowed. Nothing was exported."
         )
     return comparisons
 
@@ -206,10 +214,11 @@ def metric(
         kind, value = served.metric(joined, correct)
         values.append(value)
     loss = values[0] - values[1]
-    if not (loss if limits.allows_gain else abs(loss)) <= limits.metric_loss:
+    allowed = max(limits.metric_loss, 100 * limits.metric_examples / len(correct))
+    if not (loss if limits.allows_gain else abs(loss)) <= allowed:
         raise GateError(
             f"{name} has the {kind} {values[1]:.2f} on {len(correct)} examples of the dev split, "
-            f"and the model in memory has {values[0]:.2f}. At most {limits.metric_loss} points of "
+            f"and the model in memory has {values[0]:.2f}. At most {allowed:.1f} points of "
             "difference are allowed. Nothing was exported."
         )
     ((_, most_frequent),) = collections.Counter(map(str, correct)).most_common(1)
@@ -230,8 +239,6 @@ def compare(
     """
     for name, first in pairs[0][0].items():
         is_float = np.issubdtype(first.dtype, np.floating)
-        if not is_float and not limits.compares_decoded:
-            continue
         arrays = [(expected[name], actual[name]) for expected, actual in pairs]
         limit = limits.difference
         if not is_float:
@@ -242,14 +249,15 @@ def compare(
             difference, scale = _float_difference(arrays, limits.percentile)
             if scale > 1 and limits.of_large_values is not None:
                 limit = limits.of_large_values
-            yield Comparison(signature, name, difference, limit)
+            yield Comparison(signature, name, difference, limit if limits.judges_values else None)
         else:
             parts = [
                 (one != other) & ~np.asarray(served.near_ties(name, *pair, 2 * limit))
                 for (one, other), pair in zip(arrays, pairs, strict=True)
             ]
             different = np.concatenate([part.reshape(-1) for part in parts])
-            yield Comparison(signature, name, different.sum() / max(different.size, 1), 0.0)
+            share = float(different.sum() / max(different.size, 1))
+            yield Comparison(signature, name, share, limits.different_answers)
 
 
 def _float_difference(

@@ -98,6 +98,12 @@ def facts_of(origin: Origin) -> dict[str, Any]:
     }
 
 
+def answer_facts(origin: Origin) -> dict[str, float]:
+    """Returns the threshold of a model whose answers may be empty, by its name; {} for others."""
+    facts, name = origin.checkpoint.facts, "null_score_diff_threshold"
+    return {name: facts[name]} if facts.get("version_2_with_negative") and name in facts else {}
+
+
 @dataclasses.dataclass(frozen=True)
 class ExportJob:
     """A checkpoint to export, and how.

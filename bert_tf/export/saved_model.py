@@ -80,11 +80,11 @@ def _write(
     limits = gate.LIMITS[settings.precision]
     comparisons = gate.check(served, requests, expected, outputs, limits)
     metric = gate.metric(served, requests, expected, outputs, limits)
-    for each in comparisons:
-        _LOGGER.info(
-            "%s %s: difference %.1e, limit %.0e",
-            each.signature, each.output, each.difference, each.limit,
-        )  # fmt: skip
+    _LOGGER.info(
+        "%d outputs compared with the model in memory: the largest difference is %.1e "
+        "(export_report.json states all).", len(comparisons),
+        max(each.difference for each in comparisons),
+    )  # fmt: skip
     if metric:
         _LOGGER.info(
             "%s on %d examples: %.2f, and %.2f before the export%s",

@@ -331,12 +331,51 @@ def test_a_file_with_other_outputs_is_refused(tmp_path, monkeypatch):
     labels = [each["label"] for each in predictions_of(path, tmp_path, TEXTS)]
     rows = [{"text": each, "label": label} for each, label in zip(TEXTS, labels, strict=True)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    limits = gate.Limits(np.inf, 99, 1.0, True, compares_decoded=False)
-    monkeypatch.setitem(lite_files.lite_gate._LIMITS, "int8", limits)
     settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
     with pytest.raises(gate.GateError, match=r"int8.tflite has the accuracy .* and the .* 100\.00"):
         exporter.export(path, str(tmp_path / "lite"), settings, str(data))
     assert not os.listdir(tmp_path / "lite")
+
+
+def test_a_wrong_int8_file_does_not_lose_the_other_formats(tmp_path, monkeypatch, caplog):
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+
+    def convert_other_int8(served, file, length):
+        bias = served.model.head.output_bias
+        trained = np.array(bias)
+        bias.assign([9, 0, 0] if file.precision == "int8" else trained)
+        model = conversion.convert(served, file, length)
+        bias.assign(trained)
+        return model
+
+    monkeypatch.setattr(lite_files, "convert", convert_other_int8)
+    both = ServingSettings(format="both", tflite_precisions=["float16", "int8"])
+    folder = exporter.export(path, str(tmp_path / "served"), both)
+    assert os.listdir(f"{folder}/tflite") == ["float16.tflite"]
+    assert bert_tf.Predictor(folder)(TEXTS)
+    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
+        report = json.load(file)
+    assert [row["file"] for row in report["tflite"]] == ["float16.tflite"]
+    (reason,) = report["tflite_left_out"]
+    assert reason.startswith("int8.tflite differs from the model in memory: label of serving_def")
+    (line,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
+    assert line == f"warning: {reason} --tflite_precisions chooses the files."
+    # Without a TFLite file that passed, the SavedModel remains.
+    only = dataclasses.replace(both, tflite_precisions=["int8"])
+    assert "tflite" not in os.listdir(exporter.export(path, str(tmp_path / "saved"), only))
+
+
+@pytest.mark.parametrize(
+    ("examples", "judges_values", "share"), [(0, False, 0.1), (99, False, 0.1), (100, False, None)]
+)
+def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(examples, judges_values, share):
+    limits = lite_files.lite_gate._LIMITS["int8"]
+    metric = gate.Metric("accuracy", examples, 90.0, 89.5, None) if examples else None
+    outputs = [{"probabilities": np.zeros([1, 2], np.float32), "label": np.array([b"a"], object)}]
+    found = lite_files.lite_gate._limits_of(limits, metric, outputs)
+    assert (found.judges_values, found.different_answers) == (judges_values, share)
+    del outputs[0]["label"]
+    assert lite_files.lite_gate._limits_of(limits, None, outputs).judges_values
 
 
 def predictions_of(path, folder, texts):

@@ -13,7 +13,7 @@ import tensorflow as tf
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.export import assets
-from bert_tf.export.gate_process import Gate
+from bert_tf.export.gate_process import Gate, GateError
 from bert_tf.export.job import ExportJob, facts_of
 from bert_tf.export.layout import LITE
 from bert_tf.export.lite import lite_gate, mediapipe_metadata
@@ -42,8 +42,9 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
 
     Returns:
         A function that writes a TFLite file for each precision to a folder, checks them in a
-        process, and returns the report. It raises `GateError` if a file has other outputs than the
-        model in memory, a metric that is too low, or operations that TFLite lacks.
+        process, and returns the report. A file with other outputs than the model in memory or a
+        metric that is too low is removed, with a warning. The function raises `GateError` if no
+        format is left, or for operations that TFLite lacks.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task or has LSTM layers, or LiteRT is
@@ -96,12 +97,25 @@ def _write(
         for takes_texts in ([False, True] if settings.tflite_text_input else [False])
         for precision in dict.fromkeys(settings.tflite_precisions)
     ]  # fmt: skip
-    rows = lite_gate.check(process, served, labelled, found)
-    for row, each in zip(rows, found, strict=True):
+    reports = lite_gate.check(process, served, labelled, found)
+    errors = [each for each in reports if isinstance(each, GateError)]
+    if len(errors) == len(reports) and settings.format == "tflite":
+        raise errors[0]
+    rows, left_out = [], []
+    for row, each in zip(reports, found, strict=True):
+        if isinstance(row, GateError):
+            tf.io.gfile.remove(each.path)
+            left_out.append(str(row).replace("Nothing was exported.", "This file is left out."))
+            _LOGGER.warning("warning: %s --tflite_precisions chooses the files.", left_out[-1])
+            continue
         row["max_seq_length"] = served.max_seq_length
-        row |= measure(each.path, served, settings.tflite_length, each.takes_texts)
+        rows.append(row | measure(each.path, served, settings.tflite_length, each.takes_texts))
+    report = {"max_seq_length": served.max_seq_length, "tflite_left_out": left_out}
+    if not rows:
+        tf.io.gfile.rmtree(place)
+        return report
     _LOGGER.info("TFLite files:\n%s", table_of(rows))
-    return {"max_seq_length": served.max_seq_length, "tflite": rows}
+    return {**report, "tflite": rows}
 
 
 def _can_run_in_mediapipe(served: ServedModel) -> bool:

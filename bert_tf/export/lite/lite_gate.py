@@ -11,20 +11,23 @@ import tensorflow as tf
 
 from bert_tf.export import gate
 from bert_tf.export.gate import Limits
-from bert_tf.export.gate_process import Gate
+from bert_tf.export.gate_process import Gate, GateError
 from bert_tf.export.lite import mediapipe_tasks
 from bert_tf.export.requests import Request
 from bert_tf.export.served import ServedModel
 
 _LOGGER = logging.getLogger(__name__)
-# float16 and int8 are the dtypes of the weights. The answers of int8 are compared by their metric.
-# Without one, the limits of int8 must find wrong outputs: unit vectors [384] of unrelated texts
-# differ by 0.17, and a zero vector by 0.13.
+# float16 and int8 are the dtypes of the weights. int8 is judged by its metric, whose limit for few
+# examples is that of two of them, or by its answers (`_limits_of`). For outputs without answers,
+# the limits of int8 must find wrong ones: unit vectors [384] of unrelated texts differ by 0.17, and
+# a zero vector by 0.13.
 _LIMITS = {
     "float32": Limits(1e-4, 100, 0.5, allows_gain=True),
     "float16": Limits(1e-2, 99, 1.0, allows_gain=True),
-    "int8": Limits(0.1, 99, 1.0, allows_gain=True, compares_decoded=False, of_large_values=0.3),
+    "int8": Limits(0.1, 99, 1.0, True, 0.3, metric_examples=2, different_answers=0.1),
 }
+# With so many labelled examples, the metric alone decides on int8.
+_MANY_EXAMPLES = 100
 # Texts for which the tokenizer of TFLite has the same ids as that of TensorFlow.
 _VALID_TEXTS = tuple(text for text in gate.EXAMPLES if b"\xff" not in text)
 
@@ -50,7 +53,7 @@ class LiteFile:
 
 def check(
     process: Gate, served: ServedModel, labelled: Sequence[Request], found: Sequence[LiteFile]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Any] | GateError]:
     """Compares the outputs of all files with those of the model in memory.
 
     Args:
@@ -60,10 +63,11 @@ def check(
         found: The files.
 
     Returns:
-        A report for each file.
+        For each file its report, or the `GateError` if an output or the metric differs too much or
+        MediaPipe cannot run the file.
 
     Raises:
-        GateError: An output or the metric of a file differs too much, or MediaPipe cannot run it.
+        GateError: LiteRT cannot run a file.
     """
     kinds = {name: each.kind for name, each in served.endpoints().items()}
     names = {
@@ -84,10 +88,14 @@ def check(
     )
     signatures = served.signatures(*names[False])
     expected = {key: _expected(served, signatures, each) for key, each in requests.items()}
-    return [
-        _report(served, file, requests[file.takes_texts], expected[file.takes_texts], outputs)
-        for file, outputs in zip(found, actual, strict=True)
-    ]
+    reports: list[dict[str, Any] | GateError] = []
+    for file, outputs in zip(found, actual, strict=True):
+        given = requests[file.takes_texts], expected[file.takes_texts]
+        try:
+            reports.append(_report(served, file, *given, outputs))
+        except GateError as error:
+            reports.append(error)
+    return reports
 
 
 def _expected(
@@ -116,11 +124,13 @@ def _report(
         place for place, each in enumerate(requests)
         if not (file.takes_texts and each.correct is not None)
     ]  # fmt: skip
+    metric = gate.metric(served, requests, expected, actual, limits, name)
+    if file.precision == "int8":
+        limits = _limits_of(limits, metric, expected)
     comparisons = gate.check(
         served, [requests[each] for each in places], [expected[each] for each in places],
         [actual[each] for each in places], limits, name,
     )  # fmt: skip
-    metric = gate.metric(served, requests, expected, actual, limits, name)
     report = {
         "file": name,
         "size_bytes": tf.io.gfile.stat(file.path).length,
@@ -132,6 +142,17 @@ def _report(
     if file.has_metadata:
         report["mediapipe"] = _compare_with_mediapipe(served, file, requests, actual)
     return report
+
+
+def _limits_of(
+    limits: Limits, metric: gate.Metric | None, expected: Sequence[Mapping[str, np.ndarray]]
+) -> Limits:
+    """Returns the limits of outputs that a metric of many examples or answers replace."""
+    if metric and metric.num_examples >= _MANY_EXAMPLES:
+        return dataclasses.replace(limits, judges_values=False, different_answers=None)
+    dtypes = (value.dtype for outputs in expected for value in outputs.values())
+    has_answers = any(not np.issubdtype(each, np.floating) for each in dtypes)
+    return dataclasses.replace(limits, judges_values=not has_answers)
 
 
 def _compare_with_mediapipe(

@@ -14,7 +14,7 @@ INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
     "atomic_files", "command_line", "config", "errors", "features", "file_checks", "files",
     "head_config", "help_text", "json_files", "locks", "manifest", "progress", "startup",
-    "stop_program", "temporary_files", "tensor_bundles", "tfds_builders", "tfrecords", "weights",
+    "stop_program", "temporary_files", "tfds_builders", "tfrecords", "weights",
     "wire_format",
 )  # fmt: skip
 

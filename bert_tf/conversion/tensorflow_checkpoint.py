@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import file_checks, json_files, tensor_bundles
+from bert_tf import file_checks, json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
@@ -43,7 +43,6 @@ def find(path: str) -> tuple[str, Any]:
     with explain_read_errors(prefix):
         for name in (f"{prefix}.index", *tf.io.gfile.glob(f"{prefix}.data-*")):
             file_checks.check_is_regular(name)
-        tensor_bundles.check_index(f"{prefix}.index")
         # `tf.train.load_checkpoint` is not used, because that function first checks whether the
         # prefix is the path of a folder.
         return prefix, tf.compat.v1.train.NewCheckpointReader(prefix)

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import file_checks, files, json_files, tensor_bundles
+from bert_tf import file_checks, files, json_files
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export import operations
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
@@ -39,7 +39,6 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
     if not trust:
         graph = operations.read_graph(folder)
         _check_graph(folder, graph)
-        _check_variables(folder)
         _check_checksums(folder, facts)
         _check_labels(facts_path, facts, graph)
     with explain_damage(folder):
@@ -54,13 +53,6 @@ def _check_files(folder: str) -> None:
         for path in pathlib.Path(folder).glob(pattern):
             if not path.is_dir():
                 file_checks.check_is_regular(str(path))
-
-
-def _check_variables(folder: str) -> None:
-    try:
-        tensor_bundles.check_index(os.path.join(folder, "variables", "variables.index"))
-    except InputError as error:
-        raise InputError(f"{folder} cannot be loaded: {error}") from error
 
 
 def _check_graph(folder: str, graph: Any) -> None:

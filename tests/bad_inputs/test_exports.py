@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 
-import bundle_files
 import export_models
 import pytest
 import tensorflow as tf
@@ -170,10 +169,6 @@ DAMAGE = {
     "graph_flip": ("saved_model.pb", lambda content: flip(content, len(content) // 2)),
     "index_cut": ("variables/variables.index", half),
     "index_flip": ("variables/variables.index", lambda content: flip(content, 40)),
-    "index_dtype": (
-        "variables/variables.index",
-        lambda _: bundle_files.index({b"a": bundle_files.entry(dtype=99)}),
-    ),
     "data_cut": ("variables/variables.data-00000-of-00001", half),
     "data_flip": ("variables/variables.data-00000-of-00001", lambda content: flip(content, 40)),
     "data_removed": ("variables/variables.data-00000-of-00001", None),

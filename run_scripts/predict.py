@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 SEPARATORS = (" ||| ", "\t")  # of the texts of a line
-# An input line or row, and its value for each input of the model: a text, or a list of texts.
-Item = tuple[str | prediction_tables.Row, list[str | list[str]]]
+# An input line, or a row of a table as a dict, and its value for each input of the model: a text,
+# or a list of texts.
+Item = tuple[Any, list[str | list[str]]]
 flags.DEFINE_string(
     "model", None, "Folder of an exported model, or of one of its versions, or a .tflite file."
 )
@@ -112,7 +113,7 @@ def main() -> None:
 
 def predictions(
     predictor: "Predictor", found: Iterator[Item]
-) -> Iterator[tuple[str | prediction_tables.Row, dict[str, Any]]]:
+) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yields each line or row with its prediction."""
     # A bar and the predictions would be mixed on a terminal.
     shown = Progress("predicting", None, "texts", log_end=False)
@@ -124,7 +125,7 @@ def predictions(
             shown.update(len(batch))
 
 
-def write(found: Iterator[tuple[str | prediction_tables.Row, dict[str, Any]]]) -> None:
+def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
     """Writes the predictions to --output_file, or to the standard output."""
     ending = _table_ending()
     rows = (prediction_tables.with_prediction(row, each) for row, each in found)

@@ -33,7 +33,7 @@ def read_rows(
     Raises:
         InputError: The table is malformed, a column is missing, or a value is not a text.
     """
-    first = next((row for _, (row,) in column_values(path, (), with_row=True)), {})
+    first: Row = next((row for _, (row,) in column_values(path, (), with_row=True)), {})
     names = []
     for name, given in zip(inputs, columns, strict=False):
         usual = _USUAL.get(name, name)

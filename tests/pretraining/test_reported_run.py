@@ -116,15 +116,12 @@ def test_the_cost_of_a_step_is_printed_before_training(run):
     at = said.index(next(line for line in said if "parameters" in line))
     assert said[at].startswith(f"{count:,} parameters; 64 tokens and ")
     assert said[at + 1].startswith("estimated memory on each device: ")
-    assert "available; " in said[at + 2]
-    assert "/s for matrix products in float32: " in said[at + 2]
+    assert said[at + 2].endswith(" available")
     assert not any("training:" in line for line in said[:at])
 
 
 def test_speeds_are_logged(run):
-    folder, said = run
-    # On a busy machine, the measurements of the peak do not repeat.
-    repeats = not any("did not repeat" in line for line in said)
+    folder, _ = run
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     trained = [line for line in lines if line["kind"] == "train"]
     assert [line["step"] for line in trained] == [2, 4, 6]
@@ -132,10 +129,8 @@ def test_speeds_are_logged(run):
         for clock in ("", "_wall_clock"):
             examples, tokens = line[f"examples_per_sec{clock}"], line[f"tokens_per_sec{clock}"]
             assert tokens == pytest.approx(16 * examples)
-            assert (f"share_of_peak{clock}" in line) == repeats
         # The evaluation and the checkpoint take time, and the first graph call traces the graph.
         assert line["examples_per_sec_wall_clock"] < line["examples_per_sec"]
-        assert line.get("share_of_peak", 0.5) > 0
 
 
 def test_tensorboard_events_contain_samples_and_hyperparameters(run):

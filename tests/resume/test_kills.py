@@ -20,7 +20,7 @@ CONFIG = {
     "intermediate_size": 64, "max_position_embeddings": 64, "type_vocab_size": 2,
 }  # fmt: skip
 TEXT_BYTES = 100_000
-RATE = re.compile("_per_sec|share_of_peak")
+RATE = re.compile("_per_sec")
 
 # This program imports TensorFlow once. Each line on stdin contains a run's arguments and log path.
 # For each line the program forks a child process that executes the run, prints the process id of

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 
-from bert_tf.training.reporting.devices import MatmulSpeed, device_memory, matmul_speed
+from bert_tf.training.reporting.devices import device_memory
 
 _LOGGER = logging.getLogger(__name__)
 # The step fits if the estimate is at most this share of the available memory. TensorFlow allocates
@@ -42,42 +42,26 @@ class Hardware:
         device: Name of the first device.
         replicas: The number of devices among which each global batch is divided.
         available_bytes: Memory that the run can use on each device, or None if unknown.
-        matmul_speed: Speed of matrix products on one device, or None if not measured.
     """
 
     device: str
     replicas: int = 1
     available_bytes: int | None = None
-    matmul_speed: MatmulSpeed | None = None
 
 
 def log_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
-    """Logs the cost of a step and the measured speed of the device, at level INFO.
+    """Logs the cost of a step and the memory of the device, at level INFO.
 
     Args:
         cost: The cost of a step.
         replicas: The number of devices among which each global batch is divided.
 
     Returns:
-        The quantities of one step, by the names of the rates that training logs. The quantity for
-        the rate `tokens_per_sec` is the number of tokens in a step. The quantity for the rate
-        `share_of_peak` is the seconds that a step would take at the peak speed. This number,
-        divided by the seconds that a step really takes, is the share of the peak speed. It is
-        absent if the measurements of the peak speed do not repeat.
+        The number of tokens in a step, by the name of the rate that training logs.
     """
-    speed = matmul_speed(cost.precision)
     device, available_bytes = device_memory()
-    hardware = Hardware(device, replicas, available_bytes, speed)
-    _LOGGER.info("%s", describe_step_cost(cost, hardware))
-    rates: dict[str, float] = {"tokens_per_sec": cost.tokens}
-    if speed.repeats:
-        rates["share_of_peak"] = _minimum_secs(cost, replicas, speed)
-    return rates
-
-
-def _minimum_secs(cost: StepCost, replicas: int, speed: MatmulSpeed) -> float:
-    """Returns the seconds of a step at the peak speed."""
-    return cost.flops / replicas / speed.fastest
+    _LOGGER.info("%s", describe_step_cost(cost, Hardware(device, replicas, available_bytes)))
+    return {"tokens_per_sec": cost.tokens}
 
 
 def describe_step_cost(cost: StepCost, hardware: Hardware) -> str:
@@ -96,7 +80,7 @@ def describe_step_cost(cost: StepCost, hardware: Hardware) -> str:
         f"{cost.parameters:,} parameters; {cost.tokens:,} tokens and {_format_flops(cost.flops)} "
         "per step",
         f"estimated memory on each device: {_format_bytes(total)} ({parts})",
-        _describe_hardware(cost, hardware),
+        _describe_hardware(hardware),
     ]
     available = hardware.available_bytes
     if available and total > _USABLE_MEMORY * available:
@@ -104,23 +88,10 @@ def describe_step_cost(cost: StepCost, hardware: Hardware) -> str:
     return "\n".join(lines)
 
 
-def _describe_hardware(cost: StepCost, hardware: Hardware) -> str:
-    facts = []
-    if hardware.available_bytes is not None:
-        facts.append(f"{_format_bytes(hardware.available_bytes)} available")
-    speed, replicas = hardware.matmul_speed, hardware.replicas
-    if speed and speed.repeats:
-        facts.append(
-            f"{_format_flops(speed.fastest)}/s for matrix products in {cost.precision}: at least "
-            f"{_format_secs(_minimum_secs(cost, replicas, speed))} per step"
-        )
-    elif speed:
-        facts.append(
-            f"{_format_flops(speed.slowest)}/s to {_format_flops(speed.fastest)}/s for matrix "
-            f"products in {cost.precision}: the measurements did not repeat, so the peak is unknown"
-        )
+def _describe_hardware(hardware: Hardware) -> str:
+    replicas, available = hardware.replicas, hardware.available_bytes
     devices = f"{replicas} x {hardware.device}" if replicas > 1 else hardware.device
-    return f"{devices}: {'; '.join(facts)}" if facts else devices
+    return devices if available is None else f"{devices}: {_format_bytes(available)} available"
 
 
 def _advise_on_memory(cost: StepCost, available_bytes: int) -> str:
@@ -145,7 +116,3 @@ def _format_flops(value: float) -> str:
     units = ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"))
     size, unit = next((pair for pair in units if value >= pair[0]), units[-1])
     return f"{value / size:.3g} {unit}"
-
-
-def _format_secs(value: float) -> str:
-    return f"{value:.1f} s" if value >= 1 else f"{value * 1e3:.0f} ms"

@@ -92,14 +92,15 @@ class CustomReader:
         """Yields the examples of a split; see `row_examples.examples_of_rows`."""
         if isinstance(split.source, TfdsSource):
             return self._tfds().read(split, counts)
-        path, columns = split.source.name, self.columns
+        source: Any = split.source
+        path, columns = source.name, self.columns
         is_test = split.kind == "test"
         optional = {columns.label} if is_test else set()
         rows = column_values(path, columns.names, optional, _PARAMETERS, with_row=is_test)
         if is_test:
             rows = ((number, [*row, _without(others, columns)]) for number, (*row, others) in rows)
-        if split.source.part:
-            rows = rows_of_part(rows, split.source, columns)
+        if source.part:
+            rows = rows_of_part(rows, source, columns)
         parser = LabelParser(columns.label, self.task_type, self.labels, columns.label_separator)
         return examples_of_rows(rows, path, split.kind, columns.names, parser, counts)
 
@@ -113,8 +114,8 @@ def _without(row: Mapping[str, Any], columns: TextColumns) -> dict[str, Any]:
 
 
 def rows_of_part(
-    rows: Iterable[tuple[int, Sequence[Any]]], source: FileSource, columns: TextColumns
-) -> Iterator[tuple[int, Sequence[Any]]]:
+    rows: Iterable[tuple[int, list[Any]]], source: FileSource, columns: TextColumns
+) -> Iterator[tuple[int, list[Any]]]:
     """Yields the rows whose texts belong to the part of a file that is a split.
 
     Raises:

@@ -112,12 +112,12 @@ def main() -> None:
     config = model.config
     if FLAGS.objective == "causal":
         config = dataclasses.replace(config, attention="causal")
+    tokenizer = model.tokenizer if model.has_vocabulary else None
     train_files = record_checks.record_files(FLAGS.input_file) if FLAGS.input_file else []
     eval_files = record_checks.record_files(FLAGS.eval_input_file or FLAGS.input_file)
     lengths = record_checks.recorded_lengths([*train_files, *eval_files])
     records = dataclasses.replace(records, **{**lengths, **given})
     shared.check_length(records.max_seq_length, config)
-    tokenizer = model.tokenizer if model.has_vocabulary else None
     metadata = shared.checkpoint_metadata(config, tokenizer)
     vocabulary_sha256 = tokenizer.vocabulary_sha256 if tokenizer else None
     record_checks.check_manifests(

@@ -68,7 +68,7 @@ def main() -> None:
     length, limit = config.max_seq_length, config.max_predictions_per_seq
     masks = round(length * config.masked_lm_prob)
     if limit < 0.9 * masks and config.objective != "causal":
-        words = f"WARNING: --max_predictions_per_seq={limit} masks {limit / length:.1%} of {length}"
+        words = f"warning: --max_predictions_per_seq={limit} masks {limit / length:.1%} of {length}"
         words += f" tokens; --max_predictions_per_seq={masks} masks {config.masked_lm_prob:.1%}."
         print(words, file=sys.stderr)
     paths = [name.strip() for name in values.output_file.split(",") if name.strip()] or [""]

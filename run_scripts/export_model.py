@@ -49,9 +49,10 @@ flags.DEFINE_enum(
     "format", FORMATS[0], FORMATS,
     "A SavedModel for TensorFlow Serving, TFLite files for phones and single requests, or both.",
 )  # fmt: skip
-flags.DEFINE_enum(
-    "precision", PRECISIONS[0], PRECISIONS, "The dtype of the weights of the SavedModel."
-)
+flags.DEFINE_string(
+    "precision", PRECISIONS[0],
+    f"The dtype of the weights of the SavedModel, one of {', '.join(PRECISIONS)}.",
+)  # fmt: skip
 flags.DEFINE_list(
     "tflite_precisions", list(LITE_PRECISIONS),
     f"The dtypes of the weights of the TFLite files, one file each: {', '.join(LITE_PRECISIONS)}.",

@@ -2,6 +2,7 @@
 
 import functools
 import glob
+import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
 
 FLAGS = flags.FLAGS
+_LOGGER = logging.getLogger(__name__)
 _DATA_FLAGS = (
     "input_file", "eval_input_file", "data_dir", "train_file", "dev_file", "test_file",
     "predict_file",
@@ -134,11 +136,10 @@ def _define_optimizer_flags() -> None:
 
 
 def _define_runtime_flags() -> None:
-    flags.DEFINE_string(
-        "precision", _TRAINING.precision,
-        f"Precision of the activations, one of {', '.join(PRECISIONS)}; weights are float32. "
-        "bfloat16 and float16 are faster on devices that support them, and slower on others. "
-        "float16 uses a loss scale.",
+    flags.DEFINE_enum(
+        "precision", _TRAINING.precision, PRECISIONS,
+        "Precision of the activations; weights are float32. bfloat16 and float16 are faster on "
+        "devices that support them, and slower on others. float16 uses a loss scale.",
     )  # fmt: skip
     flags.DEFINE_bool(
         "jit_compile", _RUNTIME.jit_compile, "Compile forward and backward pass with XLA."
@@ -260,6 +261,7 @@ def pretrained(checkpoint: str | None = None) -> "Pretrained":
     return _load(checkpoint, config_file, vocab_file)
 
 
+@functools.cache
 def _needed(name: str) -> str | None:
     """Returns the path in a flag, or None if it is missing and the run in --output_dir replaces it.
 
@@ -267,7 +269,10 @@ def _needed(name: str) -> str | None:
     """
     path = FLAGS[name].value
     exists = not path or "://" in path or path in SIZES or glob.glob(glob.escape(path) + "*")
-    return path if exists or not trained_run() else None
+    if exists or not (run := trained_run()):
+        return path
+    _LOGGER.warning("warning: there is no %s; the run in %s continues without it.", path, run)
+    return None
 
 
 def initial_weights() -> str | None:
@@ -283,6 +288,8 @@ def initial_weights() -> str | None:
 
         recorded = RunFolder(run).read_settings().get("data", {}).get("init_checkpoint")
         # Earlier versions recorded the path, some of them the absolute one.
+        if not given and FLAGS.init_checkpoint and recorded is None:
+            return FLAGS.init_checkpoint  # a wrong path: the run began with random weights
         if not given or recorded in (given, os.path.join(os.path.abspath(given), "")):
             return recorded
     contents = pretrained().contents if given else None

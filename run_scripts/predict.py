@@ -29,7 +29,6 @@ text and the prediction. The predictions of the tasks are:
 import codecs
 import contextlib
 import itertools
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -63,8 +62,8 @@ flags.DEFINE_multi_string(
 )
 flags.DEFINE_string(
     "input_file", None,
-    "A table (.csv, .tsv, .jsonl or .parquet), or another file with one text per line. Default: "
-    "--text, or stdin.",
+    "A table (.jsonl, .parquet, or .csv or .tsv with the names of the columns in the first line), "
+    "or another file with one text per line. Default: --text, or stdin.",
 )  # fmt: skip
 flags.DEFINE_string(
     "output_file", None,
@@ -127,25 +126,29 @@ def predictions(
 
 def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
     """Writes the predictions to --output_file, or to the standard output."""
-    ending = _table_ending()
-    rows = (prediction_tables.with_prediction(row, each) for row, each in found)
+    ending = _output_ending()
+    rows = (
+        prediction_tables.with_prediction(line if isinstance(line, dict) else {"text": line}, each)
+        for line, each in found
+    )
     with contextlib.ExitStack() as stack:
         stream, path = sys.stdout, FLAGS.output_file
         if path:
             path = stack.enter_context(files.atomic_replace(path))
-        if ending == ".parquet" and FLAGS.format != "jsonl":
+        if ending == ".parquet":
             prediction_tables.write_parquet(rows, FLAGS.input_file, path)
             return
         if path:
             stream = stack.enter_context(open(path, "w", encoding="utf-8", newline=""))
         if ending:
-            ending = ".jsonl" if FLAGS.format == "jsonl" else ending
             prediction_tables.write_lines(rows, ending, stream)
         for text, prediction in found:
-            if FLAGS.format == "jsonl":
-                print(json.dumps({"text": text, **prediction}, ensure_ascii=False), file=stream)
-            else:
-                print("\t".join([*fields(prediction), text]), file=stream)
+            print("\t".join([*fields(prediction), text]), file=stream)
+
+
+def _output_ending() -> str:
+    """Returns the ending of the table to write, or "" for lines of text."""
+    return ".jsonl" if FLAGS.format == "jsonl" else _table_ending()
 
 
 def _table_ending() -> str:
@@ -184,7 +187,13 @@ def check_flags() -> None:
             raise InputError(f"There is no file or folder {path}.")
     if FLAGS.output_file is not None:
         check_output_file(FLAGS.output_file, filter(None, [FLAGS.input_file]))
-    if _table_ending() == ".parquet" and FLAGS.format != "jsonl" and not FLAGS.output_file:
+        written, ending = _output_ending(), os.path.splitext(FLAGS.output_file)[1].lower()
+        if written and ending in {*ENDINGS} - {written}:
+            raise InputError(
+                f"--output_file={FLAGS.output_file} would be a {written} table. Give another name, "
+                "or --format=jsonl for JSON lines."
+            )
+    if _output_ending() == ".parquet" and not FLAGS.output_file:
         raise InputError("Predictions for a Parquet file need --output_file or --format=jsonl.")
     if not _table_ending() and (FLAGS.text_a_column or FLAGS.text_b_column):
         raise InputError(

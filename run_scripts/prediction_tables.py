@@ -63,30 +63,42 @@ def _texts(row: Row, columns: Sequence[str], place: str) -> list[str]:
 
 
 def with_prediction(row: Row, prediction: Mapping[str, Any]) -> Row:
-    """Returns a row with the columns of its prediction; existing columns keep their values."""
-    names = {name: f"predicted_{name}" if name in row else name for name in prediction}
-    return {**row, **{names[name]: value for name, value in prediction.items()}}
+    """Returns a row with the columns of its prediction; existing columns keep their values.
+
+    A column of the prediction whose name exists gets the prefix "predicted_".
+    """
+    row = dict(row)
+    for name, value in prediction.items():
+        while name in row:
+            name = f"predicted_{name}"
+        row[name] = value
+    return row
 
 
 def write_lines(rows: Iterable[Row], ending: str, stream: IO[str]) -> None:
     """Writes rows as a .jsonl, .csv or .tsv table; lists and dicts in a cell are JSON."""
     if ending == ".jsonl":
         for row in rows:
-            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+            stream.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
         return
-    # In a .tsv file, quotes are ordinary characters.
-    settings: Row = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
-    writer = csv.writer(stream, lineterminator="\n", **(settings if ending == ".tsv" else {}))
+    writer = csv.writer(stream, lineterminator="\n")
     for number, row in enumerate(rows):
-        if number == 0:
-            writer.writerow(row)
-        writer.writerow(map(_cell, row.values()))
+        for cells in [*([list(row)] if number == 0 else []), [*map(_cell, row.values())]]:
+            if ending == ".csv":
+                writer.writerow(cells)
+            else:  # quotes are ordinary characters
+                stream.write("\t".join(cells) + "\n")
 
 
 def _cell(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
+    text = "" if value is None else value
+    return text if isinstance(text, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _plain(value: Any) -> Any:
+    """Returns lists and dicts as JSON text, because their types differ from row to row."""
+    is_vector = isinstance(value, list) and value and isinstance(value[0], float)
+    return _cell(value) if isinstance(value, (list, dict)) and not is_vector else value
 
 
 def write_parquet(rows: Iterable[Row], source: str, path: str) -> None:
@@ -97,6 +109,7 @@ def write_parquet(rows: Iterable[Row], source: str, path: str) -> None:
     known, writer = pa.parquet.read_schema(source), None
     rows = iter(rows)
     while batch := list(itertools.islice(rows, _ROWS_PER_BATCH)):
+        batch = [{n: v if n in known.names else _plain(v) for n, v in r.items()} for r in batch]
         if writer is None:
             found = pa.Table.from_pylist(batch).schema
             fields = [known.field(n) if n in known.names else found.field(n) for n in found.names]

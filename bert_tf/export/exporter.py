@@ -134,13 +134,11 @@ def _job(
     found, run = read_pretrained(checkpoint), run_folder(checkpoint)
     task = settings.task or task_of(found)
     _check_effect(settings, task)
-    found = complete_facts(found, task, facts)
     settings = _with_best_threshold(settings, run)
-    if settings.null_score_diff_threshold is not None and found.contents:
+    if task == "span" and settings.null_score_diff_threshold is not None:
         # The facts of the export state the threshold that it uses, not that of the training.
-        extra = {**found.contents.extra, _THRESHOLD: settings.null_score_diff_threshold}
-        contents = dataclasses.replace(found.contents, extra=extra)
-        found = dataclasses.replace(found, contents=contents)
+        facts = {**facts, _THRESHOLD: settings.null_score_diff_threshold}
+    found = complete_facts(found, task, facts)
     origin = read_origin(run, found, task)
     stored = posixpath.join(run, DEV_EXAMPLES)
     is_stored = not dev_data and task == task_of(found) and files.exists(stored)

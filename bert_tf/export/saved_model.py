@@ -83,7 +83,7 @@ def _write(
     _LOGGER.info(
         "%d outputs compared with the model in memory: the largest difference is %.1e "
         "(export_report.json states all).", len(comparisons),
-        max(each.difference for each in comparisons),
+        max((each.difference for each in comparisons), default=0.0),
     )  # fmt: skip
     if metric:
         _LOGGER.info(

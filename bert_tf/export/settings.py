@@ -56,6 +56,8 @@ class ServingSettings:
         if self.task is not None:
             check_choice(TASKS, "task", self.task)
         check_choice(FORMATS, "format", self.format)
+        if self.precision == "int8":
+            raise InputError("int8 is a precision of TFLite files. Give format=tflite instead.")
         check_choice(PRECISIONS, "precision", self.precision)
         check_at_least(1, self, "top_k")
         for name in ("max_seq_length", "tflite_length"):

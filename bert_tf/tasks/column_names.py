@@ -45,6 +45,8 @@ def check_columns(
     names = ", ".join(each if each == each.strip() else repr(each) for each in existing)
     remedy = "Give the name of one of these columns."
     is_text = os.path.splitext(place)[1].lower() in (".csv", ".tsv")
+    if is_text:
+        remedy += " The first line of the file must have the names of the columns."
     if is_text and len(existing) == 1 and _SEPARATORS.search(names):
         remedy = "Separate the columns with commas in a .csv file and with tabs in a .tsv file."
     raise InputError(

@@ -1,5 +1,6 @@
 """Reads the rows of Parquet files as a stream."""
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -58,4 +59,6 @@ def _as_list(column: Any) -> list[Any]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
-    return (column.cast(pa.large_string()) if is_binary else column).to_pylist()
+    with contextlib.suppress(pa.ArrowInvalid):  # bytes that are not text, such as images
+        column = column.cast(pa.large_string()) if is_binary else column
+    return column.to_pylist()

@@ -84,9 +84,9 @@ class DataLocation:
                 "eval_fraction and test_fraction must be at least 0, and less than 1 together. "
                 f"Received: {self.eval_fraction} and {self.test_fraction}."
             )
-        for (name, share), file in zip(shares.items(), ("dev_file", "test_file"), strict=True):
-            if share and (getattr(self, file) or self.tfds_name):
-                other = "tfds_name" if self.tfds_name else file
+        for name, file in zip(shares, ("dev_file", "test_file"), strict=True):
+            other = "tfds_name" if self.tfds_name else file
+            if shares[name] and getattr(self, other):
                 raise InputError(f"{name} and {other} give the same split. Give one of them.")
 
     def explicit_file(self, kind: str) -> str | None:
@@ -98,9 +98,9 @@ class DataLocation:
 
         None if the train file is one split, or if the split has a file of its own.
         """
-        dev, test = self.eval_fraction, self.eval_fraction + self.test_fraction
-        first, last = {"dev": (0.0, dev), "test": (dev, test), "train": (test, 1.0)}[kind]
-        return (first, last) if test and first < last else None
+        dev, test = self.eval_fraction, 1 - self.test_fraction
+        first, last = {"dev": (0.0, dev), "test": (test, 1.0), "train": (dev, test)}[kind]
+        return (first, last) if 0 < last - first < 1 else None
 
 
 class Source(Protocol):

@@ -106,11 +106,6 @@ class TrainingConfig:
         _check_floats(_MIN_FLOAT, _MAX_FLOAT, self, "learning_rate", "clip_norm")
         check_choice(OPTIMIZERS, "optimizer", self.optimizer)
         check_choice(SCHEDULES, "schedule", self.schedule)
-        if self.precision == "int8":
-            raise InputError(
-                "precision=int8 is for exported models. Train with another precision, and export "
-                "the model with export_model.py --format=tflite."
-            )
         check_choice(PRECISIONS, "precision", self.precision)
 
 

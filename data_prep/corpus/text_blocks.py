@@ -1,7 +1,6 @@
 """Reads the input of vocabulary training in blocks of bounded size, for lines of any length."""
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -82,15 +81,16 @@ class TextCounter:
         """Counts and yields the texts of a file: each is a document, or a part of the file."""
         self._before, self._current = (self._before or self._current) and not documents, False
         for text in texts:
-            has_text = [bool(line.strip()) for line in text.split(b"\n")]
+            lines = text.split(b"\n")
             if documents:
-                has_text = [*filter(None, has_text), False, False]
-            has_text[0] = has_text[0] or self._current
-            self.sentences += sum(has_text) - self._current
-            lines = [self._before, *has_text]
-            starts = sum(two > one for one, two in itertools.pairwise(lines))
-            self.documents += starts - (self._current > self._before)
-            self._before, self._current = lines[-2:]
+                lines = [*filter(bytes.strip, lines), b"", b""]
+            for number, line in enumerate(lines):
+                if number:
+                    self._before, self._current = self._current, False
+                if not self._current and line.strip():
+                    self._current = True
+                    self.sentences += 1
+                    self.documents += not self._before
             yield text
 
 

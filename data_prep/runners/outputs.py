@@ -30,7 +30,7 @@ IDENTITY = "identity"
 # Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2, with one
 # sentence per line, truncation removes 11 and 14 % of the tokens at length 128, 23 and 26 % at 64,
 # and 45 and 56 % at 32.
-_LEAST_CHECKED_LENGTH = 64
+_ORDINARY_LENGTH = 64
 _TRUNCATION_WARNING = 0.25
 
 
@@ -169,17 +169,18 @@ def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
         tokens: int64 [2], `shuffling.count_tokens` of all rows.
 
     Raises:
-        InputError: It removes more than half of them, `allow_truncation` is false, and a sequence
-            has at least 64 tokens.
+        InputError: It removes more than half of them, or more than 95 % if a sequence has less than
+            64 tokens, and `allow_truncation` is false.
     """
     length, removed = job.config.max_seq_length, tokens[1] / max(tokens.sum(), 1)
     message = f"Truncation to --max_seq_length={length} removes {removed:.1%} of the tokens of "
     message += f"{job.input_names}. If its lines are paragraphs, give --split_sentences, else a "
     message += "larger --max_seq_length."
-    if removed > 0.5 and length >= _LEAST_CHECKED_LENGTH and not job.config.allow_truncation:
+    limit = 0.5 if length >= _ORDINARY_LENGTH else 0.95
+    if removed > limit and not job.config.allow_truncation:
         raise InputError(f"{message} To create the records regardless, give --allow_truncation.")
     if removed > _TRUNCATION_WARNING:
-        print(f"WARNING: {message}", file=sys.stderr)
+        print(f"warning: {message}", file=sys.stderr)
 
 
 def _existing_manifest(job: RecordsJob) -> Manifest:
@@ -325,7 +326,7 @@ def write_manifest(job: RecordsJob, intermediate: IntermediateFiles) -> dict[str
     }
     files_, documents = len(job.inputs), sum(each["documents"] for each in reports.values())
     if documents < files_ and (hint := _files_hint(job)):
-        print(f"WARNING: {files_:,} files gave {documents:,} documents.{hint}", file=sys.stderr)
+        print(f"warning: {files_:,} files gave {documents:,} documents.{hint}", file=sys.stderr)
     shards = tuple(completed_shards(job, intermediate).values())
     files.write_json(job.stem + STATS_SUFFIX, reports)
     Manifest(job.manifest_path, shards, facts).write()

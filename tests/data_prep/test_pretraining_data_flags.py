@@ -107,12 +107,12 @@ def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab
     assert "give --split_sentences, else" in refused.err
     assert "give --allow_truncation." in refused.err
     assert not (tmp_path / "refused").exists()
-    assert allowed.code == 0 and "WARNING: Truncation to" in allowed.err
+    assert allowed.code == 0 and "warning: Truncation to" in allowed.err
     assert split.code == 0 and "Truncation" not in split.err
     assert "  text            5 documents, 200 sentences\n" in split.out
-    assert short.code == 0 and "WARNING: Truncation to --max_seq_length=8 removes" in short.err
+    assert short.code == 0 and "warning: Truncation to --max_seq_length=8 removes" in short.err
     assert joined.code == 0 and "2 documents, 36 sentences" in joined.out
-    assert "WARNING: 4 files gave 2 documents. A document continues in" in joined.err
+    assert "warning: 4 files gave 2 documents. A document continues in" in joined.err
     assert "give --break_documents_at_files." in joined.err
     assert apart.code == 0 and "4 documents, 36 sentences" in apart.out and "files" not in apart.err
     assert one.code == 2 and "part2.txt is one document" in one.err

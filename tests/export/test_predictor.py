@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import csv
+import datetime
 import json
 
 import export_models
@@ -198,6 +199,27 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
         assert [{name: each[name] for name in rows[0]} for each in table] == rows
         assert [each["predicted_label"] for each in table] == expected
         assert all(0 < float(each["probability"]) <= 1 for each in table)
+
+
+def test_values_of_a_table_that_differ_from_row_to_row_are_kept(exported, tmp_path):
+    """A date, bytes, and tokens of [MASK] that the first batch does not have."""
+    when = datetime.datetime(2020, 1, 2)
+    rows = [{"text": text, "when": when, "raw": b"\xff", "masks": 1} for text in ("a [MASK]", "b")]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows * 600), tmp_path / "in.parquet")
+    flags = [f"--model={exported('fill_mask')}", f"--input_file={tmp_path}/in.parquet"]
+    lines, table, other = run_main(
+        "bert_tf.run_scripts.predict",
+        [*flags, "--format=jsonl"],
+        [*flags, f"--output_file={tmp_path}/out.parquet"],
+        [*flags, f"--output_file={tmp_path}/out.csv"],
+    )
+    assert lines.code == table.code == 0, (lines.err, table.err)
+    assert_refused(other, "out.csv would be a .parquet table")
+    found = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    assert [{name: each[name] for name in rows[0]} for each in found] == rows * 600
+    expected = [json.loads(line)["predicted_masks"] for line in lines.out.splitlines()]
+    assert [json.loads(each["predicted_masks"]) for each in found] == expected
+    assert expected[1] == [] and len(expected[0][0]["probabilities"]) > 1
 
 
 def test_columns_of_a_table_are_named_or_found(exported, tmp_path):

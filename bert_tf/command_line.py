@@ -205,12 +205,13 @@ def _name_flags(message: str) -> str:
     """Replaces parameter names with flag names in an error message of the library.
 
     A name without an underscore may be an ordinary word, so such a name is replaced only in
-    `name=True` and `name=False`.
+    `name=True`, `name=False` and, at the start of the message, `name must be`.
     """
 
     def replace(match: re.Match[str]) -> str:
         name = _FLAG_OF_PARAMETER.get(match[0], match[0])
-        is_parameter = "_" in name or message.startswith(("=True", "=False"), match.end())
+        ends = ("=True", "=False", *([" must be"] if match.start() == 0 else []))
+        is_parameter = "_" in name or message.startswith(ends, match.end())
         return f"--{name}" if name in flags.FLAGS and is_parameter else match[0]
 
     return re.sub(r"(?<![\w/.-])[a-z]\w*(?![\w/-]|\.\w)", replace, message)

@@ -53,8 +53,7 @@ def help_text(module: Any, program: str) -> str:
         (flag for flag in key if flag.name in _MAIN and flag not in required),
         key=lambda flag: _MAIN.index(flag.name),
     )
-    listed = [*required, *main]
-    further = [flag for flag in key if flag not in listed]
+    further = [flag for flag in key if flag not in [*required, *main]]
     further.sort(key=lambda flag: flag not in own)
     sections = {"Required flags:": required, "Main flags:": main, "Further flags:": further}
     lists = ("\n".join([title, *map(_describe, each)]) for title, each in sections.items() if each)

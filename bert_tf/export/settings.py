@@ -57,7 +57,7 @@ class ServingSettings:
             check_choice(TASKS, "task", self.task)
         check_choice(FORMATS, "format", self.format)
         if self.precision == "int8":
-            raise InputError("int8 is a precision of TFLite files. Give format=tflite instead.")
+            raise InputError("int8 is for format=tflite. Give tflite_precisions=int8 instead.")
         check_choice(PRECISIONS, "precision", self.precision)
         check_at_least(1, self, "top_k")
         for name in ("max_seq_length", "tflite_length"):

@@ -196,7 +196,7 @@ def test_the_program_exports_with_flags_and_refuses_in_one_line(tmp_path):
     )  # fmt: skip
     assert exported.code == 0, exported
     assert exported.out.strip() == f"{tmp_path}/served/1"
-    assert "serving_default embedding: difference" in exported.err
+    assert "7 outputs compared with the model in memory: the largest difference is" in exported.err
     assert_refused(wrong_task, "cannot be exported for this task", "cls/squad/output_weights")
     assert_refused(to_file, "file is a file")
     assert_refused(wrong_length, "--max_seq_length must be from 3 to 16")

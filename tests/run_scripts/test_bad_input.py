@@ -92,7 +92,7 @@ def test_run_classifier_refuses_bad_input(folder):
             "num_train_epochs": "inf"
         },
         ("eval_batch_size must be at least 1. Received: 0",): {"eval_batch_size": "0"},
-        ("at least two different labels. Received: 0, 1, 1",): {
+        ("labels has '1' twice. Give each label once.",): {
             "task_name": "custom",
             "labels": "0,1,1",
         },

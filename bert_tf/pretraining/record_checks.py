@@ -1,6 +1,5 @@
 """Checks that pretraining records match the model, the vocabulary and their manifests."""
 
-import concurrent.futures
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,6 @@ import tensorflow as tf
 from bert_tf import features, files, tfrecords
 from bert_tf.errors import InputError, plain_message
 from bert_tf.manifest import Manifest, find_records, list_shards, manifests_next_to
-from bert_tf.progress import Progress
 
 # The key is the objective that records were created for. The values are the objectives that cannot
 # use such records, because the records lack sentence pairs or predictions, or have masked text.
@@ -20,7 +18,6 @@ _INCOMPATIBLE = {
     "causal": ("mlm", "mlm_nsp"),
     "mlm_nsp": ("causal",),
 }
-_FILES_AT_ONCE = 8
 _INT32_VALUES = 1 << 31
 # For each feature with bounds: the number of allowed values from 0 on, or its key in `sizes`; and
 # the end of the error message about another value.
@@ -130,7 +127,7 @@ def _check_objective(path: str, created_for: str | None, objective: str | None) 
 
 
 def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str]:
-    """Checks the lengths and the first record of each file, and its size against its manifest.
+    """Checks the first record of each file, and its size against its manifest.
 
     Args:
         paths: Record files, plain or compressed with gzip.
@@ -140,12 +137,10 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
         Dict from each feature of `features.PRETRAINING` to the key of the feature in the records.
 
     Raises:
-        InputError: The size of a file differs from the size in its manifest, a record ends after
-            the end of its file, or the first record of a file does not match `features.PRETRAINING`
-            or `sizes`.
+        InputError: The size of a file differs from the size in its manifest, or the first record of
+            a file does not match `features.PRETRAINING` or `sizes`.
     """
     _check_sizes(paths)
-    _check_lengths(paths)
     names: dict[str, str] = {}
     for path in paths:
         found = check_record(_first_record(path), sizes, path)
@@ -169,23 +164,6 @@ def _check_sizes(paths: Sequence[str]) -> None:
                 f"{path} has {tf.io.gfile.stat(path).length:,} bytes, but {shard.bytes:,} by "
                 f"{manifest.path}. Copy it again, create it again, or give skip_bad_records=true."
             )
-
-
-def _check_lengths(paths: Sequence[str]) -> None:
-    """Checks that each record ends before the end of its file; reads each file once."""
-    with (
-        concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE) as pool,
-        Progress("checking records", len(paths), "files", log_end=False) as progress,
-    ):
-        results = pool.map(tfrecords.find_excessive_length, paths)
-        for path, found in zip(paths, results, strict=True):
-            if found is not None:
-                pool.shutdown(cancel_futures=True)
-                raise InputError(
-                    f"Record {found[0]} of {path} cannot be read: {found[1]}. Copy the file again, "
-                    "create it again, or give skip_bad_records=true."
-                )
-            progress.update(1)
 
 
 def _first_record(path: str) -> bytes:

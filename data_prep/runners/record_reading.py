@@ -73,8 +73,7 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
     import tensorflow as tf
 
     compression = tfrecords.compression(path)
-    excess = tfrecords.find_excessive_length(path)
-    data = tf.data.TFRecordDataset(path, compression).take(excess[0] if excess else -1)
+    data = tf.data.TFRecordDataset(path, compression)
     start, damage, rest = 0, "", []
     try:
         for batch in data.batch(_BATCH):
@@ -82,7 +81,6 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
             start += len(batch)
         # TensorFlow raises no error for a gzip file that is truncated between two records.
         damage = _find_gzip_damage(path) if compression else ""
-        damage = excess[1] if excess else damage
     except tf.errors.OpError as error:
         damage = plain_message(error)
         # The batch that failed may contain valid records before the damaged record. These valid

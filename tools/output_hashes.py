@@ -28,7 +28,14 @@ flags.DEFINE_string("folder", None, "A new folder for the files. Default: a temp
 
 _PEOPLE, _CITIES = ["ann", "bob", "carl", "dora"], ["rome", "oslo", "paris", "lima"]
 _OTHERS = ["lives", "in", "and", "likes", "a", "good", "bad", "long", "film", "plot", "with"]
-_IGNORED = ("events.out", "metrics.jsonl", ".lock", "run_state", "training_state", "variables")
+_IGNORED = (
+    "events.out",
+    "metrics.jsonl",
+    ".lock",
+    "saved_model.pb",
+    "fingerprint.pb",
+    "variables/",
+)
 _MODEL = ["--bert_config_file=config.json", "--vocab_file=vocab.txt", "--deterministic=true"]
 _TASK = [
     *_MODEL, "--do_train=true", "--do_eval=true", "--do_predict=true",
@@ -56,7 +63,7 @@ _COMMANDS = (
     ("export_model", "--checkpoint=squad", "--export_dir=served_squad"),
     ("predict", "--model=served", "--input_file=texts.txt", "--output_file=texts.jsonl"),
     ("extract_features", "--input_file=texts.txt", "--output_file=features.jsonl",
-     "--init_checkpoint=pretrained", "--layers=-1,-2"),
+     "--init_checkpoint=pretrained", "--layers=-1,-2", "--max_seq_length=32"),
 )  # fmt: skip
 _DATA_PREP = ("train_vocabulary", "create_pretraining_data", "inspect_records")
 

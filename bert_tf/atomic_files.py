@@ -1,40 +1,32 @@
 """Writes files and folders atomically, local or gs://, and protects the user's other files.
 
 Each function that writes a named output of a program uses `atomic_replace` or `atomic_folder`, so
-the rules for outputs are the same everywhere (`resolve_output`).
+the rules for outputs are the same everywhere (`output_paths.resolve_output`).
+
+An output is written to a temporary path, which is always the same for this output and is locked. So
+two processes do not write it at the same time, and the next write removes what a killed process has
+left.
 
 Local files are written without TensorFlow: the main process of record creation does not import it,
 because the import takes seconds and hundreds of megabytes of memory.
 """
 
 import contextlib
-import errno
+import hashlib
 import os
 import shutil
-import stat
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from bert_tf import locks
 from bert_tf.errors import InputError, plain_message
-from bert_tf.file_checks import check_file_system
-from bert_tf.temporary_files import (
-    create_locked,
-    new_name,
-    old_name,
-    remove_leftovers,
-    scratch_folder,
-)
+from bert_tf.output_paths import is_stdout, resolve_output
 
-# The largest name of a file in the file systems of Linux.
-_MAX_NAME_BYTES, _MAX_LINKS = 255, 40
-_STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-_KINDS = {
-    stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket",
-    stat.S_IFCHR: "device", stat.S_IFBLK: "device",
-}  # fmt: skip
+_TEMPORARY, _OLD = ".bert_tf.tmp", ".bert_tf.old"  # ends of names
 
 
 def _gfile() -> Any:
@@ -43,115 +35,11 @@ def _gfile() -> Any:
     return gfile
 
 
-def is_stdout(path: str) -> bool:
-    """Returns whether a path names the standard output."""
-    return path.startswith("/") and f"/{path.lstrip('/')}" in _STDOUT
-
-
-def resolve_output(path: str, is_folder: bool = False) -> str:
-    """Returns the path to write: the target of a link, else the path itself.
-
-    Args:
-        path: The path of an output, local or gs://.
-        is_folder: Whether the output is a folder.
-
-    Raises:
-        InputError: The path is empty, a loop of links, an open file of a process, or in a file
-            system that TensorFlow does not know; or it exists and is something other than a regular
-            file or, with `is_folder`, a folder.
-    """
-    check_file_system(path)
-    if "://" in path:
-        return path
-    kind = "folder" if is_folder else "file"
-    if not path or (path.endswith("/") and not is_folder):
-        raise InputError(f"Give the path of a {kind} to write. Received: {path!r}.")
-    path = path.rstrip("/") or "/"
-    if len(os.fsencode(os.path.basename(path))) > _MAX_NAME_BYTES:
-        raise InputError(f"A name may have at most {_MAX_NAME_BYTES} bytes. Received: {path:.100}…")
-    _check_no_descriptor(path)
-    try:
-        mode = os.stat(path).st_mode
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise InputError(
-                f"{path} is a loop of links. Give the path of another {kind}."
-            ) from error
-        mode = 0  # absent; any other problem is reported when the output is written
-    found = _KINDS[stat.S_IFMT(mode)] if mode else kind
-    if found != kind:
-        raise InputError(f"{path} is a {found}. Give the path of a new {kind}.")
-    has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(path)
-    return path if has_own_name else os.path.realpath(path)
-
-
-def _check_no_descriptor(path: str) -> None:
-    """Checks that a path does not lead through a folder such as /dev/fd or /proc/self/fd.
-
-    The file behind a descriptor is that of the caller, for example one to which its shell appends.
-    """
-    link = path
-    for _ in range(_MAX_LINKS):
-        folder = os.path.realpath(os.path.dirname(link) or ".")
-        if folder.startswith("/proc/"):
-            raise InputError(
-                f"{path} is an open file of a process. Give the path of a file, or /dev/stdout."
-            )
-        link = os.path.join(folder, os.path.basename(link))
-        if not os.path.islink(link):
-            return
-        link = os.path.join(folder, os.readlink(link))
-
-
-def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
-    """Checks, before the work of a program, that its output file can be written.
-
-    Args:
-        path: The file to write, local or gs://, or the standard output.
-        inputs: The files that the program reads.
-
-    Raises:
-        InputError: See `resolve_output`; or the file is an input too, also under another name, or
-            its folder cannot be written.
-    """
-    target = path if is_stdout(path) else resolve_output(path)
-    for each in inputs if "://" in path or os.path.exists(target) else ():
-        if each == path or _is_same_file(each, target):
-            raise InputError(f"output_file {path} is an input too. Give another name.")
-    if "://" in target or is_stdout(target):
-        return
-    parent = os.path.dirname(os.path.abspath(target))
-    while not os.path.lexists(parent):
-        parent = os.path.dirname(parent)
-    if not os.path.isdir(parent):
-        raise InputError(f"{path} cannot be written: {parent} is not a folder.")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be written: {parent} is not writable.")
-
-
-def check_output_folder(folder: str, name: str) -> None:
-    """Checks, before the work of a program, that a file can be written to its output folder.
-
-    Args:
-        folder: The folder, local or gs://, which may be absent.
-        name: The file, which the message names.
-
-    Raises:
-        InputError: See `check_output_file`; or the path is not that of a folder.
-    """
-    check_output_file(os.path.join(resolve_output(folder, is_folder=True), name))
-
-
-def _is_same_file(one: str, two: str) -> bool:
-    """Returns whether two paths are the same local regular file, through links too."""
-    return os.path.isfile(one) and os.path.isfile(two) and os.path.samefile(one, two)
-
-
 @contextmanager
 def atomic_replace(path: str) -> Iterator[str]:
     """Yields a temporary path next to `path`, and on success renames the temporary file to `path`.
 
-    Globs for finished files do not match the temporary path (see `temporary_prefix`). After an
+    Globs for finished files do not match the temporary path (see `temporary_path`). After an
     error the temporary file is removed, and `path` is unchanged. What is written to the standard
     output, `/dev/stdout`, is copied there on success.
 
@@ -180,7 +68,7 @@ def atomic_replace(path: str) -> Iterator[str]:
 
 @contextmanager
 def _copied_to_stdout(path: str) -> Iterator[str]:
-    with scratch_folder() as folder, explain_write_errors(path):
+    with tempfile.TemporaryDirectory() as folder, explain_write_errors(path):
         temporary = os.path.join(folder, "stdout")
         yield temporary
         with open(temporary, "rb") as content, open(1, "wb", closefd=False) as stdout:
@@ -209,8 +97,11 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
     target = resolve_output(folder, is_folder=True)
     if "://" not in folder:
         with _temporary(target, is_folder=True) as temporary:
+            if not replace and os.path.exists(target):
+                reason = f"Another program has written {target} meanwhile. Start this one again."
+                raise InputError(reason)
             yield temporary
-            _replace_folder(target, temporary, replace)
+            _replace_folder(target, temporary)
         return
     # The marker is removed first, so that an interrupted removal does not leave a valid folder.
     remove(os.path.join(folder, marker))
@@ -246,49 +137,105 @@ def staging_folder(folder: str) -> Iterator[str]:
         _replace_folder(target, inner)
 
 
-def _replace_folder(target: str, new: str, replace: bool = True) -> None:
+def _replace_folder(target: str, new: str) -> None:
     """Renames a folder. A folder `target` gets another name first, and is removed at the end."""
-    old = old_name(target)
     _keep_mode(target, new)
     _sync_folder(new)
-    with contextlib.ExitStack() as stack:
-        try:
-            if replace and os.path.exists(target):
-                stack.enter_context(locks.locked(target))
-                os.rename(target, old)
-            os.rename(new, target)
-        except BaseException as error:
-            if os.path.exists(old) and not os.path.exists(target):
-                os.rename(old, target)
-            if not replace and os.path.exists(target):
-                reason = f"Another program has written {target} meanwhile. Start this one again."
-                raise InputError(reason) from error
-            raise
+    if os.path.exists(target):
+        os.rename(target, _old_path(target))
+    try:
+        os.rename(new, target)
         _sync_entry(os.path.dirname(target) or ".")
+    finally:
+        _restore(target)
+
+
+def temporary_path(path: str) -> str:
+    """Returns the temporary path of an output, which is always the same for a local output.
+
+    Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too. A
+    hash tells apart the outputs whose names differ only in these characters or at their end.
+    """
+    folder, name = os.path.split(path)
+    key = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
+    # Without locks, each write of a remote output has another name.
+    key += f"-{uuid.uuid4().hex}" if "://" in path else ""
+    return os.path.join(folder, f".{name[:50].replace('.', '_')}-{key}{_TEMPORARY}")
+
+
+def _old_path(folder: str) -> str:
+    """Returns the path of a folder while another one replaces it."""
+    parent, name = os.path.split(folder)
+    return os.path.join(parent, f".{name}{_OLD}")
+
+
+def _restore(target: str) -> None:
+    """Ends the replacement of a folder: removes the old one, or gives it its name again."""
+    old = _old_path(target)
+    if os.path.lexists(target):
         remove(old)
+    elif os.path.lexists(old):
+        os.rename(old, target)
+
+
+def remove_leftovers(folder: str) -> None:
+    """Removes the temporary files and folders that killed processes have left in a local folder.
+
+    If a process was killed while it replaced a folder, the old folder gets its name again.
+    """
+    names = os.listdir(folder) if "://" not in folder and os.path.isdir(folder) else []
+    for name in names:
+        if name.startswith(".") and name.endswith(_OLD):
+            _restore(os.path.join(folder, name[1 : -len(_OLD)]))
+        elif name.startswith(".") and name.endswith(_TEMPORARY):
+            remove(os.path.join(folder, name))
 
 
 @contextmanager
 def _temporary(path: str, is_folder: bool) -> Iterator[str]:
-    """Yields a path next to `path`; removes at the end what is there.
+    """Yields the temporary path of an output; removes at the end what is there.
 
-    A local file or folder exists already, and is locked.
+    A local file or folder exists already, is empty and locked.
     """
-    parent, name = os.path.split(path)
+    parent, temporary = os.path.dirname(path), temporary_path(path)
     if parent:
         make_folder(parent)
-    remove_leftovers(parent, name)
-    temporary = ""
     try:
         with contextlib.ExitStack() as stack, explain_write_errors(path):
-            is_remote = "://" in path
-            temporary = new_name(path) if is_remote else create_locked(path, is_folder, stack)
+            if "://" not in path:
+                stack.enter_context(_locked_and_empty(temporary, path, is_folder))
+                _restore(path)
             stack.callback(remove, temporary)  # before the lock ends
             yield temporary
     except InputError as error:
-        if temporary and temporary in str(error):
+        if temporary in str(error):
             raise InputError(str(error).replace(temporary, path)) from error
         raise
+
+
+@contextmanager
+def _locked_and_empty(temporary: str, path: str, is_folder: bool) -> Iterator[None]:
+    """Creates and locks a temporary file or folder; waits for a process that writes it."""
+    while True:
+        if is_folder:
+            os.makedirs(temporary, exist_ok=True)
+        flags = os.O_RDONLY if is_folder else os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+        try:
+            descriptor = os.open(temporary, flags, 0o666)
+        except FileNotFoundError:
+            continue  # the other process has removed the folder
+        try:
+            locks.wait_for_lock(descriptor, f"Waiting for another process that writes {path}.")
+            if not locks.is_at(descriptor, temporary):
+                continue  # the other process has renamed or removed it
+            for name in os.listdir(temporary) if is_folder else ():
+                remove(os.path.join(temporary, name))
+            if not is_folder:
+                os.truncate(descriptor, 0)
+            yield
+            return
+        finally:
+            os.close(descriptor)
 
 
 def remove(path: str) -> None:

@@ -6,7 +6,6 @@ import fcntl
 import logging
 import os
 import stat
-from collections.abc import Iterator
 from typing import IO, Any
 
 _LOGGER = logging.getLogger(__name__)
@@ -25,10 +24,11 @@ def open_file(path: str) -> IO[str]:
     return open(path, "a", opener=lambda name, _: os.open(name, flags, 0o666))
 
 
-def is_at(file: IO[str], path: str) -> bool:
-    """Returns whether a path is still that of an open file."""
+def is_at(file: IO[str] | int, path: str) -> bool:
+    """Returns whether a path is still that of an open file or file descriptor."""
+    descriptor = file if isinstance(file, int) else file.fileno()
     with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
     return False
 
 
@@ -48,25 +48,8 @@ def try_lock(file: IO[Any] | int) -> bool | None:
     return True
 
 
-@contextlib.contextmanager
-def locked(path: str) -> Iterator[bool | None]:
-    """Locks a local file or folder.
-
-    Yields:
-        Whether this process holds the lock; None if the file system has no locks.
-
-    Raises:
-        OSError: The path does not exist or cannot be opened.
-    """
-    descriptor = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)
-    try:
-        yield try_lock(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def wait_for_lock(file: IO[Any], message: str) -> None:
-    """Locks an open file; logs the message if it has to wait for another process."""
+def wait_for_lock(file: IO[Any] | int, message: str) -> None:
+    """Locks an open file or file descriptor; logs the message if another process has the lock."""
     if try_lock(file) is False:
         _LOGGER.info("%s", message)
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import atomic_files, command_line
+from bert_tf import command_line, output_paths
 from bert_tf.data_prep import config_flags, vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.tokenization.unknown_share import unknown_warning
@@ -46,7 +46,7 @@ def main() -> None:
     values = flags.FLAGS
     config = config_flags.build(vocabulary_learning.VocabularyConfig)
     source = config_flags.build(text_blocks.TextSource)
-    atomic_files.check_output_file(values.output_file)
+    output_paths.check_output_file(values.output_file)
     counter = text_blocks.TextCounter()
     blocks, total_bytes = text_blocks.read_blocks(source, values.output_file, counter)
     counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)
@@ -56,7 +56,7 @@ def main() -> None:
         f"{values.output_file}: {len(learned.tokens)} entries from {len(counts.words):,} distinct "
         f"words. {learned.unknown:,} of {counts.words.total():,} words become [UNK]. The text has "
         f"{counter.documents:,} documents and {counter.sentences:,} sentences.",
-        file=sys.stderr if atomic_files.is_stdout(values.output_file) else None,
+        file=sys.stderr if output_paths.is_stdout(values.output_file) else None,
     )
     for line in _warnings(counts, learned):
         print(line, file=sys.stderr)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf import command_line, files
-from bert_tf.atomic_files import check_output_folder
 from bert_tf.errors import InputError
 from bert_tf.export.layout import next_version
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.help_text import name_programs
+from bert_tf.output_paths import check_output_folder
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
 from bert_tf.tasks import dev_result

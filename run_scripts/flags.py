@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf.atomic_files import check_output_folder
 from bert_tf.command_line import flag_values
 from bert_tf.config import SIZES, BertConfig
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
+from bert_tf.output_paths import check_output_folder
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.training.config import (
     OPTIMIZERS,

@@ -37,8 +37,8 @@ from typing import IO, TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf import command_line, files
-from bert_tf.atomic_files import check_output_file
 from bert_tf.errors import InputError
+from bert_tf.output_paths import check_output_file
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import prediction_tables
 from bert_tf.tasks.tables import ENDINGS

@@ -27,10 +27,10 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from bert_tf import command_line, json_files, startup
-from bert_tf.atomic_files import check_output_folder
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.files import read_text, remove, write_json, write_text
+from bert_tf.output_paths import check_output_folder
 from bert_tf.run_scripts import quickstart_report as report
 from bert_tf.run_scripts import quickstart_speed as speed
 

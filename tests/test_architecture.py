@@ -13,9 +13,8 @@ PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
     "atomic_files", "command_line", "config", "errors", "features", "file_checks", "files",
-    "head_config", "help_text", "json_files", "locks", "manifest", "progress", "startup",
-    "stop_program", "temporary_files", "tfds_builders", "tfrecords", "weights",
-    "wire_format",
+    "head_config", "help_text", "json_files", "locks", "manifest", "output_paths", "progress",
+    "startup", "stop_program", "tfds_builders", "tfrecords", "weights", "wire_format", "workspace",
 )  # fmt: skip
 
 # For each package: the packages of this project that it may import in addition to itself and the

@@ -1,14 +1,16 @@
 """Files are written atomically; errors name the file that cannot be read or written."""
 
+import fnmatch
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from bert_tf import atomic_files, files, temporary_files
+from bert_tf import atomic_files, files
 from bert_tf.errors import InputError
 
 
@@ -121,31 +123,48 @@ def write(kind, path, content):
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_the_next_write_removes_what_a_killed_process_left(tmp_path, kind):
-    path = tmp_path / "out.txt"
-    (tmp_path / ".other_txt.01234567.tmp").write_text("of another output")
+    path, other = tmp_path / "out.txt", atomic_files.temporary_path(str(tmp_path / "other.txt"))
+    pathlib.Path(other).write_text("of another output")
     process = start_writer(kind, path)
-    before = set(os.listdir(tmp_path))
-    write(kind, path, "second")
-    assert before < set(os.listdir(tmp_path)), "a living process keeps its temporary file"
+    left = pathlib.Path(atomic_files.temporary_path(str(path)))
+    assert left.exists()
     process.send_signal(signal.SIGKILL)
     process.wait()
-    write(kind, path, "third")
-    assert (path / "a" if kind == "folder" else path).read_text() == "third"
-    assert sorted(os.listdir(tmp_path)) == [".other_txt.01234567.tmp", "out.txt"]
-    temporary_files.remove_leftovers(str(tmp_path))
+    write(kind, path, "second")
+    assert (path / "a" if kind == "folder" else path).read_text() == "second"
+    assert sorted(os.listdir(tmp_path)) == [os.path.basename(other), "out.txt"]
+    atomic_files.remove_leftovers(str(tmp_path))
     assert os.listdir(tmp_path) == ["out.txt"]
 
 
-def test_a_folder_is_restored_if_its_replacement_was_killed(tmp_path):
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_second_writer_waits_for_the_first_one(tmp_path, kind, caplog):
+    caplog.set_level("INFO")
+    path = tmp_path / "out"
+    process = start_writer(kind, path)
+    timer = threading.Timer(1, process.kill)
+    timer.start()
+    write(kind, path, "second")
+    process.wait()
+    assert f"Waiting for another process that writes {path}." in caplog.text
+    assert (path / "a" if kind == "folder" else path).read_text() == "second"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("repair", ["write", "remove_leftovers"])
+def test_a_folder_is_restored_if_its_replacement_was_killed(tmp_path, repair):
     path = tmp_path / "out"
     write("folder", path, "old")
     process = start_writer("folder", path, "between")
     assert not path.exists()
-    temporary_files.remove_leftovers(str(tmp_path))
-    assert not path.exists(), "the process still replaces the folder"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    temporary_files.remove_leftovers(str(tmp_path))
+    if repair == "write":
+        with pytest.raises(KeyError), files.atomic_folder(str(path), "a"):
+            assert (path / "a").read_text() == "old"
+            raise KeyError
+    else:
+        atomic_files.remove_leftovers(str(tmp_path))
     assert (path / "a").read_text() == "old"
     assert os.listdir(tmp_path) == ["out"]
 
@@ -160,57 +179,14 @@ def test_the_permissions_of_an_output_are_kept(tmp_path, kind):
     assert (path / "a" if kind == "folder" else path).read_text() == "new"
 
 
-SCRATCH = """
-import os, signal
-from bert_tf.temporary_files import scratch_folder
-
-with scratch_folder() as folder:
-    open(folder + "/a", "w").close()
-    print(folder, flush=True)
-    signal.pause()
-"""
-
-
-def test_scratch_folders_of_killed_processes_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    command = [sys.executable, "-c", SCRATCH]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    left = pathlib.Path(process.stdout.readline().strip())
-    with temporary_files.scratch_folder() as own:
-        assert left.stat().st_mode & 0o777 == 0o700
-        assert sorted(map(str, tmp_path.iterdir())) == sorted([str(left), own])
-    process.kill()
-    process.wait()
-    assert left.exists()
-    with temporary_files.scratch_folder():
-        assert not left.exists()
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["a_b", "a%b", "a.b", "a%5Fb", "a%2Eb"])
-def test_a_leftover_belongs_to_one_name(tmp_path, name):
-    prefix = temporary_files.temporary_prefix(name)
-    assert "." not in prefix.strip(".")
-    (tmp_path / f"{prefix}01234567.tmp.old").mkdir()
-    for other in {"a_b", "a%b", "a.b", "a%5Fb", "a%2Eb"} - {name}:
-        files.write_text(str(tmp_path / other), "new")
-        assert not (tmp_path / name).exists()
-    temporary_files.remove_leftovers(str(tmp_path))
-    assert (tmp_path / name).is_dir()
-
-
-def test_long_names_have_short_temporary_names(tmp_path):
-    names = ["_" * 180, "_" * 181, "\u0435" * 90]
-    for name in names:
-        files.write_text(str(tmp_path / name), name)
-        (tmp_path / f"{temporary_files.temporary_prefix(name)}01234567.tmp.old").mkdir()
-    assert len({temporary_files.temporary_prefix(name) for name in names}) == 3
-    temporary_files.remove_leftovers(str(tmp_path))
-    assert len(list(tmp_path.glob(".*"))) == 3, "only the next output of this name restores it"
-    for name in names:
-        files.write_text(str(tmp_path / name), "new")
-    assert sorted(os.listdir(tmp_path)) == sorted(names)
+def test_each_output_has_its_own_temporary_name():
+    names = ["a_b", "a%b", "a.b", "a%5Fb", *("_" * n for n in (50, 51, 180)), "\u0435" * 127]
+    paths = [atomic_files.temporary_path(f"folder/{name}") for name in names]
+    assert len(set(paths)) == len(names)
+    for path in paths:
+        folder, name = os.path.split(path)
+        assert folder == "folder" and len(os.fsencode(name)) < 255
+        assert not fnmatch.fnmatch(name, "*.b") and name.startswith(".")
 
 
 def test_of_a_link_only_the_link_is_removed(tmp_path):
@@ -247,12 +223,12 @@ def test_a_staged_folder_replaces_the_folder_at_the_end(tmp_path):
 
 
 def test_a_new_folder_does_not_replace_that_of_another_program(tmp_path):
+    write("folder", tmp_path / "out", "old")
     with (
         pytest.raises(InputError, match="Another program has written"),
-        files.atomic_folder(str(tmp_path / "out"), "a", replace=False) as temporary,
+        files.atomic_folder(str(tmp_path / "out"), "a", replace=False),
     ):
-        files.write_text(f"{temporary}/a", "new")
-        write("folder", tmp_path / "out", "old")
+        raise AssertionError("the folder exists already")
     assert (tmp_path / "out/a").read_text() == "old"
     assert os.listdir(tmp_path) == ["out"]
 

@@ -9,6 +9,7 @@ out: events of TensorBoard, metrics.jsonl, locks and SavedModels, whose predicti
 instead. A refactoring must not change the output.
 """
 
+import argparse
 import csv
 import hashlib
 import json
@@ -19,13 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-from absl import app, flags
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FLAGS = flags.FLAGS
-flags.DEFINE_string("root", str(ROOT), "The checkout whose programs run.")
-flags.DEFINE_string("folder", None, "A new folder for the files. Default: a temporary folder.")
-
 _PEOPLE, _CITIES = ["ann", "bob", "carl", "dora"], ["rome", "oslo", "paris", "lima"]
 _OTHERS = ["lives", "in", "and", "likes", "a", "good", "bad", "long", "film", "plot", "with"]
 _IGNORED = (
@@ -68,9 +63,13 @@ _COMMANDS = (
 _DATA_PREP = ("train_vocabulary", "create_pretraining_data", "inspect_records")
 
 
-def main(_: list[str]) -> None:
+def main() -> None:
     """Runs all programs, then prints the hashes."""
-    folder = pathlib.Path(FLAGS.folder or tempfile.mkdtemp())
+    parser = argparse.ArgumentParser(description="Prints SHA-256 of the files of small runs.")
+    parser.add_argument("--root", default=str(ROOT), help="the checkout whose programs run")
+    parser.add_argument("--folder", help="a new folder for the files")
+    given = parser.parse_args()
+    folder = pathlib.Path(given.folder or tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     _write_data(folder)
     for program, *words in _COMMANDS:
@@ -78,7 +77,7 @@ def main(_: list[str]) -> None:
             words += ["--input_file=corpus.txt", "--vocab_file=vocab.txt", "--dupe_factor=2"]
         if program == "inspect_records":
             words += ["--vocab_file=vocab.txt"]
-        _run(folder, program, words)
+        _run(given.root, folder, program, words)
         if program == "train_vocabulary":
             _write_config(folder)
     for path in sorted(folder.rglob("*")):
@@ -87,14 +86,14 @@ def main(_: list[str]) -> None:
             print(hashlib.sha256(path.read_bytes()).hexdigest(), name)
 
 
-def _run(folder: pathlib.Path, program: str, words: list[str]) -> None:
+def _run(root: str, folder: pathlib.Path, program: str, words: list[str]) -> None:
     print(program, *words, file=sys.stderr)
     part = "data_prep" if program in _DATA_PREP else "run_scripts"
-    script = pathlib.Path(FLAGS.root) / part / f"{program}.py"
+    script = pathlib.Path(root) / part / f"{program}.py"
     with (folder / f"{program}.out").open("a") as output:
         subprocess.run(
             [sys.executable, script, *words], cwd=folder, stdout=output, check=True,
-            env={**os.environ, "PYTHONPATH": FLAGS.root},
+            env={**os.environ, "PYTHONPATH": root},
         )  # fmt: skip
 
 
@@ -175,4 +174,4 @@ def _write_squad(path: pathlib.Path, count: int, rng: random.Random) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    main()

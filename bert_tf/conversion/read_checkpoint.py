@@ -18,7 +18,6 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
-from bert_tf.temporary_files import scratch_folder
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.tokenization.vocabulary import load_vocabulary
 
@@ -160,7 +159,7 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
     gfile = _gfile()
     files.check_is_file(path)
     file_checks.check_is_regular(path)
-    with scratch_folder() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         _unpack(path, folder)
         candidates = [
             root

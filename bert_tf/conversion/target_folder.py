@@ -3,7 +3,7 @@
 import os
 import re
 
-from bert_tf import atomic_files, files, json_files, weights
+from bert_tf import files, json_files, output_paths, weights
 from bert_tf.conversion.sentence_transformers import POOLING_FOLDER
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
@@ -39,7 +39,7 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     """
     from tensorflow.io import gfile
 
-    target = atomic_files.resolve_output(folder, is_folder=True)
+    target = output_paths.resolve_output(folder, is_folder=True)
     target = target if "://" in target else os.path.realpath(target)
     _check_place(folder, target, sources)
     names = files.list_folder(target)

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,6 @@ from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
-from bert_tf.temporary_files import scratch_folder
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
@@ -201,7 +201,7 @@ def _write_checked(
             check_target(target, dialect, *sources)
         return target + path.removeprefix(folder), result
     # Object stores cannot rename folders, so a local copy is read first.
-    with scratch_folder() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         write_and_read(os.path.join(folder, "checkpoint"))
     return write_and_read(target)
 

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import os
 import posixpath
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,6 @@ from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import check_tokenizer, read_pretrained, save_checkpoint
 from bert_tf.tasks.squad.results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
-from bert_tf.temporary_files import scratch_folder
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.lifecycle.run_state import STATE_FILE, TRAINING_FILE, run_of
 
@@ -217,7 +217,7 @@ def export_model(
         facts["task_type"] = task_type
     if task_type == "multi_label":
         facts["threshold"] = _check_threshold(threshold)
-    with scratch_folder() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         checkpoint = save_checkpoint(
             model, tokenizer, posixpath.join(folder, "model"),
             **facts, pair=bool(pair), max_seq_length=int(max_seq_length),

@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.requests import Request, array_of
-from bert_tf.temporary_files import scratch_folder
 
 # This process may have all the memory of the GPUs.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
@@ -53,7 +53,7 @@ class Gate:
         Raises:
             GateError: A model cannot be loaded, or a request fails.
         """
-        with scratch_folder() as place:
+        with tempfile.TemporaryDirectory() as place:
             lines, results = [], []
             for number, (path, requests) in enumerate(zip(paths, found, strict=True)):
                 files = [os.path.join(place, f"{number}.{name}.npz") for name in ("in", "out")]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import atomic_files, files
+from bert_tf import files, output_paths
 from bert_tf.errors import LARGEST_INT32, InputError
 from bert_tf.feature_extraction.extractor import ExtractionConfig, LineFeatures
 from bert_tf.file_checks import is_inside
@@ -123,12 +123,12 @@ def check_output(
         shards: The number of shards to write; 0 if it is not known yet.
 
     Raises:
-        InputError: See `atomic_files.check_output_file`. Or a file would be written into the folder
+        InputError: See `output_paths.check_output_file`. Or a file would be written into the folder
             of the checkpoint or replace a file of it, or an earlier output has more shards.
     """
     paths = [path]
     if output_format != "jsonl":
-        if atomic_files.is_stdout(path):
+        if output_paths.is_stdout(path):
             raise InputError(
                 f"The format {output_format} has several files. Give a prefix of file names "
                 f"instead of {path}, or output_format=jsonl."
@@ -140,7 +140,7 @@ def check_output(
                 f"output_file {each} is in the folder of the checkpoint {checkpoint}. Give a file "
                 "in another folder."
             )
-        atomic_files.check_output_file(each, [*inputs, checkpoint])
+        output_paths.check_output_file(each, [*inputs, checkpoint])
     extra = _shard_path(path, shards, output_format)
     if output_format != "jsonl" and shards and files.exists(extra):
         raise InputError(

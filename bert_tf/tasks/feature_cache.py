@@ -6,7 +6,6 @@ the training of a head, and read at random positions.
 Shape letters: R records, B batch, T tokens of a record, K hidden states of a token, H hidden size.
 """
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -17,13 +16,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import file_checks, files, json_files, locks
+from bert_tf import file_checks, files, json_files
 from bert_tf.errors import InputError, check_choice
 from bert_tf.progress import Progress
 from bert_tf.tasks.record_files import RecordFile, check_disk_space
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK
-from bert_tf.temporary_files import remove_leftovers
 from bert_tf.training.config import first_difference
+from bert_tf.workspace import Workspace
 
 DTYPES = ("float16", "float32")
 _SHARD_BYTES = 64 << 20
@@ -87,6 +86,7 @@ class FeatureCache:
         self._starts = starts - starts[firsts][self._shard_of]
         self._bounds: np.ndarray = np.append(firsts, len(ends))
         self._verified: dict[str, str] = {}
+        self._workspace = Workspace(folder, "cache", "feature_cache_dir", "cache.lock")
         # A process can open about 1,000 files at a time.
         self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
 
@@ -121,10 +121,9 @@ class FeatureCache:
             InputError: The folder contains the cache of other data or another encoder, a shard is
                 damaged or cannot be written, or a hidden state is not finite.
         """
-        files.make_folder(self.folder)
-        with _locked(self.folder):
+        busy = f"Another run computes {self.folder}."
+        with self._workspace.locked(busy, wait=True):
             checksums = self._checksums()
-            remove_leftovers(self.folder)
             missing = self._missing(checksums)
             if not missing:
                 return
@@ -152,12 +151,7 @@ class FeatureCache:
         path = os.path.join(self.folder, _FACTS_FILE)
         if not os.path.exists(path):
             paths = map(self._path, range(len(self._bounds) - 1))
-            existing = next(filter(os.path.lexists, paths), None)
-            if existing:
-                raise InputError(
-                    f"{existing} would be replaced, but {self.folder} is not a cache: it has no "
-                    f"{_FACTS_FILE}. Give another feature_cache_dir, or remove the folder."
-                )
+            self._workspace.check_owned((), map(os.path.basename, paths))
             return {}
         facts = json_files.read(path, own=True)
         key, checksums = facts.get("key"), facts.get("sha256")
@@ -311,18 +305,6 @@ def _encoder_sha256(model: Any) -> str:
         array = np.asarray(tf.convert_to_tensor(variable.value), np.float32)
         parts.append(f"{name} {files.sha256(array.tobytes())}")
     return files.sha256("\n".join(parts).encode())
-
-
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    """Locks a cache; waits until no other run writes it."""
-    path = os.path.join(folder, "cache.lock")
-    # Only this file: an error of the computation is not one of the lock.
-    with files.explain_write_errors(path):
-        file = locks.open_file(path)
-    with file:
-        locks.wait_for_lock(file, f"Waiting for another run that computes {folder}.")
-        yield
 
 
 def _split(records: np.ndarray, size: int) -> Iterator[np.ndarray]:

@@ -29,7 +29,6 @@ from bert_tf.errors import InputError
 from bert_tf.json_files import COUNT, OBJECT, TEXT, TRUTH, Rule
 from bert_tf.progress import Progress
 from bert_tf.tasks.task import Encoded
-from bert_tf.temporary_files import remove_leftovers
 
 _LOGGER = logging.getLogger(__name__)
 _EXAMPLES_PER_BLOCK = 2048
@@ -195,7 +194,6 @@ def write(
             f"{path} would be replaced, but no run has written it: it has no {_INDEX_SUFFIX} file "
             "of a run. Move it, or give another output_dir."
         )
-    remove_leftovers(*os.path.split(path))  # before the check of the disk space
     encoded = _map_in_order(lambda block: (encode(block), len(block)), _split_into_blocks(examples))
     blocks = _map_in_order(functools.partial(_serialize, table), _number_records(encoded))
     first = next(blocks)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import atomic_files, files, json_files
+from bert_tf import atomic_files, files, json_files, output_paths
 from bert_tf.errors import InputError
 from bert_tf.weights import read_vocabulary, vocabulary_sha256
 
@@ -148,10 +148,10 @@ def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
         InputError: The file is an input or not a regular file, cannot be written, or has other
             content than a casing.
     """
-    if atomic_files.is_stdout(path):
+    if output_paths.is_stdout(path):
         return
     casing_file = _casing_files(path)[-1]
-    atomic_files.check_output_file(casing_file, inputs)
+    output_paths.check_output_file(casing_file, inputs)
     if files.is_file(casing_file):
         try:
             json_files.read(casing_file, _CASING, required=True)
@@ -174,7 +174,7 @@ def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> N
         do_lower_case: Whether the text that the vocabulary was learned from was lower-cased.
     """
     text = "\n".join(tokens) + "\n"
-    if atomic_files.is_stdout(path):
+    if output_paths.is_stdout(path):
         files.write_text(path, text)
         return
     casing = {"do_lower_case": do_lower_case, "vocabulary_sha256": vocabulary_sha256(tokens)}

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from bert_tf import atomic_files
+from bert_tf import output_paths
 from bert_tf.data_prep.corpus import formats, tfds_splits
 from bert_tf.errors import InputError
 from bert_tf.tokenization.vocabulary import check_casing_file
@@ -119,7 +119,7 @@ def read_blocks(
     if source.input_file:
         found = formats.input_files(source.input_file, source.input_format, feature, True)
     if output_file:
-        atomic_files.check_output_file(output_file, found)
+        output_paths.check_output_file(output_file, found)
         check_casing_file(output_file, found)
     if source.tfds_name:
         split = tfds_splits.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import atomic_files, files, json_files
+from bert_tf import files, json_files, output_paths
 from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.segments import tfds_split
@@ -52,7 +52,7 @@ def plan_job(
         InputError: Input, vocabulary or output cannot be used; the message names the remedy.
     """
     # A run through a link and a run on its target must have the same work folder.
-    output_files = tuple(map(atomic_files.resolve_output, output_files))
+    output_files = tuple(map(output_paths.resolve_output, output_files))
     config = set_shard_count(output_files, config)
     is_cased = known_casing(config.vocab_file, config.do_lower_case) is False
     config = dataclasses.replace(config, do_lower_case=not is_cased)
@@ -93,11 +93,11 @@ def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: s
         raise InputError(f"vocab_file {vocabulary} is in input_file too. Give another input_file.")
     globs = [absolute_path(pattern.strip()) for pattern in patterns.split(",")]
     _check_distinct(job.output_paths)
-    atomic_files.resolve_output(job.work_folder, is_folder=True)  # its name may be too long
+    output_paths.resolve_output(job.work_folder, is_folder=True)  # its name may be too long
     for path in job.output_paths:
         if any(is_inside(path, folder) for folder in (job.work_folder, job.parts_folder)):
             raise InputError(f"output_file {path} is in the folder of a run. Give another one.")
-        atomic_files.check_output_file(path, inputs)
+        output_paths.check_output_file(path, inputs)
         if any(pathlib.PurePath(absolute_path(path)).match(glob) for glob in globs):
             raise InputError(
                 f"output_file {path} matches input_file, so the next run would read it; give "

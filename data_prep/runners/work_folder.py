@@ -1,4 +1,4 @@
-"""Locks the local work folder of a job, and removes or keeps the folder after the run."""
+"""Owns the local work folder of a job, and removes or keeps the folder after the run."""
 
 import contextlib
 import errno
@@ -8,14 +8,13 @@ import pathlib
 import re
 import shutil
 from collections.abc import Iterator
-from typing import IO
 
-from bert_tf import files, locks
+from bert_tf import files
 from bert_tf.data_prep.runners import outputs
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.workers import WorkerKilledError
 from bert_tf.errors import InputError
-from bert_tf.temporary_files import remove_leftovers
+from bert_tf.workspace import Workspace
 
 _LOCK = "lock"
 # The names of intermediate files, and of temporary files of these.
@@ -38,7 +37,9 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
             full.
     """
     folder, new_folders = job.work_folder, _missing_output_folders(job)
-    with _open_lock(job):
+    check_folder(folder)
+    workspace = Workspace(folder, "intermediate files", "output_file", _LOCK)
+    with workspace.locked(f"Another process is writing {job.stem}."):
         try:
             _remove_unusable_files(job)
             yield
@@ -85,26 +86,6 @@ def check_folder(folder: str) -> None:
         )
 
 
-def _open_lock(job: RecordsJob) -> IO[str]:
-    check_folder(job.work_folder)
-    try:
-        os.makedirs(job.work_folder, exist_ok=True)
-        lock = locks.open_file(os.path.join(job.work_folder, _LOCK))
-    except OSError as error:
-        raise InputError(f"{job.work_folder} cannot be written: {error.strerror}.") from error
-    is_locked = locks.try_lock(lock)
-    if is_locked is False:
-        raise InputError(
-            f"Another process is writing {job.stem}. Wait until it ends, or give another "
-            "output_file."
-        )
-    # The process that had the lock may have removed the file before this one locked it.
-    if is_locked is None or locks.is_at(lock, os.path.join(job.work_folder, _LOCK)):
-        return lock
-    lock.close()
-    return _open_lock(job)
-
-
 def _missing_output_folders(job: RecordsJob) -> list[pathlib.Path]:
     """Returns the local folders of the output that do not exist, inner folders first."""
     paths = [pathlib.Path(path).absolute() for path in job.shard_paths if "://" not in path]
@@ -113,8 +94,7 @@ def _missing_output_folders(job: RecordsJob) -> list[pathlib.Path]:
 
 
 def _remove_unusable_files(job: RecordsJob) -> None:
-    """Removes temporary files of killed runs, and the intermediate files of another job."""
-    remove_leftovers(job.work_folder)
+    """Removes the intermediate files of another job."""
     identity = pathlib.Path(job.work_folder, outputs.IDENTITY)
     if not identity.exists() or identity.read_bytes() != job.identity:
         for name in set(os.listdir(job.work_folder)) - {_LOCK, outputs.IDENTITY}:

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from bert_tf import atomic_files, files, json_files
+from bert_tf import files, json_files, output_paths
 from bert_tf.data_prep.sample_data import (
     documentation,
     sentence_sets,
@@ -111,8 +111,8 @@ def _check_config(config: SampleDataConfig) -> None:
     check_between(0.001, 0.5, config, "heldout_fraction")
     check_between(1, 256, config, "num_workers")
     check_at_least(0, config, "max_documents")
-    folder = atomic_files.resolve_output(config.output_dir, is_folder=True)
-    atomic_files.check_output_file(os.path.join(folder, STATS))
+    folder = output_paths.resolve_output(config.output_dir, is_folder=True)
+    output_paths.check_output_file(os.path.join(folder, STATS))
     from tensorflow.io import gfile
 
     if not gfile.exists(folder) or (gfile.isdir(folder) and not gfile.listdir(folder)):

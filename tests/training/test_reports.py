@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 
 import event_files
 import linear_runs as runs
@@ -12,8 +13,8 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
+from bert_tf import atomic_files
 from bert_tf.errors import InputError
-from bert_tf.temporary_files import temporary_prefix
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.reporting import devices, metrics
 from bert_tf.training.reporting.step_cost import Hardware, StepCost, describe_step_cost
@@ -150,8 +151,8 @@ def test_later_entries_of_a_killed_run_are_removed(tmp_path):
     (event_file,) = (tmp_path / "eval").glob("events.*")
     with open(event_file, "ab") as file:  # a part of an event
         file.write(b"\x10\0\0")
-    prefix = temporary_prefix(event_file.name)
-    (event_file.parent / f"{prefix}0123abcd.tmp").write_bytes(event_file.read_bytes())
+    left = atomic_files.temporary_path(str(event_file))
+    pathlib.Path(left).write_bytes(event_file.read_bytes())
     others = tmp_path / "data/events.out.tfevents.1"
     others.parent.mkdir()
     others.write_bytes(b"a file of another program")

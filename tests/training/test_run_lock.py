@@ -40,7 +40,7 @@ def test_a_folder_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, ca
 
     monkeypatch.setattr(locks.fcntl, "flock", no_locks)
     runs.train(runs.make_trainer(tmp_path))
-    assert "cannot be locked. Do not start a second run" in caplog.text
+    assert "cannot be locked. Do not start a second program" in caplog.text
     with RunFolder(f"ram://{tmp_path}").locked(), RunFolder(f"ram://{tmp_path}").locked():
         pass
 

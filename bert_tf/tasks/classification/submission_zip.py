@@ -6,7 +6,7 @@ import os
 import zipfile
 from collections.abc import Iterator, Sequence
 
-from bert_tf import atomic_files, files
+from bert_tf import files, output_paths
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.results.submission import HEADER
@@ -66,7 +66,7 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> ZipReport:
             not a regular file.
     """
     paths = _find_files(folders)
-    atomic_files.check_output_file(output_file, paths.values())
+    output_paths.check_output_file(output_file, paths.values())
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in paths.items():

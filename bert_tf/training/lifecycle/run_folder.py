@@ -18,14 +18,14 @@ import fnmatch
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files, json_files, locks, weights
+from bert_tf import files, json_files, weights
+from bert_tf.atomic_files import remove_leftovers
 from bert_tf.errors import InputError
 from bert_tf.file_checks import check_file_system
-from bert_tf.temporary_files import remove_leftovers
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 from bert_tf.training.lifecycle.run_state import (
     CHECKPOINT_NAME,
@@ -36,6 +36,7 @@ from bert_tf.training.lifecycle.run_state import (
     has_settings,
     run_of,
 )
+from bert_tf.workspace import Workspace
 
 _LOGGER = logging.getLogger(__name__)
 # `TRAINING_FILE` is removed last: if the removal is interrupted, the folder still shows that it
@@ -110,7 +111,7 @@ class RunFolder:
         self.path, self.overwrite, self._outputs = path, overwrite, outputs
         self.metadata = metadata or CheckpointMetadata({})
         self.training_settings = to_json_dict(training) if training else {}
-        self._is_locked = False
+        self._workspace = Workspace(path, "run", "output_dir", _LOCK_FILE)
 
     @property
     def best(self) -> str:
@@ -210,31 +211,30 @@ class RunFolder:
             return
         names, of_others = [], []
         if trains:
-            names = [weights.CONFIG_FILE, "metrics.jsonl", "best", TRAINING_FILE]
+            names = ["metrics.jsonl", "best", TRAINING_FILE]
             names += ["checkpoints"] if self.checkpoints() else []
+            names += [] if self._has_own_config() else [weights.CONFIG_FILE]
             found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
             of_others = [each for form in _OF_CHECKPOINTS for each in fnmatch.filter(found, form)]
         # Evaluation alone and a run that ended early write files too, and leave the lock file.
         if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
             names += ["eval_results.txt", *self._outputs]
             of_others += self._events() if trains else []
-        for name in names:
-            path = os.path.join(self.path, name)
-            if not tf.io.gfile.exists(path):
-                continue
-            is_config = name == weights.CONFIG_FILE
-            is_same = is_config and json_files.read(path) == dict(self.metadata.config)
-            if is_same or self._contains_run():  # the chief may have written it meanwhile
-                continue
-            raise InputError(
-                f"{path} would be replaced, but {self.path} contains no run of bert-tf. Give "
-                "another output_dir."
-            )
-        if of_others and not self._contains_run():
+        if self._contains_run():  # the chief may have written it meanwhile
+            return
+        self._workspace.check_owned((), names)
+        if of_others:
             raise InputError(
                 f"{self.path} contains {of_others[0]}, which is not of a run in this folder. Give "
                 "another output_dir, so that files of several models are not mixed."
             )
+
+    def _has_own_config(self) -> bool:
+        """Whether the folder contains the architecture of this run."""
+        path = os.path.join(self.path, weights.CONFIG_FILE)
+        return self._workspace.has(weights.CONFIG_FILE) and json_files.read(path) == dict(
+            self.metadata.config
+        )
 
     def check_metadata(self, checkpoint: str) -> None:
         """Checks that a checkpoint has the same model, tokenizer and labels as this run.
@@ -270,58 +270,15 @@ class RunFolder:
         Raises:
             InputError: Another run has locked the folder, or the folder cannot be written.
         """
-        if self._is_locked or "://" in self.path:
+        busy = f"Another run is training or evaluating in {self.path}."
+        with self._workspace.locked(busy):
             yield
-            return
-        is_new = not os.path.exists(self.path)
-        with self._locked_file():
-            self._is_locked = True
-            try:
-                yield
-            except BaseException:
-                if is_new and os.listdir(self.path) == [_LOCK_FILE]:
-                    files.remove(self.path)  # nothing was written
-                raise
-            finally:
-                self._is_locked = False
-
-    def _locked_file(self) -> IO[str]:
-        path = os.path.join(self.path, _LOCK_FILE)
-        while True:
-            files.make_folder(self.path)
-            with files.explain_write_errors(path):
-                file = locks.open_file(path)
-            try:
-                is_locked = self._lock(file)
-            except BaseException:
-                file.close()
-                raise
-            # A run that wrote nothing may have removed the file before this one locked it.
-            if not is_locked or locks.is_at(file, path):
-                return file
-            file.close()
-
-    def _lock(self, file: IO[str]) -> bool:
-        """Locks the file; returns False, with a warning, if the file system has no locks."""
-        is_locked = locks.try_lock(file)
-        if is_locked is None:
-            _LOGGER.warning(
-                "warning: %s cannot be locked. Do not start a second run in this folder.", self.path
-            )
-        elif not is_locked:
-            raise InputError(
-                f"Another run is training or evaluating in {self.path}. Wait for its end, or give "
-                "another output_dir."
-            )
-        return bool(is_locked)
 
     def start_run(self) -> None:
         """Writes the settings of this run; with `overwrite`, removes an earlier run first."""
         if self.overwrite and self._contains_run():
             self._remove_run()
         remove_leftovers(os.path.join(self.path, "checkpoints"))
-        for name in (*self._outputs, *_FILES_OF_A_RUN, weights.CONFIG_FILE):
-            remove_leftovers(self.path, name)
         config = dict(self.metadata.config)
         files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
         files.write_json(os.path.join(self.path, TRAINING_FILE), self.training_settings)

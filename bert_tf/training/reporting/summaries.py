@@ -11,13 +11,10 @@ from typing import Any
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
-from bert_tf import file_checks, files, json_files
+from bert_tf import atomic_files, file_checks, files, json_files
 from bert_tf.errors import InputError
-from bert_tf.temporary_files import temporary_prefix
 
 _EVENT_FILES = "events.out.tfevents.*"
-# TensorBoard reads these files too.
-_UNFINISHED_FILES = f"{temporary_prefix(_EVENT_FILES)}tmp"
 _ENTRY_SCHEMA = {"step": json_files.COUNT, "kind": json_files.TEXT}
 _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 
@@ -142,9 +139,8 @@ def _read_entries(path: str) -> list[tuple[str, dict[str, Any]]]:
 
 def _event_files(folder: str) -> list[str]:
     """Returns the event files; removes those that a killed run began to write again."""
+    atomic_files.remove_leftovers(folder)  # which TensorBoard would read too
     names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
-    for name in fnmatch.filter(names, _UNFINISHED_FILES):
-        files.remove(os.path.join(folder, name))
     return [os.path.join(folder, name) for name in fnmatch.filter(names, _EVENT_FILES)]
 
 

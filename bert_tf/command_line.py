@@ -27,7 +27,7 @@ from bert_tf.stop_program import StopSignals
 
 EXIT_OK, EXIT_INPUT = 0, 2
 # The name of the flag for each library parameter whose flag has another name.
-_FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
+FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 # The names of the flags that have paths as values.
 _PATH_FLAG = re.compile(r"(^|_)(file|dirs?|checkpoint|model|from|to|data|nbest)$")
 _NOT_BOOLEAN = re.compile(r"flag (--\w+=.*): \('Non-boolean argument")
@@ -209,7 +209,7 @@ def _name_flags(message: str) -> str:
     """
 
     def replace(match: re.Match[str]) -> str:
-        name = _FLAG_OF_PARAMETER.get(match[0], match[0])
+        name = FLAG_OF_PARAMETER.get(match[0], match[0])
         ends = ("=True", "=False", *([" must be"] if match.start() == 0 else []))
         is_parameter = "_" in name or message.startswith(ends, match.end())
         return f"--{name}" if name in flags.FLAGS and is_parameter else match[0]

@@ -1,8 +1,8 @@
 """`HeadConfig`: the layers between the encoder and the output layer of a task."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from bert_tf.errors import InputError, check_between, check_choice
 
@@ -29,13 +29,15 @@ class HeadConfig:
     """The layers between the encoder and the output layer of a task.
 
     Attributes:
-        kind: "linear" for none; "bilstm" for bidirectional LSTM layers over the tokens.
+        kind: Layers before the output layer. linear: none. bilstm: bidirectional LSTM layers, as in
+            tables 5 and 7 of the paper.
         lstm_layers: Number of LSTM layers, at most 20.
         lstm_size: Number of values that an LSTM layer computes for each token, half of them in each
             direction; an even number from 2 to 8,192.
-        feature_layers: The hidden states that the head uses, one of `FEATURE_LAYERS`. A
-            "weighted_sum" has one learned weight for each layer; "all" are the outputs of all
-            blocks, without the embeddings. None for the output of the last block or, in a
+        feature_layers: The hidden states that the head uses: embeddings, second_to_last, last,
+            weighted_sum_last_four, concat_last_four or weighted_sum_all, the rows of table 7 of the
+            paper. A weighted_sum has one learned weight for each layer; "all" are the outputs of
+            all blocks, without the embeddings. None for the output of the last block or, in a
             classifier with a linear head, for the pooled output.
 
     Raises:
@@ -44,6 +46,7 @@ class HeadConfig:
     Source: paper, section 5.3 and appendix C.1: a two-layer BiLSTM of 768 dimensions.
     """
 
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"kind": HEADS}
     kind: str = "linear"
     lstm_layers: int = 2
     lstm_size: int = 768

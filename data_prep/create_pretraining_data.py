@@ -32,8 +32,7 @@ import sys
 
 from absl import flags
 
-from bert_tf import command_line
-from bert_tf.data_prep import config_flags
+from bert_tf import command_line, config_flags
 from bert_tf.data_prep.pretraining_data import settings, stats
 from bert_tf.data_prep.runners import beam, local
 from bert_tf.errors import InputError

@@ -28,8 +28,7 @@ classification set do not contain the name of any classified library.
 
 from absl import flags
 
-from bert_tf import command_line
-from bert_tf.data_prep import config_flags
+from bert_tf import command_line, config_flags
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
 
 flags.DEFINE_string("output_dir", None, "The folder to write. It is written atomically.")

@@ -27,8 +27,8 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import command_line, output_paths
-from bert_tf.data_prep import config_flags, vocabulary_learning, word_counts
+from bert_tf import command_line, config_flags, output_paths
+from bert_tf.data_prep import vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.tokenization.unknown_share import unknown_warning
 from bert_tf.tokenization.vocabulary import write_vocabulary

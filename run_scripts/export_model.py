@@ -26,15 +26,8 @@ those of the original model.
 
 from absl import flags
 
-from bert_tf import command_line
-from bert_tf.export.settings import (
-    FORMATS,
-    LITE_PRECISIONS,
-    POOLINGS,
-    PRECISIONS,
-    TASKS,
-    ServingSettings,
-)
+from bert_tf import command_line, config_flags
+from bert_tf.export.settings import ServingSettings
 from bert_tf.tasks.ner.schemes import SCHEMES
 
 FLAGS = flags.FLAGS
@@ -44,49 +37,7 @@ flags.DEFINE_string(
     "early stopping), one of its checkpoints, or a checkpoint of another format.",
 )  # fmt: skip
 flags.DEFINE_string("export_dir", None, "Folder of the model; a new version is created in it.")
-flags.DEFINE_enum("task", None, TASKS, "Default: the task that the checkpoint was trained for.")
-flags.DEFINE_enum(
-    "format", FORMATS[0], FORMATS,
-    "A SavedModel for TensorFlow Serving, TFLite files for phones and single requests, or both.",
-)  # fmt: skip
-flags.DEFINE_string(
-    "precision", PRECISIONS[0],
-    f"The dtype of the weights of the SavedModel, one of {', '.join(PRECISIONS)}.",
-)  # fmt: skip
-flags.DEFINE_list(
-    "tflite_precisions", list(LITE_PRECISIONS),
-    f"The dtypes of the weights of the TFLite files, one file each: {', '.join(LITE_PRECISIONS)}.",
-)  # fmt: skip
-flags.DEFINE_integer(
-    "tflite_length", None,
-    "The TFLite files take sequences of exactly this number of tokens, whatever --max_seq_length "
-    "is, for accelerators that need fixed shapes. Default: any number.",
-)  # fmt: skip
-flags.DEFINE_bool(
-    "tflite_text_input", False,
-    "Write also TFLite files that contain the tokenizer and take texts. They need the operations "
-    "of tensorflow-text. For classification, regression, multi_label and embedding.",
-)  # fmt: skip
-flags.DEFINE_integer(
-    "max_seq_length", None,
-    "Longer texts are truncated to this number of tokens, or split into windows (tasks span and "
-    "tagging). Default: as in the training, or 128.",
-)  # fmt: skip
-flags.DEFINE_float(
-    "null_score_diff_threshold", None,
-    "Task span: the answer is empty if the score of no answer minus the score of the best answer "
-    "is greater. Default: the value in squad_threshold.json of the run, or that of the training.",
-)  # fmt: skip
-flags.DEFINE_enum(
-    "pooling", None, POOLINGS,
-    "Task embedding: the mean of all tokens, or the first token. Default: that of a folder of "
-    "sentence-transformers, or mean.",
-)  # fmt: skip
-flags.DEFINE_bool(
-    "normalize", None,
-    "Task embedding: whether the vectors have length 1. Default: that of a folder of "
-    "sentence-transformers, or true.",
-)  # fmt: skip
+config_flags.define(ServingSettings)
 flags.DEFINE_string(
     "dev_data", None,
     "File of labelled examples on which the metric of the SavedModel is compared with that of the "
@@ -105,7 +56,6 @@ _FACTS = {
 }
 for _name, (_define, _help) in _FACTS.items():
     _define(_name, None, f"{_help} Default: as in the training, else that of the task's program.")
-flags.DEFINE_integer("top_k", 10, "Task fill_mask: the number of tokens for each [MASK].")
 flags.mark_flags_as_required(["checkpoint", "export_dir"])
 
 

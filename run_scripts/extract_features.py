@@ -17,13 +17,11 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf import command_line, config_flags
 from bert_tf.data_prep.corpus import formats
 from bert_tf.errors import LARGEST_INT32, InputError
 from bert_tf.feature_extraction import output
 from bert_tf.feature_extraction.extractor import (
-    COMBINATIONS,
-    UNITS,
     ExtractionConfig,
     FeatureExtractor,
     LineFeatures,
@@ -42,12 +40,7 @@ flags.DEFINE_string("output_file", None, "The output file, or the prefix of the 
 shared.define_model_flags("The model, in any dialect of convert_checkpoint.")
 flags.adopt_module_key_flags(shared)
 flags.DEFINE_string("layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings.")
-flags.DEFINE_integer(
-    "max_seq_length", 128, "Longer lines are truncated to this length.", lower_bound=3
-)
-flags.DEFINE_integer("batch_size", 32, "Lines per batch.", lower_bound=1)
-flags.DEFINE_enum("combine", "none", COMBINATIONS, "How to combine the layers into one vector.")
-flags.DEFINE_enum("unit", "token", UNITS, "One vector per WordPiece, or the mean over each word.")
+config_flags.define(ExtractionConfig, without=("layers",))
 flags.DEFINE_enum("output_format", "jsonl", output.FORMATS, "jsonl: the original format, large.")
 flags.DEFINE_enum(
     "output_dtype", "float32", ["float16", "float32"], "Data type in npz and tfrecord."
@@ -119,9 +112,7 @@ def main() -> None:
     for name in ("output_dtype", "lines_per_shard"):
         if FLAGS[name].present and FLAGS.output_format == "jsonl":
             raise InputError(f"--{name} has no effect with --output_format=jsonl. Leave it out.")
-    config = ExtractionConfig(
-        layers(), FLAGS.combine, FLAGS.unit, FLAGS.max_seq_length, FLAGS.batch_size
-    )
+    config = config_flags.build(ExtractionConfig, layers=layers())
     output.check_output(FLAGS.output_file, FLAGS.output_format)
     lines = read_lines()
     extract = extractor(config)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf import command_line, files
+from bert_tf import command_line, config_flags, files
 from bert_tf.errors import InputError
 from bert_tf.export.layout import next_version
 from bert_tf.file_checks import check_file_system, is_inside
@@ -36,14 +36,18 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 _LOGGER = logging.getLogger(__name__)
-MAX_INT = 2**31 - 1
-_CONFIG = FineTuningConfig()
 
 
 def define_flags() -> None:
     """Defines the flags; the caller must then adopt those of this module and of `flags`."""
     flags.DEFINE_string("output_dir", None, "Folder of this run.")
-    _define_data_flags()
+    config_flags.define(
+        DataLocation, ("data_dir", "train_file", "max_train_examples", "max_eval_examples")
+    )
+    flags.DEFINE_string(
+        "predict_file", None,
+        "File for --do_predict, of any name, with or without labels or answers.",
+    )  # fmt: skip
     flags.DEFINE_bool("do_train", False, "Whether to train on the train split.")
     flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev split.")
     flags.DEFINE_bool("do_predict", False, "Whether to predict the test split.")
@@ -54,14 +58,7 @@ def define_flags() -> None:
         "export_dir", None,
         "Exports the model as a SavedModel that takes raw text, as a new version in this folder.",
     )  # fmt: skip
-    flags.DEFINE_integer(
-        "predict_batch_size", _CONFIG.predict_batch_size, "Examples per batch in predictions."
-    )
-    flags.DEFINE_float("num_train_epochs", _CONFIG.num_train_epochs, "Passes over the train split.")
-    flags.DEFINE_float(
-        "warmup_proportion", _CONFIG.warmup_proportion,
-        "Share of the steps in which the learning rate rises.",
-    )  # fmt: skip
+    config_flags.define(FineTuningConfig, without=("max_seq_length", "eval_batch_size"))
     flags.DEFINE_bool(
         "init_head", None,
         "Whether the head comes from --init_checkpoint too. Default: if that is a run of the same "
@@ -74,39 +71,16 @@ def define_flags() -> None:
     shared.define_training_flags()
 
 
-def _define_data_flags() -> None:
-    flags.DEFINE_string("data_dir", None, "Folder with the files of the task.")
-    flags.DEFINE_string(
-        "train_file", None, "File for --do_train instead of the train file in --data_dir."
-    )
-    flags.DEFINE_string(
-        "predict_file", None,
-        "File for --do_predict, of any name, with or without labels or answers.",
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "max_train_examples", 0, "Use only the first examples of the train split; 0 means all.",
-        lower_bound=0, upper_bound=MAX_INT,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "max_eval_examples", 0, "Use only the first examples of the dev and test splits; 0 means "
-        "all.", lower_bound=0, upper_bound=MAX_INT,
-    )  # fmt: skip
-
-
 def define_split_flags() -> None:
     """Defines the flags of tasks whose dev and test splits are different files."""
-    flags.DEFINE_string(
-        "dev_file", None, "File for --do_eval instead of the dev file in --data_dir."
+    config_flags.define(
+        DataLocation, ("dev_file", "test_file"), texts={"test_file": "The same as --predict_file."}
     )
-    flags.DEFINE_string("test_file", None, "The same as --predict_file.")
 
 
 def define_tfds_flags() -> None:
     """Defines the flags of tasks that also read tensorflow-datasets."""
-    flags.DEFINE_string(
-        "tfds_name", None, "Data set of tensorflow-datasets instead of files, such as glue/mrpc."
-    )
-    flags.DEFINE_string("tfds_data_dir", None, "Folder of the data sets of tensorflow-datasets.")
+    config_flags.define(DataLocation, ("tfds_name", "tfds_data_dir"))
 
 
 def run_task(

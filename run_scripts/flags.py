@@ -9,20 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf.command_line import flag_values
+from bert_tf import config_flags
+from bert_tf.command_line import FLAG_OF_PARAMETER, flag_values
 from bert_tf.config import SIZES, BertConfig
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 from bert_tf.output_paths import check_output_folder
 from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.training.config import (
-    OPTIMIZERS,
-    PRECISIONS,
-    SCHEDULES,
-    STRATEGIES,
-    RuntimeConfig,
-    TrainingConfig,
-)
+from bert_tf.training.config import RuntimeConfig, TrainingConfig
 
 if TYPE_CHECKING:
     from bert_tf.pretrained import Pretrained
@@ -35,8 +29,6 @@ _DATA_FLAGS = (
     "input_file", "eval_input_file", "data_dir", "train_file", "dev_file", "test_file",
     "predict_file",
 )  # fmt: skip
-_RUNTIME = RuntimeConfig()
-_TRAINING = TrainingConfig(num_train_steps=1, num_warmup_steps=0)
 
 
 def define_model_flags(checkpoint_help: str) -> None:
@@ -58,123 +50,13 @@ def define_model_flags(checkpoint_help: str) -> None:
 
 def define_training_flags() -> None:
     """Defines the flags for training; the caller must then call `flags.adopt_module_key_flags`."""
-    flags.DEFINE_integer(
-        "train_batch_size", _TRAINING.global_batch_size, "Examples per step, over all devices."
+    config_flags.define(
+        TrainingConfig, without=("data", "time_budget_secs"), flag_names=FLAG_OF_PARAMETER
     )
-    flags.DEFINE_integer(
-        "eval_batch_size", FineTuningConfig().eval_batch_size, "Examples per batch in evaluations."
-    )
-    flags.DEFINE_float("learning_rate", _TRAINING.learning_rate, "Peak learning rate.")
-    flags.DEFINE_integer(
-        "save_checkpoints_steps", _RUNTIME.save_checkpoints_steps, "Steps between checkpoints."
-    )
-    flags.DEFINE_integer(
-        "keep_checkpoints", _RUNTIME.keep_checkpoints, "Number of newest checkpoints to keep."
-    )
-    flags.DEFINE_integer(
-        "iterations_per_loop", _RUNTIME.iterations_per_loop,
-        "Maximum number of steps in one call of the graph. Slow steps run in shorter calls, so "
-        "that the progress display moves.",
-    )  # fmt: skip
-    flags.DEFINE_integer("log_steps", _RUNTIME.log_steps, "Steps between entries in TensorBoard.")
-    flags.DEFINE_integer(
-        "eval_steps", _RUNTIME.eval_steps,
-        "Steps between evaluations on held-out examples; with 0, --do_eval evaluates at the end "
-        "only. The weights of the best evaluation are kept in best/.",
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "early_stopping_evals", _RUNTIME.early_stopping_evals,
-        "Stop after this many evaluations in a row without a new best one, and use the best "
-        "weights; 0 never stops early. Needs --eval_steps.",
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "stop_at_step", _RUNTIME.stop_at_step,
-        "Stop after this many steps, before the end of the schedule; 0 trains to its end. The same "
-        "command with a larger value resumes.",
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "seed", _TRAINING.seed, "Seed of initial weights, dropout and the order of examples."
-    )
+    config_flags.define(RuntimeConfig, without=("stop_on_signals",))
+    config_flags.define(FineTuningConfig, ("eval_batch_size",))
     flags.DEFINE_bool("overwrite", False, "Remove an earlier run from --output_dir first.")
-    _define_optimizer_flags()
-    _define_runtime_flags()
-
-
-def _define_optimizer_flags() -> None:
-    flags.DEFINE_enum(
-        "optimizer", _TRAINING.optimizer, OPTIMIZERS,
-        "adam_weight_decay: the released one, Adam without bias correction. adamw: with bias "
-        "correction. lamb: for large batches.",
-    )  # fmt: skip
-    flags.DEFINE_enum(
-        "schedule", _TRAINING.schedule, SCHEDULES,
-        "Learning rate after the warm-up. released: linear decay counted from step 0. linear, "
-        "cosine: decay from the peak to 0. constant: the peak.",
-    )  # fmt: skip
-    flags.DEFINE_float(
-        "adam_beta_1", _TRAINING.adam_beta_1,
-        "Decay of the first moment (the average of the gradients), for all optimizers.",
-    )  # fmt: skip
-    flags.DEFINE_float(
-        "adam_beta_2", _TRAINING.adam_beta_2,
-        "Decay of the second moment (the average of the squared gradients).",
-    )  # fmt: skip
-    flags.DEFINE_float(
-        "weight_decay_rate", _TRAINING.weight_decay_rate,
-        "Weight decay of all weights except LayerNorm and biases.",
-    )  # fmt: skip
-    flags.DEFINE_float("clip_norm", _TRAINING.clip_norm, "Maximum global norm of the gradients.")
-    flags.DEFINE_float(
-        "layer_decay", _TRAINING.layer_decay,
-        "Learning rate of a layer divided by that of the layer above it.",
-    )  # fmt: skip
-    flags.DEFINE_float(
-        "ema_decay", _TRAINING.ema_decay,
-        "Decay of an average of the weights over steps, such as 0.999. The average is evaluated "
-        "and saved instead of the trained weights. 0 keeps no average.",
-    )  # fmt: skip
-
-
-def _define_runtime_flags() -> None:
-    flags.DEFINE_enum(
-        "precision", _TRAINING.precision, PRECISIONS,
-        "Precision of the activations; weights are float32. bfloat16 and float16 are faster on "
-        "devices that support them, and slower on others. float16 uses a loss scale.",
-    )  # fmt: skip
-    flags.DEFINE_bool(
-        "jit_compile", _RUNTIME.jit_compile, "Compile forward and backward pass with XLA."
-    )
-    flags.DEFINE_integer(
-        "gradient_accumulation_steps", _RUNTIME.gradient_accumulation_steps,
-        "Number of parts into which the batch of a device is split, to save memory.",
-    )  # fmt: skip
-    flags.DEFINE_bool(
-        "recompute", _RUNTIME.recompute,
-        "Recompute activations in the backward pass (gradient checkpointing): a third more "
-        "computation, much less memory.",
-    )  # fmt: skip
-    flags.DEFINE_bool(
-        "deterministic", _RUNTIME.deterministic,
-        "Give the same bits in each run on the same machine and devices.",
-    )  # fmt: skip
-    flags.DEFINE_bool(
-        "debug_nans", _RUNTIME.debug_nans,
-        "Run single steps, and name the first layer with a NaN or an infinity.",
-    )  # fmt: skip
-    flags.DEFINE_list(
-        "profile_steps", _RUNTIME.profile_steps,
-        "First and last step of a profile for TensorBoard, such as 100,110.",
-    )  # fmt: skip
-    flags.DEFINE_enum(
-        "distribution_strategy", _RUNTIME.distribution_strategy, STRATEGIES,
-        "one_device; mirrored over the GPUs of this machine; multi_worker_mirrored over the "
-        "machines in the environment variable TF_CONFIG; tpu.",
-    )  # fmt: skip
-    flags.DEFINE_integer("num_gpus", _RUNTIME.num_gpus, "Number of GPUs for mirrored; 0 means all.")
     flags.DEFINE_bool("use_tpu", False, "The same as --distribution_strategy=tpu.")
-    flags.DEFINE_string("tpu_name", _RUNTIME.tpu_name, "Name of the TPU. Default: this machine's.")
-    flags.DEFINE_string("tpu_zone", _RUNTIME.tpu_zone, "Zone of the TPU.")
-    flags.DEFINE_string("gcp_project", _RUNTIME.gcp_project, "Project of the TPU.")
     flags.DEFINE_string("master", None, "Flag of google-research/bert; has no effect.")
     flags.DEFINE_integer(
         "num_tpu_cores", 8, "Flag of google-research/bert; has no effect, all cores are used."

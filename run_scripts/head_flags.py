@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from bert_tf import config_flags
 from bert_tf.errors import InputError
-from bert_tf.head_config import FEATURE_LAYERS, HEADS, HeadConfig
+from bert_tf.head_config import HeadConfig
 from bert_tf.run_scripts.flags import check_effect, trained_run
 
 if TYPE_CHECKING:
@@ -15,23 +16,12 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 # The learning rate of fine-tuning is too low for a head with random weights on a frozen encoder.
 LEARNING_RATE_OF_FEATURES = 1e-3
-_HEAD = HeadConfig()
 _CACHE_FLAGS = ("feature_layers", "feature_dtype", "feature_cache_dir")
 
 
 def define_flags() -> None:
     """Defines the flags of the head; the caller must then adopt those of this module."""
-    flags.DEFINE_enum(
-        "head", _HEAD.kind, HEADS,
-        "Layers before the output layer. linear: none. bilstm: bidirectional LSTM layers, as in "
-        "tables 5 and 7 of the paper.",
-    )  # fmt: skip
-    flags.DEFINE_integer("lstm_layers", _HEAD.lstm_layers, "Number of layers of --head=bilstm.")
-    flags.DEFINE_integer(
-        "lstm_size", _HEAD.lstm_size,
-        "Number of values that a layer of --head=bilstm computes for each token, half of them in "
-        "each direction.",
-    )  # fmt: skip
+    config_flags.define(HeadConfig, without=("feature_layers",), flag_names={"kind": "head"})
 
 
 def define_feature_flags() -> None:
@@ -42,11 +32,8 @@ def define_feature_flags() -> None:
         "encoder of --init_checkpoint that are computed once. The default of --learning_rate is "
         f"then {LEARNING_RATE_OF_FEATURES}.",
     )  # fmt: skip
-    flags.DEFINE_string(
-        "feature_layers",
-        "concat_last_four",
-        f"Hidden states for --approach=features, one of {', '.join(FEATURE_LAYERS)}: the rows of "
-        "table 7 of the paper. The weights of a sum are learned.",
+    config_flags.define(
+        HeadConfig, ("feature_layers",), defaults={"feature_layers": "concat_last_four"}
     )
     flags.DEFINE_enum(
         "feature_dtype", "float16", ["float16", "float32"],

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf import command_line, config_flags
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
@@ -42,10 +42,7 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 _NAMES = (*TASKS, "xnli", "custom")
 flags.DEFINE_string("task_name", None, f"One of {', '.join(_NAMES)}.")
-flags.DEFINE_integer(
-    "max_seq_length", FineTuningConfig().max_seq_length,
-    "Longer texts or pairs are truncated to this number of tokens.",
-)  # fmt: skip
+config_flags.define(FineTuningConfig, ("max_seq_length",))
 flags.DEFINE_string("xnli_language", "zh", "Task xnli: language of the texts, such as en.")
 flags.DEFINE_enum(
     "task_type", "classification", list(TABLES),
@@ -69,12 +66,7 @@ flags.DEFINE_string(
 flags.DEFINE_float(
     "threshold", 0.5, "Task custom, multi_label: a label with this probability is predicted."
 )
-flags.DEFINE_float(
-    "eval_fraction", 0.0,
-    "Task custom: this share of the texts in the train file is the dev split, by a hash of the "
-    "text, so that equal texts are in one split.",
-)  # fmt: skip
-flags.DEFINE_float("test_fraction", 0.0, "The same for the test split.")
+config_flags.define(DataLocation, ("eval_fraction", "test_fraction"))
 fine_tuning_main.define_flags()
 fine_tuning_main.define_split_flags()
 fine_tuning_main.define_tfds_flags()

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf import command_line, config_flags
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
@@ -40,20 +40,11 @@ if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
-_COLUMNS = Columns()
-flags.DEFINE_integer(
-    "max_seq_length", FineTuningConfig().max_seq_length,
-    "Number of tokens of a sentence. Longer ones are split into windows that overlap.",
+config_flags.define(
+    FineTuningConfig, ("max_seq_length",),
+    texts={"max_seq_length": "Longer sentences are split into windows of this number of tokens."},
 )  # fmt: skip
-flags.DEFINE_integer(
-    "token_column", _COLUMNS.token_column,
-    "Column of the words, from 0; -1 is the last column.",
-)  # fmt: skip
-flags.DEFINE_integer(
-    "label_column", _COLUMNS.label_column,
-    "Column of the tags, from 0; -1 is the last column. A file to predict that does not have this "
-    "column has no tags.",
-)  # fmt: skip
+config_flags.define(Columns)
 flags.DEFINE_enum(
     "input_scheme", DETECT, [DETECT, *SCHEMES],
     "Scheme of the tags in the files. detect: the one that the fewest tags violate, for each file.",

@@ -22,16 +22,13 @@ from typing import Any
 
 from absl import flags
 
-from bert_tf import command_line
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf import command_line, config_flags
 from bert_tf.errors import InputError
 from bert_tf.pretraining.config import OBJECTIVES, PretrainingModel, PretrainingRecords
 from bert_tf.run_scripts import flags as shared
 from bert_tf.training.config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
-_RECORDS = {field.name: field.default for field in dataclasses.fields(RecordsConfig)}
-_READING = {field.name: field.default for field in dataclasses.fields(PretrainingRecords)}
 flags.DEFINE_string("input_file", None, "Comma list of globs: the records to train on.")
 flags.DEFINE_string(
     "eval_input_file", None,
@@ -40,44 +37,31 @@ flags.DEFINE_string(
     "google-research/bert.",
 )  # fmt: skip
 flags.DEFINE_string("output_dir", None, "Folder of this run.")
-flags.DEFINE_integer(
-    "max_seq_length", None,
-    "Length of the sequences in the records. Default: that in the manifest next to the records, "
-    f"else {_READING['max_seq_length']}.",
-)  # fmt: skip
-flags.DEFINE_integer(
-    "max_predictions_per_seq", None,
-    "Number of masked positions per sequence in the records. Default: that in the manifest next to "
-    f"the records, else {_READING['max_predictions_per_seq']}.",
+_RECORDED = "Default: that in the manifest next to the records, else"
+config_flags.define(
+    PretrainingRecords, without=("eval_batch_size",),
+    defaults={"max_seq_length": None, "max_predictions_per_seq": None},
+    texts={
+        "max_seq_length": "Length of the sequences in the records. "
+        f"{_RECORDED} {PretrainingRecords.max_seq_length}.",
+        "max_predictions_per_seq": "Number of masked positions per sequence in the records. "
+        f"{_RECORDED} {PretrainingRecords.max_predictions_per_seq}.",
+    },
 )  # fmt: skip
 flags.DEFINE_bool("do_train", False, "Whether to train.")
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate at the end and write eval_results.txt.")
-flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.")
 flags.DEFINE_integer(
     "num_warmup_steps", None,
     "Number of steps in which the learning rate rises. Default: a tenth of --num_train_steps, at "
     "most 10000.",
 )  # fmt: skip
-flags.DEFINE_float(
-    "time_budget_secs", TrainingConfig.time_budget_secs,
-    "Train for this number of seconds, over all interruptions, and not for --num_train_steps. The "
-    "learning rate follows the clock, and rises in the share --num_warmup_steps / "
-    "--num_train_steps of the time. Two such runs give different results. 0 for no time budget.",
-)  # fmt: skip
-flags.DEFINE_integer(
-    "max_eval_steps", _READING["max_eval_steps"],
-    "Maximum number of batches in an evaluation; 0 means all.",
-)  # fmt: skip
+config_flags.define(TrainingConfig, ("time_budget_secs",))
+flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.")
 flags.DEFINE_enum(
-    "objective", _RECORDS["objective"], OBJECTIVES,
+    "objective", PretrainingModel.objective, OBJECTIVES,
     "mlm_nsp: the objective of BERT. mlm: without next-sentence prediction. causal: left-to-right "
     "language model with causal attention; create its records with --objective=causal.",
 )  # fmt: skip
-flags.DEFINE_integer(
-    "shuffle_buffer_size",
-    _READING["shuffle_buffer_size"],
-    "Size of the shuffle buffer in examples.",
-)
 flags.DEFINE_bool(
     "skip_bad_records", False, "Check all records first; replace damaged files by copies in "
     "--output_dir without the damaged records. If the length field of a record is damaged, the "

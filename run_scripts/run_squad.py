@@ -29,49 +29,26 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf import command_line, config_flags
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
-from bert_tf.run_scripts.fine_tuning_main import MAX_INT
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.squad.best_answers import AnswerSettings
+from bert_tf.tasks.squad.encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.squad.best_answers import AnswerSettings
     from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
-flags.DEFINE_integer("max_seq_length", 384, "Number of tokens of a question with a window.")
-flags.DEFINE_integer(
-    "doc_stride", 128,
-    "Number of tokens between the starts of successive windows of a context that is too long.",
-    lower_bound=1, upper_bound=MAX_INT,
+config_flags.define(
+    FineTuningConfig, ("max_seq_length",), defaults={"max_seq_length": 384},
+    texts={"max_seq_length": "Number of tokens of a question with a window."},
 )  # fmt: skip
-flags.DEFINE_integer(
-    "max_query_length", 64, "Longer questions are truncated to this number of tokens.",
-    lower_bound=0, upper_bound=MAX_INT,
-)  # fmt: skip
-flags.DEFINE_integer(
-    "n_best_size", 20, "Number of answers per question in nbest_predictions.json.",
-    lower_bound=1, upper_bound=MAX_INT,
-)  # fmt: skip
-flags.DEFINE_integer(
-    "max_answer_length", 30, "Maximum number of tokens of an answer.",
-    lower_bound=1, upper_bound=MAX_INT,
-)  # fmt: skip
-flags.DEFINE_bool(
-    "version_2_with_negative", False, "Whether questions may have no answer, as in SQuAD 2.0."
-)
-flags.DEFINE_float(
-    "null_score_diff_threshold", 0.0,
-    "The answer is empty if the score of no answer minus the score of the best answer is greater.",
-)  # fmt: skip
+config_flags.define(WindowSettings)
+config_flags.define(AnswerSettings)
 flags.DEFINE_bool("verbose_logging", False, "Flag of google-research/bert; has no effect.")
-flags.DEFINE_bool(
-    "padding_as_released", False,
-    "Whether padding takes part in the softmax of the loss and in the n best positions, as in "
-    "google-research/bert. Slower: each sequence then has --max_seq_length tokens.",
-)  # fmt: skip
 flags.DEFINE_list(
     "average_nbest", None,
     "Files nbest_predictions.json of several runs: writes the answers with the highest mean "
@@ -116,7 +93,6 @@ def make_task(_: DataLocation, tokenizer: "BertTokenizer") -> Task:
     Raises:
         InputError: A setting is out of range, or --max_seq_length leaves no room for the context.
     """
-    from bert_tf.tasks.squad.encoding import WindowSettings
     from bert_tf.tasks.squad.squad_task import SquadTask, check_room
 
     facts = fine_tuning_main.trained_facts()
@@ -130,9 +106,7 @@ def make_task(_: DataLocation, tokenizer: "BertTokenizer") -> Task:
     return SquadTask(tokenizer, windows, _answer_settings(facts), requires_answers=FLAGS.do_eval)
 
 
-def _answer_settings(facts: dict[str, object]) -> "AnswerSettings":
-    from bert_tf.tasks.squad.best_answers import AnswerSettings
-
+def _answer_settings(facts: dict[str, object]) -> AnswerSettings:
     values = command_line.flag_values(AnswerSettings)
     for name in ("version_2_with_negative", "padding_as_released"):
         if not FLAGS[name].present:

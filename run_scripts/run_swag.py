@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.choice import choice_task
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
-flags.DEFINE_integer(
-    "max_seq_length", FineTuningConfig().max_seq_length,
-    "A longer context with a choice is truncated to this number of tokens.",
-)  # fmt: skip
+config_flags.define(FineTuningConfig, ("max_seq_length",))
 fine_tuning_main.define_flags()
 fine_tuning_main.define_split_flags()
 flags.adopt_module_key_flags(fine_tuning_main)

@@ -12,9 +12,10 @@ ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
-    "atomic_files", "command_line", "config", "errors", "features", "file_checks", "files",
-    "head_config", "help_text", "json_files", "locks", "manifest", "output_paths", "progress",
-    "startup", "stop_program", "tfds_builders", "tfrecords", "weights", "wire_format", "workspace",
+    "atomic_files", "command_line", "config", "config_flags", "errors", "features", "file_checks",
+    "files", "head_config", "help_text", "json_files", "locks", "manifest", "output_paths",
+    "progress", "startup", "stop_program", "tfds_builders", "tfrecords", "weights", "wire_format",
+    "workspace",
 )  # fmt: skip
 
 # For each package: the packages of this project that it may import in addition to itself and the
@@ -175,7 +176,7 @@ def test_flags_are_defined_only_in_mains():
             "bert_tf.run_scripts.fine_tuning_main",
             "bert_tf.run_scripts.flags",
             "bert_tf.run_scripts.head_flags",
-            "bert_tf.data_prep.config_flags",
+            "bert_tf.config_flags",
         ):
             assert main and is_in_program_folder(name), f"{name} uses flags but is not a main"
 

@@ -5,7 +5,8 @@ Imports `errors`, so that programs can read the choices before they import Tenso
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from bert_tf.errors import InputError, check_at_least, check_choice
 
@@ -22,24 +23,36 @@ class ServingSettings:
     """The settings of an export that the checkpoint does not determine; None is its own value.
 
     Attributes:
-        task: One of `TASKS`. Default: the task that the checkpoint was trained for.
-        format: One of `FORMATS`.
-        precision: The dtype of the weights and of the computation of a SavedModel, one of
-            `PRECISIONS`.
-        max_seq_length: The largest number of tokens of a sequence.
-        null_score_diff_threshold: See `AnswerSettings`.
-        pooling: One of `POOLINGS`; see `EmbeddingSettings`.
-        normalize: See `EmbeddingSettings`.
-        top_k: The number of tokens for each [MASK].
-        tflite_precisions: The dtypes of the weights of TFLite files, of `LITE_PRECISIONS`.
-        tflite_length: The number of tokens of the sequences of TFLite files, whatever
-            `max_seq_length` is; None for any number.
-        tflite_text_input: Whether to write also TFLite files that take texts.
+        task: Default: the task that the checkpoint was trained for.
+        format: A SavedModel for TensorFlow Serving, TFLite files for phones and single requests, or
+            both.
+        precision: The dtype of the weights and of the computation of the SavedModel, float32 or
+            bfloat16.
+        max_seq_length: Longer texts are truncated to this number of tokens, or split into windows
+            (tasks span and tagging). Default: as in the training, or 128.
+        null_score_diff_threshold: Task span: the answer is empty if the score of no answer minus
+            the score of the best answer is greater. Default: the value in squad_threshold.json of
+            the run, or that of the training.
+        pooling: Task embedding: the mean of all tokens, or the first token. Default: that of a
+            folder of sentence-transformers, or mean.
+        normalize: Task embedding: whether the vectors have length 1. Default: that of a folder of
+            sentence-transformers, or true.
+        top_k: Task fill_mask: the number of tokens for each [MASK].
+        tflite_precisions: The dtypes of the weights of the TFLite files, one file each: float32,
+            float16, int8.
+        tflite_length: The TFLite files take sequences of exactly this number of tokens, whatever
+            `max_seq_length` is, for accelerators that need fixed shapes. Default: any number.
+        tflite_text_input: Write also TFLite files that contain the tokenizer and take texts. They
+            need the operations of tensorflow-text. For classification, regression, multi_label and
+            embedding.
 
     Raises:
         InputError: A value is not known or is out of range, or has no effect for the format.
     """
 
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+        "task": TASKS, "format": FORMATS, "pooling": POOLINGS,
+    }  # fmt: skip
     task: str | None = None
     format: str = FORMATS[0]
     precision: str = PRECISIONS[0]

@@ -3,8 +3,8 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,20 +26,19 @@ class ExtractionConfig:
     Attributes:
         layers: Indices of the Transformer blocks whose outputs are extracted: 0 is the first of L
             blocks, -1 the last, and -(L + 1) the embeddings.
-        combine: "none" for one vector per layer, "concat" or "sum" to combine the layers into one
-            vector. In the paper, "concat" of the last four layers is the best for named entity
-            recognition.
-        unit: "token" for one vector per WordPiece token, or "word" for the mean over the tokens of
-            each word.
-        max_seq_length: Number of tokens, including [CLS] and [SEP], to which a line is truncated.
-        batch_size: Number of lines in a batch.
+        combine: none gives one vector per layer; concat or sum combine the layers into one vector.
+            In the paper, concat of the last four layers is the best for named entities.
+        unit: token gives one vector per WordPiece token; word the mean over the tokens of a word.
+        max_seq_length: Longer lines are truncated to this number of tokens, with [CLS] and [SEP].
+        batch_size: Lines per batch.
 
     Raises:
-        InputError: `batch_size` is below 1.
+        InputError: `batch_size` is below 1, or `max_seq_length` below 3.
 
     Source: paper, section 5.3; google-research/bert `extract_features.py`.
     """
 
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"combine": COMBINATIONS, "unit": UNITS}
     layers: tuple[int, ...] = (-1, -2, -3, -4)
     combine: str = "none"
     unit: str = "token"
@@ -48,6 +47,7 @@ class ExtractionConfig:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "batch_size")
+        check_at_least(3, self, "max_seq_length")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,8 +23,8 @@ class PretrainingRecords:
         max_seq_length: Number of tokens per sequence in all record files.
         max_predictions_per_seq: Number of masked positions per sequence in all record files.
         eval_batch_size: Examples per batch in evaluations.
-        max_eval_steps: The maximum number of batches in an evaluation; 0 means all.
-        shuffle_buffer_size: Size of the shuffle buffer for training, in examples; at most 2^24.
+        max_eval_steps: Maximum number of batches in an evaluation; 0 means all.
+        shuffle_buffer_size: Size of the shuffle buffer in examples, at most 2^24.
     """
 
     train_files: Sequence[str]

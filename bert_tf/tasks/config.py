@@ -14,7 +14,7 @@ class FineTuningConfig:
     Attributes:
         max_seq_length: Longer sequences are truncated to this number of tokens.
         num_train_epochs: Passes over the train split, above 0 and at most 1,000,000.
-        warmup_proportion: Number of warm-up steps, as a fraction of all training steps.
+        warmup_proportion: Share of the steps in which the learning rate rises.
         eval_batch_size: Examples per batch in evaluations.
         predict_batch_size: Examples per batch in predictions.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_at_least
 from bert_tf.head_config import HeadConfig
 from bert_tf.training.step.objective import Objective
 
@@ -56,14 +56,17 @@ class DataLocation:
     """The place of a data set. A task finds its splits there.
 
     Attributes:
-        data_dir: Folder with files of conventional names, or None.
-        train_file, dev_file, test_file: Files that replace the files of these names in `data_dir`.
-        tfds_name: Name of a data set of tensorflow-datasets, such as "glue/mrpc", or None.
-        tfds_data_dir: Folder of prepared data sets, or None for the default folder.
-        eval_fraction, test_fraction: The shares of the texts in the train file that are the dev and
-            the test split instead; for the user's own tables.
-        max_train_examples, max_eval_examples: Only this number of examples, from the start, is
-            read from the train split and from each other split; 0 reads all.
+        data_dir: Folder with the files of the task, with conventional names.
+        train_file: File to train on instead of the train file in `data_dir`.
+        dev_file: File to evaluate on instead of the dev file in `data_dir`.
+        test_file: File to predict instead of the test file in `data_dir`.
+        tfds_name: Data set of tensorflow-datasets instead of files, such as glue/mrpc.
+        tfds_data_dir: Folder of the data sets of tensorflow-datasets, if it is not the default.
+        eval_fraction: For the user's own tables: this share of the texts in the train file is the
+            dev split, by a hash of the text, so that equal texts are in one split.
+        test_fraction: The same for the test split.
+        max_train_examples: Use only the first examples of the train split; 0 means all.
+        max_eval_examples: Use only the first examples of each other split; 0 means all.
     """
 
     data_dir: str | None = None
@@ -78,6 +81,7 @@ class DataLocation:
     max_eval_examples: int = 0
 
     def __post_init__(self) -> None:
+        check_at_least(0, self, "max_train_examples", "max_eval_examples")
         shares = {"eval_fraction": self.eval_fraction, "test_fraction": self.test_fraction}
         if not (min(shares.values()) >= 0 and sum(shares.values()) < 1):
             raise InputError(

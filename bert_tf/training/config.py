@@ -3,8 +3,8 @@
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,30 +39,29 @@ class TrainingConfig:
         num_train_steps: The number of optimizer steps. With a time budget, training does not end
             after this number of steps; the number then only defines the shape of the schedule.
         num_warmup_steps: The number of steps in which the learning rate rises from 0 to its peak.
-        seed: Seed of the initial weights, dropout and the order of the examples.
-        global_batch_size: Examples in one optimizer step, over all replicas.
-        learning_rate: The peak learning rate.
-        optimizer: One of `OPTIMIZERS`; see `step.update_rules`.
-        schedule: One of `SCHEDULES`; see `step.schedule`.
+        seed: Seed of initial weights, dropout and the order of examples.
+        global_batch_size: Examples per step, over all devices.
+        learning_rate: Peak learning rate.
+        optimizer: adam_weight_decay: the released one, Adam without bias correction. adamw: with
+            bias correction. lamb: for large batches.
+        schedule: Learning rate after the warm-up. released: linear decay counted from step 0.
+            linear, cosine: decay from the peak to 0. constant: the peak.
         adam_beta_1: Decay of the first moment (the average of the gradients), for all optimizers.
         adam_beta_2: Decay of the second moment (the average of the squared gradients).
-        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the learning
-            rate.
-        clip_norm: If the global norm of the gradients is larger than this number, the gradients are
-            scaled down to this norm.
-        layer_decay: The learning rate of each layer, divided by the learning rate of the next
-            higher layer; 1 gives all layers the same rate.
-        ema_decay: Decay of the exponential moving average of the weights. If the decay is above 0,
-            the average is evaluated, saved and exported instead of the trained weights.
-        time_budget_secs: Seconds of training, over all runs from the first step to the last step;
-            0 for no time budget. With a time budget, the schedule follows the clock instead of the
-            number of steps: when a share of the time has passed, the learning rate is the one after
-            the same share of `num_train_steps`. The last step has the learning rate at the end of
-            the schedule, which is 0 except for "constant". Evaluations and checkpoints during
-            training count; the final ones, and the time between two runs, do not. Two runs with a
-            time budget give different results.
-        precision: The type of the activations: "float32", "bfloat16" or "float16". The weights are
-            always float32.
+        weight_decay_rate: Decoupled weight decay of all weights except LayerNorm and biases. Each
+            step multiplies this rate by the learning rate.
+        clip_norm: Maximum global norm of the gradients.
+        layer_decay: Learning rate of a layer divided by that of the layer above it; 1 gives all
+            layers the same rate.
+        ema_decay: Decay of an average of the weights over steps, such as 0.999. The average is
+            evaluated, saved and exported instead of the trained weights. 0 keeps no average.
+        time_budget_secs: Train for this number of seconds, over all interruptions, and not for
+            `num_train_steps`; 0 for no time budget. The learning rate follows the clock: when a
+            share of the time has passed, it is the one after the same share of `num_train_steps`.
+            Evaluations and checkpoints during training count; the final ones, and the time between
+            two runs, do not. Two such runs give different results.
+        precision: Precision of the activations; weights are float32. bfloat16 and float16 are
+            faster on devices that support them, and slower on others. float16 uses a loss scale.
         data: Values that identify the examples, such as a fingerprint, lengths and the task. A
             resumed run must have equal values.
 
@@ -73,6 +72,9 @@ class TrainingConfig:
         `run_pretraining.py`.
     """
 
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+        "optimizer": OPTIMIZERS, "schedule": SCHEDULES, "precision": PRECISIONS,
+    }  # fmt: skip
     num_train_steps: int
     num_warmup_steps: int
     seed: int = 12345
@@ -114,43 +116,43 @@ class RuntimeConfig:
     """The settings of the computation; they may change when a run is resumed.
 
     Attributes:
-        distribution_strategy: One of `STRATEGIES`; see `strategy`.
-        num_gpus: The number of GPUs for "mirrored"; 0 means all.
-        tpu_name: Name of the TPU for the strategy "tpu"; "" means the TPU of this machine.
-        tpu_zone: Google Cloud zone of the TPU; "" means the zone of this machine.
-        gcp_project: Google Cloud project of the TPU; "" means the project of this machine.
-        gradient_accumulation_steps: The number of parts into which a replica's batch is split. The
-            parts are computed one after the other. More parts need less memory; the result is the
-            same except for dropout masks.
-        iterations_per_loop: The maximum number of steps in one call of the graph.
+        distribution_strategy: one_device; mirrored over the GPUs of this machine;
+            multi_worker_mirrored over the machines in the environment variable TF_CONFIG; tpu.
+        num_gpus: Number of GPUs for mirrored; 0 means all.
+        tpu_name: Name of the TPU. Default: this machine's.
+        tpu_zone: Zone of the TPU. Default: this machine's.
+        gcp_project: Project of the TPU. Default: this machine's.
+        gradient_accumulation_steps: Number of parts into which the batch of a device is split, to
+            save memory. The result is the same except for dropout masks.
+        iterations_per_loop: Maximum number of steps in one call of the graph. Slow steps run in
+            shorter calls, so that the progress display moves.
         save_checkpoints_steps: Steps between checkpoints.
-        eval_steps: Steps between held-out evaluations; with 0, evaluates only at the end of
-            training.
+        eval_steps: Steps between evaluations on held-out examples; 0 evaluates at the end only. The
+            weights of the best evaluation are kept in best/.
         log_steps: Steps between entries in TensorBoard and metrics.jsonl.
-        keep_checkpoints: The number of checkpoints to keep; older ones are removed.
-        stop_at_step: Training stops after this many steps. The learning rate schedule still ends
-            at `num_train_steps`, or with the time budget. 0 trains until the end of the schedule.
-        early_stopping_evals: Training stops after this many consecutive held-out evaluations
-            without a new best value; 0 never stops early.
-        jit_compile: Whether to compile the forward and backward pass with XLA; all sequences must
-            then have the same length.
-        recompute: Whether to recompute the activations of each block in the backward pass instead
-            of storing them (gradient checkpointing).
-        deterministic: Whether to use only deterministic operations. Two runs on the same machine
-            and devices then give bit-identical results, but are slower. TensorFlow cannot undo
-            this setting, which holds for the whole process.
+        keep_checkpoints: Number of newest checkpoints to keep.
+        stop_at_step: Stop after this many steps, before the end of the schedule; 0 trains to its
+            end. A run with a larger value resumes.
+        early_stopping_evals: Stop after this many evaluations in a row without a new best one, and
+            use the best weights; 0 never stops early. Needs `eval_steps`.
+        jit_compile: Compile forward and backward pass with XLA; all sequences must then have the
+            same length.
+        recompute: Recompute activations in the backward pass (gradient checkpointing): a third more
+            computation, much less memory.
+        deterministic: Give the same bits in each run on the same machine and devices; slower.
+            TensorFlow cannot undo this setting, which holds for the whole process.
         stop_on_signals: Whether SIGINT (Ctrl-C), SIGTERM and SIGHUP end training after the present
             step, with a checkpoint and `errors.TrainingInterrupted`. If False, the signal handlers
             of the caller stay in place. True needs training in the main thread.
-        debug_nans: Whether to run one step per graph call and report the first layer whose output
-            contains NaN or infinity.
-        profile_steps: The step numbers at which a TensorBoard profile starts and ends, or None.
+        debug_nans: Run single steps, and name the first layer with a NaN or an infinity.
+        profile_steps: First and last step of a profile for TensorBoard, such as 100,110.
 
     Raises:
         InputError: A value is out of range, or needs another value of another field, such as
             `early_stopping_evals` without `eval_steps`.
     """
 
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"distribution_strategy": STRATEGIES}
     distribution_strategy: str = "one_device"
     num_gpus: int = 0
     tpu_name: str = ""

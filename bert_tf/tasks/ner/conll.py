@@ -34,7 +34,13 @@ _TAG_REMEDY = (
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """The columns of the words and of the tags, as in Python: -1 is the last column."""
+    """The columns of the words and of the tags.
+
+    Attributes:
+        token_column: Column of the words, from 0; -1 is the last column.
+        label_column: Column of the tags, from 0; -1 is the last column. A file to predict that does
+            not have this column has no tags.
+    """
 
     token_column: int = 0
     label_column: int = -1

@@ -31,14 +31,15 @@ class AnswerSettings:
     """The settings that determine the answers.
 
     Attributes:
-        n_best_size: The number of answers in the n-best list, and the number of start and end
+        n_best_size: Number of answers per question in nbest_predictions.json, and of start and end
             positions of each window from which the answers are built.
         max_answer_length: Maximum number of tokens of an answer.
-        version_2_with_negative: Whether "" (no answer) is a possible answer.
-        null_score_diff_threshold: The answer is "" if the score of "" minus the score of the best
-            other answer is greater than this number.
-        padding_as_released: Whether padding positions can be among the n best positions, as in
-            google-research/bert. They never are part of an answer, but leave fewer positions.
+        version_2_with_negative: Whether questions may have no answer, as in SQuAD 2.0.
+        null_score_diff_threshold: The answer is empty if the score of no answer minus the score of
+            the best answer is greater.
+        padding_as_released: Whether padding takes part in the softmax of the loss and in the n best
+            positions, as in google-research/bert. Slower: each sequence then has `max_seq_length`
+            tokens.
 
     Raises:
         InputError: A value is out of range.

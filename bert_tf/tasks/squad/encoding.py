@@ -26,7 +26,8 @@ class WindowSettings:
     """The settings that determine the windows.
 
     Attributes:
-        doc_stride: Pieces between the starts of successive windows.
+        doc_stride: Number of tokens between the starts of successive windows of a context that is
+            too long.
         max_query_length: Longer questions are truncated to this number of tokens.
 
     Raises:

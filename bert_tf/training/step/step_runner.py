@@ -127,8 +127,7 @@ class StepRunner:
             elapsed_secs: The seconds of training so far; used only with a time budget.
         """
         numbers = [tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)]
-        clock = self._clock(elapsed_secs)
-        totals, done, bad, origin = self._train_steps(iterator, *numbers, *clock)
+        totals, done, bad, origin = self._train_steps(iterator, *numbers, _start(elapsed_secs))
         return _to_result(totals, int(done), int(bad), origin.numpy())
 
     def train_one_checked(
@@ -140,9 +139,8 @@ class StepRunner:
         elapsed_secs: float = 0.0,
     ) -> StepResult:
         """Runs one step as `train` does; if the step is bad, finds the layer that is the cause."""
-        batch = next(iterator)
-        clock = self._clock(elapsed_secs)
-        *totals, is_bad = self._train_step(batch, tf.constant(step, tf.int64), *clock)
+        batch, number = next(iterator), tf.constant(step, tf.int64)
+        *totals, is_bad = self._train_step(batch, number, _start(elapsed_secs))
         bad, cause = int(is_bad), ""
         if bad:
             seed = self._seed(step, 0)
@@ -156,26 +154,13 @@ class StepRunner:
         """
         return self._evaluate(_without_origin(batch))
 
-    def _clock(self, elapsed_secs: float) -> tuple[Any, ...]:
-        """Returns the time at which training would have started without pauses, in a tuple.
-
-        The tuple is empty without a time budget. The time is a float64 scalar in seconds, on the
-        clock of `tf.timestamp`. Each graph call gets a new value, so that a change of the system
-        clock affects one call only.
-        """
-        if not self._config.time_budget_secs:
-            return ()
-        return (tf.constant(time.time() - elapsed_secs, tf.float64),)
-
     def _loop_over_steps(
-        self, iterator: Any, step: Any, steps: Any, bad: Any, *clock: Any
+        self, iterator: Any, step: Any, steps: Any, bad: Any, start: Any
     ) -> tuple[Any, ...]:
         # The graph of a step is large: tracing and optimizing it take seconds. So the step is one
         # function, with a single call in the body of the loop, and the totals start at 0.
-        spec = iterator.element_spec
-        clock_specs = [tf.TensorSpec([], tf.float64) for _ in clock]
         run_step = self._train_step.get_concrete_function(
-            spec, tf.TensorSpec([], tf.int64), *clock_specs
+            iterator.element_spec, tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float64)
         )
         *results, _ = run_step.structured_outputs
         # Totals of float32 values are exact in float64. They do not depend on how the steps are
@@ -187,7 +172,7 @@ class StepRunner:
                 shape_invariants=[(origin, tf.TensorShape([None, 2]))]
             )
             batch = next(iterator)
-            *results, is_bad = run_step(batch, step + done, *clock)
+            *results, is_bad = run_step(batch, step + done, start)
             done += 1
             bad = (bad + 1) * is_bad
             if is_bad > 0:
@@ -204,15 +189,15 @@ class StepRunner:
             continues = tf.logical_and(continues, scalars["time_budget_used"] < 1.0)
         return continues
 
-    def _step(self, batch: Tensors, step: Any, *clock: Any) -> tuple[Any, ...]:
-        """Runs one step; `clock` is a result of `_clock`.
+    def _step(self, batch: Tensors, step: Any, start: Any) -> tuple[Any, ...]:
+        """Runs one step; `start` is a result of `_start`.
 
         Returns:
             Sums, counts and scalars for all replicas together, and 1 for a bad step, else 0.
         """
         # The clock is read outside of `run`: a TPU has no clock, and one call runs many steps.
-        elapsed = [tf.cast(tf.timestamp() - started, tf.float32) for started in clock]
-        arguments = (_without_origin(batch), step, *elapsed)
+        elapsed = tf.timestamp() - start if self._config.time_budget_secs else tf.zeros([])
+        arguments = (_without_origin(batch), step, tf.cast(elapsed, tf.float32))
         results = self._strategy.run(self._replica_step, args=arguments)
         return self._of_first_replica(results)
 
@@ -221,7 +206,7 @@ class StepRunner:
         first = self._strategy.experimental_local_results
         return tf.nest.map_structure(lambda value: first(value)[0], results)
 
-    def _replica_step(self, batch: Tensors, step: Any, *elapsed_secs: Any) -> tuple[Any, ...]:
+    def _replica_step(self, batch: Tensors, step: Any, elapsed_secs: Any) -> tuple[Any, ...]:
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group
         part = _part_of_batch(batch, context.num_replicas_in_sync, replica)
@@ -234,8 +219,11 @@ class StepRunner:
         gradients, squares = sum_over_replicas(gradients, squares)
         clipped, norm = clip_gradients(gradients, squares, self._config.clip_norm, loss_scale)
         finite = tf.math.is_finite(norm)
-        time_used = self._time_budget_used(elapsed_secs, context)
-        rate = self._learning_rate(step, time_used)
+        config, schedule_step = self._config, self._schedule_step(step, elapsed_secs, context)
+        rate = schedule.learning_rate(
+            schedule_step, config.learning_rate, config.num_train_steps, config.num_warmup_steps,
+            config.schedule,
+        )  # fmt: skip
         is_bad = tf.logical_and(~finite, self.optimizer.loss_scale_is_minimal)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
         # The reported means exclude skipped steps.
@@ -245,35 +233,24 @@ class StepRunner:
             "learning_rate": rate,
             "gradient_norm": tf.where(finite, norm, 0.0),
             "skipped_steps": tf.cast(~finite, tf.float32),
-            **time_used,
         }
+        if config.time_budget_secs:
+            scalars["time_budget_used"] = schedule_step / config.num_train_steps
         return sums, counts, scalars, tf.cast(is_bad, tf.int64)
 
-    def _time_budget_used(self, elapsed_secs: tuple[Any, ...], context: Any) -> dict[str, Any]:
-        """Returns the used share of the time budget as a scalar to report; {} without a budget.
+    def _schedule_step(self, step: Any, elapsed_secs: Any, context: Any) -> Any:
+        """Returns the step, float32, that determines the learning rate.
 
-        The share is the mean over the replicas, because the clocks of the workers differ, and all
-        workers must use the same learning rate and stop after the same step.
+        With a time budget, it is the used share of the budget times the number of steps. The share
+        is the mean over the replicas, because the clocks of the workers differ, and all workers
+        must use the same learning rate and stop after the same step.
         """
-        if not elapsed_secs:
-            return {}
-        (elapsed,) = elapsed_secs
-        total = _all_reduce({"elapsed_secs": elapsed}, context)["elapsed_secs"]
-        mean = total / context.num_replicas_in_sync
-        used = tf.clip_by_value(mean / self._config.time_budget_secs, 0.0, 1.0)
-        return {"time_budget_used": used}
-
-    def _learning_rate(self, step: Any, time_used: Tensors) -> Any:
-        config = self._config
-        if config.time_budget_secs:
-            step = time_used["time_budget_used"] * config.num_train_steps
-        return schedule.learning_rate(
-            step,
-            config.learning_rate,
-            config.num_train_steps,
-            config.num_warmup_steps,
-            config.schedule,
-        )
+        budget = self._config.time_budget_secs
+        if not budget:
+            return tf.cast(step, tf.float32)
+        total = _all_reduce({"elapsed_secs": elapsed_secs}, context)["elapsed_secs"]
+        used = tf.clip_by_value(total / context.num_replicas_in_sync / budget, 0.0, 1.0)
+        return used * self._config.num_train_steps
 
     def _seed(self, step: Any, replica: Any) -> Any:
         fold_in = tf.random.experimental.stateless_fold_in
@@ -353,6 +330,15 @@ class StepRunner:
                 self._objective.counts(batch),
             )
         )
+
+
+def _start(elapsed_secs: float) -> Any:
+    """Returns the time at which training would have started without pauses.
+
+    It is a float64 scalar in seconds, on the clock of `tf.timestamp`. Each graph call gets a new
+    value, so that a change of the system clock affects one call only.
+    """
+    return tf.constant(time.time() - elapsed_secs, tf.float64)
 
 
 def _combine(totals: Any, results: Any) -> tuple[Tensors, ...]:

@@ -1,7 +1,6 @@
-"""Finds damaged records in TFRecord files, and copies the files without the damaged records.
+"""Copies TFRecord files without their damaged records.
 
-TensorFlow's reader reports neither the file nor the index of a damaged record. The reader also
-cannot read the records that follow a damaged record.
+TensorFlow's reader cannot read the records that follow a damaged record.
 
 `bert_tf.tfrecords` describes the format of the files.
 """
@@ -10,7 +9,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import google_crc32c
@@ -28,25 +27,7 @@ from bert_tf.tfrecords import (
     size_and_mtime,
 )
 
-_DATA_DAMAGED = "its data are damaged"
-_LENGTH_DAMAGED = "its length field is damaged, so the records after it cannot be found"
-_TRUNCATED = "the file is truncated within this record"
-_GZIP_DAMAGED = "the compressed file is damaged or truncated at this record"
 _BLOCK_BYTES = 1 << 20
-
-
-class Damage(NamedTuple):
-    """A record that cannot be read.
-
-    Attributes:
-        path: The file that contains the record.
-        record: Index of the record in the file, from 0.
-        reason: The reason why the record cannot be read.
-    """
-
-    path: str
-    record: int
-    reason: str
 
 
 class Salvaged(NamedTuple):
@@ -61,32 +42,6 @@ class Salvaged(NamedTuple):
     paths: list[str]
     dropped_records: int
     truncated_files: int
-
-
-class _Frame(NamedTuple):
-    """The byte range of a frame (length, record and checksums) in the decompressed file.
-
-    Attributes:
-        start: Offset of the first byte of the frame.
-        end: Offset after the last byte of the frame; equal to `start` if the rest of the file
-            cannot be read.
-        damage: The reason why the record cannot be read; empty if the record is undamaged.
-    """
-
-    start: int
-    end: int
-    damage: str
-
-
-def find_damage(paths: Sequence[str]) -> Damage | None:
-    """Returns the first record that cannot be read, or None if all records can be read."""
-    with Progress("looking for damaged records", len(paths), "files") as progress:
-        for path in paths:
-            for record, frame in enumerate(_frames(path)):
-                if frame.damage:
-                    return Damage(path, record, frame.damage)
-            progress.update(1)
-    return None
 
 
 def salvage(paths: Sequence[str], folder: str) -> Salvaged:
@@ -119,54 +74,39 @@ def _open(path: str) -> Any:
     return gzip.GzipFile(fileobj=file, mode="rb") if compression(path) else file
 
 
-def _frames(path: str) -> Iterator[_Frame]:
-    """Yields the frames of a file, up to the first frame whose end cannot be found."""
-    start = 0
-    with _open(path) as file:
-        while True:
-            size, damage = _read_frame(file)
-            if size or damage:
-                yield _Frame(start, start + size, damage)
-            if not size:
-                return
-            start += size
-
-
-def _read_frame(file: Any) -> tuple[int, str]:
-    """Reads the frame at the current position of a file.
+def _read_frame(file: Any) -> tuple[int, bool]:
+    """Reads the frame (length, record and checksums) at the current position of a file.
 
     Returns:
         size: Size of the frame in bytes; 0 at the end of the file, or if the end of the frame
             cannot be found.
-        damage: The reason why the record cannot be read; empty if the record is undamaged.
+        is_intact: Whether the record can be read, or the file ends here.
     """
     try:
         header = file.read(HEADER.size)
-        if not header:
-            return 0, ""
         if len(header) < HEADER.size:
-            return 0, _TRUNCATED
-        length, checksum = HEADER.unpack(header)
+            return 0, not header
+        left, checksum = HEADER.unpack(header)
+        size = HEADER.size + left + CHECKSUM.size
         if masked_crc32c(header[:8]) != checksum:
-            return 0, _LENGTH_DAMAGED
-        crc, left = 0, length
+            return 0, False
+        crc = 0
         while left:  # in blocks, because the length may exceed the memory
             block = file.read(min(left, _BLOCK_BYTES))
             if not block:
-                return 0, _TRUNCATED
+                return 0, False
             crc = google_crc32c.extend(crc, block)
             left -= len(block)
         footer = file.read(CHECKSUM.size)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        return 0, _GZIP_DAMAGED
+        return 0, False
     if len(footer) < CHECKSUM.size:
-        return 0, _TRUNCATED
-    is_intact = CHECKSUM.unpack(footer) == (mask_crc32c(crc),)
-    return HEADER.size + length + CHECKSUM.size, "" if is_intact else _DATA_DAMAGED
+        return 0, False
+    return size, CHECKSUM.unpack(footer) == (mask_crc32c(crc),)
 
 
 def _readable_ranges(path: str) -> tuple[list[list[int]], int, bool]:
-    """Finds the undamaged parts of a file.
+    """Finds the undamaged parts of the decompressed content of a file.
 
     Returns:
         ranges: Start and end offset of each sequence of adjacent undamaged frames.
@@ -174,16 +114,19 @@ def _readable_ranges(path: str) -> tuple[list[list[int]], int, bool]:
         is_truncated: Whether the end of the file cannot be read.
     """
     ranges: list[list[int]] = []
-    damaged_records, is_truncated = 0, False
-    for start, end, damage in _frames(path):
-        if damage:
-            damaged_records += end > start
-            is_truncated = end == start
-        elif ranges and ranges[-1][1] == start:
-            ranges[-1][1] = end
-        else:
-            ranges.append([start, end])
-    return ranges, damaged_records, is_truncated
+    damaged_records = start = 0
+    with _open(path) as file:
+        while True:
+            size, is_intact = _read_frame(file)
+            if not size:
+                return ranges, damaged_records, not is_intact
+            if not is_intact:
+                damaged_records += 1
+            elif ranges and ranges[-1][1] == start:
+                ranges[-1][1] += size
+            else:
+                ranges.append([start, start + size])
+            start += size
 
 
 def _copy(path: str, ranges: list[list[int]], folder: str) -> str:

@@ -1,12 +1,13 @@
 """Finds the record that caused an error while batches were read."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.errors import InputError
-from bert_tf.manifest import list_shards, manifests_next_to
-from bert_tf.pretraining import damage, record_checks
+from bert_tf.errors import InputError, plain_message
+from bert_tf.pretraining import record_checks
 from bert_tf.progress import Progress
 from bert_tf.tfrecords import open_records
 
@@ -31,51 +32,36 @@ def explain_read_error(
         A message with the file, the record, the problem and the remedy; None if all records
         can be read and pass the checks.
     """
-    if isinstance(error, _PARSE_ERRORS):
-        return _explain_unusable_record(paths, sizes)
-    if not isinstance(error, tf.errors.DataLossError):
+    if not isinstance(error, READ_ERRORS):
         return None
-    found = damage.find_damage(paths)
-    if found is None:
-        return None
-    return (
-        f"Record {found.record} of {found.path} cannot be read: {found.reason}. "
-        f"{_remedy(found.path)}, or give skip_bad_records=true."
-    )
-
-
-def _remedy(path: str) -> str:
-    """Returns advice about a damaged file.
-
-    The advice depends on whether a manifest lists the file, and whether the listed checksum is that
-    of the file.
-    """
-    listed = list_shards(manifests_next_to([path]), path)
-    for manifest, shard in listed:
-        if shard.has_recorded_checksum():
-            return (
-                f"Its checksum is equal to the one in {manifest.path}, so it was written like "
-                "that: create it again"
-            )
-    if listed:
-        return (
-            f"Its checksum differs from the one in {listed[-1][0].path}, so it was changed later: "
-            "copy it again or create it again"
-        )
-    return "Create the file again"
-
-
-def _explain_unusable_record(paths: Sequence[str], sizes: Mapping[str, int]) -> str | None:
-    """Returns a message about the first readable record that fails the checks; None if all pass."""
     parse = record_checks.checking_parser(sizes, record_checks.check_files(paths, sizes))
     with Progress("looking for the record", len(paths), "files") as progress:
         for path in paths:
-            for batch, records in enumerate(open_records(path).batch(_RECORDS_AT_ONCE)):
-                try:
-                    parse(records)
-                except _PARSE_ERRORS:
-                    return _explain_batch(records.numpy(), batch * _RECORDS_AT_ONCE, sizes, path)
+            if problem := _first_problem(path, parse, sizes):
+                return problem
             progress.update(1)
+    return None
+
+
+def _first_problem(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, int]) -> str | None:
+    """Returns a message about the first record that cannot be read or fails the checks."""
+    records, number = open_records(path), 0
+    try:
+        for batch in records.batch(_RECORDS_AT_ONCE):
+            try:
+                parse(batch)
+            except _PARSE_ERRORS:
+                return _explain_batch(batch.numpy(), number, sizes, path)
+            number += len(batch)
+    except tf.errors.DataLossError as error:
+        # The batch that failed may contain records before the damaged one.
+        with contextlib.suppress(tf.errors.DataLossError):
+            for _ in records.skip(number):
+                number += 1
+        return (
+            f"Record {number} of {path} cannot be read: {plain_message(error)}. Copy the file "
+            "again, create it again, or give skip_bad_records=true."
+        )
     return None
 
 

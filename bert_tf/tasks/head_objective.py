@@ -13,7 +13,7 @@ from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK
 
 
 class HeadObjective:
-    """A `tasks.task.TaskObjective` whose loss is a mean over the examples of a batch.
+    """A training objective that also predicts, whose loss is a mean over the examples of a batch.
 
     Args:
         model: The encoder with the head of the task.

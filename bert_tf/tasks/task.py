@@ -3,7 +3,6 @@
 Shape letters: N examples, R records, B batch.
 """
 
-import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,6 @@ from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
-from bert_tf.training.step.objective import Objective
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
@@ -166,84 +164,6 @@ class Encoded:
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-class TaskObjective(Objective, Protocol):
-    """A training objective that can also compute predictions."""
-
-    @property
-    def model(self) -> Any:
-        """The Keras model."""
-
-    @property
-    def full_length(self) -> bool:
-        """Whether the sequences of each batch must have `max_seq_length` positions."""
-
-    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Runs the model without dropout; returns its predictions as tensors [B, ...], by name."""
-
-
-class Scorer(Protocol):
-    """Computes the metrics of a labelled split from a stream of examples."""
-
-    def add(self, example: Any, outputs: Sequence[Outputs]) -> None:
-        """Adds an example, with the outputs of the model for each of its records, in order."""
-
-    def results(self) -> dict[str, float]:
-        """Returns the metrics of all examples, such as {"accuracy": 0.9, "loss": 0.3}."""
-
-    def report(self) -> str:
-        """Returns a readable report, such as metrics by class; "" if the task has none."""
-
-    def baseline(self) -> dict[str, float]:
-        """Returns the metrics of a constant prediction.
-
-        That is the most frequent label of the split, the tag O, or no answer. A metric whose value
-        is not known is omitted.
-        """
-
-
-class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Protocol):
-    """Writes the predictions of a split, from a stream of examples.
-
-    The files appear when the context manager ends without an error.
-    """
-
-    def add(self, example: Any, outputs: Sequence[Outputs]) -> None:
-        """Adds an example, with the outputs of the model for each of its records, in order."""
-
-    def results(self) -> dict[str, float]:
-        """Returns the metrics of the split, such as {"f1": 88.5}, after the files are complete.
-
-        They are written to eval_results.txt, or to test_results.txt if the kind is "test".
-
-        The result is {} if the split has no labels, or if the task computes metrics on dev splits
-        only.
-        """
-
-    def baseline(self) -> dict[str, float]:
-        """Returns the metrics of a constant prediction; see `Scorer`."""
-
-
-class Measured(Protocol):
-    """A `Scorer`, a `PredictionWriter` or another object with metrics."""
-
-    def results(self) -> dict[str, float]:
-        """Returns the metrics."""
-
-    def baseline(self) -> dict[str, float]:
-        """Returns the metrics of a constant prediction; see `Scorer`."""
-
-
-def with_baselines(scorer: Measured) -> dict[str, float]:
-    """Returns the metrics, and the value of each one for a constant prediction.
-
-    The latter have names such as "accuracy_baseline". A baseline of 0, such as that of a
-    correlation, is omitted.
-    """
-    values, baselines = scorer.results(), scorer.baseline()
-    known = {f"{name}_baseline": baselines.get(name) for name in values}
-    return {**values, **{name: value for name, value in known.items() if value}}
-
-
 class Task(Protocol):
     """Reads a data set, converts it to records, and evaluates the model's predictions."""
 
@@ -314,7 +234,7 @@ class Task(Protocol):
 
     def make_objective(
         self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
-    ) -> TaskObjective:
+    ) -> Any:
         """Builds the model and its loss. The attribute `best_by` is the one of the task.
 
         Args:
@@ -324,8 +244,5 @@ class Task(Protocol):
             recompute: Whether to use gradient checkpointing; see `RuntimeConfig`.
         """
 
-    def make_scorer(self, split: Split) -> Scorer:
-        """Returns an object that computes the metrics of a labelled split."""
-
-    def make_writer(self, split: Split, folder: str) -> PredictionWriter:
-        """Returns an object that writes the predictions of a split into a folder."""
+    def make_results(self, split: Split) -> Any:
+        """Returns a `tasks.results.TaskResults` for a split."""

@@ -11,14 +11,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import check_at_least
 from bert_tf.tasks.choice import encoding
 from bert_tf.tasks.choice.examples import ENDINGS, ChoiceExample, read_examples
-from bert_tf.tasks.choice.results import (
-    PREDICTIONS,
-    PROBABILITIES,
-    REPORT,
-    ChoiceScorer,
-    ChoiceWriter,
-    texts_and_label,
-)
+from bert_tf.tasks.choice.results import ChoiceResults, texts_and_label
 from bert_tf.tasks.tables import FileSource, find_split_file
 from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, DataLocation, Encoded, Split
 
@@ -53,8 +46,7 @@ class ChoiceTask:
     groups_by_length = True
     records_per_example = 1.0
     output_files = (
-        "eval_results.txt", "test_results.txt", REPORT, PROBABILITIES, PREDICTIONS, DEV_EXAMPLES,
-        RESULTS,
+        "eval_results.txt", "eval_report.txt", *ChoiceResults.file_names, DEV_EXAMPLES, RESULTS,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -99,13 +91,9 @@ class ChoiceTask:
         model = BertMultipleChoice(config, recompute=recompute, seed=seed, dtype=dtype)
         return ChoiceObjective(model, self.best_by)
 
-    def make_scorer(self, split: Split) -> ChoiceScorer:
-        """Returns an object that computes accuracy and loss."""
-        return ChoiceScorer()
-
-    def make_writer(self, split: Split, folder: str) -> ChoiceWriter:
-        """Returns an object that writes the predictions of a split into a folder."""
-        return ChoiceWriter(split, folder)
+    def make_results(self, split: Split) -> ChoiceResults:
+        """Returns the object that computes accuracy and loss, and writes the predictions."""
+        return ChoiceResults()
 
 
 def find_split(kind: str, location: DataLocation) -> Split:

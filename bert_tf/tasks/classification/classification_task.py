@@ -16,14 +16,13 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.results import prediction_files, scoring
+from bert_tf.tasks.classification.results.scoring import RESULTS as RESULTS_BY_TYPE
+from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.task import (
     DEV_EXAMPLES,
     RESULTS,
     DataLocation,
     Encoded,
-    PredictionWriter,
-    Scorer,
     Split,
     head_facts,
 )
@@ -206,18 +205,10 @@ class ClassificationTask:
         )
         return OBJECTIVES[self.task_type](model, self.best_by, self.threshold)
 
-    def make_scorer(self, split: Split) -> Scorer:
-        """Returns an object that computes the metrics of a split; see `tasks.task.Task`."""
-        if self.task_type == "regression":
-            return scoring.RegressionScorer(self.metric_names)
-        if self.task_type == "multi_label":
-            return scoring.MultiLabelScorer(self.labels, self.metric_names, self.threshold)
-        return scoring.ClassificationScorer(self.labels, self.metric_names)
-
-    def make_writer(self, split: Split, folder: str) -> PredictionWriter:
-        """Returns an object that writes the predictions of a split; see `tasks.task.Task`."""
-        return prediction_files.ClassificationWriter(
-            split, folder, self.labels, self.task_type, self.threshold, self.submission
+    def make_results(self, split: Split) -> TextResults:
+        """Returns the object that computes the metrics, and writes the predictions."""
+        return RESULTS_BY_TYPE[self.task_type](
+            self.labels, self.metric_names, self.threshold, split, self.submission
         )
 
 

@@ -15,8 +15,7 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.ner import conll, encoding, json_sentences, schemes
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.examples import NerExample
-from bert_tf.tasks.ner.results import NerScorer, NerWriter
-from bert_tf.tasks.prediction_files import check_not_replaced
+from bert_tf.tasks.ner.results import NerResults
 from bert_tf.tasks.tables import FileSource, find_split_file
 from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, DataLocation, Encoded, Split, head_facts
 
@@ -175,21 +174,14 @@ class NerTask:
         )  # fmt: skip
         return NerObjective(model, self.best_by)
 
-    def make_scorer(self, split: Split) -> NerScorer:
-        """Returns an object that computes the F1 of entities."""
-        return NerScorer(self.labels, self._scheme_of(split))
-
-    def make_writer(self, split: Split, folder: str) -> NerWriter:
-        """Returns an object that writes the file of the split with the predicted tags."""
-        check_not_replaced(split.source.name, folder, self.output_files)
+    def make_results(self, split: Split) -> NerResults:
+        """Returns the object that computes the F1 of entities, and writes the predicted tags."""
         is_json = _is_json(split.source.name)
-        return NerWriter(
-            folder,
-            split.with_suffix(_JSON_PREDICTIONS if is_json else _PREDICTIONS),
-            f"{split.result_name('report')}.txt",
-            json_sentences.render if is_json else conll.render,
+        return NerResults(
             self.labels,
             self._scheme_of(split),
+            split.with_suffix(_JSON_PREDICTIONS if is_json else _PREDICTIONS),
+            json_sentences.render if is_json else conll.render,
         )
 
     def _scheme_of(self, split: Split) -> str:

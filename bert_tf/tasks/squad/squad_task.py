@@ -12,19 +12,11 @@ from bert_tf import features, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
-from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.squad import encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.examples import SquadExample, read_examples
-from bert_tf.tasks.squad.results import (
-    NBEST,
-    NULL_ODDS,
-    PREDICTIONS,
-    THRESHOLD,
-    SquadScorer,
-    SquadWriter,
-)
+from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
 from bert_tf.tasks.tables import FileSource
 from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, DataLocation, Encoded, Split, head_facts
 
@@ -150,17 +142,10 @@ class SquadTask:
         )
         return SquadObjective(model, self.best_by, self.answers.padding_as_released)
 
-    def make_scorer(self, split: Split) -> SquadScorer:
-        """Returns an object that computes the official metrics."""
-        return SquadScorer(self._finder(), self.answers)
-
-    def make_writer(self, split: Split, folder: str) -> SquadWriter:
-        """Returns an object that writes the predicted answers into a folder."""
-        check_not_replaced(split.source.name, folder, self.output_files)
-        return SquadWriter(folder, self._finder(), self.answers)
-
-    def _finder(self) -> AnswerFinder:
-        return AnswerFinder(self.tokenizer, self.answers, self.windows.doc_stride)
+    def make_results(self, split: Split) -> SquadResults:
+        """Returns the object that computes the official metrics, and writes the answers."""
+        finder = AnswerFinder(self.tokenizer, self.answers, self.windows.doc_stride)
+        return SquadResults(self.answers, finder)
 
 
 def check_room(max_seq_length: int, settings: WindowSettings) -> None:

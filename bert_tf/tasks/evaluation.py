@@ -9,8 +9,7 @@ import numpy as np
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks import batches
-from bert_tf.tasks.results import TaskResults, with_baselines
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 from bert_tf.tasks.task_data import SplitData, TaskData, check_same_number
 
 

@@ -27,7 +27,7 @@ class HeadObjective:
 
     full_length = False
 
-    def __init__(self, model: Any, best_by: tuple[str, int]) -> None:
+    def __init__(self, model: Any, best_by: tuple[str, int] = ("accuracy", 1)) -> None:
         self.model, self.best_by = model, best_by
         self.variables: Mapping[str, Any] = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)

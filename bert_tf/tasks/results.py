@@ -2,14 +2,17 @@
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.tasks.task import Outputs
 
 _MAX_SAMPLES = 10
+# The outputs of the model for one record, by name; without the batch dimension.
+Outputs = Mapping[str, np.ndarray]
 
 
 class TaskResults:

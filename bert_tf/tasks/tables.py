@@ -1,100 +1,14 @@
-"""Finds the files of data sets, and reads rows as a stream: .tsv, .csv, .jsonl, .parquet files."""
+"""Reads the rows of tables as a stream: .tsv, .csv, .jsonl and .parquet files."""
 
 import csv
-import dataclasses
-import hashlib
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table, text_files
 from bert_tf.tasks.column_names import check_columns
-from bert_tf.tasks.task import DataLocation
-
-ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
-# The names of split files without their endings, by kind.
-SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
-
-
-@dataclasses.dataclass(frozen=True)
-class FileSource:
-    """A file, or a part of it, as the `tasks.task.Source` of a split.
-
-    Attributes:
-        name: The path of the file.
-        selection: Values that identify the part of the file that is read, such as columns.
-        part: The first and the last share of the texts that are read, by `share_of`; None for all.
-    """
-
-    name: str
-    selection: tuple[str | None, ...] = ()
-    part: tuple[float, float] | None = None
-
-    def fingerprint(self) -> str:
-        """Returns the SHA-256 of the file, and the selection.
-
-        Raises:
-            InputError: The file is missing, is not a regular file or cannot be read.
-        """
-        text_files.check_data_file(self.name)
-        selection = f" {self.selection}" if self.selection else ""
-        selection += f" from {self.part[0]!r} to {self.part[1]!r}" if self.part else ""
-        return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
-
-
-def share_of(*texts: Any) -> float:
-    """Returns a number in [0, 1) that is a hash of texts; case and white space have no effect.
-
-    Equal texts are therefore in one split, also if they are in several rows.
-    """
-    text = "\0".join(" ".join(str(each).split()).casefold() for each in texts)
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64
-
-
-def find_split_file(
-    kind: str,
-    location: DataLocation,
-    split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES,
-    endings: Sequence[str] = ENDINGS,
-) -> str:
-    """Returns the file of a split.
-
-    Without an explicit file, the file in `data_dir` has one of the names of the split, such as
-    "dev" or "validation", and one of the endings.
-
-    Args:
-        kind: One of `tasks.task.KINDS`.
-        location: The place of the data set.
-        split_names: The possible names of the file without the ending, by kind.
-        endings: The possible endings of the name; "" for a name without an ending.
-
-    Raises:
-        InputError: There is no such file, or there are several.
-    """
-    explicit = location.explicit_file(kind)
-    if explicit:
-        if not files.exists(explicit):
-            raise InputError(f"There is no file {explicit}. {kind}_file must be an existing file.")
-        return explicit
-    folder = location.data_dir
-    if not folder:
-        raise InputError(f"There is no {kind} data. Give data_dir or {kind}_file.")
-    names = [f"{name}{ending}" for name in split_names[kind] for ending in endings]
-    found = [name for name in names if files.is_file(os.path.join(folder, name))]
-    if not found:
-        raise InputError(
-            f"{folder} has none of {', '.join(names)}. Give one of these files, or give the file "
-            f"as {kind}_file."
-        )
-    if len(found) > 1:
-        raise InputError(
-            f"{folder} has several {kind} files: {', '.join(found)}. Remove all but one of them, "
-            f"or give the file as {kind}_file."
-        )
-    return os.path.join(folder, found[0])
+from bert_tf.tasks.splits import ENDINGS
 
 
 def column_values(

@@ -10,8 +10,7 @@ from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue
 from bert_tf.tasks.classification.submission_zip import checked_text, write_submission_zip
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
+from bert_tf.tasks.splits import FileSource, Split
 
 # The official file names, the number of test examples, and a valid prediction.
 OFFICIAL = {

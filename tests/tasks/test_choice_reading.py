@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.choice import choice_task
 from bert_tf.tasks.choice.choice_task import ChoiceTask, task_for
 from bert_tf.tasks.choice.examples import UNKNOWN_IN_TEST, ChoiceExample, read_examples
 from bert_tf.tasks.task import DataLocation
@@ -210,7 +209,7 @@ def test_records_have_room_for_the_largest_number_of_choices(tmp_path):
 def test_limits_and_rows(tmp_path):
     path = write(tmp_path, "dev.csv", f"{HEADER}\n{ROWS}")
     task = ChoiceTask(4)
-    split = choice_task.find_split("dev", DataLocation(dev_file=path))
+    (split,) = task.splits("dev", DataLocation(dev_file=path))
     (first, second) = task.read(split, Counter())
     assert task.as_row(second) == {
         "context": "It rains.", "choices": ["a b", "c", "d", "e"], "label": 0,

@@ -7,8 +7,7 @@ from reference import multiple_choice as reference
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.choice.examples import ChoiceExample
 from bert_tf.tasks.choice.results import ChoiceResults
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
+from bert_tf.tasks.splits import FileSource, Split
 
 
 def outputs_for(logits):

@@ -8,8 +8,7 @@ import pytest
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import RESULTS
 from bert_tf.tasks.classification.results.submission import Submission
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
+from bert_tf.tasks.splits import FileSource, Split
 
 OFFICIAL = {"": ("test.tsv",)}
 

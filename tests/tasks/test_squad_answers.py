@@ -23,10 +23,9 @@ from squad_data import (
 )
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, softmax
 from bert_tf.tasks.squad.final_text import final_text
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
 from bert_tf.tokenization import BertTokenizer
 
 CONTEXTS = ["", " \t\n", "\u200b \u0301", "The café's 한 cat, (1895–1943)-x\xa0y zebra. " * 4]

@@ -22,12 +22,11 @@ from squad_data import (
 )
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.squad import ensemble, metrics
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.examples import SquadExample
 from bert_tf.tasks.squad.results import AnswerMetrics
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
 
 # Prediction, correct answer, exact match, and F1 in version 1.1 and in version 2.0.
 PAIRS = [

@@ -5,7 +5,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.modeling import BertMultipleChoice
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
@@ -25,11 +24,6 @@ class ChoiceObjective(HeadObjective):
 
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section 4.4.
     """
-
-    def __init__(
-        self, model: BertMultipleChoice, best_by: tuple[str, int] = ("accuracy", 1)
-    ) -> None:
-        super().__init__(model, best_by)
 
     def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
         logits, labels = _without_missing(outputs["logits"], batch), batch["label_ids"]

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.tasks.choice.examples import ChoiceExample
-from bert_tf.tasks.results import TaskResults, shortest_float
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.results import Outputs, TaskResults, shortest_float
 
 
 class ChoiceResults(TaskResults):

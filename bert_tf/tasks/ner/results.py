@@ -8,8 +8,7 @@ import numpy as np
 from bert_tf.tasks.ner.examples import NerExample
 from bert_tf.tasks.ner.metrics import EntityMetrics
 from bert_tf.tasks.ner.schemes import find_entities, to_tags, types_of
-from bert_tf.tasks.results import TaskResults
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.results import Outputs, TaskResults
 from bert_tf.tasks.text_tables import aligned
 
 _LOGGER = logging.getLogger(__name__)

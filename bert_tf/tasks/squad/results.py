@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_tf import files
-from bert_tf.tasks.results import TaskResults
+from bert_tf.tasks.results import Outputs, TaskResults
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.examples import SquadExample
-from bert_tf.tasks.task import Outputs
 
 _LOGGER = logging.getLogger(__name__)
 PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"

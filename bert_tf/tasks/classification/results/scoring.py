@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.tasks.classification.results.text_results import TextResults
-from bert_tf.tasks.results import shortest_float
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.results import Outputs, shortest_float
 from bert_tf.tasks.text_tables import aligned
 
 _LOGGER = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ import numpy as np
 
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.submission import HEADER, Submission
-from bert_tf.tasks.results import TaskResults
-from bert_tf.tasks.task import Outputs, Split
+from bert_tf.tasks.results import Outputs, TaskResults
+from bert_tf.tasks.splits import Split
 
 _LOGGER = logging.getLogger(__name__)
 # The number of examples that are scored in one NumPy call.

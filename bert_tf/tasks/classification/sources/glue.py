@@ -22,8 +22,8 @@ from bert_tf.tasks.classification.sources.named_columns import (
     read_examples,
     refuse_short_row,
 )
-from bert_tf.tasks.tables import FileSource, tab_separated
-from bert_tf.tasks.task import DataLocation, Split
+from bert_tf.tasks.splits import DataLocation, FileSource, Split
+from bert_tf.tasks.tables import tab_separated
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.task import DataLocation
+from bert_tf.tasks.splits import DataLocation
 
 # Converts the text in the label column, in a line of a file, to the label of an example.
 LabelReader = Callable[[str, str, int], str | float | None]
@@ -131,7 +131,7 @@ def find_file(location: DataLocation, kind: str, names: Sequence[str], task: str
 
     Args:
         location: The place of the data set.
-        kind: One of `tasks.task.KINDS`.
+        kind: One of `splits.KINDS`.
         names: Paths relative to `data_dir`, in the order in which they are tried.
         task: The name of the task, for the error message.
 

@@ -1,6 +1,7 @@
 """Reads the rows of tables as a stream: .tsv, .csv, .jsonl and .parquet files."""
 
 import csv
+import itertools
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -17,6 +18,10 @@ def column_values(
     optional: Collection[str] = (),
     parameters: Sequence[str] = (),
     with_row: bool = False,
+    *,
+    header: Sequence[str] | None = None,
+    remedy: str | None = None,
+    is_released: bool = False,
 ) -> Iterator[tuple[int, list[Any]]]:
     """Yields the number of each row, and the row's values in the given columns.
 
@@ -29,27 +34,36 @@ def column_values(
         optional: The columns that may be missing; a missing value is None.
         parameters: For each column, the parameter that names it, for error messages; or ().
         with_row: Whether a dict with the values of all columns is added to the values of a row.
+        header: The names of all columns of a text file without a header line.
+        remedy: The end of the message about a missing column, if it differs from the usual one.
+        is_released: Whether the file is a tab-separated one of a public data set. It may have any
+            name, and its rows may lack their last fields, whose values are None.
 
     Raises:
         InputError: The file is missing or is not in the format of its name, a column is missing, or
             a row is malformed.
     """
-    ending = os.path.splitext(path)[1].lower()
-    if ending not in ENDINGS:
-        raise InputError(f"The name of {path} must end in one of {', '.join(ENDINGS)}.")
 
     def check(place: str, existing: Collection[str]) -> None:
-        check_columns(place, existing, columns, optional, parameters)
+        check_columns(place, existing, columns, optional, parameters, remedy)
 
-    readers = {".parquet": parquet_table.rows, ".jsonl": _json_rows}
-    only = None if with_row else columns
-    for number, row in readers.get(ending, _rows_below_header)(path, check, only):
+    ending = ".tsv" if is_released else os.path.splitext(path)[1].lower()
+    if ending not in ENDINGS:
+        raise InputError(f"The name of {path} must end in one of {', '.join(ENDINGS)}.")
+    if ending == ".parquet":
+        rows = parquet_table.rows(path, check, None if with_row else columns)
+    elif ending == ".jsonl":
+        rows = _json_rows(path, check)
+    else:
+        lists = comma_separated(path) if ending == ".csv" else tab_separated(path)
+        rows = _rows_of_lists(path, lists, check, header, is_released)
+    for number, row in rows:
         values: list[Any] = [row.get(name) for name in columns]  # type: ignore[arg-type]
         yield number, [*values, row] if with_row else values
 
 
 def _json_rows(
-    path: str, check: Callable[[str, Collection[str]], None], only: Any
+    path: str, check: Callable[[str, Collection[str]], None]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, row in json_lines(path):
         check(f"{path}, line {number}", row)
@@ -72,22 +86,25 @@ def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, row
 
 
-def _rows_below_header(
-    path: str, check: Callable[[str, Collection[str]], None], only: Any
+def _rows_of_lists(
+    path: str,
+    lists: Iterator[tuple[int, list[str]]],
+    check: Callable[[str, Collection[str]], None],
+    header: Sequence[str] | None,
+    may_be_short: bool,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    is_csv = path.lower().endswith(".csv")
-    lists = comma_separated(path) if is_csv else tab_separated(path)
-    _, header = next(lists, (0, None))
+    if header is None:
+        _, header = next(lists, (0, None))
     if header is None:
         raise InputError(f"{path} is empty. A header line with the names of columns is required.")
     check(path, header)
     for number, fields in lists:
-        if len(fields) != len(header):
+        if len(fields) > len(header) or (len(fields) < len(header) and not may_be_short):
             raise InputError(
                 f"{path}, line {number}: {len(fields)} fields, but the header line has "
                 f"{len(header)}. Write one field for each column."
             )
-        yield number, dict(zip(header, fields, strict=True))
+        yield number, dict(itertools.zip_longest(header, fields))
 
 
 def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -64,9 +64,9 @@ def test_a_file_without_names_has_the_positions_of_the_released_files(tmp_path):
     found = read(write(tmp_path, "test.csv", "\n".join(unlabelled)), "test")
     assert [each.label for each in found] == [None, None]
     assert [each.context for each in found] == ["He sat.", "It rains."]
-    refused(write(tmp_path, "few.csv", "a,b,c\n"), "line 1: 3 fields", "has 12", "sent1")
-    refused(write(tmp_path, "none.csv", unlabelled[1]), "line 1: 11 fields", "has 12")
-    refused(write(tmp_path, "t.csv", f"{ROWS}1,2,3\n"), "line 4: 3 fields", "has 11", kind="test")
+    refused(write(tmp_path, "few.csv", "a,b,c\n"), "no column 'sent1'", "Name the columns sent1")
+    refused(write(tmp_path, "none.csv", unlabelled[1]), "no column 'label'")
+    refused(write(tmp_path, "t.csv", f"{ROWS}1,2,3\n"), "line 4: 3 fields", kind="test")
 
 
 def test_empty_endings_at_the_end_are_no_choices(tmp_path):

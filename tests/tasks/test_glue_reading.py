@@ -135,7 +135,7 @@ def test_short_rows_of_qqp_are_skipped_and_counted(tmp_path):
 def test_a_short_row_of_a_qqp_test_file_is_an_error(tmp_path):
     # A skipped row would shift the predictions of all later rows in the submission file.
     write(tmp_path, "test.tsv", "id\tquestion1\tquestion2\n0\tWhy?\n1\tWhy?\tHow?\n")
-    with pytest.raises(InputError, match=r"test\.tsv, line 2: 2 columns, but column 3 is required"):
+    with pytest.raises(InputError, match=r"test\.tsv, line 2 has .*: 'question2' is missing"):
         read("qqp", "test", tmp_path)
 
 
@@ -245,12 +245,12 @@ BAD = {
     "short-row": (
         "sst-2",
         "sentence\tlabel\nonly\n",
-        r"line 2: 1 columns, but column 2 is required",
+        r"line 2 has too few columns: 'label' is missing",
     ),
     "short-row-of-cola": (
         "cola",
         "gj04\t1\t\tFine.\ngj04\t1\n",
-        r"line 2: 2 columns, but column 4",
+        r"line 2 has too few columns: 'sentence' is missing",
     ),
     "header-in-cola": ("cola", "a\tacceptable\tb\tc\n", r"line 1: the label 'acceptable'"),
     "word-as-score": (
@@ -290,7 +290,7 @@ def test_cola_test_file_without_the_column_is_an_error(tmp_path):
 
 
 def test_missing_files_are_named(tmp_path):
-    with pytest.raises(InputError, match=rf"There is no file {tmp_path}/dev_matched.tsv, nor "):
+    with pytest.raises(InputError, match=r"has none of dev_matched.tsv, MNLI/dev_matched.tsv"):
         read("mnli", "dev", tmp_path)
     with pytest.raises(InputError, match=r"There is no file nowhere.tsv\. "):
         read("mrpc", "dev", tmp_path, dev_file="nowhere.tsv")

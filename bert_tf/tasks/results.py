@@ -51,7 +51,7 @@ class TaskResults:
         raise NotImplementedError
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics of a constant prediction.
+        """Returns the metrics of a constant prediction; called only if there are metrics.
 
         That is the most frequent label of the split, the tag O, or no answer. A metric whose value
         is not known is omitted.
@@ -59,7 +59,10 @@ class TaskResults:
         return {}
 
     def report(self) -> str:
-        """Returns a readable report: by default, the first examples; "" if there is none."""
+        """Returns a readable report, called only if there are metrics; "" if there is none.
+
+        By default, the report consists of the first examples.
+        """
         return "\n".join(self._samples)
 
     def lines(self, example: Any, prediction: Any) -> Sequence[str]:
@@ -114,7 +117,8 @@ def with_baselines(results: TaskResults) -> dict[str, float]:
     The latter have names such as "accuracy_baseline". A baseline of 0, such as that of a
     correlation, is omitted.
     """
-    values, baselines = results.metrics(), results.baseline()
+    values = results.metrics()
+    baselines = results.baseline() if values else {}
     known = {f"{name}_baseline": baselines.get(name) for name in values}
     return {**values, **{name: value for name, value in known.items() if value}}
 

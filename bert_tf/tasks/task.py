@@ -78,29 +78,38 @@ class Task:
 
     Attributes:
         name: The value of --task_name, in lower case.
-        table: The features of a record; at least those of `features.INPUTS`.
         best_by: The metric that selects the best weights, and 1 if higher values are better, else
             -1.
-        sizes: Sizes by shape letter for `table`, except S, such as {"C": 4}.
         groups_by_length: Whether the records of a training batch have similar lengths, which saves
             padding.
         records_per_example: The records of an epoch divided by the examples; 1 if epochs are
             counted in examples.
         prediction_files: The names of the files that predictions write into the run's folder.
         split_names, endings: The conventional names of the files of splits; see `file_names`.
-        selection: Values that identify the part of the files that is read, such as columns.
     """
 
     name: str
-    table: features.Table
     best_by: tuple[str, int]
-    sizes: Mapping[str, int] = {}
     groups_by_length = True
     records_per_example = 1.0
     prediction_files: Sequence[str] = ()
     split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES
     endings: Sequence[str] = ENDINGS
-    selection: tuple[str | None, ...] = ()
+
+    @property
+    def table(self) -> features.Table:
+        """The features of a record; at least those of `features.INPUTS`."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Sizes by shape letter for `table`, except S, such as {"C": 4}."""
+        return {}
+
+    @property
+    def selection(self) -> tuple[str, ...]:
+        """Values that identify the part of the files that is read, such as columns."""
+        return ()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -149,8 +158,9 @@ class Task:
         raise NotImplementedError
 
     def as_row(self, example: Any) -> dict[str, Any]:
-        """Returns an example as JSON values; see `dev_examples`."""
-        raise NotImplementedError
+        """Returns an example as JSON values; see `dev_examples`. By default, `example.as_row()`."""
+        row: dict[str, Any] = example.as_row()
+        return row
 
     def encode(
         self, examples: Sequence[Any], tokenizer: "BertTokenizer", max_seq_length: int

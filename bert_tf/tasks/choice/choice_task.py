@@ -1,16 +1,19 @@
-"""`ChoiceTask`: the best of several texts, such as the continuation of a sentence in SWAG."""
+"""`ChoiceTask`: the best of several texts, such as the continuation of a sentence in SWAG.
+
+Shape letters: N examples, C choices, S sequence length, R sequences of all examples.
+"""
 
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.errors import check_at_least
-from bert_tf.tasks.choice import encoding
 from bert_tf.tasks.choice.examples import ENDINGS, ChoiceExample, read_examples
-from bert_tf.tasks.choice.results import ChoiceResults, texts_and_label
+from bert_tf.tasks.choice.results import ChoiceResults
 from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, Split
 from bert_tf.tasks.task import Encoded, Task
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 _SPLIT_NAMES = {**SPLIT_NAMES, "dev": ("dev", "val", "validation")}  # SWAG has val.csv
 _FEWEST_CHOICES = 2
+_SPECIAL_TOKENS = 3  # [CLS] A [SEP] B [SEP]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +35,6 @@ class ChoiceTask(Task):
     Attributes:
         num_choices: C, the number of sequences in a record: at least the number of choices of each
             example. The facts contain it for information.
-
-    Raises:
-        InputError: `num_choices` is less than 2.
     """
 
     num_choices: int = _FEWEST_CHOICES
@@ -44,9 +45,6 @@ class ChoiceTask(Task):
     prediction_files = ChoiceResults.file_names
     split_names = _SPLIT_NAMES
     endings = ENDINGS
-
-    def __post_init__(self) -> None:
-        check_at_least(_FEWEST_CHOICES, self, "num_choices")
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -62,15 +60,43 @@ class ChoiceTask(Task):
         """Yields the examples of a split; see `read_examples`."""
         return read_examples(split.source.name, split.kind, counts)
 
-    def as_row(self, example: ChoiceExample) -> dict[str, Any]:
-        """Returns the texts and the label of an example; see `tasks.task.Task`."""
-        return texts_and_label(example)
-
     def encode(
         self, examples: Sequence[ChoiceExample], tokenizer: "BertTokenizer", max_seq_length: int
     ) -> Encoded:
-        """Converts a block of N examples to N records; see `encoding.encode`."""
-        return encoding.encode(examples, tokenizer, max_seq_length, self.num_choices)
+        """Converts a block of N examples to N records; a missing label becomes 0.
+
+        Each sequence is [CLS] context [SEP] choice [SEP]. If a sequence is too long, tokens are
+        removed from the end of the longer text. The sequences of missing choices have no tokens.
+
+        Returns:
+            The columns of `features.CHOICE`, and two counts: "truncated" is the number of examples
+            with a sequence that is too long, and "with an empty text" is the number of examples in
+            which a text has no token.
+        """
+        import tensorflow as tf
+
+        per_example = np.array([len(example.choices) for example in examples], np.int64)
+        # [R], the example of each sequence
+        row: np.ndarray = np.repeat(np.arange(len(examples)), per_example)
+        contexts = tokenizer.tokenize([example.context for example in examples])
+        choices = tokenizer.tokenize([text for example in examples for text in example.choices])
+        packed = tokenizer.pack(tf.gather(contexts, row), choices, max_seq_length)
+        exists = np.arange(self.num_choices) < per_example[:, None]
+        lengths_a, lengths_b = contexts.row_lengths().numpy()[row], choices.row_lengths().numpy()
+        is_cut = lengths_a + lengths_b > max_seq_length - _SPECIAL_TOKENS
+        is_empty = (lengths_a == 0) | (lengths_b == 0)
+        columns = {
+            "input_ids": _by_choice(packed["input_ids"], exists, tokenizer.pad_id, np.int32),
+            "input_mask": _by_choice(packed["input_mask"], exists, 0, np.uint8),
+            "segment_ids": _by_choice(packed["segment_ids"], exists, 0, np.uint8),
+            "num_choices": per_example,
+            "label_ids": np.array([example.label or 0 for example in examples], np.int64),
+        }
+        counts = {
+            "truncated": len(np.unique(row[is_cut])),
+            "with an empty text": len(np.unique(row[is_empty])),
+        }
+        return Encoded(columns, counts=counts)
 
     def make_objective(self, config: BertConfig, **options: Any) -> "ChoiceObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""
@@ -82,6 +108,20 @@ class ChoiceTask(Task):
     def make_results(self, split: Split) -> ChoiceResults:
         """Returns the object that computes accuracy and loss, and writes the predictions."""
         return ChoiceResults()
+
+
+def _by_choice(packed: Any, exists: np.ndarray, padding: int, dtype: type) -> np.ndarray:
+    """Returns the sequences [R, S] as an array [N, C, S], with padding for missing choices.
+
+    Args:
+        packed: int32 tensor [R, S], in the order of the examples and of their choices.
+        exists: bool [N, C], with R true values.
+        padding: The value for missing choices.
+        dtype: The dtype of the result.
+    """
+    columns: np.ndarray = np.full([*exists.shape, packed.shape[1]], padding, dtype)
+    columns[exists] = packed.numpy()
+    return columns
 
 
 def task_for(location: DataLocation, kinds: Iterable[str]) -> ChoiceTask:

@@ -38,6 +38,11 @@ class ChoiceExample:
     choices: tuple[str, ...]
     label: int | None = None
 
+    def as_row(self) -> dict[str, Any]:
+        """Returns the example as the JSON values of a line in a `.jsonl` file."""
+        row: dict[str, Any] = {"context": self.context, "choices": list(self.choices)}
+        return row if self.label is None else {**row, "label": self.label}
+
 
 def read_examples(path: str, kind: str, counts: Counter[str]) -> Iterator[ChoiceExample]:
     """Yields the examples of a file, in their order.
@@ -67,7 +72,7 @@ def read_examples(path: str, kind: str, counts: Counter[str]) -> Iterator[Choice
     for number, context, start, choices, label in rows:
         place = f"{path}, line {number}"
         context = _text(context, f"{place}: the context")
-        texts = _choices(start, choices, place)
+        texts = _choices(_text(start, f"{place}: 'sent2'"), choices, place)
         yield ChoiceExample(context, texts, _label(label, len(texts), kind, counts, place))
 
 
@@ -95,32 +100,27 @@ def _csv_rows(path: str, needs_label: bool) -> Iterator[tuple[Any, ...]]:
         yield number, context, start, choices, label
 
 
-def _choices(start: Any, choices: Any, place: str) -> tuple[str, ...]:
+def _choices(start: str, choices: Any, place: str) -> tuple[str, ...]:
     """Returns the second text of each sequence.
 
     Raises:
         InputError: There are fewer than two or more than 1,000 choices, or one of them is empty or
             not a text.
     """
-    if not isinstance(choices, list):
+    if not isinstance(choices, list) or not 2 <= len(choices) <= _MAX_CHOICES:
+        received = len(choices) if isinstance(choices, list) else _shown(choices)
         raise InputError(
-            f'{place}: \'choices\' must be a list of texts, such as ["yes", "no"]. Received: '
-            f"{_shown(choices)}."
+            f"{place}: at least two choices are required, and at most {_MAX_CHOICES}, in a list of "
+            f'texts such as ["yes", "no"]. Received: {received}. Change the choices, or remove the '
+            "row."
         )
-    if not 2 <= len(choices) <= _MAX_CHOICES:
-        raise InputError(
-            f"{place}: at least two choices are required, and at most {_MAX_CHOICES}. Received: "
-            f"{len(choices)}. Change the choices, or remove the row."
-        )
-    start = _text(start, f"{place}: 'sent2'")
-    texts = [_text(each, f"{place}: choice {number}") for number, each in enumerate(choices)]
-    empty = next((number for number, text in enumerate(texts) if not text.strip()), None)
-    if empty is not None:
-        raise InputError(
-            f"{place}: choice {empty}, counted from 0, is empty. Write a text, or leave out the "
-            "choice."
-        )
-    return tuple(f"{start} {text}" if start else text for text in texts)
+    for number, text in enumerate(choices):
+        if not _text(text, f"{place}: choice {number}").strip():
+            raise InputError(
+                f"{place}: choice {number}, counted from 0, is empty. Write a text, or leave out "
+                "the choice."
+            )
+    return tuple(f"{start} {text}" if start else text for text in choices)
 
 
 def _text(value: Any, place: str) -> str:
@@ -139,17 +139,14 @@ def _label(label: Any, num_choices: int, kind: str, counts: Counter[str], place:
     Raises:
         InputError: In a train or dev file, the label is missing or is not the index of a choice.
     """
-    value: Any = label.strip() if isinstance(label, str) else label
-    if isinstance(value, str) and _INDEX.fullmatch(value):
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < num_choices:
-        return value
-    is_missing = value is None or value == ""
+    text = "" if label is None else str(label).strip()
+    if _INDEX.fullmatch(text) and int(text) < num_choices:
+        return int(text)
     if kind == "test":
-        if not is_missing:
+        if text:
             counts[UNKNOWN_IN_TEST] += 1
         return None
-    received = "no label" if is_missing else f"the label {label!r:.60}"
+    received = f"the label {label!r:.60}" if text else "no label"
     raise InputError(
         f"{place} has {received}. Write the index of the correct choice, from 0 to "
         f"{num_choices - 1}. Only a test file may lack labels."

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
@@ -51,12 +50,10 @@ class ChoiceResults(TaskResults):
 
     def baseline(self) -> dict[str, float]:
         """Returns the accuracy if the choice at the most frequent position is always predicted."""
-        return {"accuracy": max(self._labels.values()) / self._count} if self._count else {}
+        return {"accuracy": max(self._labels.values()) / self._count}
 
     def report(self) -> str:
         """Returns the accuracy, and the predicted and the correct choices of the first examples."""
-        if not self._count:
-            return ""
         accuracy, baseline = (each["accuracy"] for each in (self.metrics(), self.baseline()))
         return (
             f"accuracy {accuracy:.4f}; {baseline:.4f} if the choice at the most frequent position "
@@ -68,7 +65,7 @@ class ChoiceResults(TaskResults):
         probabilities = prediction["probabilities"][: len(example.choices)]
         best = int(probabilities.argmax())
         row = {
-            **texts_and_label(example),
+            **example.as_row(),
             "predicted": best,
             "choice": example.choices[best],
             "probability": shortest_float(probabilities[best]),
@@ -76,9 +73,3 @@ class ChoiceResults(TaskResults):
         }
         numbers = "\t".join(map(str, probabilities))
         return f"{numbers}\n", f"{json.dumps(row, ensure_ascii=False)}\n"
-
-
-def texts_and_label(example: ChoiceExample) -> dict[str, Any]:
-    """Returns an example as JSON values, in the form of the `.jsonl` files of `examples`."""
-    row: dict[str, Any] = {"context": example.context, "choices": list(example.choices)}
-    return row if example.label is None else {**row, "label": example.label}

@@ -21,8 +21,8 @@ from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Encoded, Task, head_facts
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.classification.classification_objective import LabelObjective
     from bert_tf.tasks.classification.results.submission import Submission
+    from bert_tf.tasks.head_objective import HeadObjective
     from bert_tf.tokenization import BertTokenizer
 
 # For each task type, the features of a record.
@@ -186,14 +186,18 @@ class ClassificationTask(Task):
             row[[index[label] for label in example.label or ()]] = 1  # type: ignore[union-attr]
         return rows
 
-    def make_objective(self, config: BertConfig, **options: Any) -> "LabelObjective":
+    def make_objective(self, config: BertConfig, **options: Any) -> "HeadObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""
         from bert_tf.modeling import BertClassifier
-        from bert_tf.tasks.classification.classification_objective import OBJECTIVES
+        from bert_tf.tasks.classification import classification_objective as objectives
 
         outputs = 1 if self.task_type == "regression" else len(self.labels)
         model = BertClassifier(config, num_labels=outputs, head=self.head, **options)
-        return OBJECTIVES[self.task_type](model, self.best_by, self.threshold)
+        if self.task_type == "multi_label":
+            return objectives.MultiLabelObjective(model, self.best_by, self.threshold)
+        if self.task_type == "regression":
+            return objectives.RegressionObjective(model, self.best_by)
+        return objectives.ClassificationObjective(model, self.best_by)
 
     def make_results(self, split: Split) -> TextResults:
         """Returns the object that computes the metrics, and writes the predictions."""

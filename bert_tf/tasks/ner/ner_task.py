@@ -1,5 +1,6 @@
 """`NerTask`: named-entity recognition."""
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -117,12 +118,19 @@ class NerTask(Task):
         A sentence of a train split with a malformed line or tag is skipped and counted. In other
         splits, such a sentence is an error.
         """
-        evidence = schemes.SchemeEvidence()
+        evidence, has_tags = schemes.SchemeEvidence(), False
         for example in super().read(split, counts):
+            has_tags = has_tags or example.tags is not None
             evidence.add(example.tags or ())
             yield example
+        self._detected_schemes[split] = evidence.scheme() if has_tags else self.scheme
         if num_forbidden := evidence.num_forbidden(self._file_scheme):
             counts[FORBIDDEN] += num_forbidden
+
+    @functools.cached_property
+    def _detected_schemes(self) -> dict[Split, str]:
+        """The scheme of the tags of each split that was read; of the model if it has no tags."""
+        return {}
 
     def examples(self, split: Split, counts: Counter[str]) -> Iterator[NerExample]:
         """Yields all sentences of a split; see `read`."""
@@ -165,14 +173,11 @@ class NerTask(Task):
         )
 
     def _scheme_of(self, split: Split) -> str:
-        """Returns the scheme of the tags of a file; that of the model if the file has no tags."""
         if self._file_scheme:
             return self._file_scheme
-        evidence, has_tags = schemes.SchemeEvidence(), False
-        for example in super().read(split, Counter()):
-            has_tags = has_tags or example.tags is not None
-            evidence.add(example.tags or ())
-        return evidence.scheme() if has_tags else self.scheme
+        if split not in self._detected_schemes:
+            collections.deque(self.read(split, Counter()), maxlen=0)
+        return self._detected_schemes[split]
 
 
 def _is_json(path: str) -> bool:

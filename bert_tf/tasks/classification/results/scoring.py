@@ -85,8 +85,6 @@ class ClassificationResults(TextResults):
         matrix is omitted.
         """
         self._flush()
-        if not self._count:
-            return ""
         import sklearn.metrics
 
         true, predicted, counts = self._weighted_pairs()
@@ -181,8 +179,6 @@ class MultiLabelResults(TextResults):
     def report(self) -> str:
         """Returns precision, recall, F1 and support of each label."""
         self._flush()
-        if not self._count:
-            return ""
         scores = [self._scores(row) for row in self._outcomes]
         return _class_report(self._names, list(zip(*scores, strict=True))) + "\n"
 

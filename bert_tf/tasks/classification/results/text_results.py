@@ -114,7 +114,7 @@ class TextResults(TaskResults):
     def baseline(self) -> dict[str, float]:
         """Returns the metrics if the most frequent label is always predicted."""
         self._flush()
-        return _as_floats(self._constant_metrics) if self._count else {}
+        return _as_floats(self._constant_metrics)
 
     def _metrics(self) -> Mapping[str, float]:
         """Returns the metrics except the loss."""

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
@@ -144,78 +145,60 @@ def read_score(text: str, path: str, line: int) -> float:
 
 
 def _task(
-    reader: GlueReader,
+    folder: str,
+    columns: tuple[str, str | None, str],
+    labels: tuple[str, ...],
     *metric_names: str,
-    best_by: tuple[str, int] = ("accuracy", 1),
     file_names: Mapping[str, str] | None = None,
     trained_as: str | None = None,
+    other_columns: Sequence[tuple[str, str | None, str]] = (),
+    **options: Any,
 ) -> ClassificationTask:
-    """Builds a task whose name is the name of the folder in lower case."""
-    scores = not reader.labels
+    """Builds a task whose name is the name of the folder in lower case.
+
+    The last one of accuracy and `metric_names` selects the best weights.
+    """
+    reader = GlueReader(folder, (columns, *other_columns), labels, **options)
+    submission = Submission(
+        file_names or {"": f"{folder}.tsv"},
+        test_names=reader.files["test"],
+        score_range=None if labels else (LOWEST_SCORE, HIGHEST_SCORE),
+    )
     return ClassificationTask(
-        name=reader.folder.lower(),
-        labels=reader.labels,
-        pair=reader.layouts[0][1] is not None,
+        name=folder.lower(),
+        labels=labels,
+        pair=columns[1] is not None,
         reader=reader,
-        task_type="regression" if scores else "classification",
+        task_type="classification" if labels else "regression",
         metric_names=metric_names,
-        best_by=best_by,
-        submission=Submission(
-            file_names or {"": f"{reader.folder}.tsv"},
-            test_names=reader.files["test"],
-            score_range=(LOWEST_SCORE, HIGHEST_SCORE) if scores else None,
-        ),
+        best_by=(("accuracy", *metric_names)[-1], 1),
+        submission=submission,
         trained_as=trained_as,
     )
 
 
-_SENTENCE = ("sentence", None, "label")
-_PAIR = ("sentence1", "sentence2", "label")
+_SENTENCE, _PAIR = ("sentence", None, "label"), ("sentence1", "sentence2", "label")
+_COLA_HEADER = ("source", "label", "mark", "sentence")
 _TASKS = (
-    # The train and dev files have no header, and the test file has one.
+    # The train and dev files of CoLA have no header, and the test file has one.
+    _task("CoLA", _SENTENCE, BINARY, "matthews_correlation", header=_COLA_HEADER),
+    _task("SST-2", _SENTENCE, BINARY),
+    _task("MRPC", ("#1 String", "#2 String", "Quality"), BINARY, "f1"),
+    _task("QQP", ("question1", "question2", "is_duplicate"), BINARY, "f1", skips_short_rows=True),
+    _task("STS-B", ("sentence1", "sentence2", "score"), (), "pearson", "spearman"),
     _task(
-        GlueReader("CoLA", (_SENTENCE,), BINARY, header=("source", "label", "mark", "sentence")),
-        "matthews_correlation",
-        best_by=("matthews_correlation", 1),
-    ),
-    _task(GlueReader("SST-2", (_SENTENCE,), BINARY)),
-    _task(
-        GlueReader("MRPC", (("#1 String", "#2 String", "Quality"),), BINARY),
-        "f1",
-        best_by=("f1", 1),
-    ),
-    _task(
-        GlueReader(
-            "QQP",
-            (("question1", "question2", "is_duplicate"),),
-            BINARY,
-            skips_short_rows=True,
-        ),
-        "f1",
-        best_by=("f1", 1),
-    ),
-    _task(
-        GlueReader("STS-B", (("sentence1", "sentence2", "score"),), ()),
-        "pearson",
-        "spearman",
-        best_by=("spearman", 1),
-    ),
-    _task(
-        GlueReader("MNLI", (("sentence1", "sentence2", "gold_label"),), NLI, _MNLI_FILES),
+        "MNLI", ("sentence1", "sentence2", "gold_label"), NLI, files=_MNLI_FILES,
         file_names={"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"},
     ),
-    _task(GlueReader("QNLI", (("question", "sentence", "label"),), ENTAILMENT)),
-    _task(GlueReader("RTE", (_PAIR,), ENTAILMENT)),
-    _task(GlueReader("WNLI", (_PAIR,), BINARY)),
-    # The second layout is that of diagnostic-full.tsv, which has labels.
+    _task("QNLI", ("question", "sentence", "label"), ENTAILMENT),
+    _task("RTE", _PAIR, ENTAILMENT),
+    _task("WNLI", _PAIR, BINARY),
+    # The other columns are those of diagnostic-full.tsv, which has labels.
     _task(
-        GlueReader("AX", (_PAIR, ("Premise", "Hypothesis", "Label")), NLI, _AX_FILES),
-        "matthews_correlation",
-        best_by=("matthews_correlation", 1),
-        file_names={"ax": "AX.tsv"},
-        trained_as="mnli",
+        "AX", _PAIR, NLI, "matthews_correlation", files=_AX_FILES, file_names={"ax": "AX.tsv"},
+        trained_as="mnli", other_columns=[("Premise", "Hypothesis", "Label")],
     ),
-)
+)  # fmt: skip
 GLUE_TASKS: dict[str, ClassificationTask] = {task.name: task for task in _TASKS}
 ALIASES = {"sst2": "sst-2", "stsb": "sts-b"}
 

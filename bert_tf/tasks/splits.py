@@ -94,9 +94,10 @@ class DataLocation:
             raise InputError(f"There is no {kind} data. Give data_dir or {kind}_file.")
         found = [name for name in names if files.is_file(os.path.join(folder, name))]
         if not found:
+            others = f", nor {', '.join(names[1:])}" if names[1:] else ""
             raise InputError(
-                f"{folder} has none of {', '.join(names)}. Give one of these files, or give the "
-                f"file as {kind}_file."
+                f"There is no file {names[0]} in {folder}{others}. Give one of these files, or "
+                f"give the file as {kind}_file."
             )
         if only_one and len(found) > 1:
             raise InputError(

@@ -93,6 +93,7 @@ def _rows_of_lists(
     header: Sequence[str] | None,
     may_be_short: bool,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
+    place = "header line" if header is None else "file"
     if header is None:
         _, header = next(lists, (0, None))
     if header is None:
@@ -101,7 +102,7 @@ def _rows_of_lists(
     for number, fields in lists:
         if len(fields) > len(header) or (len(fields) < len(header) and not may_be_short):
             raise InputError(
-                f"{path}, line {number}: {len(fields)} fields, but the header line has "
+                f"{path}, line {number}: {len(fields)} fields, but the {place} has "
                 f"{len(header)}. Write one field for each column."
             )
         yield number, dict(itertools.zip_longest(header, fields))

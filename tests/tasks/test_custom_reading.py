@@ -269,7 +269,7 @@ ROW = '{"s": "x", "label": "a"}\n'
         (SINGLE, "dev.csv", "s ,label\nx,a\n", r"columns are: 's ', label\. Give the name of"),
         (SINGLE, "dev.csv", "t\nx\n", r"columns are: t\. Give the name of"),
         (SINGLE, "dev.tsv", "s\tlabel\nx\t  \n", r"line 2: column 'label' is empty"),
-        (SINGLE, "dev.txt", "x", r"has none of dev.tsv, .*validation.parquet"),
+        (SINGLE, "dev.txt", "x", r"no file dev.tsv in .*, nor .*validation.parquet"),
         (SINGLE, "dev.tsv", "", r"dev.tsv is empty"),
         (SINGLE, "dev.tsv", "s\tlabel\n", r"dev.tsv has no examples"),
         (SINGLE, "dev.jsonl", "", r"dev.jsonl has no examples"),

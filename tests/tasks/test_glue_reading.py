@@ -232,16 +232,6 @@ BAD = {
         "Quality\t#1 ID\t#2 ID\t#1 String\n1\t1\t2\ta\n",
         r"dev\.tsv has no column '#2 String'. Its columns are: Quality, #1 ID, #2 ID, #1 String\.",
     ),
-    "absent-label-column": (
-        "rte",
-        "index\tsentence1\tsentence2\n",
-        r"no column 'label'.*: index, ",
-    ),
-    "last-column-is-not-the-score": (
-        "sts-b",
-        "sentence1\tsentence2\tscores\na\tb\t1.0\n",
-        r"no column 'score'",
-    ),
     "short-row": (
         "sst-2",
         "sentence\tlabel\nonly\n",
@@ -277,12 +267,6 @@ def test_malformed_files_are_reported_with_the_line(tmp_path, case):
         read(name, "dev", dev_file=str(path))
 
 
-def test_invalid_utf8_is_reported_with_the_line(tmp_path):
-    (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\nok\t1\ncaf\xe9\t1\n")
-    with pytest.raises(InputError, match=r"not UTF-8: byte 0xe9 in line 3"):
-        read("sst-2", "dev", tmp_path)
-
-
 def test_cola_test_file_without_the_column_is_an_error(tmp_path):
     write(tmp_path, "test.tsv", "index\ttext\n0\tBill left.\n")
     with pytest.raises(InputError, match=r"no column 'sentence'. Its columns are: index, text"):
@@ -290,7 +274,7 @@ def test_cola_test_file_without_the_column_is_an_error(tmp_path):
 
 
 def test_missing_files_are_named(tmp_path):
-    with pytest.raises(InputError, match=r"has none of dev_matched.tsv, MNLI/dev_matched.tsv"):
+    with pytest.raises(InputError, match=rf"no file dev_matched.tsv in {tmp_path}, nor MNLI/dev_m"):
         read("mnli", "dev", tmp_path)
     with pytest.raises(InputError, match=r"There is no file nowhere.tsv\. "):
         read("mrpc", "dev", tmp_path, dev_file="nowhere.tsv")

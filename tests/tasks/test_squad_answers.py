@@ -331,20 +331,3 @@ def test_files_without_questions(tmp_path, version_2):
     task = make_task(tokenizers(True)[0], WINDOWS, {"version_2_with_negative": version_2})
     files = written(task, tmp_path, [])
     assert files == dict.fromkeys(FILES[: 2 + version_2], b"{}\n")
-
-
-@pytest.mark.parametrize("earlier", [False, True])
-def test_an_error_leaves_no_new_files(tmp_path, earlier):
-    task, found = make(tmp_path, True, {"version_2_with_negative": True})
-    items = list(found.outputs(*random_logits(found, 0)))
-    folder = tmp_path / "run"
-    before = written(task, folder, items[:3]) if earlier else {}
-
-    def interrupted():
-        yield items[5]
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        written(task, folder, interrupted())
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert len(before) == (4 if earlier else 0)

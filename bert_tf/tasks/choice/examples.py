@@ -110,9 +110,8 @@ def _choices(start: str, choices: Any, place: str) -> tuple[str, ...]:
     if not isinstance(choices, list) or not 2 <= len(choices) <= _MAX_CHOICES:
         received = len(choices) if isinstance(choices, list) else _shown(choices)
         raise InputError(
-            f"{place}: at least two choices are required, and at most {_MAX_CHOICES}, in a list of "
-            f'texts such as ["yes", "no"]. Received: {received}. Change the choices, or remove the '
-            "row."
+            f'{place}: at least two choices are required, in a list such as ["yes", "no"], and at '
+            f"most {_MAX_CHOICES}. Received: {received}. Change the choices, or remove the row."
         )
     for number, text in enumerate(choices):
         if not _text(text, f"{place}: choice {number}").strip():

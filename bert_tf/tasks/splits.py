@@ -71,6 +71,25 @@ class DataLocation:
         first, last = {"dev": (0.0, dev), "test": (test, 1.0), "train": (dev, test)}[kind]
         return (first, last) if 0 < last - first < 1 else None
 
+    def find_table(
+        self,
+        kind: str,
+        split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES,
+        endings: Sequence[str] = ENDINGS,
+    ) -> str:
+        """Returns the file of a split: the explicit file, or the one with a conventional name.
+
+        Args:
+            kind: One of `KINDS`.
+            split_names: The names without the ending, by kind.
+            endings: The endings; "" for a name without an ending.
+
+        Raises:
+            InputError: There is no such file, or there are several.
+        """
+        names = [f"{name}{ending}" for name in split_names[kind] for ending in endings]
+        return self.find_file(kind, names, only_one=True)
+
     def find_file(self, kind: str, names: Sequence[str], only_one: bool = False) -> str:
         """Returns the file of a split: the explicit file, or one of `data_dir`.
 
@@ -187,18 +206,3 @@ class Split:
     def result_name(self, metric: str) -> str:
         """Returns the name of a metric in the results: "eval_f1", or "test_f1" of a test split."""
         return self.with_suffix(f"{'test' if self.kind == 'test' else 'eval'}_{metric}")
-
-
-def file_names(
-    kind: str,
-    split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES,
-    endings: Sequence[str] = ENDINGS,
-) -> list[str]:
-    """Returns the conventional names of the file of a split.
-
-    Args:
-        kind: One of `KINDS`.
-        split_names: The names without the ending, by kind.
-        endings: The endings; "" for a name without an ending.
-    """
-    return [f"{name}{ending}" for name in split_names[kind] for ending in endings]

@@ -16,14 +16,7 @@ from bert_tf.config import BertConfig
 from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
-from bert_tf.tasks.splits import (
-    ENDINGS,
-    SPLIT_NAMES,
-    DataLocation,
-    FileSource,
-    Split,
-    file_names,
-)
+from bert_tf.tasks.splits import ENDINGS, SPLIT_NAMES, DataLocation, FileSource, Split
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
@@ -85,7 +78,7 @@ class Task:
         records_per_example: The records of an epoch divided by the examples; 1 if epochs are
             counted in examples.
         prediction_files: The names of the files that predictions write into the run's folder.
-        split_names, endings: The conventional names of the files of splits; see `file_names`.
+        split_names, endings: The conventional names of files; see `DataLocation.find_table`.
     """
 
     name: str
@@ -138,8 +131,8 @@ class Task:
         Raises:
             InputError: The file of a split does not exist, or there are several.
         """
-        names = file_names(kind, self.split_names, self.endings)
-        return [Split(kind, FileSource(location.find_file(kind, names, True), self.selection))]
+        path = location.find_table(kind, self.split_names, self.endings)
+        return [Split(kind, FileSource(path, self.selection))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
         """Yields the examples of a split up to `split.limit`, without holding them in memory.

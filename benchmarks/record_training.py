@@ -199,12 +199,13 @@ def score(task, split, tokenizer, max_seq_length, columns):
     examples = list(task.read(split, collections.Counter()))
     counts = task.encode(examples, tokenizer, max_seq_length).records_per_example
     counts = np.ones(len(examples), int) if counts is None else counts
-    scorer, first = task.make_scorer(split), 0
+    results, first = task.make_results(split), 0
     for example, count in zip(examples, counts, strict=True):
         rows = range(first, first + int(count))
-        scorer.add(example, [{name: each[row] for name, each in columns.items()} for row in rows])
+        outputs = [{name: each[row] for name, each in columns.items()} for row in rows]
+        results.score(example, results.decode(example, outputs))
         first = rows.stop
-    return as_shares(scorer.results())
+    return as_shares(results.metrics())
 
 
 def measure(system, settings):

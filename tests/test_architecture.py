@@ -126,7 +126,7 @@ def test_foundation_imports_tensorflow_only_inside_functions(name):
 
 def test_task_folders_import_only_what_all_tasks_share():
     names = (
-        "task", "tables", "text_files", "text_tables", "head_objective", "prediction_files",
+        "task", "splits", "tables", "text_files", "text_tables", "head_objective", "results",
         "windows", "words",
     )  # fmt: skip
     shared = {f"bert_tf.tasks.{name}" for name in names}

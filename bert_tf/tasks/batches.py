@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.results import Outputs
 from bert_tf.training.step.objective import ORIGIN
 
 # Records of similar length are grouped into batches within each window of this many batches.

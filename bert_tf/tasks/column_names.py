@@ -17,6 +17,7 @@ def check_columns(
     columns: Sequence[str | None],
     optional: Collection[str] = (),
     parameters: Sequence[str] = (),
+    remedy: str | None = None,
 ) -> None:
     """Checks that all columns exist, and that no two columns of a table have the same name.
 
@@ -26,6 +27,7 @@ def check_columns(
         columns: The columns that must exist; None is ignored.
         optional: The columns that may be missing.
         parameters: For each of `columns`, the parameter that names it, for the message; or ().
+        remedy: The end of the message, if it differs from the usual one.
 
     Raises:
         InputError: Columns are missing, or have the same name. The message lists all missing ones.
@@ -43,10 +45,11 @@ def check_columns(
         return
     # Blanks at the ends of a name are visible only in quotes.
     names = ", ".join(each if each == each.strip() else repr(each) for each in existing)
-    remedy = "Give the name of one of these columns."
     is_text = os.path.splitext(place)[1].lower() in (".csv", ".tsv")
-    if is_text:
-        remedy += " The first line of the file must have the names of the columns."
+    if remedy is None:
+        remedy = "Give the name of one of these columns."
+        if is_text:
+            remedy += " The first line of the file must have the names of the columns."
     if is_text and len(existing) == 1 and _SEPARATORS.search(names):
         remedy = "Separate the columns with commas in a .csv file and with tabs in a .tsv file."
     raise InputError(

@@ -67,7 +67,7 @@ def make_result(
         task: The task.
         suffixed: The name of the task's metric in the results, such as "eval_accuracy".
         results: The metrics by name.
-        baseline: The values of the metrics for a constant prediction; see `Scorer.baseline`.
+        baseline: The values of the metrics for a constant prediction; see `TaskResults.baseline`.
     """
     if suffixed not in results:
         return None

@@ -1,23 +1,16 @@
-"""Runs the model over a split, and passes each example with its outputs to receivers."""
+"""Runs the model over a split, and computes the results of the task."""
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks import batches
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 from bert_tf.tasks.task_data import SplitData, TaskData, check_same_number
-
-
-class Receiver(Protocol):
-    """A `Scorer` or a `PredictionWriter`."""
-
-    def add(self, example: Any, outputs: Sequence[Outputs]) -> None:
-        """Adds an example, with the outputs of the model for each of its records, in order."""
 
 
 class SplitEvaluator:
@@ -25,7 +18,7 @@ class SplitEvaluator:
 
     Args:
         data: The splits and their records.
-        outputs: Converts a batch to the outputs of the model; see `TaskObjective.outputs`.
+        outputs: Converts a batch to the outputs of the model; see `HeadObjective.outputs`.
         parse: Converts serialized records to a batch; see `batches.make_parser`.
     """
 
@@ -38,26 +31,49 @@ class SplitEvaluator:
         self._data, self._outputs, self._parse = data, outputs, parse
         self._forwards: dict[bool, Any] = {}
 
-    def run(
-        self,
-        split: SplitData,
-        receiver: Receiver,
-        description: str,
-        batch_size: int,
-        must_be_finite: bool = False,
-    ) -> None:
-        """Passes each example of a split, with its outputs, to a receiver.
+    def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
+        """Returns the results of a split with labels, and its metrics with their baselines.
+
+        Raises:
+            InputError: No example has a label, or the file of the split changed after the start of
+                the run.
+        """
+        found, config = self._data.task.make_results(split.split), self._data.config
+        for example, outputs in self._outputs_of(split, "evaluating", config.eval_batch_size):
+            found.score(example, found.decode(example, outputs))
+        values = with_baselines(found)
+        if not values:
+            raise InputError(
+                f"No example of {split.split.source.name} has a label or an answer, so there is "
+                "nothing to evaluate. Give a file with labels, or use do_predict instead of "
+                "do_eval."
+            )
+        return found, values
+
+    def write(self, split: SplitData, folder: str) -> TaskResults:
+        """Writes the predictions for a split into a folder.
+
+        Raises:
+            InputError: An output is NaN or infinite, or the file of the split changed after the
+                start of the run.
+        """
+        found, config = self._data.task.make_results(split.split), self._data.config
+        pairs = self._outputs_of(split, "predicting", config.predict_batch_size, finite=True)
+        found.write(
+            folder, ((example, found.decode(example, outputs)) for example, outputs in pairs)
+        )
+        return found
+
+    def _outputs_of(
+        self, split: SplitData, description: str, batch_size: int, finite: bool = False
+    ) -> Iterator[tuple[Any, list[Outputs]]]:
+        """Yields each example of a split, in order, with its outputs.
 
         Args:
             split: The split.
-            receiver: Receives the examples in their order.
             description: Text for the progress display.
             batch_size: Records per batch.
-            must_be_finite: Whether NaN and infinite outputs are an error.
-
-        Raises:
-            InputError: The file of the split changed after the start of the run, or an output is
-                not finite.
+            finite: Whether NaN and infinite outputs are an error.
         """
         records = self._data.records(split)
         per_example = records.index.records_per_example
@@ -74,9 +90,9 @@ class SplitEvaluator:
                     break
                 count = 1 if per_example is None else int(per_example[number - 1])
                 values = list(itertools.islice(outputs, count))
-                if must_be_finite:
+                if finite:
                     _check_finite(values, number, split.split.name)
-                receiver.add(example, values)
+                yield example, values
                 shown.update(1)
         check_same_number(split, number)
 

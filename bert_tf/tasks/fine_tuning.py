@@ -17,8 +17,10 @@ from bert_tf.modeling import costs
 from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings
+from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import RESULTS, Scorer, TaskObjective, with_baselines
+from bert_tf.tasks.results import TaskResults, with_baselines
+from bert_tf.tasks.task import RESULTS
 from bert_tf.tasks.task_data import SplitData, TaskData
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -155,7 +157,7 @@ class _Run:
                 for name in [*names, *([RESULTS] if split.kind != "test" else [])]:
                     files.remove(os.path.join(self._folder, name))
 
-    def _make_objective(self, *, seed: int, dtype: str) -> TaskObjective:
+    def _make_objective(self, *, seed: int, dtype: str) -> HeadObjective:
         objective: Any = self._data.task.make_objective(
             self._config, seed=seed, dtype=dtype, recompute=self._runtime.recompute
         )
@@ -235,9 +237,9 @@ class _Run:
         dev, reports = self._data.splits["dev"][0], [""]
 
         def evaluate() -> dict[str, float]:
-            scorer = self._score(dev)
-            reports[0] = scorer.report()
-            return with_baselines(scorer)
+            found, values = self._evaluator.score(dev)
+            reports[0] = found.report()
+            return values
 
         evaluations: dict[str, Evaluate] = {"eval": evaluate}
         return HeldOutData(
@@ -251,17 +253,14 @@ class _Run:
         """
         results: dict[str, float] = {"global_step": step}
         for number, split in enumerate(self._data.splits["dev"]):
-            scorer = self._score(split)
-            values = with_baselines(scorer)
+            found, values = self._evaluator.score(split)
             if number == 0 and "loss" in values:
                 results["loss"] = values["loss"]  # google-research/bert writes the loss twice
-            self._baseline = self._baseline or scorer.baseline()
+            self._baseline = self._baseline or found.baseline()
             with_suffix = split.split.with_suffix
             results |= {with_suffix(f"eval_{name}"): value for name, value in values.items()}
-            report = scorer.report()
-            if report and self.trainer.is_chief:
-                path = os.path.join(self._folder, f"{with_suffix('eval_report')}.txt")
-                files.write_text(path, report)
+            if self.trainer.is_chief:
+                self._write_report(split, found)
         if self.trainer.is_chief:
             name = self._data.splits["dev"][0].split.with_suffix("eval_results")
             write_results(os.path.join(self._folder, f"{name}.txt"), results)
@@ -276,17 +275,14 @@ class _Run:
         """
         results: dict[str, float] = {}
         for split in self._data.splits["test"]:
-            with self._data.task.make_writer(split.split, self._folder) as writer:
-                self._evaluator.run(
-                    split,
-                    writer,
-                    "predicting",
-                    self._data.config.predict_batch_size,
-                    must_be_finite=True,
-                )
-            result_name = split.split.result_name
-            self._baseline = self._baseline or writer.baseline()
-            results |= {result_name(name): value for name, value in with_baselines(writer).items()}
+            found = self._evaluator.write(split, self._folder)
+            values = with_baselines(found) if found.scores_predictions else {}
+            if not values:
+                continue
+            self._baseline = self._baseline or found.baseline()
+            if split.split.kind == "test":  # the report of a dev split is that of the evaluation
+                self._write_report(split, found)
+            results |= {split.split.result_name(name): value for name, value in values.items()}
         if results:
             results = {"global_step": step, **results}
             name = f"{self._data.splits['test'][0].split.result_name('results')}.txt"
@@ -313,10 +309,10 @@ class _Run:
                 "another seed.", metric, result.value, result.baseline,
             )  # fmt: skip
 
-    def _score(self, split: SplitData) -> Scorer:
-        scorer = self._data.task.make_scorer(split.split)
-        self._evaluator.run(split, scorer, "evaluating", self._data.config.eval_batch_size)
-        return scorer
+    def _write_report(self, split: SplitData, found: TaskResults) -> None:
+        if report := found.report():
+            path = os.path.join(self._folder, f"{split.split.result_name('report')}.txt")
+            files.write_text(path, report)
 
     def _step_cost(self, length: float) -> StepCost:
         """Returns the cost of a step whose sequences have a mean length."""

@@ -1,6 +1,6 @@
 """`HeadObjective`: the parts that the objectives of all tasks share.
 
-Shape letters: B batch, S sequence.
+Shape letters: B batch, C classes.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,13 @@ import tensorflow as tf
 
 from bert_tf.modeling import depths_by_name, variables_by_name
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK
+from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 
 class HeadObjective:
-    """A `tasks.task.TaskObjective` whose loss is a mean over the examples of a batch.
+    """A training objective that also predicts, whose loss is a mean over the examples of a batch.
+
+    By default, it is the mean cross entropy of a softmax over classes.
 
     Args:
         model: The encoder with the head of the task.
@@ -27,7 +30,7 @@ class HeadObjective:
 
     full_length = False
 
-    def __init__(self, model: Any, best_by: tuple[str, int]) -> None:
+    def __init__(self, model: Any, best_by: tuple[str, int] = ("accuracy", 1)) -> None:
         self.model, self.best_by = model, best_by
         self.variables: Mapping[str, Any] = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
@@ -48,12 +51,16 @@ class HeadObjective:
         return sums["loss"] / counts["examples"]
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-        """Returns the metrics that are computed from `sums`."""
-        raise NotImplementedError
+        """Returns the metrics that are computed from `sums`; by default, the accuracy."""
+        return {"accuracy": sums["correct"] / counts["examples"]}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the predictions of the model for a batch, by name."""
-        raise NotImplementedError
+        """Returns the predictions of the model for a batch, by name.
+
+        By default, they are `logits` and `probabilities`, float32 [B, C].
+        """
+        logits = self._run_model(batch)["logits"]
+        return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
     def _run_model(self, batch: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         """Returns the outputs of the model; those of its head if the batch has hidden states."""
@@ -63,4 +70,8 @@ class HeadObjective:
         return dict(self.model(batch, training=training))
 
     def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
-        raise NotImplementedError
+        logits, labels = outputs["logits"], batch["label_ids"]
+        return {
+            "loss": tf.reduce_sum(cross_entropy(logits, labels)),
+            "correct": tf.reduce_sum(correct_predictions(logits, labels)),
+        }

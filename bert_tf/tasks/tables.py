@@ -1,100 +1,15 @@
-"""Finds the files of data sets, and reads rows as a stream: .tsv, .csv, .jsonl, .parquet files."""
+"""Reads the rows of tables as a stream: .tsv, .csv, .jsonl and .parquet files."""
 
 import csv
-import dataclasses
-import hashlib
+import itertools
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table, text_files
 from bert_tf.tasks.column_names import check_columns
-from bert_tf.tasks.task import DataLocation
-
-ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
-# The names of split files without their endings, by kind.
-SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
-
-
-@dataclasses.dataclass(frozen=True)
-class FileSource:
-    """A file, or a part of it, as the `tasks.task.Source` of a split.
-
-    Attributes:
-        name: The path of the file.
-        selection: Values that identify the part of the file that is read, such as columns.
-        part: The first and the last share of the texts that are read, by `share_of`; None for all.
-    """
-
-    name: str
-    selection: tuple[str | None, ...] = ()
-    part: tuple[float, float] | None = None
-
-    def fingerprint(self) -> str:
-        """Returns the SHA-256 of the file, and the selection.
-
-        Raises:
-            InputError: The file is missing, is not a regular file or cannot be read.
-        """
-        text_files.check_data_file(self.name)
-        selection = f" {self.selection}" if self.selection else ""
-        selection += f" from {self.part[0]!r} to {self.part[1]!r}" if self.part else ""
-        return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
-
-
-def share_of(*texts: Any) -> float:
-    """Returns a number in [0, 1) that is a hash of texts; case and white space have no effect.
-
-    Equal texts are therefore in one split, also if they are in several rows.
-    """
-    text = "\0".join(" ".join(str(each).split()).casefold() for each in texts)
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64
-
-
-def find_split_file(
-    kind: str,
-    location: DataLocation,
-    split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES,
-    endings: Sequence[str] = ENDINGS,
-) -> str:
-    """Returns the file of a split.
-
-    Without an explicit file, the file in `data_dir` has one of the names of the split, such as
-    "dev" or "validation", and one of the endings.
-
-    Args:
-        kind: One of `tasks.task.KINDS`.
-        location: The place of the data set.
-        split_names: The possible names of the file without the ending, by kind.
-        endings: The possible endings of the name; "" for a name without an ending.
-
-    Raises:
-        InputError: There is no such file, or there are several.
-    """
-    explicit = location.explicit_file(kind)
-    if explicit:
-        if not files.exists(explicit):
-            raise InputError(f"There is no file {explicit}. {kind}_file must be an existing file.")
-        return explicit
-    folder = location.data_dir
-    if not folder:
-        raise InputError(f"There is no {kind} data. Give data_dir or {kind}_file.")
-    names = [f"{name}{ending}" for name in split_names[kind] for ending in endings]
-    found = [name for name in names if files.is_file(os.path.join(folder, name))]
-    if not found:
-        raise InputError(
-            f"{folder} has none of {', '.join(names)}. Give one of these files, or give the file "
-            f"as {kind}_file."
-        )
-    if len(found) > 1:
-        raise InputError(
-            f"{folder} has several {kind} files: {', '.join(found)}. Remove all but one of them, "
-            f"or give the file as {kind}_file."
-        )
-    return os.path.join(folder, found[0])
+from bert_tf.tasks.splits import ENDINGS
 
 
 def column_values(
@@ -103,6 +18,10 @@ def column_values(
     optional: Collection[str] = (),
     parameters: Sequence[str] = (),
     with_row: bool = False,
+    *,
+    header: Sequence[str] | None = None,
+    remedy: str | None = None,
+    is_released: bool = False,
 ) -> Iterator[tuple[int, list[Any]]]:
     """Yields the number of each row, and the row's values in the given columns.
 
@@ -115,27 +34,36 @@ def column_values(
         optional: The columns that may be missing; a missing value is None.
         parameters: For each column, the parameter that names it, for error messages; or ().
         with_row: Whether a dict with the values of all columns is added to the values of a row.
+        header: The names of all columns of a text file without a header line.
+        remedy: The end of the message about a missing column, if it differs from the usual one.
+        is_released: Whether the file is a tab-separated one of a public data set. It may have any
+            name, and its rows may lack their last fields, whose values are None.
 
     Raises:
         InputError: The file is missing or is not in the format of its name, a column is missing, or
             a row is malformed.
     """
-    ending = os.path.splitext(path)[1].lower()
-    if ending not in ENDINGS:
-        raise InputError(f"The name of {path} must end in one of {', '.join(ENDINGS)}.")
 
     def check(place: str, existing: Collection[str]) -> None:
-        check_columns(place, existing, columns, optional, parameters)
+        check_columns(place, existing, columns, optional, parameters, remedy)
 
-    readers = {".parquet": parquet_table.rows, ".jsonl": _json_rows}
-    only = None if with_row else columns
-    for number, row in readers.get(ending, _rows_below_header)(path, check, only):
+    ending = ".tsv" if is_released else os.path.splitext(path)[1].lower()
+    if ending not in ENDINGS:
+        raise InputError(f"The name of {path} must end in one of {', '.join(ENDINGS)}.")
+    if ending == ".parquet":
+        rows = parquet_table.rows(path, check, None if with_row else columns)
+    elif ending == ".jsonl":
+        rows = _json_rows(path, check)
+    else:
+        lists = comma_separated(path) if ending == ".csv" else tab_separated(path)
+        rows = _rows_of_lists(path, lists, check, header, is_released)
+    for number, row in rows:
         values: list[Any] = [row.get(name) for name in columns]  # type: ignore[arg-type]
         yield number, [*values, row] if with_row else values
 
 
 def _json_rows(
-    path: str, check: Callable[[str, Collection[str]], None], only: Any
+    path: str, check: Callable[[str, Collection[str]], None]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, row in json_lines(path):
         check(f"{path}, line {number}", row)
@@ -158,22 +86,26 @@ def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, row
 
 
-def _rows_below_header(
-    path: str, check: Callable[[str, Collection[str]], None], only: Any
+def _rows_of_lists(
+    path: str,
+    lists: Iterator[tuple[int, list[str]]],
+    check: Callable[[str, Collection[str]], None],
+    header: Sequence[str] | None,
+    may_be_short: bool,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    is_csv = path.lower().endswith(".csv")
-    lists = comma_separated(path) if is_csv else tab_separated(path)
-    _, header = next(lists, (0, None))
+    place = "header line" if header is None else "file"
+    if header is None:
+        _, header = next(lists, (0, None))
     if header is None:
         raise InputError(f"{path} is empty. A header line with the names of columns is required.")
     check(path, header)
     for number, fields in lists:
-        if len(fields) != len(header):
+        if len(fields) > len(header) or (len(fields) < len(header) and not may_be_short):
             raise InputError(
-                f"{path}, line {number}: {len(fields)} fields, but the header line has "
+                f"{path}, line {number}: {len(fields)} fields, but the {place} has "
                 f"{len(header)}. Write one field for each column."
             )
-        yield number, dict(zip(header, fields, strict=True))
+        yield number, dict(itertools.zip_longest(header, fields))
 
 
 def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -1,26 +1,26 @@
-"""The interface between a fine-tuning task and the code that all tasks share.
+"""`Task`: what the code that all tasks share asks of a fine-tuning task.
 
 Shape letters: N examples, R records, B batch.
 """
 
-import contextlib
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError, check_at_least
 from bert_tf.head_config import HeadConfig
-from bert_tf.training.step.objective import Objective
+from bert_tf.tasks.results import Outputs as Outputs
+from bert_tf.tasks.results import TaskResults
+from bert_tf.tasks.splits import ENDINGS, SPLIT_NAMES, DataLocation, FileSource, Split
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
-KINDS = ("train", "dev", "test")
 # The entries of `Task.facts` that neither records nor weights depend on. They may differ between
 # the training and the use of a model.
 DECISION_FACTS = (
@@ -42,115 +42,11 @@ HEAD_FACT = "head"
 DEV_EXAMPLES = "dev_examples.jsonl"
 # The name of the file of `dev_result`.
 RESULTS = "results.json"
-# The outputs of the model for one record, by name; without the batch dimension.
-Outputs = Mapping[str, np.ndarray]
 
 
 def head_facts(head: HeadConfig) -> dict[str, Any]:
     """Returns the entry of `Task.facts` for the layers of the head; {} for the default head."""
     return {} if head.is_default else {HEAD_FACT: head.to_dict()}
-
-
-@dataclasses.dataclass(frozen=True)
-class DataLocation:
-    """The place of a data set. A task finds its splits there.
-
-    Attributes:
-        data_dir: Folder with the files of the task, with conventional names.
-        train_file: File to train on instead of the train file in `data_dir`.
-        dev_file: File to evaluate on instead of the dev file in `data_dir`.
-        test_file: File to predict instead of the test file in `data_dir`.
-        tfds_name: Data set of tensorflow-datasets instead of files, such as glue/mrpc.
-        tfds_data_dir: Folder of the data sets of tensorflow-datasets, if it is not the default.
-        eval_fraction: For the user's own tables: this share of the texts in the train file is the
-            dev split, by a hash of the text, so that equal texts are in one split.
-        test_fraction: The same for the test split.
-        max_train_examples: Use only the first examples of the train split; 0 means all.
-        max_eval_examples: Use only the first examples of each other split; 0 means all.
-    """
-
-    data_dir: str | None = None
-    train_file: str | None = None
-    dev_file: str | None = None
-    test_file: str | None = None
-    tfds_name: str | None = None
-    tfds_data_dir: str | None = None
-    eval_fraction: float = 0.0
-    test_fraction: float = 0.0
-    max_train_examples: int = 0
-    max_eval_examples: int = 0
-
-    def __post_init__(self) -> None:
-        check_at_least(0, self, "max_train_examples", "max_eval_examples")
-        shares = {"eval_fraction": self.eval_fraction, "test_fraction": self.test_fraction}
-        if not (min(shares.values()) >= 0 and sum(shares.values()) < 1):
-            raise InputError(
-                "eval_fraction and test_fraction must be at least 0, and less than 1 together. "
-                f"Received: {self.eval_fraction} and {self.test_fraction}."
-            )
-        for name, file in zip(shares, ("dev_file", "test_file"), strict=True):
-            other = "tfds_name" if self.tfds_name else file
-            if shares[name] and getattr(self, other):
-                raise InputError(f"{name} and {other} give the same split. Give one of them.")
-
-    def explicit_file(self, kind: str) -> str | None:
-        """Returns the file that was given for a kind of split, or None."""
-        return {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}[kind]
-
-    def part(self, kind: str) -> tuple[float, float] | None:
-        """Returns the first and the last share of the train file's texts that are a split.
-
-        None if the train file is one split, or if the split has a file of its own.
-        """
-        dev, test = self.eval_fraction, 1 - self.test_fraction
-        first, last = {"dev": (0.0, dev), "test": (test, 1.0), "train": (dev, test)}[kind]
-        return (first, last) if 0 < last - first < 1 else None
-
-
-class Source(Protocol):
-    """The file, or the part of a data set, that contains the examples of a split."""
-
-    @property
-    def name(self) -> str:
-        """The path of the file, or another text that identifies the source in messages."""
-
-    def fingerprint(self) -> str:
-        """Returns text that differs if the content differs.
-
-        Raises:
-            InputError: The source does not exist or cannot be read.
-        """
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """One split of a data set.
-
-    Attributes:
-        kind: One of `KINDS`.
-        source: The examples.
-        suffix: Distinguishes splits, such as "mismatched"; usually "" for the first one. The suffix
-            is also the end of the names of metrics and of output files.
-        limit: The maximum number of examples to read, from the start; 0 reads all.
-    """
-
-    kind: str
-    source: Source
-    suffix: str = ""
-    limit: int = 0
-
-    @property
-    def name(self) -> str:
-        """The name of the split, such as "dev" or "dev_mismatched"."""
-        return self.with_suffix(self.kind)
-
-    def with_suffix(self, text: str) -> str:
-        """Appends the suffix, if there is one: "accuracy" becomes "accuracy_mismatched"."""
-        return f"{text}_{self.suffix}" if self.suffix else text
-
-    def result_name(self, metric: str) -> str:
-        """Returns the name of a metric in the results: "eval_f1", or "test_f1" of a test split."""
-        return self.with_suffix(f"{'test' if self.kind == 'test' else 'eval'}_{metric}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,98 +66,43 @@ class Encoded:
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-class TaskObjective(Objective, Protocol):
-    """A training objective that can also compute predictions."""
+class Task:
+    """Reads a data set, converts it to records, and evaluates the model's predictions.
 
-    @property
-    def model(self) -> Any:
-        """The Keras model."""
-
-    @property
-    def full_length(self) -> bool:
-        """Whether the sequences of each batch must have `max_seq_length` positions."""
-
-    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Runs the model without dropout; returns its predictions as tensors [B, ...], by name."""
-
-
-class Scorer(Protocol):
-    """Computes the metrics of a labelled split from a stream of examples."""
-
-    def add(self, example: Any, outputs: Sequence[Outputs]) -> None:
-        """Adds an example, with the outputs of the model for each of its records, in order."""
-
-    def results(self) -> dict[str, float]:
-        """Returns the metrics of all examples, such as {"accuracy": 0.9, "loss": 0.3}."""
-
-    def report(self) -> str:
-        """Returns a readable report, such as metrics by class; "" if the task has none."""
-
-    def baseline(self) -> dict[str, float]:
-        """Returns the metrics of a constant prediction.
-
-        That is the most frequent label of the split, the tag O, or no answer. A metric whose value
-        is not known is omitted.
-        """
-
-
-class PredictionWriter(contextlib.AbstractContextManager["PredictionWriter"], Protocol):
-    """Writes the predictions of a split, from a stream of examples.
-
-    The files appear when the context manager ends without an error.
+    Attributes:
+        name: The value of --task_name, in lower case.
+        best_by: The metric that selects the best weights, and 1 if higher values are better, else
+            -1.
+        groups_by_length: Whether the records of a training batch have similar lengths, which saves
+            padding.
+        records_per_example: The records of an epoch divided by the examples; 1 if epochs are
+            counted in examples.
+        prediction_files: The names of the files that predictions write into the run's folder.
+        split_names, endings: The conventional names of files; see `DataLocation.find_table`.
     """
 
-    def add(self, example: Any, outputs: Sequence[Outputs]) -> None:
-        """Adds an example, with the outputs of the model for each of its records, in order."""
-
-    def results(self) -> dict[str, float]:
-        """Returns the metrics of the split, such as {"f1": 88.5}, after the files are complete.
-
-        They are written to eval_results.txt, or to test_results.txt if the kind is "test".
-
-        The result is {} if the split has no labels, or if the task computes metrics on dev splits
-        only.
-        """
-
-    def baseline(self) -> dict[str, float]:
-        """Returns the metrics of a constant prediction; see `Scorer`."""
-
-
-class Measured(Protocol):
-    """A `Scorer`, a `PredictionWriter` or another object with metrics."""
-
-    def results(self) -> dict[str, float]:
-        """Returns the metrics."""
-
-    def baseline(self) -> dict[str, float]:
-        """Returns the metrics of a constant prediction; see `Scorer`."""
-
-
-def with_baselines(scorer: Measured) -> dict[str, float]:
-    """Returns the metrics, and the value of each one for a constant prediction.
-
-    The latter have names such as "accuracy_baseline". A baseline of 0, such as that of a
-    correlation, is omitted.
-    """
-    values, baselines = scorer.results(), scorer.baseline()
-    known = {f"{name}_baseline": baselines.get(name) for name in values}
-    return {**values, **{name: value for name, value in known.items() if value}}
-
-
-class Task(Protocol):
-    """Reads a data set, converts it to records, and evaluates the model's predictions."""
-
-    @property
-    def name(self) -> str:
-        """The value of --task_name, in lower case."""
+    name: str
+    best_by: tuple[str, int]
+    groups_by_length = True
+    records_per_example = 1.0
+    prediction_files: Sequence[str] = ()
+    split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES
+    endings: Sequence[str] = ENDINGS
 
     @property
     def table(self) -> features.Table:
         """The features of a record; at least those of `features.INPUTS`."""
+        raise NotImplementedError
 
     @property
     def sizes(self) -> Mapping[str, int]:
         """Sizes by shape letter for `table`, except S, such as {"C": 4}."""
+        return {}
+
+    @property
+    def selection(self) -> tuple[str, ...]:
+        """Values that identify the part of the files that is read, such as columns."""
+        return ()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -269,33 +110,29 @@ class Task(Protocol):
 
         The facts are saved with the weights, and are used by exports.
         """
-
-    @property
-    def best_by(self) -> tuple[str, int]:
-        """The metric that selects the best weights, and 1 if higher values are better, else -1."""
+        raise NotImplementedError
 
     @property
     def output_files(self) -> Sequence[str]:
         """The names of the files that evaluations and predictions write into the run's folder."""
-
-    @property
-    def groups_by_length(self) -> bool:
-        """Whether the records of a training batch have similar lengths, which saves padding."""
-
-    @property
-    def records_per_example(self) -> float:
-        """The records of an epoch divided by the examples; 1 if epochs are counted in examples."""
+        return (
+            "eval_results.txt", "eval_report.txt", *self.prediction_files, DEV_EXAMPLES, RESULTS,
+        )  # fmt: skip
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the splits of a kind; the metrics of the first dev split select the best weights.
 
+        By default there is one split: the explicit file, or one with a conventional name.
+
         Args:
-            kind: One of `KINDS`.
+            kind: One of `splits.KINDS`.
             location: The place of the data set.
 
         Raises:
-            InputError: The file of a split does not exist.
+            InputError: The file of a split does not exist, or there are several.
         """
+        path = location.find_table(kind, self.split_names, self.endings)
+        return [Split(kind, FileSource(path, self.selection))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
         """Yields the examples of a split up to `split.limit`, without holding them in memory.
@@ -307,19 +144,27 @@ class Task(Protocol):
         Raises:
             InputError: A line is malformed. The message contains the file and the line.
         """
+        return itertools.islice(self.examples(split, counts), split.limit or None)
+
+    def examples(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
+        """Yields all examples of a split; see `read`."""
+        raise NotImplementedError
 
     def as_row(self, example: Any) -> dict[str, Any]:
-        """Returns an example as JSON values; see `dev_examples`."""
+        """Returns an example as JSON values; see `dev_examples`. By default, `example.as_row()`."""
+        row: dict[str, Any] = example.as_row()
+        return row
 
     def encode(
         self, examples: Sequence[Any], tokenizer: "BertTokenizer", max_seq_length: int
     ) -> Encoded:
         """Converts a block of examples to records. Several threads call this method."""
+        raise NotImplementedError
 
     def make_objective(
         self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
-    ) -> TaskObjective:
-        """Builds the model and its loss. The attribute `best_by` is the one of the task.
+    ) -> Any:
+        """Builds the model and its loss, a `head_objective.HeadObjective`.
 
         Args:
             config: The architecture.
@@ -327,9 +172,8 @@ class Task(Protocol):
             dtype: A Keras dtype policy, such as "mixed_bfloat16".
             recompute: Whether to use gradient checkpointing; see `RuntimeConfig`.
         """
+        raise NotImplementedError
 
-    def make_scorer(self, split: Split) -> Scorer:
-        """Returns an object that computes the metrics of a labelled split."""
-
-    def make_writer(self, split: Split, folder: str) -> PredictionWriter:
-        """Returns an object that writes the predictions of a split into a folder."""
+    def make_results(self, split: Split) -> TaskResults:
+        """Returns the object that computes the results of a split."""
+        raise NotImplementedError

@@ -11,17 +11,10 @@ from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks import record_files
 from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.tasks.prediction_files import check_not_replaced
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import (
-    DECISION_FACTS,
-    HEAD_FACT,
-    KINDS,
-    DataLocation,
-    Encoded,
-    Split,
-    Task,
-)
+from bert_tf.tasks.results import check_not_replaced
+from bert_tf.tasks.splits import KINDS, DataLocation, Split
+from bert_tf.tasks.task import DECISION_FACTS, HEAD_FACT, Encoded, Task
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 from bert_tf.training.config import RunPhases
@@ -231,10 +224,8 @@ class TaskData:
         return os.path.join(self._folder, f"{name}.tf_record")
 
     def _find_splits(self, kind: str) -> list[Split]:
-        location = self._location
-        limit = location.max_train_examples if kind == "train" else location.max_eval_examples
-        splits = self.task.splits(kind, location)
-        return [dataclasses.replace(split, limit=limit) for split in splits]
+        splits = self.task.splits(kind, self._location)
+        return [dataclasses.replace(each, limit=self._location.limit(kind)) for each in splits]
 
 
 def check_same_number(data: SplitData, examples: int) -> None:

@@ -14,9 +14,10 @@ import bert_tf
 from bert_tf.export.served.graph_functions import substrings
 from bert_tf.export.served.tagger import ServedTagger
 from bert_tf.export.served.tags import TagTable
+from bert_tf.tasks.ner import conll
 from bert_tf.tasks.ner.examples import NerExample
 from bert_tf.tasks.ner.ner_task import NerTask
-from bert_tf.tasks.ner.results import PredictedTags
+from bert_tf.tasks.ner.results import NerResults
 from bert_tf.tasks.task import DataLocation
 
 TAGS = export_models.TAGS
@@ -89,13 +90,13 @@ def python_tags(model, task, sentences, max_seq_length):
         for name in ("input_ids", "input_mask", "segment_ids")
     }
     predictions = np.asarray(model(inputs)["logits"]).argmax(axis=-1)
-    tags_of_example, row = PredictedTags(task.labels, task.scheme), 0
+    results, row = NerResults(task.labels, task.scheme, "", conll.render), 0
     for example, count in zip(examples, encoded.records_per_example, strict=True):
         outputs = [
             {"predictions": predictions[r], "label_ids": encoded.columns["label_ids"][r]}
             for r in range(row, row + count)
         ]
-        yield tags_of_example(example, outputs)
+        yield results.decode(example, outputs)
         row += count
 
 

@@ -10,8 +10,7 @@ from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue
 from bert_tf.tasks.classification.submission_zip import checked_text, write_submission_zip
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
+from bert_tf.tasks.splits import FileSource, Split
 
 # The official file names, the number of test examples, and a valid prediction.
 OFFICIAL = {
@@ -74,10 +73,9 @@ def test_the_submission_file_has_the_official_name_and_bytes(tmp_path, name):
     key = "score" if name == "sts-b" else "probabilities"
     source = {"mnli": "test_mismatched.tsv", "ax": "diagnostic.tsv"}.get(name, "test.tsv")
     split = Split("test", FileSource(source), suffix)
-    with task.make_writer(split, str(tmp_path)) as writer:
-        for values in outputs:
-            example = TextExample("a", "b" if task.pair else None)
-            writer.add(example, [{key: np.array(values, np.float32)}])
+    example = TextExample("a", "b" if task.pair else None)
+    predictions = [(example, {key: np.array(values, np.float32)}) for values in outputs]
+    task.make_results(split).write(str(tmp_path), predictions)
     assert (tmp_path / file_name).read_bytes() == b"index\tprediction\n" + expected
     assert (tmp_path / f"{split.with_suffix('test_results')}.tsv").exists()
 

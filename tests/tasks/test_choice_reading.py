@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.choice import choice_task
 from bert_tf.tasks.choice.choice_task import ChoiceTask, task_for
 from bert_tf.tasks.choice.examples import UNKNOWN_IN_TEST, ChoiceExample, read_examples
 from bert_tf.tasks.task import DataLocation
@@ -65,9 +64,9 @@ def test_a_file_without_names_has_the_positions_of_the_released_files(tmp_path):
     found = read(write(tmp_path, "test.csv", "\n".join(unlabelled)), "test")
     assert [each.label for each in found] == [None, None]
     assert [each.context for each in found] == ["He sat.", "It rains."]
-    refused(write(tmp_path, "few.csv", "a,b,c\n"), "line 1: 3 fields", "has 12", "sent1")
-    refused(write(tmp_path, "none.csv", unlabelled[1]), "line 1: 11 fields", "has 12")
-    refused(write(tmp_path, "t.csv", f"{ROWS}1,2,3\n"), "line 4: 3 fields", "has 11", kind="test")
+    refused(write(tmp_path, "few.csv", "a,b,c\n"), "no column 'sent1'", "Name the columns sent1")
+    refused(write(tmp_path, "none.csv", unlabelled[1]), "no column 'label'")
+    refused(write(tmp_path, "t.csv", f"{ROWS}1,2,3\n"), "line 4: 3 fields", kind="test")
 
 
 def test_empty_endings_at_the_end_are_no_choices(tmp_path):
@@ -132,8 +131,8 @@ GOOD = {"context": "c", "choices": ["a", "b"], "label": 0}
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"choices": None}, ("'choices' must be a list", "Received: nothing")),
-        ({"choices": "ab"}, ("'choices' must be a list", "'ab'")),
+        ({"choices": None}, ("at least two choices", "in a list", "Received: nothing")),
+        ({"choices": "ab"}, ("at least two choices", "in a list", "'ab'")),
         ({"choices": []}, ("at least two choices", "Received: 0")),
         ({"choices": ["a"]}, ("at least two choices", "Received: 1")),
         ({"choices": ["a", 5]}, ("choice 1 must be a text", "Received: 5")),
@@ -161,11 +160,6 @@ def test_malformed_json_lines_are_refused(tmp_path, change, words):
 def test_other_files_are_refused(tmp_path):
     refused(write(tmp_path, "dev.csv", ""), "is empty")
     refused(write(tmp_path, "dev.tsv", "a"), "must end in one of .csv, .jsonl")
-    refused(write(tmp_path, "dev.jsonl", "{"), "line 1 is not JSON")
-    refused(write(tmp_path, "bad.csv", f'{HEADER}\n"a"b,c\n'), "line 2 is not CSV")
-    refused(str(tmp_path / "none.csv"), "There is no file")
-    repeated = write(tmp_path, "two.csv", "sent1,sent2,ending0,ending1,label,sent1\n")
-    refused(repeated, "several columns 'sent1'")
 
 
 def test_the_files_of_a_folder_have_conventional_names(tmp_path):
@@ -203,14 +197,12 @@ def test_records_have_room_for_the_largest_number_of_choices(tmp_path):
     assert task_for(location, []) == ChoiceTask(2)
     limited = DataLocation(train_file=location.train_file, max_train_examples=1)
     assert task_for(limited, ["train"]) == ChoiceTask(2)
-    with pytest.raises(InputError, match="num_choices must be at least 2"):
-        ChoiceTask(1)
 
 
 def test_limits_and_rows(tmp_path):
     path = write(tmp_path, "dev.csv", f"{HEADER}\n{ROWS}")
     task = ChoiceTask(4)
-    split = choice_task.find_split("dev", DataLocation(dev_file=path))
+    (split,) = task.splits("dev", DataLocation(dev_file=path))
     (first, second) = task.read(split, Counter())
     assert task.as_row(second) == {
         "context": "It rains.", "choices": ["a b", "c", "d", "e"], "label": 0,

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from reference import multiple_choice as reference
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.choice.examples import ChoiceExample
-from bert_tf.tasks.choice.results import ChoiceScorer
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
+from bert_tf.tasks.choice.results import ChoiceResults
+from bert_tf.tasks.splits import FileSource, Split
 
 
 def outputs_for(logits):
@@ -18,16 +16,17 @@ def outputs_for(logits):
     probabilities[: len(logits)] = reference.probabilities(logits)
     padded = np.full(5, -1e9, np.float32)
     padded[: len(logits)] = logits
-    return [{"logits": padded, "probabilities": probabilities}]
+    return {"logits": padded, "probabilities": probabilities}
 
 
 def write(folder, examples, probabilities, path="data/test.csv"):
-    with ChoiceTask(5).make_writer(Split("test", FileSource(path)), str(folder)) as writer:
-        for example, values in zip(examples, probabilities, strict=True):
-            padded = np.zeros(5, np.float32)
-            padded[: len(values)] = values
-            writer.add(example, [{"probabilities": padded}])
-    assert writer.results() == {}
+    padded = np.zeros([len(examples), 5], np.float32)
+    for row, values in zip(padded, probabilities, strict=True):
+        row[: len(values)] = values
+    results = ChoiceTask(5).make_results(Split("test", FileSource(path)))
+    outputs = ({"probabilities": row} for row in padded)
+    results.write(str(folder), zip(examples, outputs, strict=True))
+    assert results.metrics() == {}
     return {path.name: path.read_bytes().decode() for path in folder.iterdir()}
 
 
@@ -52,45 +51,35 @@ def test_files_have_one_line_per_example(tmp_path):
     }
 
 
-@pytest.mark.parametrize("name", ["test_results.tsv", "predictions.jsonl"])
-def test_predictions_do_not_replace_the_file_that_is_predicted(tmp_path, name):
-    path = tmp_path / name
-    path.write_text("text")
-    with pytest.raises(InputError, match=f"would be replaced, because {name} is the name "):
-        write(tmp_path, [], [], str(path))
-    assert path.read_text() == "text" and len(list(tmp_path.iterdir())) == 1
-
-
 def test_accuracy_and_loss_are_those_of_numpy():
     rng = np.random.default_rng(0)
-    scorer, rows, labels = ChoiceScorer(), [], []
+    scorer, rows, labels = ChoiceResults(), [], []
     for number in range(100):
         logits = 3 * rng.normal(size=2 + number % 4)
         label = int(rng.integers(len(logits)))
         choices = tuple(f"choice {index}" for index in range(len(logits)))
         example = ChoiceExample(f"context {number}", choices, label)
-        scorer.add(example, outputs_for(logits))
+        scorer.score(example, outputs_for(logits))
         rows.append(logits)
         labels.append(label)
     loss, accuracy = reference.loss_and_accuracy(rows, labels)
-    assert scorer.results() == pytest.approx({"accuracy": accuracy, "loss": loss}, rel=1e-5)
+    assert scorer.metrics() == pytest.approx({"accuracy": accuracy, "loss": loss}, rel=1e-5)
     report = scorer.report()
     assert report.count("predicted:") == 10 and "context 9\n" in report
     assert f"predicted: choice {rows[0].argmax()}\ncorrect:   choice {labels[0]}\n" in report
 
 
 def test_examples_without_label_are_ignored():
-    scorer = ChoiceScorer()
-    scorer.add(ChoiceExample("c", ("a", "b")), outputs_for([1.0, 0.0]))
-    assert scorer.results() == {} and scorer.report() == ""
-    scorer.add(ChoiceExample("c", ("a", "b"), 1), outputs_for([0.0, 0.0]))
-    assert scorer.results() == {"accuracy": 0.0, "loss": pytest.approx(np.log(2))}
+    scorer = ChoiceResults()
+    scorer.score(ChoiceExample("c", ("a", "b")), outputs_for([1.0, 0.0]))
+    assert scorer.metrics() == {}
+    scorer.score(ChoiceExample("c", ("a", "b"), 1), outputs_for([0.0, 0.0]))
+    assert scorer.metrics() == {"accuracy": 0.0, "loss": pytest.approx(np.log(2))}
     assert scorer.report().startswith("accuracy 0.0000; 1.0000 if the choice at the most frequent ")
 
 
 def test_the_baseline_is_the_share_of_the_most_frequent_position():
-    scorer = ChoiceScorer()
-    assert scorer.baseline() == {}
+    scorer = ChoiceResults()
     for label in (2, 0, 2):
-        scorer.add(ChoiceExample("c", ("a", "b", "c"), label), outputs_for([0.0, 1.0, 0.0]))
+        scorer.score(ChoiceExample("c", ("a", "b", "c"), label), outputs_for([0.0, 1.0, 0.0]))
     assert scorer.baseline() == {"accuracy": 2 / 3}

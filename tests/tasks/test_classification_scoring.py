@@ -8,9 +8,9 @@ import sklearn.metrics
 
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import (
-    ClassificationScorer,
-    MultiLabelScorer,
-    RegressionScorer,
+    ClassificationResults,
+    MultiLabelResults,
+    RegressionResults,
 )
 
 # More than one block of examples.
@@ -19,8 +19,8 @@ COUNT = 5000
 
 def score(scorer, labels, outputs):
     for label, output in zip(labels, outputs, strict=True):
-        scorer.add(TextExample("a", None, label), [output])
-    return scorer.results()
+        scorer.score(TextExample("a", None, label), output)
+    return scorer.metrics()
 
 
 def random_logits(classes, count=COUNT, seed=0):
@@ -29,7 +29,7 @@ def random_logits(classes, count=COUNT, seed=0):
 
 def classify(names, ids, logits, metrics=()):
     outputs = [{"logits": row} for row in logits]
-    return score(ClassificationScorer(names, metrics), [names[i] for i in ids], outputs)
+    return score(ClassificationResults(names, metrics), [names[i] for i in ids], outputs)
 
 
 @pytest.mark.parametrize("classes", [2, 5])
@@ -64,7 +64,7 @@ def test_f1_is_that_of_the_second_label():
 def test_a_literal_report():
     ids = [0, 0, 0, 1, 1, 2]
     logits = np.eye(3, dtype=np.float32)[[0, 0, 1, 1, 0, 1]]
-    scorer = ClassificationScorer(("cat", "horse", "owl"))
+    scorer = ClassificationResults(("cat", "horse", "owl"))
     score(scorer, [("cat", "horse", "owl")[i] for i in ids], [{"logits": row} for row in logits])
     assert scorer.report() == (
         "accuracy 0.5000; 0.5000 if the most frequent label, cat, is always predicted\n"
@@ -84,7 +84,7 @@ def test_a_literal_report():
 
 def test_a_report_of_many_labels_has_no_matrix():
     names = [str(number) for number in range(101)]
-    scorer = ClassificationScorer(names)
+    scorer = ClassificationResults(names)
     score(scorer, names, [{"logits": row} for row in np.eye(101)])
     assert len(scorer.report().splitlines()) == 104
 
@@ -117,7 +117,7 @@ def test_multi_label_metrics_equal_scikit_learn(threshold):
     logits = random_logits(3)
     true = np.random.default_rng(1).integers(0, 2, [COUNT, 3])
     labels = [tuple(np.array(names)[row == 1].tolist()) for row in true]
-    scorer = MultiLabelScorer(names, ("micro_f1", "macro_f1"), threshold)
+    scorer = MultiLabelResults(names, ("micro_f1", "macro_f1"), threshold)
     found = score(scorer, labels, multi_label_outputs(logits))
     predicted = (scipy.special.expit(logits) >= threshold).astype(int)
     losses = [
@@ -146,14 +146,14 @@ def test_multi_label_metrics_equal_scikit_learn(threshold):
 
 @pytest.mark.filterwarnings("error")
 def test_multi_label_metrics_without_any_label_are_zero():
-    scorer = MultiLabelScorer(("x", "y"), ("micro_f1", "macro_f1"))
+    scorer = MultiLabelResults(("x", "y"), ("micro_f1", "macro_f1"))
     found = score(scorer, [(), ()], multi_label_outputs(np.full([2, 2], -9.0, np.float32)))
     assert (found["micro_f1"], found["macro_f1"]) == (0, 0)
 
 
 def regress(labels, predicted):
     outputs = [{"logits": np.array([value], np.float32)} for value in predicted]
-    return score(RegressionScorer(("pearson", "spearman")), labels, outputs)
+    return score(RegressionResults((), ("pearson", "spearman")), labels, outputs)
 
 
 def test_regression_metrics_equal_scipy():
@@ -181,37 +181,37 @@ def test_correlations_without_a_definition_are_zero(labels, predicted):
 
 
 def test_examples_without_a_label_are_ignored():
-    scorer = ClassificationScorer(("x", "y"))
-    assert score(scorer, [None], [{"logits": np.zeros(2)}]) == {} and scorer.report() == ""
-    scorer.add(TextExample("a", None, "y"), [{"logits": np.array([0.0, 1.0])}])
-    assert scorer.results()["accuracy"] == 1
+    scorer = ClassificationResults(("x", "y"))
+    assert score(scorer, [None], [{"logits": np.zeros(2)}]) == {}
+    scorer.score(TextExample("a", None, "y"), {"logits": np.array([0.0, 1.0])})
+    assert scorer.metrics()["accuracy"] == 1
 
 
 def test_results_can_be_read_while_examples_are_added():
-    scorer = ClassificationScorer(("x", "y"))
+    scorer = ClassificationResults(("x", "y"))
     for number in range(10):
-        scorer.add(TextExample("a", None, "x"), [{"logits": np.array([0.0, number - 4.5])}])
-        scorer.results()
-    assert scorer.results()["accuracy"] == 0.5
+        scorer.score(TextExample("a", None, "x"), {"logits": np.array([0.0, number - 4.5])})
+        scorer.metrics()
+    assert scorer.metrics()["accuracy"] == 0.5
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: ClassificationScorer(("x", "y"), ("f1",)),
-             lambda: MultiLabelScorer(("x", "y"), ("micro_f1",))],
+    "make", [lambda: ClassificationResults(("x", "y"), ("f1",)),
+             lambda: MultiLabelResults(("x", "y"), ("micro_f1",))],
     ids=["classification", "multi_label"],
 )  # fmt: skip
 def test_memory_does_not_grow_with_the_split(make):
     import tracemalloc
 
     scorer, example = make(), TextExample("a", None, ("x", "y")[:1])
-    if isinstance(scorer, ClassificationScorer):
+    if isinstance(scorer, ClassificationResults):
         example = TextExample("a", None, "x")
     row = np.zeros([2], np.float32)
-    outputs = [{"logits": row, "probabilities": row}]
+    outputs = {"logits": row, "probabilities": row}
 
     def add(count):
         for _ in range(count):
-            scorer.add(example, outputs)
+            scorer.score(example, outputs)
         return tracemalloc.get_traced_memory()[0]
 
     add(4096)
@@ -225,15 +225,14 @@ def test_memory_does_not_grow_with_the_split(make):
 def test_the_baseline_has_the_metrics_of_the_most_frequent_label():
     ids, logits = np.array([1, 1, 0, 1]), random_logits(2, 4)
     names = ("f1", "macro_f1", "matthews_correlation")
-    scorer = ClassificationScorer(("x", "y"), names)
-    assert scorer.baseline() == {}
+    scorer = ClassificationResults(("x", "y"), names)
     score(scorer, [("x", "y")[i] for i in ids], [{"logits": row} for row in logits])
     assert scorer.baseline() == pytest.approx(
         {"accuracy": 0.75, "f1": 6 / 7, "macro_f1": 3 / 7, "matthews_correlation": 0.0}
     )
 
     # A model with the same prediction for all examples has exactly the values of the baseline.
-    constant = ClassificationScorer(("x", "y"), names)
+    constant = ClassificationResults(("x", "y"), names)
     outputs = [{"logits": np.float32([0, 1])}] * 4
     found = score(constant, [("x", "y")[i] for i in ids], outputs)
     assert {"loss": found["loss"], **constant.baseline()} == found
@@ -241,7 +240,7 @@ def test_the_baseline_has_the_metrics_of_the_most_frequent_label():
 
 def test_the_multi_label_baseline_predicts_one_label_for_each_example():
     labels = [("x",), ("x", "y"), (), ("z", "x")]
-    scorer = MultiLabelScorer(("x", "y", "z"), ("micro_f1", "macro_f1"))
+    scorer = MultiLabelResults(("x", "y", "z"), ("micro_f1", "macro_f1"))
     outputs = [{"logits": np.zeros(3, np.float32), "probabilities": np.zeros(3, np.float32)}] * 4
     score(scorer, labels, outputs)
     true = np.array([[name in each for name in "xyz"] for each in labels])
@@ -257,4 +256,7 @@ def test_the_multi_label_baseline_predicts_one_label_for_each_example():
 
 
 def test_constant_predictions_of_numbers_have_no_correlation():
-    assert RegressionScorer(("pearson", "spearman")).baseline() == {"pearson": 0, "spearman": 0}
+    assert RegressionResults((), ("pearson", "spearman")).baseline() == {
+        "pearson": 0,
+        "spearman": 0,
+    }

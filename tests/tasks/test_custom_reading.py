@@ -11,12 +11,7 @@ import pytest
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.sources.custom import (
-    TextColumns,
-    custom,
-    find_split_file,
-    labels_of,
-)
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom, labels_of
 from bert_tf.tasks.classification.sources.row_examples import UNKNOWN_IN_TEST
 from bert_tf.tasks.task import DataLocation
 
@@ -269,7 +264,7 @@ ROW = '{"s": "x", "label": "a"}\n'
         (SINGLE, "dev.csv", "s ,label\nx,a\n", r"columns are: 's ', label\. Give the name of"),
         (SINGLE, "dev.csv", "t\nx\n", r"columns are: t\. Give the name of"),
         (SINGLE, "dev.tsv", "s\tlabel\nx\t  \n", r"line 2: column 'label' is empty"),
-        (SINGLE, "dev.txt", "x", r"has none of dev.tsv, .*validation.parquet"),
+        (SINGLE, "dev.txt", "x", r"no file dev.tsv in .*, nor .*validation.parquet"),
         (SINGLE, "dev.tsv", "", r"dev.tsv is empty"),
         (SINGLE, "dev.tsv", "s\tlabel\n", r"dev.tsv has no examples"),
         (SINGLE, "dev.jsonl", "", r"dev.jsonl has no examples"),
@@ -317,15 +312,15 @@ def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
 def test_split_files(tmp_path):
     write(tmp_path, "validation.csv", "")
     location = DataLocation(data_dir=str(tmp_path), test_file=str(tmp_path / "validation.csv"))
-    assert find_split_file("dev", location) == str(tmp_path / "validation.csv")
-    assert find_split_file("test", location) == str(tmp_path / "validation.csv")
+    assert location.find_table("dev") == str(tmp_path / "validation.csv")
+    assert location.find_table("test") == str(tmp_path / "validation.csv")
     write(tmp_path, "dev.tsv", "")
     with pytest.raises(InputError, match=r"several dev files: dev.tsv, validation.csv"):
-        find_split_file("dev", location)
+        location.find_table("dev")
     with pytest.raises(InputError, match=r"There is no file no.tsv. dev_file must"):
-        find_split_file("dev", DataLocation(dev_file="no.tsv"))
+        DataLocation(dev_file="no.tsv").find_table("dev")
     with pytest.raises(InputError, match="Give data_dir or train_file"):
-        find_split_file("train", DataLocation())
+        DataLocation().find_table("train")
     write(tmp_path, "dev.xlsx", "")
     explicit = DataLocation(dev_file=str(tmp_path / "dev.xlsx"))
     (split,) = SINGLE.splits("dev", explicit)

@@ -13,6 +13,7 @@ from tensorflow.python.framework import config as framework_config
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.tasks import TASKS
+from bert_tf.tasks.classification.results.scoring import ClassificationResults
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.fine_tuning import fine_tune
 from bert_tf.tasks.task import DataLocation
@@ -209,3 +210,9 @@ def test_the_first_examples_must_have_several_labels(data_dir, tmp_path):
     with pytest.raises(InputError, match=r"All labels in the first 8 examples of .*train\.tsv are"):
         run(data_dir, tmp_path / "out", location=location)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_evaluation_without_labels_is_refused(data_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(ClassificationResults, "metrics", lambda _: {})
+    with pytest.raises(InputError, match=r"No example of .*dev\.tsv has a label or an answer"):
+        run(data_dir, tmp_path / "out", RunPhases(False, True), initialize=lambda _: None)

@@ -135,7 +135,7 @@ def test_short_rows_of_qqp_are_skipped_and_counted(tmp_path):
 def test_a_short_row_of_a_qqp_test_file_is_an_error(tmp_path):
     # A skipped row would shift the predictions of all later rows in the submission file.
     write(tmp_path, "test.tsv", "id\tquestion1\tquestion2\n0\tWhy?\n1\tWhy?\tHow?\n")
-    with pytest.raises(InputError, match=r"test\.tsv, line 2: 2 columns, but column 3 is required"):
+    with pytest.raises(InputError, match=r"test\.tsv, line 2 has .*: 'question2' is missing"):
         read("qqp", "test", tmp_path)
 
 
@@ -232,25 +232,15 @@ BAD = {
         "Quality\t#1 ID\t#2 ID\t#1 String\n1\t1\t2\ta\n",
         r"dev\.tsv has no column '#2 String'. Its columns are: Quality, #1 ID, #2 ID, #1 String\.",
     ),
-    "absent-label-column": (
-        "rte",
-        "index\tsentence1\tsentence2\n",
-        r"no column 'label'.*: index, ",
-    ),
-    "last-column-is-not-the-score": (
-        "sts-b",
-        "sentence1\tsentence2\tscores\na\tb\t1.0\n",
-        r"no column 'score'",
-    ),
     "short-row": (
         "sst-2",
         "sentence\tlabel\nonly\n",
-        r"line 2: 1 columns, but column 2 is required",
+        r"line 2 has too few columns: 'label' is missing",
     ),
     "short-row-of-cola": (
         "cola",
         "gj04\t1\t\tFine.\ngj04\t1\n",
-        r"line 2: 2 columns, but column 4",
+        r"line 2 has too few columns: 'sentence' is missing",
     ),
     "header-in-cola": ("cola", "a\tacceptable\tb\tc\n", r"line 1: the label 'acceptable'"),
     "word-as-score": (
@@ -277,12 +267,6 @@ def test_malformed_files_are_reported_with_the_line(tmp_path, case):
         read(name, "dev", dev_file=str(path))
 
 
-def test_invalid_utf8_is_reported_with_the_line(tmp_path):
-    (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\nok\t1\ncaf\xe9\t1\n")
-    with pytest.raises(InputError, match=r"not UTF-8: byte 0xe9 in line 3"):
-        read("sst-2", "dev", tmp_path)
-
-
 def test_cola_test_file_without_the_column_is_an_error(tmp_path):
     write(tmp_path, "test.tsv", "index\ttext\n0\tBill left.\n")
     with pytest.raises(InputError, match=r"no column 'sentence'. Its columns are: index, text"):
@@ -290,7 +274,7 @@ def test_cola_test_file_without_the_column_is_an_error(tmp_path):
 
 
 def test_missing_files_are_named(tmp_path):
-    with pytest.raises(InputError, match=rf"There is no file {tmp_path}/dev_matched.tsv, nor "):
+    with pytest.raises(InputError, match=rf"no file dev_matched.tsv in {tmp_path}, nor MNLI/dev_m"):
         read("mnli", "dev", tmp_path)
     with pytest.raises(InputError, match=r"There is no file nowhere.tsv\. "):
         read("mrpc", "dev", tmp_path, dev_file="nowhere.tsv")

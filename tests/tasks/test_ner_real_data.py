@@ -37,10 +37,10 @@ def test_correct_predictions_have_the_highest_scores(name, test_data, tmp_path):
         assert encoded.records_per_example.max() > 3
         indices = [task.labels.index(tag) for each in examples for tag in each.tags]
         outputs = outputs_of(encoded.columns, encoded.records_per_example, indices)
-        with task.make_writer(split, str(folder)) as writer:
-            for example, found in zip(examples, outputs, strict=True):
-                writer.add(example, found)
-        assert set(writer.results().values()) == {100.0}
+        results = task.make_results(split)
+        pairs = zip(examples, outputs, strict=True)
+        results.write(str(folder), ((each, results.decode(each, found)) for each, found in pairs))
+        assert set(results.metrics().values()) == {100.0}
         written = reference.of_file(folder / "predictions.conll", "\t")
         assert reference.overall(written) == (100, 100, 100)
         assert written.words == sum(len(each.words) for each in examples)

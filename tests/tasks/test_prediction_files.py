@@ -5,22 +5,24 @@ import logging
 import numpy as np
 import pytest
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.results.prediction_files import ClassificationWriter
+from bert_tf.tasks.classification.results.scoring import RESULTS
 from bert_tf.tasks.classification.results.submission import Submission
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
+from bert_tf.tasks.splits import FileSource, Split
 
 OFFICIAL = {"": ("test.tsv",)}
 
 
-def write(folder, examples, outputs, *arguments, suffix="", path="data/test.tsv", **options):
+def write(
+    folder, examples, outputs, labels=(), task_type="classification", suffix="",
+    path="data/test.tsv", submission=None,
+):  # fmt: skip
     split = Split("test", FileSource(path), suffix)
-    with ClassificationWriter(split, str(folder), *arguments, **options) as writer:
-        for example, values in zip(examples, outputs, strict=True):
-            arrays = {name: np.array(value, np.float32) for name, value in values.items()}
-            writer.add(example, [arrays])
+    predictions = [
+        {name: np.array(value, np.float32) for name, value in values.items()} for values in outputs
+    ]
+    results = RESULTS[task_type](labels, split=split, submission=submission)
+    results.write(str(folder), zip(examples, predictions, strict=True))
     return {path.name: path.read_bytes().decode() for path in folder.iterdir()}
 
 
@@ -54,7 +56,7 @@ def test_equal_predictions_are_reported(tmp_path, caplog):
 def test_multi_label(tmp_path):
     examples = [TextExample("a", None, ("x", "z")), TextExample("b", None, ())]
     outputs = [{"probabilities": [0.5, 0.25, 0.75]}, {"probabilities": [0.1, 0.2, 0.4]}]
-    found = write(tmp_path, examples, outputs, ("x", "y", "z"), "multi_label", 0.5)
+    found = write(tmp_path, examples, outputs, ("x", "y", "z"), "multi_label")
     assert found == {
         "test_results.tsv": "0.5\t0.25\t0.75\n0.1\t0.2\t0.4\n",
         "predictions.jsonl": (
@@ -127,31 +129,14 @@ def test_only_the_official_test_file_has_a_submission_file(tmp_path, caplog, pat
     (tmp_path / "MRPC.tsv").write_text("index\tprediction\n0\t1\n")
     submission = Submission({"": "MRPC.tsv"}, OFFICIAL)
     with caplog.at_level(logging.INFO, "bert_tf"):
-        found = write(tmp_path, [], [], ("0", "1"), path=path, submission=submission)
-    kept = "index\tprediction\n" if is_official else "index\tprediction\n0\t1\n"
+        found = write(
+            tmp_path, [TextExample("a")], [{"probabilities": [1, 0]}], ("0", "1"), path=path,
+            submission=submission,
+        )  # fmt: skip
+    kept = "index\tprediction\n0\t0\n" if is_official else "index\tprediction\n0\t1\n"
     assert found["MRPC.tsv"] == kept
     message = f"MRPC.tsv is not written, because {path} does not have the name of the official "
     assert (message in caplog.text) != is_official
-
-
-@pytest.mark.parametrize(
-    ("name", "suffix"),
-    [
-        ("AX.tsv", "ax"), ("test_results_ax.tsv", "ax"), ("predictions_ax.jsonl", "ax"),
-        ("test_results.tsv", ""), ("predictions.jsonl", ""),
-    ],
-)  # fmt: skip
-def test_predictions_do_not_replace_the_file_that_is_predicted(tmp_path, name, suffix):
-    submission = Submission({"ax": "AX.tsv"}, {"ax": ("AX.tsv",)})
-    (tmp_path / "run").mkdir()
-    path = tmp_path / name
-    path.write_text("text")
-    same = f"{tmp_path}/run/../{name}"
-    options = {"suffix": suffix, "path": same, "submission": submission}
-    with pytest.raises(InputError, match=f"would be replaced, because {name} is the name "):
-        write(tmp_path, [], [], ("0", "1"), **options)
-    assert path.read_text() == "text" and len(list(tmp_path.iterdir())) == 2
-    assert len(write(tmp_path / "run", [], [], ("0", "1"), **options)) >= 2
 
 
 def test_numbers_have_the_digits_of_float32(tmp_path):
@@ -166,19 +151,11 @@ def test_an_error_leaves_earlier_files_as_they_were(tmp_path):
     examples, outputs = [TextExample("a")], [{"probabilities": [0.5, 0.5]}]
     before = write(tmp_path, examples, outputs, ("x", "y"))
 
-    def interrupt():
-        split = Split("test", FileSource("test.tsv"))
-        with ClassificationWriter(split, str(tmp_path), ("x", "y")) as writer:
-            writer.add(TextExample("b"), [{"probabilities": np.array([0.25, 0.75], np.float32)}])
-            raise ZeroDivisionError
+    def interrupted():
+        yield TextExample("b"), {"probabilities": np.array([0.25, 0.75], np.float32)}
+        raise ZeroDivisionError
 
+    results = RESULTS["classification"](("x", "y"), split=Split("test", FileSource("test.tsv")))
     with pytest.raises(ZeroDivisionError):
-        interrupt()
+        results.write(str(tmp_path), interrupted())
     assert {path.name: path.read_bytes().decode() for path in tmp_path.iterdir()} == before
-
-
-def test_many_lines_are_all_written_in_order(tmp_path):
-    examples = [TextExample(str(number)) for number in range(2500)]
-    outputs = [{"score": number} for number in range(2500)]
-    found = write(tmp_path, examples, outputs, (), "regression")
-    assert found["test_results.tsv"].split() == [f"{number}.0" for number in range(2500)]

@@ -23,10 +23,9 @@ from squad_data import (
 )
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, softmax
 from bert_tf.tasks.squad.final_text import final_text
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
 from bert_tf.tokenization import BertTokenizer
 
 CONTEXTS = ["", " \t\n", "\u200b \u0301", "The café's 한 cat, (1895–1943)-x\xa0y zebra. " * 4]
@@ -279,9 +278,8 @@ def test_final_text_of_random_texts(do_lower_case):
 
 def written(task, folder, items):
     """Writes the files of a split, and returns their contents."""
-    with task.make_writer(Split("dev", FileSource("dev.json")), str(folder)) as writer:
-        for example, outputs in items:
-            writer.add(example, outputs)
+    results = task.make_results(Split("dev", FileSource("dev.json")))
+    results.write(str(folder), ((each, results.decode(each, outputs)) for each, outputs in items))
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -333,31 +331,3 @@ def test_files_without_questions(tmp_path, version_2):
     task = make_task(tokenizers(True)[0], WINDOWS, {"version_2_with_negative": version_2})
     files = written(task, tmp_path, [])
     assert files == dict.fromkeys(FILES[: 2 + version_2], b"{}\n")
-
-
-@pytest.mark.parametrize("earlier", [False, True])
-def test_an_error_leaves_no_new_files(tmp_path, earlier):
-    task, found = make(tmp_path, True, {"version_2_with_negative": True})
-    items = list(found.outputs(*random_logits(found, 0)))
-    folder = tmp_path / "run"
-    before = written(task, folder, items[:3]) if earlier else {}
-
-    def interrupt():
-        with task.make_writer(Split("dev", FileSource("dev.json")), str(folder)) as writer:
-            writer.add(*items[5])
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        interrupt()
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert len(before) == (4 if earlier else 0)
-
-
-@pytest.mark.parametrize("name", [*FILES, "squad_threshold.json", "eval_results.txt"])
-def test_the_files_do_not_replace_the_file_that_is_predicted(tmp_path, name):
-    task = make_task(tokenizers(True)[0], WINDOWS, {})
-    split = Split("dev", FileSource(f"{tmp_path}/x/../{name}"))
-    (tmp_path / "x").mkdir()
-    with pytest.raises(InputError, match=f"would be replaced, because {name} is the name "):
-        task.make_writer(split, str(tmp_path))
-    task.make_writer(split, str(tmp_path / "x"))

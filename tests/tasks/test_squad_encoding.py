@@ -26,10 +26,9 @@ from bert_tf import features
 from bert_tf.errors import InputError
 from bert_tf.tasks import record_files
 from bert_tf.tasks import windows as task_windows
+from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.squad.encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
 from bert_tf.tokenization import BertTokenizer
 
 WITHOUT_PIECES = ["", " \t\n", "\u200b \u0301\n\ufffd"]

@@ -22,12 +22,11 @@ from squad_data import (
 )
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.squad import ensemble, metrics
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.examples import SquadExample
 from bert_tf.tasks.squad.results import AnswerMetrics
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import Split
 
 # Prediction, correct answer, exact match, and F1 in version 1.1 and in version 2.0.
 PAIRS = [
@@ -283,18 +282,21 @@ def test_unlabelled_questions_do_not_count(caplog, version_2):
 
 
 def scored(folder, data, settings):
-    """Returns the results of the scorer and of the writer, for random logits, and the files."""
+    """Returns the results without and with files, for random logits, and the files."""
     tokenizer, reference = tokenizers(True)
     task = make_task(tokenizer, {"doc_stride": 8, "max_query_length": 6}, settings)
     found = Encoded(write(folder / "dev.json", data), task, reference, 24)
     split = Split("dev", FileSource(str(folder / "dev.json")))
-    scorer, run = task.make_scorer(split), folder / "run"
-    with task.make_writer(split, str(run)) as writer:
-        for example, outputs in found.outputs(*random_logits(found, 0)):
-            scorer.add(example, outputs)
-            writer.add(example, outputs)
+    results, written, run = task.make_results(split), task.make_results(split), folder / "run"
+    predictions = [
+        (example, results.decode(example, outputs))
+        for example, outputs in found.outputs(*random_logits(found, 0))
+    ]
+    for example, prediction in predictions:
+        results.score(example, prediction)
+    written.write(str(run), predictions)
     files = {path.name: json.loads(path.read_text("utf-8")) for path in run.iterdir()}
-    return scorer, writer.results(), files
+    return results, written.metrics(), files
 
 
 def check_report(report, data, predictions):
@@ -322,7 +324,7 @@ def test_the_scores_of_the_written_predictions(tmp_path, version_2):
             each for each in data["data"][0]["paragraphs"] if each["qas"][0]["answers"]
         ]
     scorer, results, files = scored(tmp_path, data, {"version_2_with_negative": version_2})
-    assert scorer.results() == results
+    assert scorer.metrics() == results
     check_report(scorer.report(), data, files["predictions.json"])
     official = oracle.metrics_v2 if version_2 else oracle.metrics_v1
     expected = official(data, files["predictions.json"])
@@ -337,12 +339,10 @@ def test_the_scores_of_the_written_predictions(tmp_path, version_2):
         }  # fmt: skip
 
 
-def test_evaluation_needs_answers(tmp_path):
+def test_without_known_answers_there_are_no_metrics(tmp_path):
     data = data_of(paragraph_of("a b", ("1", "who", [])))
     scorer, results, files = scored(tmp_path, data, {"version_2_with_negative": False})
-    assert results == {} and "eval_results.txt" not in files
-    with pytest.raises(InputError, match="The file to evaluate has no answers"):
-        scorer.results()
+    assert results == scorer.metrics() == {} and "squad_threshold.json" not in files
 
 
 def test_the_threshold_file_gives_the_best_f1_if_no_question_has_an_answer(tmp_path):

@@ -7,7 +7,8 @@ from squad_data import tokenizers
 
 from bert_tf.tasks.classification.sources.glue import glue
 from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.tasks.task import DataLocation, with_baselines
+from bert_tf.tasks.results import TaskResults, with_baselines
+from bert_tf.tasks.task import DataLocation
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.training.config import RunPhases
 
@@ -33,13 +34,13 @@ def test_the_share_of_unknown_tokens_is_reported(tmp_path, caplog, text, share, 
 
 
 def test_metrics_are_next_to_their_baselines():
-    class Scorer:
-        def results(self):
+    class Results(TaskResults):
+        def metrics(self):
             return {"accuracy": 0.75, "matthews_correlation": 0.5, "loss": 1.0}
 
         def baseline(self):
             return {"accuracy": 0.5, "matthews_correlation": 0.0, "f1": 0.3}
 
-    assert with_baselines(Scorer()) == {
+    assert with_baselines(Results()) == {
         "accuracy": 0.75, "matthews_correlation": 0.5, "loss": 1.0, "accuracy_baseline": 0.5,
     }  # fmt: skip

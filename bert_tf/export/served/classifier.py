@@ -11,11 +11,12 @@ from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import TASK_TYPES
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.results.scoring import MultiLabelScorer, RegressionScorer
+from bert_tf.tasks.classification.results.scoring import MultiLabelResults, RegressionResults
+from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.sources.labels import place_of
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_of
 from bert_tf.tasks.tables import column_values
-from bert_tf.tasks.task import Outputs, Scorer
+from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
 
 DEFAULT_THRESHOLD = 0.5
@@ -137,16 +138,16 @@ class ServedClassifier(ServedModel):
             return "accuracy", 100 * float(np.mean(outputs["label"] == true))
         if self._task_type == "regression":
             name, logits = "pearson", outputs["score"][:, None]
-            scorer: Scorer = RegressionScorer([name])
+            scorer: TextResults = RegressionResults((), [name])
         else:
             # The logits determine only the loss, which is not used.
             name, logits = "micro_f1", outputs["probabilities"]
             labels = [text.decode() for text in self._labels.numpy()]
-            scorer = MultiLabelScorer(labels, [name], self._threshold)
+            scorer = MultiLabelResults(labels, [name], self._threshold)
         for row, label in enumerate(correct):
             values = {each: value[row] for each, value in outputs.items()}
-            scorer.add(TextExample("", None, label), [{**values, "logits": logits[row]}])
-        return name, 100 * scorer.results()[name]
+            scorer.score(TextExample("", None, label), {**values, "logits": logits[row]})
+        return name, 100 * scorer.metrics()[name]
 
     def _classes(self, *texts: Any) -> Tensors:
         probabilities = self.from_texts(*texts)["probabilities"]

@@ -1,48 +1,40 @@
-"""`ChoiceTask`: the best of several texts, such as the continuation of a sentence in SWAG."""
+"""`ChoiceTask`: the best of several texts, such as the continuation of a sentence in SWAG.
+
+Shape letters: N examples, C choices, S sequence length, R sequences of all examples.
+"""
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.errors import check_at_least
-from bert_tf.tasks.choice import encoding
 from bert_tf.tasks.choice.examples import ENDINGS, ChoiceExample, read_examples
-from bert_tf.tasks.choice.results import (
-    PREDICTIONS,
-    PROBABILITIES,
-    REPORT,
-    ChoiceScorer,
-    ChoiceWriter,
-    texts_and_label,
-)
-from bert_tf.tasks.tables import FileSource, find_split_file
-from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, DataLocation, Encoded, Split
+from bert_tf.tasks.choice.results import ChoiceResults
+from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, Split
+from bert_tf.tasks.task import Encoded, Task
 
 if TYPE_CHECKING:
     from bert_tf.tasks.choice.choice_objective import ChoiceObjective
     from bert_tf.tokenization import BertTokenizer
 
-# The names of split files without their endings, by kind; SWAG has train.csv, val.csv, test.csv.
-_FILE_NAMES = {"train": ("train",), "dev": ("dev", "val", "validation"), "test": ("test",)}
+_SPLIT_NAMES = {**SPLIT_NAMES, "dev": ("dev", "val", "validation")}  # SWAG has val.csv
 _FEWEST_CHOICES = 2
+_SPECIAL_TOKENS = 3  # [CLS] A [SEP] B [SEP]
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceTask:
-    """A `tasks.task.Task` that selects one of several texts for each context.
+class ChoiceTask(Task):
+    """Selects one of several texts for each context.
 
     The score of a choice depends neither on the other choices of its example nor on `num_choices`.
 
     Attributes:
         num_choices: C, the number of sequences in a record: at least the number of choices of each
             example. The facts contain it for information.
-
-    Raises:
-        InputError: `num_choices` is less than 2.
     """
 
     num_choices: int = _FEWEST_CHOICES
@@ -50,15 +42,9 @@ class ChoiceTask:
     name = "swag"
     table = features.CHOICE
     best_by = ("accuracy", 1)
-    groups_by_length = True
-    records_per_example = 1.0
-    output_files = (
-        "eval_results.txt", "test_results.txt", REPORT, PROBABILITIES, PREDICTIONS, DEV_EXAMPLES,
-        RESULTS,
-    )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check_at_least(_FEWEST_CHOICES, self, "num_choices")
+    prediction_files = ChoiceResults.file_names
+    split_names = _SPLIT_NAMES
+    endings = ENDINGS
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -70,58 +56,72 @@ class ChoiceTask:
         """JSON values about the task; see `tasks.task.Task`."""
         return {"task": self.name, "task_type": "choice", "num_choices": self.num_choices}
 
-    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Returns the split of a kind; see `find_split` and `tasks.task.Task`."""
-        return [find_split(kind, location)]
-
-    def read(self, split: Split, counts: Counter[str]) -> Iterator[ChoiceExample]:
-        """Yields the examples of a split; see `tasks.task.Task` and `read_examples`."""
-        examples = read_examples(split.source.name, split.kind, counts)
-        return itertools.islice(examples, split.limit or None)
-
-    def as_row(self, example: ChoiceExample) -> dict[str, Any]:
-        """Returns the texts and the label of an example; see `tasks.task.Task`."""
-        return texts_and_label(example)
+    def examples(self, split: Split, counts: Counter[str]) -> Iterator[ChoiceExample]:
+        """Yields the examples of a split; see `read_examples`."""
+        return read_examples(split.source.name, split.kind, counts)
 
     def encode(
         self, examples: Sequence[ChoiceExample], tokenizer: "BertTokenizer", max_seq_length: int
     ) -> Encoded:
-        """Converts a block of N examples to N records; see `encoding.encode`."""
-        return encoding.encode(examples, tokenizer, max_seq_length, self.num_choices)
+        """Converts a block of N examples to N records; a missing label becomes 0.
 
-    def make_objective(
-        self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
-    ) -> "ChoiceObjective":
+        Each sequence is [CLS] context [SEP] choice [SEP]. If a sequence is too long, tokens are
+        removed from the end of the longer text. The sequences of missing choices have no tokens.
+
+        Returns:
+            The columns of `features.CHOICE`, and two counts: "truncated" is the number of examples
+            with a sequence that is too long, and "with an empty text" is the number of examples in
+            which a text has no token.
+        """
+        import tensorflow as tf
+
+        per_example = np.array([len(example.choices) for example in examples], np.int64)
+        # [R], the example of each sequence
+        row: np.ndarray = np.repeat(np.arange(len(examples)), per_example)
+        contexts = tokenizer.tokenize([example.context for example in examples])
+        choices = tokenizer.tokenize([text for example in examples for text in example.choices])
+        packed = tokenizer.pack(tf.gather(contexts, row), choices, max_seq_length)
+        exists = np.arange(self.num_choices) < per_example[:, None]
+        lengths_a, lengths_b = contexts.row_lengths().numpy()[row], choices.row_lengths().numpy()
+        is_cut = lengths_a + lengths_b > max_seq_length - _SPECIAL_TOKENS
+        is_empty = (lengths_a == 0) | (lengths_b == 0)
+        columns = {
+            "input_ids": _by_choice(packed["input_ids"], exists, tokenizer.pad_id, np.int32),
+            "input_mask": _by_choice(packed["input_mask"], exists, 0, np.uint8),
+            "segment_ids": _by_choice(packed["segment_ids"], exists, 0, np.uint8),
+            "num_choices": per_example,
+            "label_ids": np.array([example.label or 0 for example in examples], np.int64),
+        }
+        counts = {
+            "truncated": len(np.unique(row[is_cut])),
+            "with an empty text": len(np.unique(row[is_empty])),
+        }
+        return Encoded(columns, counts=counts)
+
+    def make_objective(self, config: BertConfig, **options: Any) -> "ChoiceObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""
         from bert_tf.modeling import BertMultipleChoice
         from bert_tf.tasks.choice.choice_objective import ChoiceObjective
 
-        model = BertMultipleChoice(config, recompute=recompute, seed=seed, dtype=dtype)
-        return ChoiceObjective(model, self.best_by)
+        return ChoiceObjective(BertMultipleChoice(config, **options), self.best_by)
 
-    def make_scorer(self, split: Split) -> ChoiceScorer:
-        """Returns an object that computes accuracy and loss."""
-        return ChoiceScorer()
-
-    def make_writer(self, split: Split, folder: str) -> ChoiceWriter:
-        """Returns an object that writes the predictions of a split into a folder."""
-        return ChoiceWriter(split, folder)
+    def make_results(self, split: Split) -> ChoiceResults:
+        """Returns the object that computes accuracy and loss, and writes the predictions."""
+        return ChoiceResults()
 
 
-def find_split(kind: str, location: DataLocation) -> Split:
-    """Returns the only split of a kind.
-
-    Without an explicit file, it is train, dev (or val, validation) or test in `data_dir`, and ends
-    in `.csv` or `.jsonl`.
+def _by_choice(packed: Any, exists: np.ndarray, padding: int, dtype: type) -> np.ndarray:
+    """Returns the sequences [R, S] as an array [N, C, S], with padding for missing choices.
 
     Args:
-        kind: One of `tasks.task.KINDS`.
-        location: The place of the data set.
-
-    Raises:
-        InputError: There is no such file, or there are several.
+        packed: int32 tensor [R, S], in the order of the examples and of their choices.
+        exists: bool [N, C], with R true values.
+        padding: The value for missing choices.
+        dtype: The dtype of the result.
     """
-    return Split(kind, FileSource(find_split_file(kind, location, _FILE_NAMES, ENDINGS)))
+    columns: np.ndarray = np.full([*exists.shape, packed.shape[1]], padding, dtype)
+    columns[exists] = packed.numpy()
+    return columns
 
 
 def task_for(location: DataLocation, kinds: Iterable[str]) -> ChoiceTask:
@@ -131,15 +131,16 @@ def task_for(location: DataLocation, kinds: Iterable[str]) -> ChoiceTask:
 
     Args:
         location: The place of the data set.
-        kinds: The splits to read, each one of `tasks.task.KINDS`.
+        kinds: The splits to read, each one of `splits.KINDS`.
 
     Raises:
         InputError: A file is missing or malformed.
     """
-    largest = _FEWEST_CHOICES
-    for kind in kinds:
-        limit = location.max_train_examples if kind == "train" else location.max_eval_examples
-        split = dataclasses.replace(find_split(kind, location), limit=limit)
-        for example in ChoiceTask().read(split, Counter()):
-            largest = max(largest, len(example.choices))
-    return ChoiceTask(largest)
+    task = ChoiceTask()
+    splits = [
+        dataclasses.replace(split, limit=location.limit(kind))
+        for kind in kinds
+        for split in task.splits(kind, location)
+    ]
+    sizes = (len(each.choices) for split in splits for each in task.read(split, Counter()))
+    return ChoiceTask(max(sizes, default=_FEWEST_CHOICES))

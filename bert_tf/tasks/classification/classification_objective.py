@@ -10,65 +10,24 @@ import tensorflow as tf
 
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.head_objective import HeadObjective
-from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 
-class LabelObjective(HeadObjective):
-    """The parts that all objectives of this module share.
-
-    Args:
-        model: The encoder with a head on the pooled output.
-        best_by: The metric that selects the best weights, and 1 if higher values are better, else
-            -1.
-        threshold: Probability in (0, 1) from which a multi-label task predicts a label.
-    """
-
-    def __init__(
-        self,
-        model: BertClassifier,
-        best_by: tuple[str, int] = ("accuracy", 1),
-        threshold: float = 0.5,
-    ) -> None:
-        super().__init__(model, best_by)
-        self.threshold = threshold
-
-    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
-        return self._sums_of_logits(outputs["logits"], batch["label_ids"])
-
-    def _sums_of_logits(self, logits: Any, labels: Any) -> dict[str, Any]:
-        raise NotImplementedError
-
-
-class ClassificationObjective(LabelObjective):
+class ClassificationObjective(HeadObjective):
     """Mean cross entropy over the labels.
 
     Source: google-research/bert `run_classifier.create_model`.
     """
 
-    def _sums_of_logits(self, logits: Any, labels: Any) -> dict[str, Any]:
-        return {
-            "loss": tf.reduce_sum(cross_entropy(logits, labels)),
-            "correct": tf.reduce_sum(correct_predictions(logits, labels)),
-        }
 
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-        """Returns the accuracy."""
-        return {"accuracy": sums["correct"] / counts["examples"]}
-
-    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `logits` and `probabilities`, float32 [B, C]."""
-        logits = self._run_model(batch)["logits"]
-        return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
-
-
-class RegressionObjective(LabelObjective):
+class RegressionObjective(HeadObjective):
     """Mean squared error of one output.
 
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", appendix B.1 (STS-B).
     google-research/bert has no regression.
     """
 
-    def _sums_of_logits(self, logits: Any, labels: Any) -> dict[str, Any]:
+    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+        logits, labels = outputs["logits"], batch["label_ids"]
         return {"loss": tf.reduce_sum(tf.square(logits[:, 0] - labels))}
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
@@ -81,10 +40,24 @@ class RegressionObjective(LabelObjective):
         return {"logits": logits, "score": logits[:, 0]}
 
 
-class MultiLabelObjective(LabelObjective):
-    """Mean sigmoid cross entropy over the labels and the examples."""
+class MultiLabelObjective(HeadObjective):
+    """Mean sigmoid cross entropy over the labels and the examples.
 
-    def _sums_of_logits(self, logits: Any, labels: Any) -> dict[str, Any]:
+    Args:
+        model: The encoder with a head on the pooled output.
+        best_by: The metric that selects the best weights, and 1 if higher values are better, else
+            -1.
+        threshold: Probability in (0, 1) from which a label is predicted.
+    """
+
+    def __init__(
+        self, model: BertClassifier, best_by: tuple[str, int], threshold: float = 0.5
+    ) -> None:
+        super().__init__(model, best_by)
+        self.threshold = threshold
+
+    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+        logits, labels = outputs["logits"], batch["label_ids"]
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
         predicted = tf.cast(tf.sigmoid(logits) >= self.threshold, tf.float32)
         return {
@@ -103,10 +76,3 @@ class MultiLabelObjective(LabelObjective):
         """Returns `logits` and `probabilities`, float32 [B, C]; each probability is a sigmoid."""
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "probabilities": tf.sigmoid(logits)}
-
-
-OBJECTIVES: Mapping[str, type[LabelObjective]] = {
-    "classification": ClassificationObjective,
-    "regression": RegressionObjective,
-    "multi_label": MultiLabelObjective,
-}

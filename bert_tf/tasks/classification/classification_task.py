@@ -4,7 +4,6 @@ The programs list the tasks in their help texts, so this module imports TensorFl
 """
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,21 +15,14 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.results import prediction_files, scoring
-from bert_tf.tasks.task import (
-    DEV_EXAMPLES,
-    RESULTS,
-    DataLocation,
-    Encoded,
-    PredictionWriter,
-    Scorer,
-    Split,
-    head_facts,
-)
+from bert_tf.tasks.classification.results.scoring import RESULTS as RESULTS_BY_TYPE
+from bert_tf.tasks.classification.results.text_results import TextResults
+from bert_tf.tasks.splits import DataLocation, Split
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Encoded, Task, head_facts
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.classification.classification_objective import LabelObjective
     from bert_tf.tasks.classification.results.submission import Submission
+    from bert_tf.tasks.head_objective import HeadObjective
     from bert_tf.tokenization import BertTokenizer
 
 # For each task type, the features of a record.
@@ -52,8 +44,8 @@ class SplitReader(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassificationTask:
-    """A `tasks.task.Task` that predicts labels or a score for each sentence or sentence pair.
+class ClassificationTask(Task):
+    """Predicts labels or a score for each sentence or sentence pair.
 
     Attributes:
         name: The value of --task_name, in lower case.
@@ -84,9 +76,6 @@ class ClassificationTask:
     submission: "Submission | None" = None
     trained_as: str | None = None
     head: HeadConfig = HeadConfig()  # noqa: RUF009 it is immutable
-
-    groups_by_length = True
-    records_per_example = 1.0
 
     def __post_init__(self) -> None:
         check_choice(TABLES, "task_type", self.task_type)
@@ -135,10 +124,14 @@ class ClassificationTask:
         Raises:
             InputError: A row is malformed, or all examples of a train split have the same label.
         """
-        examples = itertools.islice(self.reader.read(split, counts), split.limit or None)
+        examples = super().read(split, counts)
         if split.kind == "train" and self.task_type == "classification":
             return _with_several_labels(examples, split)
         return examples
+
+    def examples(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+        """Yields all examples of a split."""
+        return self.reader.read(split, counts)
 
     def as_row(self, example: TextExample) -> dict[str, Any]:
         """Returns the texts and the label of an example; see `tasks.task.Task`."""
@@ -193,31 +186,23 @@ class ClassificationTask:
             row[[index[label] for label in example.label or ()]] = 1  # type: ignore[union-attr]
         return rows
 
-    def make_objective(
-        self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
-    ) -> "LabelObjective":
+    def make_objective(self, config: BertConfig, **options: Any) -> "HeadObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""
         from bert_tf.modeling import BertClassifier
-        from bert_tf.tasks.classification.classification_objective import OBJECTIVES
+        from bert_tf.tasks.classification import classification_objective as objectives
 
         outputs = 1 if self.task_type == "regression" else len(self.labels)
-        model = BertClassifier(
-            config, num_labels=outputs, head=self.head, recompute=recompute, seed=seed, dtype=dtype
-        )
-        return OBJECTIVES[self.task_type](model, self.best_by, self.threshold)
-
-    def make_scorer(self, split: Split) -> Scorer:
-        """Returns an object that computes the metrics of a split; see `tasks.task.Task`."""
-        if self.task_type == "regression":
-            return scoring.RegressionScorer(self.metric_names)
+        model = BertClassifier(config, num_labels=outputs, head=self.head, **options)
         if self.task_type == "multi_label":
-            return scoring.MultiLabelScorer(self.labels, self.metric_names, self.threshold)
-        return scoring.ClassificationScorer(self.labels, self.metric_names)
+            return objectives.MultiLabelObjective(model, self.best_by, self.threshold)
+        if self.task_type == "regression":
+            return objectives.RegressionObjective(model, self.best_by)
+        return objectives.ClassificationObjective(model, self.best_by)
 
-    def make_writer(self, split: Split, folder: str) -> PredictionWriter:
-        """Returns an object that writes the predictions of a split; see `tasks.task.Task`."""
-        return prediction_files.ClassificationWriter(
-            split, folder, self.labels, self.task_type, self.threshold, self.submission
+    def make_results(self, split: Split) -> TextResults:
+        """Returns the object that computes the metrics, and writes the predictions."""
+        return RESULTS_BY_TYPE[self.task_type](
+            self.labels, self.metric_names, self.threshold, split, self.submission
         )
 
 

@@ -1,5 +1,6 @@
 """`NerTask`: named-entity recognition."""
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -15,16 +16,16 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.ner import conll, encoding, json_sentences, schemes
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.examples import NerExample
-from bert_tf.tasks.ner.results import NerScorer, NerWriter
-from bert_tf.tasks.prediction_files import check_not_replaced
-from bert_tf.tasks.tables import FileSource, find_split_file
-from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, DataLocation, Encoded, Split, head_facts
+from bert_tf.tasks.ner.results import NerResults
+from bert_tf.tasks.splits import DataLocation, Split
+from bert_tf.tasks.task import Encoded, Task, head_facts
 
 if TYPE_CHECKING:
     from bert_tf.tasks.ner.ner_objective import NerObjective
     from bert_tf.tokenization import BertTokenizer
 
-# "eng.train", "eng.testa" and "eng.testb" are the names of the CoNLL-2003 shared task.
+# The names of split files without their endings, by kind. "eng.train", "eng.testa" and "eng.testb"
+# are the names of the CoNLL-2003 shared task.
 _STEMS = {
     "train": ("train", "eng.train"),
     "dev": ("dev", "valid", "validation", "testa", "eng.testa"),
@@ -39,8 +40,8 @@ FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads
 
 
 @dataclasses.dataclass(frozen=True)
-class NerTask:
-    """A `tasks.task.Task` that predicts a tag for each word.
+class NerTask(Task):
+    """Predicts a tag for each word.
 
     The files have one word on each line (see `conll`) or, with the ending .jsonl, one sentence on
     each line (see `json_sentences`).
@@ -78,19 +79,18 @@ class NerTask:
     # The loss is the mean over the words of a batch. In batches of short sentences, each word would
     # have a larger weight.
     groups_by_length = False
-    output_files = (
-        "eval_results.txt", "eval_report.txt", "test_results.txt", "test_report.txt", _PREDICTIONS,
-        _JSON_PREDICTIONS, DEV_EXAMPLES, RESULTS,
-    )  # fmt: skip
+    prediction_files = ("test_results.txt", "test_report.txt", _PREDICTIONS, _JSON_PREDICTIONS)
+    split_names = _STEMS
+    endings = _ENDINGS
 
     def __post_init__(self) -> None:
         check_choice(schemes.SCHEMES, "scheme", self.scheme)
         check_choice((DETECT, *schemes.SCHEMES), "input_scheme", self.input_scheme)
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """Returns {}: all sizes but that of the sequence are known."""
-        return {}
+    def selection(self) -> tuple[str, ...]:
+        """The columns, and the scheme of the files."""
+        return (*map(str, dataclasses.astuple(self.columns)), self.input_scheme)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -112,36 +112,28 @@ class NerTask:
     def _file_scheme(self) -> str | None:
         return None if self.input_scheme == DETECT else self.input_scheme
 
-    def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Returns the split of a kind; see `tasks.task.Task`.
-
-        Without an explicit file, the name of the file in `data_dir` starts with "train"; with
-        "dev", "valid", "validation" or "testa"; or with "test" or "testb". It has one of the
-        endings .conll, .txt, .bio, .iob, .tsv and .jsonl, or none. "eng.train", "eng.testa" and
-        "eng.testb" are possible too.
-
-        Raises:
-            InputError: There is no file, or there are several.
-        """
-        path = find_split_file(kind, location, _STEMS, _ENDINGS)
-        settings = dataclasses.astuple(self.columns)
-        selection = (*map(str, settings), self.input_scheme)
-        return [Split(kind, FileSource(path, selection))]
-
     def read(self, split: Split, counts: Counter[str]) -> Iterator[NerExample]:
         """Yields the examples of a split; see `tasks.task.Task`.
 
         A sentence of a train split with a malformed line or tag is skipped and counted. In other
         splits, such a sentence is an error.
         """
-        evidence = schemes.SchemeEvidence()
-        for example in itertools.islice(self._sentences(split, counts), split.limit or None):
+        evidence, has_tags = schemes.SchemeEvidence(), False
+        for example in super().read(split, counts):
+            has_tags = has_tags or example.tags is not None
             evidence.add(example.tags or ())
             yield example
+        self._detected_schemes[split] = evidence.scheme() if has_tags else self.scheme
         if num_forbidden := evidence.num_forbidden(self._file_scheme):
             counts[FORBIDDEN] += num_forbidden
 
-    def _sentences(self, split: Split, counts: Counter[str]) -> Iterator[NerExample]:
+    @functools.cached_property
+    def _detected_schemes(self) -> dict[Split, str]:
+        """The scheme of the tags of each split that was read; of the model if it has no tags."""
+        return {}
+
+    def examples(self, split: Split, counts: Counter[str]) -> Iterator[NerExample]:
+        """Yields all sentences of a split; see `read`."""
         path, kind, scheme = split.source.name, split.kind, self._file_scheme
         if _is_json(path):
             return json_sentences.read_examples(path, kind, scheme, self.tokenizer, counts)
@@ -162,45 +154,30 @@ class NerTask:
             self.document_context,
         )  # fmt: skip
 
-    def make_objective(
-        self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
-    ) -> "NerObjective":
+    def make_objective(self, config: BertConfig, **options: Any) -> "NerObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""
         from bert_tf.modeling import BertTagger
         from bert_tf.tasks.ner.ner_objective import NerObjective
 
-        model = BertTagger(
-            config, num_labels=len(self.labels), head=self.head, recompute=recompute, seed=seed,
-            dtype=dtype,
-        )  # fmt: skip
+        model = BertTagger(config, num_labels=len(self.labels), head=self.head, **options)
         return NerObjective(model, self.best_by)
 
-    def make_scorer(self, split: Split) -> NerScorer:
-        """Returns an object that computes the F1 of entities."""
-        return NerScorer(self.labels, self._scheme_of(split))
-
-    def make_writer(self, split: Split, folder: str) -> NerWriter:
-        """Returns an object that writes the file of the split with the predicted tags."""
-        check_not_replaced(split.source.name, folder, self.output_files)
+    def make_results(self, split: Split) -> NerResults:
+        """Returns the object that computes the F1 of entities, and writes the predicted tags."""
         is_json = _is_json(split.source.name)
-        return NerWriter(
-            folder,
-            split.with_suffix(_JSON_PREDICTIONS if is_json else _PREDICTIONS),
-            f"{split.result_name('report')}.txt",
-            json_sentences.render if is_json else conll.render,
+        return NerResults(
             self.labels,
             self._scheme_of(split),
+            split.with_suffix(_JSON_PREDICTIONS if is_json else _PREDICTIONS),
+            json_sentences.render if is_json else conll.render,
         )
 
     def _scheme_of(self, split: Split) -> str:
-        """Returns the scheme of the tags of a file; that of the model if the file has no tags."""
         if self._file_scheme:
             return self._file_scheme
-        evidence, has_tags = schemes.SchemeEvidence(), False
-        for example in itertools.islice(self._sentences(split, Counter()), split.limit or None):
-            has_tags = has_tags or example.tags is not None
-            evidence.add(example.tags or ())
-        return evidence.scheme() if has_tags else self.scheme
+        if split not in self._detected_schemes:
+            collections.deque(self.read(split, Counter()), maxlen=0)
+        return self._detected_schemes[split]
 
 
 def _is_json(path: str) -> bool:

@@ -9,11 +9,10 @@ from typing import Any
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
-from bert_tf.tasks.prediction_files import check_not_replaced
+from bert_tf.tasks.results import check_not_replaced, with_baselines
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.examples import SquadExample, read_examples
-from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadAnswerFiles
-from bert_tf.tasks.task import with_baselines
+from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
 from bert_tf.tasks.text_files import json_file
 
 OUTPUTS = PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, "eval_results.txt"
@@ -27,7 +26,7 @@ def average(
     data_file: str | None = None,
     limit: int = 0,
 ) -> dict[str, float]:
-    """Writes the files of `SquadWriter` with the mean probability of each answer over several runs.
+    """Writes the files of `SquadResults`, with the mean probabilities of several runs.
 
     An answer that is not in the n-best list of a run has the probability 0 there. Each logit of the
     written n-best list is half the logarithm of the probability.
@@ -64,10 +63,12 @@ def average(
     files.make_folder(folder)
     for name in OUTPUTS:  # those of another version or of other questions
         files.remove(os.path.join(folder, name))
-    with SquadAnswerFiles(folder, settings) as writer:
-        for example in examples:
-            writer.add_answers(example, _mean([run[example.id] for run in runs], settings))
-    results = {f"eval_{name}": value for name, value in with_baselines(writer).items()}
+    found = SquadResults(settings)
+    found.write(
+        folder,
+        ((each, _mean([run[each.id] for run in runs], settings)) for each in examples),
+    )
+    results = {f"eval_{name}": value for name, value in with_baselines(found).items()}
     if results:
         text = "".join(f"{name} = {value}\n" for name, value in results.items())
         files.write_text(os.path.join(folder, "eval_results.txt"), text)

@@ -1,25 +1,21 @@
-"""The metrics and the output files of a split."""
+"""`SquadResults`: the metrics and the output files of a split."""
 
 import json
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from bert_tf import files
-from bert_tf.errors import InputError
-from bert_tf.tasks.prediction_files import PredictionFiles
+from bert_tf.tasks.results import Outputs, TaskResults
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.examples import SquadExample
-from bert_tf.tasks.task import Outputs
 
 _LOGGER = logging.getLogger(__name__)
 PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 THRESHOLD = "squad_threshold.json"
-_SAMPLES = 10
 _NO_ANSWER = "(no answer)"
 
 
@@ -98,18 +94,20 @@ class AnswerMetrics:
         share = _percent(np.array([not has_answer for *_, has_answer in self._rows]))
         return {"exact": share, "f1": share}
 
-    def best_f1_threshold(self) -> float:
-        """Returns the threshold with the best F1 in version 2.0.
+    def best_f1_threshold(self) -> tuple[float, float] | None:
+        """Returns the best F1 in version 2.0, and its threshold; None without known answers.
 
         `best_f1_thresh` of the official script is 0.0 if it is best to answer no question. This
         method then returns a number below all null score differences.
         """
+        if not self._settings.version_2_with_negative or not self._rows:
+            return None
         _, _, _, best_f1, null_diffs, has_text, has_answer = np.array(self._rows).T
         score, threshold = metrics.best_threshold(
             best_f1, null_diffs, has_answer == 1, has_text == 1
         )
         answers_none = score == _percent(1 - has_answer)
-        return float(null_diffs.min()) - 1 if answers_none else threshold
+        return score, float(null_diffs.min()) - 1 if answers_none else threshold
 
 
 def _percent(values: np.ndarray) -> float:
@@ -119,160 +117,80 @@ def _percent(values: np.ndarray) -> float:
     return 100.0 * total / len(values)
 
 
-class SquadScorer:
-    """A `tasks.task.Scorer`: the official metrics of the predicted answers.
+class SquadResults(TaskResults):
+    """The official metrics of the predicted answers, and the files of the released program.
 
-    Args:
-        finder: Finds the best answers.
-        settings: The settings of the answers.
-    """
-
-    def __init__(self, finder: AnswerFinder, settings: AnswerSettings) -> None:
-        self._finder, self._settings = finder, settings
-        self._metrics = AnswerMetrics(settings)
-        self._samples: list[str] = []
-
-    def add(self, example: SquadExample, outputs: Sequence[Outputs]) -> None:
-        """Adds a question, with the outputs of the model for each of its windows."""
-        best = self._finder.find(example, outputs)
-        predicted = best.predicted(self._settings)
-        self._metrics.add(example, predicted, best.best_text, best.null_score_diff)
-        if len(self._samples) < _SAMPLES:
-            self._samples.append(_as_text(example, predicted))
-
-    def results(self) -> dict[str, float]:
-        """Returns the metrics of all questions, in percent.
-
-        Raises:
-            InputError: No question has known answers.
-        """
-        results = self._metrics.results()
-        if not results:
-            raise InputError(
-                "The file to evaluate has no answers. Give a file with answers, or use do_predict "
-                "instead of do_eval."
-            )
-        return results
-
-    def baseline(self) -> dict[str, float]:
-        """Returns the metrics if no question is answered; see `AnswerMetrics.baseline`."""
-        return self._metrics.baseline()
-
-    def report(self) -> str:
-        """Returns the predicted and the correct answers to the first questions."""
-        return "\n".join(self._samples)
-
-
-def _as_text(example: SquadExample, predicted: str) -> str:
-    correct = dict.fromkeys(example.answers or ())
-    return (
-        f"question:  {example.question}\n"
-        f"predicted: {predicted or _NO_ANSWER}\n"
-        f"correct:   {' | '.join(correct) or _NO_ANSWER}\n"
-    )
-
-
-class JsonObjectFile:
-    """Writes a JSON object item by item, with the layout of `json.dumps(..., indent=4)`.
-
-    Args:
-        path: The path of the file.
-    """
-
-    def __init__(self, path: str) -> None:
-        import tensorflow as tf
-
-        self._file = tf.io.gfile.GFile(path, "wb")
-        self._start = "{"
-
-    def add(self, key: str, value: Any) -> None:
-        """Writes an item."""
-        item = json.dumps({key: value}, indent=4)
-        self._file.write((self._start + item[1 : -len("\n}")]).encode())
-        self._start = ","
-
-    def close(self) -> None:
-        """Writes the end of the object."""
-        self._file.write(b"{}\n" if self._start == "{" else b"\n}\n")
-        self._file.close()
-
-
-class SquadAnswerFiles(PredictionFiles):
-    """Writes the answers to questions, and computes metrics if the correct answers are known.
-
-    Writes `predictions.json`, `nbest_predictions.json` and, with `version_2_with_negative`,
+    The files are `predictions.json`, `nbest_predictions.json` and, with `version_2_with_negative`,
     `null_odds.json` and `squad_threshold.json`. The last one contains the threshold with the best
     F1, and is written if the correct answers are known.
 
     Args:
-        folder: The output folder.
         settings: The settings of the answers.
+        finder: Finds the best answers; None if `decode` is not called.
 
     Source: google-research/bert `run_squad.write_predictions`.
     """
 
-    def __init__(self, folder: str, settings: AnswerSettings) -> None:
-        super().__init__(folder)
-        self._settings = settings
+    scores_predictions = True
+
+    def __init__(self, settings: AnswerSettings, finder: AnswerFinder | None = None) -> None:
+        super().__init__()
+        self._settings, self._finder = settings, finder
         self._metrics = AnswerMetrics(settings)
-        self._results: dict[str, float] = {}
+        self._start = "{"  # of the next item of the files
+        has_null = settings.version_2_with_negative
+        self.file_names = (PREDICTIONS, NBEST, *([NULL_ODDS] if has_null else []))
 
-    def _open_files(self) -> None:
-        self._predictions = self._open(PREDICTIONS, JsonObjectFile)
-        self._nbest = self._open(NBEST, JsonObjectFile)
-        has_null = self._settings.version_2_with_negative
-        self._null_odds = self._open(NULL_ODDS, JsonObjectFile) if has_null else None
+    def decode(self, example: SquadExample, outputs: Sequence[Outputs]) -> BestAnswers:
+        """Returns the best answers to a question, from the outputs for each of its windows."""
+        assert self._finder is not None
+        return self._finder.find(example, outputs)
 
-    def _on_complete(self) -> None:
-        self._results = self._metrics.results()
-        if "best_f1" in self._results:
-            values = {"null_score_diff_threshold": self._metrics.best_f1_threshold()}
-            path = os.path.join(self._folder, THRESHOLD)
-            files.write_json(path, {**values, "f1": self._results["best_f1"]})
+    def score(self, example: SquadExample, prediction: BestAnswers) -> None:
+        """Adds a question to the metrics; one whose answers are not known is only counted."""
+        predicted = prediction.predicted(self._settings)
+        null_diff = prediction.null_score_diff
+        self._metrics.add(example, predicted, prediction.best_text, null_diff)
+        correct = dict.fromkeys(example.answers or ())
+        self._add_sample(
+            f"question:  {example.question}\n"
+            f"predicted: {predicted or _NO_ANSWER}\n"
+            f"correct:   {' | '.join(correct) or _NO_ANSWER}\n"
+        )
 
-    def add_answers(self, example: SquadExample, best: BestAnswers) -> None:
-        """Writes the answers to a question."""
-        predicted = best.predicted(self._settings)
-        self._predictions.add(example.id, predicted)
-        self._nbest.add(example.id, _as_json(best))
-        if self._null_odds:
-            self._null_odds.add(example.id, best.null_score_diff)
-        self._metrics.add(example, predicted, best.best_text, best.null_score_diff)
-
-    def results(self) -> dict[str, float]:
-        """Returns the metrics after the files are complete; {} if the answers are not known."""
-        return self._results
+    def metrics(self) -> dict[str, float]:
+        """Returns the metrics of all questions, in percent; see `AnswerMetrics.results`."""
+        return self._metrics.results()
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics if no question is answered; see `AnswerMetrics.baseline`."""
         return self._metrics.baseline()
 
+    def lines(self, example: SquadExample, prediction: BestAnswers) -> list[str]:
+        """Returns the items of a question, as in `json.dumps(..., indent=4)` of all questions."""
+        answers = [
+            {
+                "text": answer.text,
+                "probability": probability,
+                "start_logit": answer.start_logit,
+                "end_logit": answer.end_logit,
+            }
+            for answer, probability in zip(
+                prediction.answers, prediction.probabilities, strict=True
+            )
+        ]
+        values = (prediction.predicted(self._settings), answers, prediction.null_score_diff)
+        items = [json.dumps({example.id: value}, indent=4) for value in values]
+        start, self._start = self._start, ","
+        return [start + item[1 : -len("\n}")] for item in items]
 
-class SquadWriter(SquadAnswerFiles):
-    """A `tasks.task.PredictionWriter`: finds the answers to questions, and writes them.
+    def end_of_files(self) -> str:
+        """Returns the end of the JSON objects."""
+        return "{}\n" if self._start == "{" else "\n}\n"
 
-    Args:
-        folder: The output folder.
-        finder: Finds the best answers.
-        settings: The settings of the answers.
-    """
-
-    def __init__(self, folder: str, finder: AnswerFinder, settings: AnswerSettings) -> None:
-        super().__init__(folder, settings)
-        self._finder = finder
-
-    def add(self, example: SquadExample, outputs: Sequence[Outputs]) -> None:
-        """Writes the answers to a question, from the outputs of the model for its windows."""
-        self.add_answers(example, self._finder.find(example, outputs))
-
-
-def _as_json(best: BestAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "text": answer.text,
-            "probability": probability,
-            "start_logit": answer.start_logit,
-            "end_logit": answer.end_logit,
-        }
-        for answer, probability in zip(best.answers, best.probabilities, strict=True)
-    ]
+    def complete(self, folder: str) -> None:
+        """Writes the best threshold of version 2.0, if the correct answers are known."""
+        if found := self._metrics.best_f1_threshold():
+            f1, threshold = found
+            values = {"null_score_diff_threshold": threshold, "f1": f1}
+            files.write_json(os.path.join(folder, THRESHOLD), values)

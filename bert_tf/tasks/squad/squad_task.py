@@ -1,7 +1,6 @@
 """`SquadTask`: answers to questions, which are spans of a context."""
 
 import dataclasses
-import itertools
 import os
 import random
 from collections import Counter
@@ -12,21 +11,13 @@ from bert_tf import features, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
-from bert_tf.tasks.prediction_files import check_not_replaced
+from bert_tf.tasks.splits import DataLocation, FileSource, Split
 from bert_tf.tasks.squad import encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.examples import SquadExample, read_examples
-from bert_tf.tasks.squad.results import (
-    NBEST,
-    NULL_ODDS,
-    PREDICTIONS,
-    THRESHOLD,
-    SquadScorer,
-    SquadWriter,
-)
-from bert_tf.tasks.tables import FileSource
-from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, DataLocation, Encoded, Split, head_facts
+from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
+from bert_tf.tasks.task import Encoded, Task, head_facts
 
 if TYPE_CHECKING:
     from bert_tf.tasks.squad.squad_objective import SquadObjective
@@ -36,8 +27,8 @@ _TRAINING_SHUFFLE_SEED = 12345  # of google-research/bert's run_squad
 
 
 @dataclasses.dataclass(frozen=True)
-class SquadTask:
-    """A `tasks.task.Task` for data in the JSON format of SQuAD 1.1 or 2.0.
+class SquadTask(Task):
+    """Finds the answers to questions, in data in the JSON format of SQuAD 1.1 or 2.0.
 
     Dev and test split are the same file: `DataLocation.test_file`, or `dev-v1.1.json` or
     `dev-v2.0.json` in `data_dir`. It is the file of --predict_file.
@@ -62,17 +53,7 @@ class SquadTask:
     name = "squad"
     table = features.SPAN
     best_by = ("f1", 1)
-    groups_by_length = True
-    records_per_example = 1.0  # as in google-research/bert: some questions have several records
-    output_files = (
-        "eval_results.txt", "eval_report.txt", PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD,
-        DEV_EXAMPLES, RESULTS,
-    )  # fmt: skip
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Returns {}: all sizes but that of the sequence are known."""
-        return {}
+    prediction_files = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -100,18 +81,17 @@ class SquadTask:
         Training examples are in the random order of google-research/bert. The batches of a run
         have an order of their own.
         """
-        training, version_2 = split.kind == "train", self.answers.version_2_with_negative
-        examples = read_examples(split.source.name, training, version_2, counts)
-        examples = itertools.islice(examples, split.limit or None)
-        if not training:
-            return self._checked(examples, split)
-        shuffled = list(examples)
+        if split.kind != "train":
+            return super().read(split, counts)
+        shuffled = list(super().read(split, counts))
         random.Random(_TRAINING_SHUFFLE_SEED).shuffle(shuffled)
         return iter(shuffled)
 
-    def _checked(self, examples: Iterator[SquadExample], split: Split) -> Iterator[SquadExample]:
-        for example in examples:
-            if self.requires_answers and example.answers is None:
+    def examples(self, split: Split, counts: Counter[str]) -> Iterator[SquadExample]:
+        """Yields the examples of a split in the order of the file."""
+        training, version_2 = split.kind == "train", self.answers.version_2_with_negative
+        for example in read_examples(split.source.name, training, version_2, counts):
+            if not training and self.requires_answers and example.answers is None:
                 raise InputError(
                     f"{split.source.name}: question {example.id!r} has no answers, and an "
                     "evaluation needs them. Give a file with answers, or version_2_with_negative="
@@ -138,29 +118,18 @@ class SquadTask:
         check_room(max_seq_length, self.windows)
         return encoding.encode(examples, tokenizer, max_seq_length, self.windows)
 
-    def make_objective(
-        self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
-    ) -> "SquadObjective":
+    def make_objective(self, config: BertConfig, **options: Any) -> "SquadObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""
         from bert_tf.modeling import BertSpanPredictor
         from bert_tf.tasks.squad.squad_objective import SquadObjective
 
-        model = BertSpanPredictor(
-            config, head=self.head, recompute=recompute, seed=seed, dtype=dtype
-        )
+        model = BertSpanPredictor(config, head=self.head, **options)
         return SquadObjective(model, self.best_by, self.answers.padding_as_released)
 
-    def make_scorer(self, split: Split) -> SquadScorer:
-        """Returns an object that computes the official metrics."""
-        return SquadScorer(self._finder(), self.answers)
-
-    def make_writer(self, split: Split, folder: str) -> SquadWriter:
-        """Returns an object that writes the predicted answers into a folder."""
-        check_not_replaced(split.source.name, folder, self.output_files)
-        return SquadWriter(folder, self._finder(), self.answers)
-
-    def _finder(self) -> AnswerFinder:
-        return AnswerFinder(self.tokenizer, self.answers, self.windows.doc_stride)
+    def make_results(self, split: Split) -> SquadResults:
+        """Returns the object that computes the official metrics, and writes the answers."""
+        finder = AnswerFinder(self.tokenizer, self.answers, self.windows.doc_stride)
+        return SquadResults(self.answers, finder)
 
 
 def check_room(max_seq_length: int, settings: WindowSettings) -> None:

@@ -1,114 +1,36 @@
-"""Computes the metrics of classification, regression and multi-label classification.
-
-The scorers keep counts instead of examples where possible, so that a split of any size fits in
-memory. scikit-learn and SciPy are imported inside functions, because the programs show their help
-without them. Metrics without a definition for the given examples, such as the correlation with
-constant predictions, are 0.
-"""
+"""The results of classification, regression and multi-label classification."""
 
 import array
-import warnings
+import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.classification.results.text_results import TextResults
+from bert_tf.tasks.results import Outputs, shortest_float
 from bert_tf.tasks.text_tables import aligned
 
-# The number of examples that are scored in one NumPy call.
-_BLOCK = 4096
+_LOGGER = logging.getLogger(__name__)
 # The largest number of labels for which a report contains the confusion matrix.
 _MAX_MATRIX = 100
+_MANY = 20  # examples, among which one expects more than one label
 
 
-def is_predicted(probabilities: np.ndarray, threshold: float) -> np.ndarray:
-    """Returns which labels a multi-label task predicts: bool, with the shape of the input."""
-    return probabilities >= np.float32(threshold)
+class ClassificationResults(TextResults):
+    """Accuracy, the mean cross entropy, and further metrics.
 
-
-class _BlockScorer:
-    """Collects labels and logits, and passes them to `_score` in blocks.
-
-    Examples without a label are ignored.
+    The names of these are "f1" (of the second label), "macro_f1" and "matthews_correlation".
     """
 
-    def __init__(self) -> None:
-        self._labels: list[Any] = []
-        self._logits: list[np.ndarray] = []
-        self._count, self._loss = 0, 0.0
-
-    def add(self, example: TextExample, outputs: Sequence[Outputs]) -> None:
-        """Adds an example; `outputs` has one element."""
-        if example.label is None:
-            return
-        self._labels.append(example.label)
-        self._logits.append(outputs[0]["logits"])
-        if len(self._labels) >= _BLOCK:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._labels:
-            logits = np.stack(self._logits).astype(np.float64)
-            self._loss += float(self._score(self._labels, logits))
-            self._count += len(self._labels)
-            self._labels, self._logits = [], []
-
-    def _score(self, labels: Sequence[Any], logits: np.ndarray) -> float:
-        """Adds a block; returns the sum of its losses.
-
-        Args:
-            labels: The labels of N examples.
-            logits: float64 [N, C].
-        """
-        raise NotImplementedError
-
-    def results(self) -> dict[str, float]:
-        """Returns the metrics of all examples; empty if no example has a label."""
-        self._flush()
-        if not self._count:
-            return {}
-        with warnings.catch_warnings():
-            # scikit-learn and SciPy warn about metrics without a definition; see the module.
-            warnings.simplefilter("ignore")
-            return {k: float(v) for k, v in self._metrics(self._loss / self._count).items()}
-
-    def _metrics(self, loss: float) -> dict[str, float]:
-        raise NotImplementedError
-
-    def baseline(self) -> dict[str, float]:
-        """Returns the metrics of the most frequent label; see `tasks.task.Scorer`."""
-        self._flush()
-        if not self._count:
-            return {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            values = self._constant_scorer()._metrics(0.0)
-        return {name: float(value) for name, value in values.items() if name != "loss"}
-
-    def _constant_scorer(self) -> "_BlockScorer":
-        """Returns a scorer to which the same examples were added with one prediction for all."""
-        raise NotImplementedError
-
-
-class ClassificationScorer(_BlockScorer):
-    """A `tasks.task.Scorer`: accuracy, the mean cross entropy, and further metrics.
-
-    Args:
-        labels: The labels in the order of the model outputs.
-        metric_names: Any of "f1" (of the second label), "macro_f1", "matthews_correlation".
-    """
-
-    def __init__(self, labels: Sequence[str], metric_names: Sequence[str] = ()) -> None:
-        super().__init__()
-        self._names, self._metric_names = tuple(labels), tuple(metric_names)
-        self._index = {label: number for number, label in enumerate(labels)}
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         # The number of examples, by label * C + predicted label.
         self._pairs: Counter[int] = Counter()
+        self._predicted: Counter[str] = Counter()  # in the files
 
-    def _score(self, labels: Sequence[Any], logits: np.ndarray) -> float:
+    def _add(self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs) -> float:
         ids = np.array([self._index[label] for label in labels])
         pairs, counts = np.unique(
             ids * len(self._names) + logits.argmax(axis=-1), return_counts=True
@@ -117,29 +39,29 @@ class ClassificationScorer(_BlockScorer):
         true_logits = np.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
         return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
 
-    def _constant_scorer(self) -> "ClassificationScorer":
-        frequencies = self._frequencies()
-        scorer = ClassificationScorer(self._names, self._metric_names)
-        scorer._count, most_frequent = self._count, int(frequencies.argmax())
-        for label in np.flatnonzero(frequencies).tolist():
-            scorer._pairs[label * len(self._names) + most_frequent] = int(frequencies[label])
-        return scorer
-
-    def _frequencies(self) -> np.ndarray:
-        """Returns the number of examples with each label: int64 [C]."""
-        true, _, counts = self._weighted_pairs()
-        return np.bincount(true, counts, len(self._names)).astype(np.int64)
-
     def _weighted_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the distinct pairs of a label and a predicted label, and their counts."""
         pairs = np.array(sorted(self._pairs))
         counts = np.array([self._pairs[pair] for pair in pairs.tolist()])
         return pairs // len(self._names), pairs % len(self._names), counts
 
-    def _metrics(self, loss: float) -> dict[str, float]:
+    def _metrics(self) -> Mapping[str, float]:
+        return self._metrics_of(*self._weighted_pairs())
+
+    def _constant_metrics(self) -> Mapping[str, float]:
+        true, _, counts = self._weighted_pairs()
+        return self._metrics_of(true, np.full_like(true, self._frequencies().argmax()), counts)
+
+    def _frequencies(self) -> np.ndarray:
+        """Returns the number of examples with each label: int64 [C]."""
+        true, _, counts = self._weighted_pairs()
+        return np.bincount(true, counts, len(self._names)).astype(np.int64)
+
+    def _metrics_of(
+        self, true: np.ndarray, predicted: np.ndarray, counts: np.ndarray
+    ) -> Mapping[str, float]:
         import sklearn.metrics
 
-        true, predicted, counts = self._weighted_pairs()
         classes = np.arange(len(self._names))
         functions: dict[str, Callable[[], float]] = {
             "f1": lambda: sklearn.metrics.f1_score(
@@ -154,8 +76,7 @@ class ClassificationScorer(_BlockScorer):
             ),
         }  # fmt: skip
         accuracy = counts[true == predicted].sum() / self._count
-        further = {name: functions[name]() for name in self._metric_names}
-        return {"accuracy": accuracy, "loss": loss, **further}
+        return {"accuracy": accuracy, **{name: functions[name]() for name in self._metric_names}}
 
     def report(self) -> str:
         """Returns accuracy, scores of each label, and the confusion matrix.
@@ -164,8 +85,6 @@ class ClassificationScorer(_BlockScorer):
         matrix is omitted.
         """
         self._flush()
-        if not self._count:
-            return ""
         import sklearn.metrics
 
         true, predicted, counts = self._weighted_pairs()
@@ -191,54 +110,62 @@ class ClassificationScorer(_BlockScorer):
             f"{aligned([['', *self._names], *rows])}\n"
         )
 
+    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+        best = int(values.argmax())
+        self._predicted[self._names[best]] += 1
+        return {"predicted": self._names[best], "probability": shortest_float(values[best])}
 
-class MultiLabelScorer(_BlockScorer):
-    """A `tasks.task.Scorer`: the mean sigmoid cross entropy, micro- and macro-averaged F1.
+    def complete(self, folder: str) -> None:
+        """Logs a warning if the model predicts the same label for many examples."""
+        count = self._predicted.total()
+        if count >= _MANY and len(self._predicted) == 1 and self._split:
+            _LOGGER.warning(
+                "warning: the model predicts %r for all %s examples of %s. Evaluate it on labelled "
+                "examples before you use it.", *self._predicted, f"{count:,}", self._split.name,
+            )  # fmt: skip
 
-    Args:
-        labels: The labels in the order of the model outputs.
-        metric_names: Any of "micro_f1" and "macro_f1".
-        threshold: Probability in (0, 1) from which a label is predicted.
-    """
 
-    def __init__(
-        self, labels: Sequence[str], metric_names: Sequence[str] = (), threshold: float = 0.5
-    ) -> None:
-        super().__init__()
-        self._names, self._metric_names = tuple(labels), tuple(metric_names)
-        self._index = {label: number for number, label in enumerate(labels)}
-        self._threshold = threshold
+class MultiLabelResults(TextResults):
+    """The mean sigmoid cross entropy, "micro_f1" and "macro_f1"."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         # The number of examples, by class, 2 * (class is a label) + (class is predicted).
-        self._outcomes: np.ndarray = np.zeros([len(labels), 4], np.int64)
+        self._outcomes: np.ndarray = np.zeros([len(self._names), 4], np.int64)
 
-    def add(self, example: TextExample, outputs: Sequence[Outputs]) -> None:
-        """Adds an example; `outputs` has one element."""
-        if example.label is not None:
-            # The probabilities select the labels, so that the metrics count the same predictions
-            # as the prediction files contain.
-            pair = np.stack([outputs[0]["logits"], outputs[0]["probabilities"]])
-            super().add(example, [{"logits": pair}])
+    def _is_predicted(self, probabilities: np.ndarray) -> np.ndarray:
+        """Returns which labels are predicted: bool, with the shape of the probabilities."""
+        return probabilities >= np.float32(self._threshold)
 
-    def _score(self, labels: Sequence[Any], logits: np.ndarray) -> float:
-        probabilities: np.ndarray = logits[:, 1].astype(np.float32)
-        logits = logits[:, 0]
+    def _add(self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs) -> float:
         true = np.zeros(logits.shape, np.int64)
         for row, names in zip(true, labels, strict=True):
             row[[self._index[name] for name in names]] = 1
-        outcomes = 2 * true + is_predicted(probabilities, self._threshold)
+        # The probabilities select the labels, so that the metrics count the same predictions as
+        # the prediction files contain.
+        outcomes = 2 * true + self._is_predicted(outputs["probabilities"])
         for outcome in range(4):
             self._outcomes[:, outcome] += np.count_nonzero(outcomes == outcome, axis=0)
         losses = np.logaddexp(0, logits) - logits * true
         return losses.mean(axis=-1).sum()
 
-    def _constant_scorer(self) -> "MultiLabelScorer":
+    def _metrics(self) -> Mapping[str, float]:
+        return self._metrics_of(self._outcomes)
+
+    def _constant_metrics(self) -> Mapping[str, float]:
         positive = self._outcomes[:, 2:].sum(axis=1)
-        scorer = MultiLabelScorer(self._names, self._metric_names, self._threshold)
-        for label, count in enumerate(positive.tolist()):
-            is_predicted = label == positive.argmax()
-            scorer._outcomes[label, 0 + is_predicted] = self._count - count
-            scorer._outcomes[label, 2 + is_predicted] = count
-        return scorer
+        outcomes = np.zeros_like(self._outcomes)
+        outcomes[:, 0], outcomes[:, 2] = self._count - positive, positive
+        best = positive.argmax()
+        outcomes[best] = outcomes[best, [1, 0, 3, 2]]  # this label is always predicted
+        return self._metrics_of(outcomes)
+
+    def _metrics_of(self, outcomes: np.ndarray) -> Mapping[str, float]:
+        functions = {
+            "micro_f1": lambda: self._scores(outcomes.sum(axis=0))[2],
+            "macro_f1": lambda: float(np.mean([self._scores(row)[2] for row in outcomes])),
+        }
+        return {name: functions[name]() for name in self._metric_names}
 
     def _scores(self, outcomes: np.ndarray) -> tuple[float, float, float, int]:
         """Returns precision, recall, F1 and support from the four counts of `_outcomes`."""
@@ -249,59 +176,58 @@ class MultiLabelScorer(_BlockScorer):
         )
         return float(precision), float(recall), float(f1), int(outcomes[2:].sum())
 
-    def _metrics(self, loss: float) -> dict[str, float]:
-        functions = {
-            "micro_f1": lambda: self._scores(self._outcomes.sum(axis=0))[2],
-            "macro_f1": lambda: float(np.mean([self._scores(row)[2] for row in self._outcomes])),
-        }
-        return {"loss": loss, **{name: functions[name]() for name in self._metric_names}}
-
     def report(self) -> str:
         """Returns precision, recall, F1 and support of each label."""
         self._flush()
-        if not self._count:
-            return ""
         scores = [self._scores(row) for row in self._outcomes]
         return _class_report(self._names, list(zip(*scores, strict=True))) + "\n"
 
+    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+        return {
+            "predicted": [self._names[each] for each in np.flatnonzero(self._is_predicted(values))],
+            "probabilities": dict(zip(self._names, map(shortest_float, values), strict=True)),
+        }
 
-class RegressionScorer(_BlockScorer):
-    """A `tasks.task.Scorer`: the mean squared error, Pearson and Spearman correlation.
 
-    Args:
-        metric_names: Any of "pearson" and "spearman".
-    """
+class RegressionResults(TextResults):
+    """The mean squared error, the correlations "pearson" and "spearman"."""
 
-    def __init__(self, metric_names: Sequence[str] = ()) -> None:
-        super().__init__()
-        self._metric_names = tuple(metric_names)
+    output = "score"
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._true, self._predicted = array.array("d"), array.array("f")
 
-    def _score(self, labels: Sequence[Any], logits: np.ndarray) -> float:
+    def _add(self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs) -> float:
         true = np.array(labels, np.float64)
         self._true.frombytes(true.tobytes())
         self._predicted.frombytes(logits[:, 0].astype(np.float32).tobytes())
         return np.square(logits[:, 0] - true).sum()
 
-    def _metrics(self, loss: float) -> dict[str, float]:
+    def _metrics(self) -> Mapping[str, float]:
         import scipy.stats  # type: ignore[import-untyped]
 
         functions = {"pearson": scipy.stats.pearsonr, "spearman": scipy.stats.spearmanr}
         true, predicted = np.array(self._true), np.array(self._predicted, np.float64)
         is_constant = true.min() == true.max() or predicted.min() == predicted.max()
-        further = {
+        return {
             name: 0.0 if is_constant else functions[name](true, predicted).statistic
             for name in self._metric_names
         }
-        return {"loss": loss, **further}
 
     def baseline(self) -> dict[str, float]:
         """Returns a correlation of 0 for each metric, that of constant predictions."""
         return dict.fromkeys(self._metric_names, 0.0)
 
-    def report(self) -> str:
-        """Returns "": the metrics of a regression are all in `results`."""
-        return ""
+    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+        return {"score": shortest_float(values[0])}
+
+
+RESULTS: Mapping[str, type[TextResults]] = {
+    "classification": ClassificationResults,
+    "regression": RegressionResults,
+    "multi_label": MultiLabelResults,
+}
 
 
 def _class_report(names: Sequence[str], scores: Sequence[Any]) -> str:

@@ -1,5 +1,5 @@
 """The data of classification tasks.
 
-Read `glue` and `xnli` (the public data sets, with `named_columns`), then `custom` (the user's own
+Read `glue` and `xnli` (the public data sets, with `released_files`), then `custom` (the user's own
 data, with `row_examples`) and `tfds_reader` (tensorflow-datasets). `labels` checks labels.
 """

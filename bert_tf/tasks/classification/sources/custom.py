@@ -10,8 +10,8 @@ from bert_tf.tasks.classification.classification_task import TABLES, Classificat
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
-from bert_tf.tasks.tables import FileSource, column_values, find_split_file, share_of
-from bert_tf.tasks.task import DataLocation, Split
+from bert_tf.tasks.splits import DataLocation, FileSource, Split, share_of
+from bert_tf.tasks.tables import column_values
 
 # The metrics in addition to the loss and the accuracy, and the metric that selects the best
 # weights, by task type.
@@ -80,12 +80,12 @@ class CustomReader:
         """Returns the only split of a kind, or those of a data set of tensorflow-datasets.
 
         Raises:
-            InputError: There is no file or no data set; see `find_split_file` and `TfdsReader`.
+            InputError: There is no file or no data set; see `find_table` and `TfdsReader`.
         """
         if location.tfds_name:
             return self._tfds().splits(kind, location)
         part = location.part(kind)
-        path = find_split_file("train" if part else kind, location)
+        path = location.find_table("train" if part else kind)
         return [Split(kind, FileSource(path, dataclasses.astuple(self.columns), part))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
@@ -205,7 +205,7 @@ def labels_of(
             return [name.strip() for name in names]
         path, rows = split.source.name, reader.rows(split, Counter())
     else:
-        path = find_split_file("train", location)
+        path = location.find_table("train")
         rows = column_values(path, columns.names, (), _PARAMETERS)
     parser = LabelParser(columns.label, task_type, None, columns.label_separator)
     found: set[Any] = set()

@@ -7,30 +7,23 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources.labels import check_label, nearest
-from bert_tf.tasks.classification.sources.named_columns import (
-    Columns,
-    Positions,
-    find_columns,
-    find_file,
-    read_examples,
-    refuse_short_row,
-)
-from bert_tf.tasks.tables import FileSource, tab_separated
-from bert_tf.tasks.task import DataLocation, Split
+from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
+from bert_tf.tasks.splits import DataLocation, FileSource, Split
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
 NLI = ("contradiction", "entailment", "neutral")
 LOWEST_SCORE, HIGHEST_SCORE = 0.0, 5.0
-# Text in the label column of a test file whose labels are not public.
-_HIDDEN_LABELS = ("", "-1")
+# Values in the label column of a test file whose labels are not public.
+_HIDDEN_LABELS = (None, "", "-1")
 _FILES = {"train": {"": ("train.tsv",)}, "dev": {"": ("dev.tsv",)}, "test": {"": ("test.tsv",)}}
 _MNLI_FILES = {
     "train": {"": ("train.tsv",)},
@@ -53,25 +46,27 @@ class GlueReader:
 
     Attributes:
         folder: The folder of the task in the official archive, such as "SST-2".
-        layouts: The names of the columns; see `named_columns.find_columns`.
+        layouts: The names of the columns: the sentence, or the first one of a pair; the second
+            sentence of a pair, or None; the label or the score. The first layout whose first name
+            is in the header line is used.
         labels: The labels; () for scores in [0, 5].
         files: For each kind of split, for each suffix, the file names to look for in `data_dir`
             and in its subfolder `folder`.
         skips_short_rows: Whether rows with too few fields in train and dev files are skipped and
             counted as "short rows skipped". Short rows are errors otherwise, and in test files,
             because the numbers in a submission file count all rows.
-        positions_without_header: The columns of files without a header line; None if all files
-            have one.
+        header: The names of the columns of files without a header line; None if all files have
+            one.
     """
 
     folder: str
-    layouts: tuple[Columns, ...]
+    layouts: tuple[tuple[str, str | None, str], ...]
     labels: tuple[str, ...]
     files: Mapping[str, Mapping[str, tuple[str, ...]]] = dataclasses.field(
         default_factory=lambda: _FILES
     )
     skips_short_rows: bool = False
-    positions_without_header: Positions | None = None
+    header: tuple[str, ...] | None = None
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the files of a kind of split.
@@ -88,13 +83,12 @@ class GlueReader:
         if location.explicit_file(kind):
             by_suffix = dict(itertools.islice(by_suffix.items(), 1))
         return [
-            Split(kind, FileSource(self._find(location, kind, names)), suffix)
+            Split(kind, FileSource(location.find_file(kind, self._paths(names))), suffix)
             for suffix, names in by_suffix.items()
         ]
 
-    def _find(self, location: DataLocation, kind: str, names: Sequence[str]) -> str:
-        inside = [f"{self.folder}/{name}" for name in names]
-        return find_file(location, kind, [*names, *inside], self.folder)
+    def _paths(self, names: Sequence[str]) -> list[str]:
+        return [*names, *(f"{self.folder}/{name}" for name in names)]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields the examples of a file.
@@ -108,38 +102,23 @@ class GlueReader:
         Raises:
             InputError: The file has no examples or lacks a column, or a row is malformed.
         """
-        path = split.source.name
-        positions, width, rows = self._columns(path, split.kind, tab_separated(path))
+        path, is_test = split.source.name, split.kind == "test"
+        first, header = first_row(path), self.header
+        columns = next((each for each in self.layouts if each[0] in first), self.layouts[0])
+        if header and (columns[0] in first or (is_test and len(first) < len(header))):
+            header = None
+        optional = {columns[2]} if is_test else set()
+        skipped = counts if self.skips_short_rows and not is_test else None
+        rows = released_rows(path, columns, optional, header=header, counts=skipped)
+        for number, (text_a, text_b, text) in rows:
+            label = None if is_test and text in _HIDDEN_LABELS else self._label(text, path, number)
+            yield TextExample(text_a, text_b, label)
 
-        def skip_short_row(path: str, line: int, received: int, required: int) -> None:
-            counts["short rows skipped"] += 1
-
-        def read_label(text: str, path: str, line: int) -> str | float | None:
-            if text in _HIDDEN_LABELS and split.kind == "test":
-                return None
-            if not self.labels:
-                return read_score(text, path, line)
-            check_label(text, self.labels, path, line)
-            return text
-
-        skips = self.skips_short_rows and split.kind != "test"
-        on_short_row = skip_short_row if skips else refuse_short_row
-        return read_examples(path, rows, positions, width, read_label, on_short_row)
-
-    def _columns(
-        self, path: str, kind: str, rows: Iterator[tuple[int, list[str]]]
-    ) -> tuple[Positions, int, Iterable[tuple[int, list[str]]]]:
-        """Returns the positions and the number of the columns, and the rows without the header."""
-        first = next(rows, None)
-        if first is None:
-            raise InputError(f"{path} is empty. Give the official {kind} file of {self.folder}.")
-        header = first[1]
-        fixed = self.positions_without_header
-        is_header = self.layouts[0].text_a in header
-        if fixed and not is_header and (kind != "test" or len(header) > fixed.last):
-            return fixed, len(header), itertools.chain([first], rows)
-        positions = find_columns(path, header, self.layouts, needs_label=kind != "test")
-        return positions, len(header), rows
+    def _label(self, text: str, path: str, line: int) -> str | float:
+        if not self.labels:
+            return read_score(text, path, line)
+        check_label(text, self.labels, path, line)
+        return text
 
 
 def read_score(text: str, path: str, line: int) -> float:
@@ -166,78 +145,60 @@ def read_score(text: str, path: str, line: int) -> float:
 
 
 def _task(
-    reader: GlueReader,
+    folder: str,
+    columns: tuple[str, str | None, str],
+    labels: tuple[str, ...],
     *metric_names: str,
-    best_by: tuple[str, int] = ("accuracy", 1),
     file_names: Mapping[str, str] | None = None,
     trained_as: str | None = None,
+    other_columns: Sequence[tuple[str, str | None, str]] = (),
+    **options: Any,
 ) -> ClassificationTask:
-    """Builds a task whose name is the name of the folder in lower case."""
-    scores = not reader.labels
+    """Builds a task whose name is the name of the folder in lower case.
+
+    The last one of accuracy and `metric_names` selects the best weights.
+    """
+    reader = GlueReader(folder, (columns, *other_columns), labels, **options)
+    submission = Submission(
+        file_names or {"": f"{folder}.tsv"},
+        test_names=reader.files["test"],
+        score_range=None if labels else (LOWEST_SCORE, HIGHEST_SCORE),
+    )
     return ClassificationTask(
-        name=reader.folder.lower(),
-        labels=reader.labels,
-        pair=reader.layouts[0].text_b is not None,
+        name=folder.lower(),
+        labels=labels,
+        pair=columns[1] is not None,
         reader=reader,
-        task_type="regression" if scores else "classification",
+        task_type="classification" if labels else "regression",
         metric_names=metric_names,
-        best_by=best_by,
-        submission=Submission(
-            file_names or {"": f"{reader.folder}.tsv"},
-            test_names=reader.files["test"],
-            score_range=(LOWEST_SCORE, HIGHEST_SCORE) if scores else None,
-        ),
+        best_by=(("accuracy", *metric_names)[-1], 1),
+        submission=submission,
         trained_as=trained_as,
     )
 
 
-_SENTENCE = Columns("sentence", None, "label")
-_PAIR = Columns("sentence1", "sentence2", "label")
+_SENTENCE, _PAIR = ("sentence", None, "label"), ("sentence1", "sentence2", "label")
+_COLA_HEADER = ("source", "label", "mark", "sentence")
 _TASKS = (
-    # The train and dev files have no header, and the test file has one.
+    # The train and dev files of CoLA have no header, and the test file has one.
+    _task("CoLA", _SENTENCE, BINARY, "matthews_correlation", header=_COLA_HEADER),
+    _task("SST-2", _SENTENCE, BINARY),
+    _task("MRPC", ("#1 String", "#2 String", "Quality"), BINARY, "f1"),
+    _task("QQP", ("question1", "question2", "is_duplicate"), BINARY, "f1", skips_short_rows=True),
+    _task("STS-B", ("sentence1", "sentence2", "score"), (), "pearson", "spearman"),
     _task(
-        GlueReader("CoLA", (_SENTENCE,), BINARY, positions_without_header=Positions(3, None, 1)),
-        "matthews_correlation",
-        best_by=("matthews_correlation", 1),
-    ),
-    _task(GlueReader("SST-2", (_SENTENCE,), BINARY)),
-    _task(
-        GlueReader("MRPC", (Columns("#1 String", "#2 String", "Quality"),), BINARY),
-        "f1",
-        best_by=("f1", 1),
-    ),
-    _task(
-        GlueReader(
-            "QQP",
-            (Columns("question1", "question2", "is_duplicate"),),
-            BINARY,
-            skips_short_rows=True,
-        ),
-        "f1",
-        best_by=("f1", 1),
-    ),
-    _task(
-        GlueReader("STS-B", (Columns("sentence1", "sentence2", "score"),), ()),
-        "pearson",
-        "spearman",
-        best_by=("spearman", 1),
-    ),
-    _task(
-        GlueReader("MNLI", (Columns("sentence1", "sentence2", "gold_label"),), NLI, _MNLI_FILES),
+        "MNLI", ("sentence1", "sentence2", "gold_label"), NLI, files=_MNLI_FILES,
         file_names={"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"},
     ),
-    _task(GlueReader("QNLI", (Columns("question", "sentence", "label"),), ENTAILMENT)),
-    _task(GlueReader("RTE", (_PAIR,), ENTAILMENT)),
-    _task(GlueReader("WNLI", (_PAIR,), BINARY)),
-    # The second layout is that of diagnostic-full.tsv, which has labels.
+    _task("QNLI", ("question", "sentence", "label"), ENTAILMENT),
+    _task("RTE", _PAIR, ENTAILMENT),
+    _task("WNLI", _PAIR, BINARY),
+    # The other columns are those of diagnostic-full.tsv, which has labels.
     _task(
-        GlueReader("AX", (_PAIR, Columns("Premise", "Hypothesis", "Label")), NLI, _AX_FILES),
-        "matthews_correlation",
-        best_by=("matthews_correlation", 1),
-        file_names={"ax": "AX.tsv"},
-        trained_as="mnli",
+        "AX", _PAIR, NLI, "matthews_correlation", files=_AX_FILES, file_names={"ax": "AX.tsv"},
+        trained_as="mnli", other_columns=[("Premise", "Hypothesis", "Label")],
     ),
-)
+)  # fmt: skip
 GLUE_TASKS: dict[str, ClassificationTask] = {task.name: task for task in _TASKS}
 ALIASES = {"sst2": "sst-2", "stsb": "sts-b"}
 

@@ -11,7 +11,7 @@ from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
-from bert_tf.tasks.task import DataLocation, Split
+from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tfds_builders import open_builder
 
 _EXAMPLES_PER_BATCH = 1024
@@ -41,7 +41,7 @@ WITHOUT_LABEL = "examples without a label skipped"
 
 @dataclasses.dataclass(frozen=True)
 class TfdsSource:
-    """A split of a data set as the `tasks.task.Source` of a split.
+    """A split of a data set as the `splits.Source` of a split.
 
     Attributes:
         name: The name of the data set with its version, a colon, and the name of the split.
@@ -98,7 +98,7 @@ class TfdsReader:
         its test split.
 
         Args:
-            kind: One of `tasks.task.KINDS`.
+            kind: One of `splits.KINDS`.
             location: The place of the data set.
 
         Raises:

@@ -9,21 +9,14 @@ from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.labels import check_label
-from bert_tf.tasks.classification.sources.named_columns import (
-    Columns,
-    find_columns,
-    find_file,
-    read_examples,
-    refuse_short_row,
-)
-from bert_tf.tasks.tables import FileSource, tab_separated
-from bert_tf.tasks.task import DataLocation, Split
+from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
+from bert_tf.tasks.splits import DataLocation, FileSource, Split
 
 LABELS = ("contradiction", "entailment", "neutral")
-_EVALUATION_COLUMNS = Columns("sentence1", "sentence2", "gold_label")
-_TRAIN_COLUMNS = Columns("premise", "hypo", "label")
+_LANGUAGE = "language"
+_EVALUATION_COLUMNS = ("sentence1", "sentence2", "gold_label", _LANGUAGE)
+_TRAIN_COLUMNS = ("premise", "hypo", "label", _LANGUAGE)
 _TRAIN_PREFIX = "multinli.train."
-_LANGUAGE_COLUMN = "language"
 # The folders of the files, relative to data_dir: data_dir contains the files, is the folder above
 # the unzipped archives, or is the folder of the other archive.
 _EVALUATION_FOLDERS = ("", "XNLI-1.0", "../XNLI-1.0")
@@ -68,7 +61,7 @@ class XnliReader:
             names = [os.path.join(folder, name) for folder in _TRAIN_FOLDERS]
         else:
             names = [os.path.join(folder, f"xnli.{kind}.tsv") for folder in _EVALUATION_FOLDERS]
-        path = find_file(location, kind, names, "XNLI")
+        path = location.find_file(kind, names)
         return [Split(kind, FileSource(path, (self.language,)))]
 
     def _check_train_language(self, data_dir: str) -> None:
@@ -96,32 +89,17 @@ class XnliReader:
                 malformed.
         """
         path = split.source.name
-        rows = tab_separated(path)
-        _, header = next(rows, (1, []))
-        if not header:
-            raise InputError(f"{path} is empty. Give the released {split.kind} file of XNLI.")
-        layouts = (_EVALUATION_COLUMNS, _TRAIN_COLUMNS)
-        positions = find_columns(path, header, layouts, needs_label=split.kind != "test")
-        if _LANGUAGE_COLUMN in header:
-            rows = self._rows_of_language(path, header.index(_LANGUAGE_COLUMN), rows)
-        elif _EVALUATION_COLUMNS.text_a in header:
-            raise InputError(
-                f"{path} has no column {_LANGUAGE_COLUMN!r}. Its columns are: "
-                f"{', '.join(header)[:200]}. Give the released file of XNLI."
-            )
-        return read_examples(path, rows, positions, len(header), read_xnli_label, refuse_short_row)
-
-    def _rows_of_language(
-        self, path: str, position: int, rows: Iterator[tuple[int, list[str]]]
-    ) -> Iterator[tuple[int, list[str]]]:
+        is_train_file = _TRAIN_COLUMNS[0] in first_row(path)
+        columns = _TRAIN_COLUMNS if is_train_file else _EVALUATION_COLUMNS
+        optional = {columns[2]} if split.kind == "test" else set()
+        rows = released_rows(path, columns, {*optional, *([_LANGUAGE] if is_train_file else [])})
         languages = set()
-        for number, fields in rows:
-            if len(fields) <= position:
-                refuse_short_row(path, number, len(fields), position + 1)
-            if fields[position] == self.language:
-                yield number, fields
-            languages.add(fields[position])
-        if self.language not in languages:
+        for number, (text_a, text_b, text, language) in rows:
+            languages.add(language)
+            if language in (None, self.language):
+                label = None if text is None else read_xnli_label(text, path, number)
+                yield TextExample(text_a, text_b, label)
+        if not languages & {None, self.language}:
             raise self._unknown_language(f"{path} has no row", languages)
 
     def _unknown_language(self, subject: str, languages: Collection[str]) -> InputError:

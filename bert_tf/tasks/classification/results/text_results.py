@@ -1,0 +1,160 @@
+"""`TextResults`: the parts of the results that all task types of texts share.
+
+SciPy and scikit-learn are imported inside functions, because the programs show their help without
+them.
+"""
+
+import json
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.results.submission import HEADER, Submission
+from bert_tf.tasks.results import Outputs, TaskResults
+from bert_tf.tasks.splits import Split
+
+_LOGGER = logging.getLogger(__name__)
+# The number of examples that are scored in one NumPy call.
+_BLOCK = 4096
+
+
+class TextResults(TaskResults):
+    """The metrics of texts with labels or scores, and the files with the predictions.
+
+    Counts are kept instead of examples where possible, so that a split of any size fits in memory.
+    Metrics without a definition for the given examples, such as the correlation with constant
+    predictions, are 0.
+
+    The files are `test_results.tsv`, `predictions.jsonl`, and the file for a benchmark's server, if
+    the format has a name for the split and the split is the official test split.
+
+    Args:
+        labels: The labels in the order of the model outputs; () for regression.
+        metric_names: The metrics in addition to the loss, and to the accuracy of a classification
+            task.
+        threshold: Probability in (0, 1) from which a multi-label task predicts a label.
+        split: The split, whose suffix is the end of the file names; None if no file is written.
+        submission: The format of the file for a benchmark's server, or None.
+
+    Source: google-research/bert `run_classifier.main` (test_results.tsv).
+    """
+
+    # The name of the output that test_results.tsv contains.
+    output = "probabilities"
+
+    def __init__(
+        self,
+        labels: Sequence[str] = (),
+        metric_names: Sequence[str] = (),
+        threshold: float = 0.5,
+        split: Split | None = None,
+        submission: Submission | None = None,
+    ) -> None:
+        super().__init__()
+        self._names, self._metric_names = tuple(labels), tuple(metric_names)
+        self._index = {label: number for number, label in enumerate(labels)}
+        self._threshold, self._split, self._submission = threshold, split, submission
+        self._block: list[tuple[Any, Outputs]] = []
+        self._count, self._loss, self._num_lines = 0, 0.0, 0
+
+    @property
+    def file_names(self) -> list[str]:  # type: ignore[override]
+        """The names of the files with predictions."""
+        assert self._split is not None
+        with_suffix, submission = self._split.with_suffix, self._submission
+        names = [f"{with_suffix('test_results')}.tsv", f"{with_suffix('predictions')}.jsonl"]
+        name = submission.file_names.get(self._split.suffix) if submission else None
+        if submission is None or name is None:
+            return names
+        if submission.is_official(self._split.suffix, self._split.source.name):
+            return [*names, name]
+        _LOGGER.info(
+            "%s is not written, because %s does not have the name of the official test split.",
+            name, self._split.source.name,
+        )  # fmt: skip
+        return names
+
+    def score(self, example: TextExample, prediction: Outputs) -> None:
+        """Adds an example to the metrics; one without a label is ignored."""
+        if example.label is not None:
+            self._block.append((example.label, prediction))
+            if len(self._block) >= _BLOCK:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._block:
+            labels = [label for label, _ in self._block]
+            names = [name for name in ("logits", "probabilities") if name in self._block[0][1]]
+            stacked = {name: np.stack([each[name] for _, each in self._block]) for name in names}
+            self._loss += float(self._add(labels, stacked["logits"].astype(np.float64), stacked))
+            self._count += len(labels)
+            self._block = []
+
+    def _add(self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs) -> float:
+        """Adds a block of N examples; returns the sum of its losses.
+
+        Args:
+            labels: The labels.
+            logits: float64 [N, C].
+            outputs: float32 [N, C] each, `logits` and `probabilities`.
+        """
+        raise NotImplementedError
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the loss and the metrics of all examples; {} if no example has a label."""
+        self._flush()
+        if not self._count:
+            return {}
+        return {"loss": self._loss / self._count, **_as_floats(self._metrics)}
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics if the most frequent label is always predicted."""
+        self._flush()
+        return _as_floats(self._constant_metrics)
+
+    def _metrics(self) -> Mapping[str, float]:
+        """Returns the metrics except the loss."""
+        raise NotImplementedError
+
+    def _constant_metrics(self) -> Mapping[str, float]:
+        raise NotImplementedError
+
+    def lines(self, example: TextExample, prediction: Outputs) -> list[str]:
+        """Returns the lines of an example, with the one for the server if there is a format."""
+        values = np.atleast_1d(prediction[self.output])
+        predicted = self._as_json(values)
+        row = _texts_and_label(example) | predicted
+        others = {f"input_{n}" if n in row else n: v for n, v in example.others.items()}
+        # Parquet files have values such as dates.
+        text = json.dumps({**others, **row}, ensure_ascii=False, default=str)
+        lines = ["\t".join(map(str, values)), text]
+        if self._submission:
+            value = self._submission.text(next(iter(predicted.values())))
+            header = "" if self._num_lines else "\t".join(HEADER) + "\n"
+            lines.append(f"{header}{self._num_lines}\t{value}")
+        self._num_lines += 1
+        return [f"{line}\n" for line in lines]
+
+    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+        """Returns the prediction first, then its probability or those of all labels."""
+        raise NotImplementedError
+
+
+def _as_floats(metrics: Callable[[], Mapping[str, float]]) -> dict[str, float]:
+    with warnings.catch_warnings():
+        # scikit-learn and SciPy warn about metrics without a definition; see `TextResults`.
+        warnings.simplefilter("ignore")
+        return {name: float(value) for name, value in metrics().items()}
+
+
+def _texts_and_label(example: TextExample) -> dict[str, Any]:
+    row: dict[str, Any] = {"text_a": example.text_a}
+    if example.text_b is not None:
+        row["text_b"] = example.text_b
+    if example.label is not None:
+        row["label"] = example.label
+    return row

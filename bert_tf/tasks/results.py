@@ -1,0 +1,147 @@
+"""`TaskResults`: the metrics of a split, its report, and the files with its predictions."""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.errors import InputError
+
+_MAX_SAMPLES = 10
+# The outputs of the model for one record, by name; without the batch dimension.
+Outputs = Mapping[str, np.ndarray]
+
+
+class TaskResults:
+    """Computes the results of one split from a stream of examples. Each task has a subclass.
+
+    Neither examples nor outputs are held in memory. `decode` converts the outputs of the model for
+    an example to its prediction, such as the tag of each word, for `score` and `lines`.
+
+    Attributes:
+        file_names: The names of the files with predictions.
+        scores_predictions: Whether `write` also computes the metrics of a split with labels. They
+            are written to eval_results.txt, or to test_results.txt if the kind is "test".
+    """
+
+    file_names: Sequence[str] = ()
+    scores_predictions = False
+
+    def __init__(self) -> None:
+        self._samples: list[str] = []
+
+    def decode(self, example: Any, outputs: Sequence[Outputs]) -> Any:
+        """Returns the prediction for an example; by default, the outputs for its only record.
+
+        Args:
+            example: An example that `Task.read` returned.
+            outputs: The outputs of the model for each record of the example, in order.
+        """
+        return outputs[0]
+
+    def score(self, example: Any, prediction: Any) -> None:
+        """Adds an example to the metrics; one without a label is ignored."""
+        raise NotImplementedError
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the metrics, such as {"accuracy": 0.9}; {} if no example has a label."""
+        raise NotImplementedError
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics of a constant prediction; called only if there are metrics.
+
+        That is the most frequent label of the split, the tag O, or no answer. A metric whose value
+        is not known is omitted.
+        """
+        return {}
+
+    def report(self) -> str:
+        """Returns a readable report, called only if there are metrics; "" if there is none.
+
+        By default, the report consists of the first examples.
+        """
+        return "\n".join(self._samples)
+
+    def lines(self, example: Any, prediction: Any) -> Sequence[str]:
+        """Returns the text of an example in each of the files, with the ends of the lines.
+
+        Texts of further files are ignored.
+        """
+        raise NotImplementedError
+
+    def end_of_files(self) -> str:
+        """Returns the text at the end of each file."""
+        return ""
+
+    def complete(self, folder: str) -> None:
+        """Runs after the files have appeared in a folder."""
+
+    def write(self, folder: str, predictions: Iterable[tuple[Any, Any]]) -> None:
+        """Writes the files of predictions; they appear together, after the last example.
+
+        Args:
+            folder: The output folder.
+            predictions: Each example with its prediction; see `decode`.
+        """
+        paths = [os.path.join(folder, name) for name in self.file_names]
+        with contextlib.ExitStack() as stack:
+            opened = [stack.enter_context(_atomic_file(path)) for path in paths]
+            for example, prediction in predictions:
+                if self.scores_predictions:
+                    self.score(example, prediction)
+                for file, text in zip(opened, self.lines(example, prediction), strict=False):
+                    file.write(text.encode())
+            for file in opened:
+                file.write(self.end_of_files().encode())
+        self.complete(folder)
+
+    def _add_sample(self, text: str) -> None:
+        """Adds an example to the report, unless it has enough of them."""
+        if len(self._samples) < _MAX_SAMPLES:
+            self._samples.append(text)
+
+
+@contextlib.contextmanager
+def _atomic_file(path: str) -> Iterator[Any]:
+    """Opens a file that appears when the context ends without an error."""
+    with files.atomic_replace(path) as temporary, files.open_binary(temporary, "wb") as file:
+        yield file
+
+
+def with_baselines(results: TaskResults) -> dict[str, float]:
+    """Returns the metrics, and the value of each one for a constant prediction.
+
+    The latter have names such as "accuracy_baseline". A baseline of 0, such as that of a
+    correlation, is omitted.
+    """
+    values = results.metrics()
+    baselines = results.baseline() if values else {}
+    known = {f"{name}_baseline": baselines.get(name) for name in values}
+    return {**values, **{name: value for name, value in known.items() if value}}
+
+
+def shortest_float(value: Any) -> float:
+    """Converts a float32 to the float with the fewest digits that rounds to the same float32."""
+    return float(str(value))
+
+
+def check_not_replaced(source: str, folder: str, names: Iterable[str]) -> None:
+    """Checks that no output file replaces a file that is read.
+
+    Args:
+        source: The file that is read.
+        folder: The output folder.
+        names: The names of the output files.
+
+    Raises:
+        InputError: The file is in the output folder and has the name of an output file.
+    """
+    for name in names:
+        if os.path.realpath(os.path.join(folder, name)) == os.path.realpath(source):
+            raise InputError(
+                f"{source} would be replaced, because {name} is the name of an output file. Give "
+                "another output_dir."
+            )

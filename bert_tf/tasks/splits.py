@@ -1,0 +1,212 @@
+"""The place of a data set, and the splits that are found there."""
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from bert_tf import files
+from bert_tf.errors import InputError, check_at_least
+from bert_tf.tasks import text_files
+
+KINDS = ("train", "dev", "test")
+ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
+# The names of split files without their endings, by kind.
+SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
+
+
+@dataclasses.dataclass(frozen=True)
+class DataLocation:
+    """The place of a data set. A task finds its splits there.
+
+    Attributes:
+        data_dir: Folder with the files of the task, with conventional names.
+        train_file: File to train on instead of the train file in `data_dir`.
+        dev_file: File to evaluate on instead of the dev file in `data_dir`.
+        test_file: File to predict instead of the test file in `data_dir`.
+        tfds_name: Data set of tensorflow-datasets instead of files, such as glue/mrpc.
+        tfds_data_dir: Folder of the data sets of tensorflow-datasets, if it is not the default.
+        eval_fraction: For the user's own tables: this share of the texts in the train file is the
+            dev split, by a hash of the text, so that equal texts are in one split.
+        test_fraction: The same for the test split.
+        max_train_examples: Use only the first examples of the train split; 0 means all.
+        max_eval_examples: Use only the first examples of each other split; 0 means all.
+    """
+
+    data_dir: str | None = None
+    train_file: str | None = None
+    dev_file: str | None = None
+    test_file: str | None = None
+    tfds_name: str | None = None
+    tfds_data_dir: str | None = None
+    eval_fraction: float = 0.0
+    test_fraction: float = 0.0
+    max_train_examples: int = 0
+    max_eval_examples: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least(0, self, "max_train_examples", "max_eval_examples")
+        shares = {"eval_fraction": self.eval_fraction, "test_fraction": self.test_fraction}
+        if not (min(shares.values()) >= 0 and sum(shares.values()) < 1):
+            raise InputError(
+                "eval_fraction and test_fraction must be at least 0, and less than 1 together. "
+                f"Received: {self.eval_fraction} and {self.test_fraction}."
+            )
+        for name, file in zip(shares, ("dev_file", "test_file"), strict=True):
+            other = "tfds_name" if self.tfds_name else file
+            if shares[name] and getattr(self, other):
+                raise InputError(f"{name} and {other} give the same split. Give one of them.")
+
+    def explicit_file(self, kind: str) -> str | None:
+        """Returns the file that was given for a kind of split, or None."""
+        return {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}[kind]
+
+    def limit(self, kind: str) -> int:
+        """Returns the maximum number of examples of a kind of split; 0 for all."""
+        return self.max_train_examples if kind == "train" else self.max_eval_examples
+
+    def part(self, kind: str) -> tuple[float, float] | None:
+        """Returns the first and the last share of the train file's texts that are a split.
+
+        None if the train file is one split, or if the split has a file of its own.
+        """
+        dev, test = self.eval_fraction, 1 - self.test_fraction
+        first, last = {"dev": (0.0, dev), "test": (test, 1.0), "train": (dev, test)}[kind]
+        return (first, last) if 0 < last - first < 1 else None
+
+    def find_table(
+        self,
+        kind: str,
+        split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES,
+        endings: Sequence[str] = ENDINGS,
+    ) -> str:
+        """Returns the file of a split: the explicit file, or the one with a conventional name.
+
+        Args:
+            kind: One of `KINDS`.
+            split_names: The names without the ending, by kind.
+            endings: The endings; "" for a name without an ending.
+
+        Raises:
+            InputError: There is no such file, or there are several.
+        """
+        names = [f"{name}{ending}" for name in split_names[kind] for ending in endings]
+        return self.find_file(kind, names, only_one=True)
+
+    def find_file(self, kind: str, names: Sequence[str], only_one: bool = False) -> str:
+        """Returns the file of a split: the explicit file, or one of `data_dir`.
+
+        Args:
+            kind: One of `KINDS`.
+            names: Paths relative to `data_dir`; the first one that exists is the file.
+            only_one: Whether several files with these names are an error.
+
+        Raises:
+            InputError: There is no such file, or there are several.
+        """
+        explicit = self.explicit_file(kind)
+        if explicit:
+            if not files.exists(explicit):
+                raise InputError(
+                    f"There is no file {explicit}. {kind}_file must be an existing file."
+                )
+            return explicit
+        folder = self.data_dir
+        if not folder:
+            raise InputError(f"There is no {kind} data. Give data_dir or {kind}_file.")
+        found = [name for name in names if files.is_file(os.path.join(folder, name))]
+        if not found:
+            others = f", nor {', '.join(names[1:])}" if names[1:] else ""
+            raise InputError(
+                f"There is no file {names[0]} in {folder}{others}. Give one of these files, or "
+                f"give the file as {kind}_file."
+            )
+        if only_one and len(found) > 1:
+            raise InputError(
+                f"{folder} has several {kind} files: {', '.join(found)}. Remove all but one of "
+                f"them, or give the file as {kind}_file."
+            )
+        return os.path.join(folder, found[0])
+
+
+class Source(Protocol):
+    """The file, or the part of a data set, that contains the examples of a split."""
+
+    @property
+    def name(self) -> str:
+        """The path of the file, or another text that identifies the source in messages."""
+
+    def fingerprint(self) -> str:
+        """Returns text that differs if the content differs.
+
+        Raises:
+            InputError: The source does not exist or cannot be read.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class FileSource:
+    """A file, or a part of it, as the `Source` of a split.
+
+    Attributes:
+        name: The path of the file.
+        selection: Values that identify the part of the file that is read, such as columns.
+        part: The first and the last share of the texts that are read, by `share_of`; None for all.
+    """
+
+    name: str
+    selection: tuple[str | None, ...] = ()
+    part: tuple[float, float] | None = None
+
+    def fingerprint(self) -> str:
+        """Returns the SHA-256 of the file, and the selection.
+
+        Raises:
+            InputError: The file is missing, is not a regular file or cannot be read.
+        """
+        text_files.check_data_file(self.name)
+        selection = f" {self.selection}" if self.selection else ""
+        selection += f" from {self.part[0]!r} to {self.part[1]!r}" if self.part else ""
+        return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
+
+
+def share_of(*texts: Any) -> float:
+    """Returns a number in [0, 1) that is a hash of texts; case and white space have no effect.
+
+    Equal texts are therefore in one split, also if they are in several rows.
+    """
+    text = "\0".join(" ".join(str(each).split()).casefold() for each in texts)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """One split of a data set.
+
+    Attributes:
+        kind: One of `KINDS`.
+        source: The examples.
+        suffix: Distinguishes splits, such as "mismatched"; usually "" for the first one. The suffix
+            is also the end of the names of metrics and of output files.
+        limit: The maximum number of examples to read, from the start; 0 reads all.
+    """
+
+    kind: str
+    source: Source
+    suffix: str = ""
+    limit: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the split, such as "dev" or "dev_mismatched"."""
+        return self.with_suffix(self.kind)
+
+    def with_suffix(self, text: str) -> str:
+        """Appends the suffix, if there is one: "accuracy" becomes "accuracy_mismatched"."""
+        return f"{text}_{self.suffix}" if self.suffix else text
+
+    def result_name(self, metric: str) -> str:
+        """Returns the name of a metric in the results: "eval_f1", or "test_f1" of a test split."""
+        return self.with_suffix(f"{'test' if self.kind == 'test' else 'eval'}_{metric}")

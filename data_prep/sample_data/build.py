@@ -9,7 +9,6 @@ import pathlib
 import random
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +82,12 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
             documents to fill every file.
     """
     _check_config(config)
-    documents = _clean_documents(_read_docstrings(config))
+    source_files = documentation.list_source_files()
+    limit = config.max_documents
+    if limit:
+        source_files = _interleave_libraries(source_files, config.seed)
+    docstrings = documentation.read_docstrings(source_files, limit, config.num_workers)
+    documents = _clean_documents(docstrings)
     parts = train_dev_test_split.assign_parts(documents, config.heldout_fraction, config.seed)
     by_part: dict[str, list[Document]] = {part: [] for part in train_dev_test_split.PARTS}
     for document, part in zip(documents, parts, strict=True):
@@ -133,38 +137,13 @@ def _check_config(config: SampleDataConfig) -> None:
         )
 
 
-def _read_docstrings(config: SampleDataConfig) -> list[documentation.Docstring]:
-    """Returns the distinct docstrings, at most `max_documents` of them."""
-    source_files = documentation.list_source_files()
-    limit = config.max_documents or None
-    if limit:
-        source_files = _interleave_libraries(source_files, config.seed)
-    # The paragraphs are the key, so only one of several docstrings with equal paragraphs is kept.
-    docstrings: dict[Any, documentation.Docstring] = {}
-    with (
-        Progress("reading source files", None if limit else len(source_files), "files") as progress,
-        closing(documentation.read_source_files(source_files, config.num_workers)) as results,
-    ):
-        for result in results:
-            for docstring in result:
-                docstrings.setdefault(docstring.paragraphs, docstring)
-            progress.update(1, f"{len(docstrings):,} documents")
-            if limit and len(docstrings) >= limit:
-                break
-    return list(itertools.islice(docstrings.values(), limit))
-
-
 def _interleave_libraries(
-    source_files: Sequence[documentation.SourceFile], seed: int
+    source_files: list[documentation.SourceFile], seed: int
 ) -> list[documentation.SourceFile]:
     """Returns the files of the classified libraries in random order, one per library in turn."""
-    by_library: dict[str, list[documentation.SourceFile]] = {
-        library: [] for library in documentation.LABELS
-    }
-    for file in random.Random(seed).sample(source_files, len(source_files)):
-        if file.library in by_library:
-            by_library[file.library].append(file)
-    rounds = itertools.zip_longest(*by_library.values())
+    files_ = random.Random(seed).sample(source_files, len(source_files))
+    by_library = ([f for f in files_ if f.library == library] for library in documentation.LABELS)
+    rounds = itertools.zip_longest(*by_library)
     return [file for files_of_round in rounds for file in files_of_round if file is not None]
 
 
@@ -212,7 +191,7 @@ def _labeled_files(by_part: dict[str, list[Document]], seed: int) -> dict[str, O
     heldout = by_part["dev"] + by_part["test"]
     for part, documents in (("train", by_part["train"]), ("dev", heldout)):
         questions = span_sets.make_questions(documents, _LIMITS[part], seed)
-        impossible = sum(question.is_impossible for question in questions)
+        impossible = sum(each.question["is_impossible"] for each in questions)
         for version, counts in (
             ("1.1", {"questions": len(questions) - impossible}),
             ("v2.0", {"questions": len(questions), "unanswerable": impossible}),

@@ -68,11 +68,7 @@ def create(
         raise InputError(f"beam_options cannot be used: {error}") from error
     with locked_work_folder(job):
         outputs.make_folders(job)
-        check_folder(job.parts_folder)
-        if not outputs.belongs_to_job(job.parts_folder, job):
-            files.remove(job.parts_folder)
-            files.make_folder(job.parts_folder)
-            files.write_bytes(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
+        _make_parts_folder(job)
         try:
             job = unpacking.cut_input(job, job.parts_folder, Workers(1))
             sizes = segments.sizes(job.config, job.segments)
@@ -94,6 +90,15 @@ def create(
         reports = outputs.write_manifest(job, parts)
         files.remove(job.parts_folder)
     return reports
+
+
+def _make_parts_folder(job: RecordsJob) -> None:
+    """Creates the folder of the intermediate files, unless it belongs to the job already."""
+    check_folder(job.parts_folder)
+    if not outputs.belongs_to_job(job.parts_folder, job):
+        files.remove(job.parts_folder)
+        files.make_folder(job.parts_folder)
+        files.write_bytes(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
 
 
 def _input_error_message(error: Exception) -> str | None:

@@ -1,39 +1,35 @@
 """Creates the same records on Apache Beam, for corpora that need several machines.
 
-Needs the [beam] extra. The pipeline and `local` call the same functions of `stages`, so both
-write records with equal bytes.
+Needs the [beam] extra. Beam calls the same functions of `stages` as `local`, so both write records
+with equal bytes. The stages write their files to a folder next to the output, so every worker must
+be able to write to the folder of the output.
 
-A segment is a group of whole documents (see `segments`). The pool of a segment is the set of
-segments from which its random next sentences are drawn. The documents of a segment are sent to
-every segment whose pool contains them. A row is an unmasked sequence, and a part is a range of the
-shuffled order (see `shuffling`). Each row is sent to the part that contains the key of the row.
-Parts are not sent, but written to a folder next to the output, and then joined into shards. So
-every worker must be able to write to the folder of the output. After a failure, the next run reads
-and pairs the text again, but keeps the shards that are complete.
+One pipeline reads all segments (groups of whole documents), and the next one pairs their documents.
+A row is an unmasked sequence, and a part is a range of the shuffled order (see `shuffling`). The
+last pipeline sends each row to the part that contains the key of the row, masks the parts, and
+joins the parts into shards. After a failure, the next run reads and pairs the text again, but keeps
+the shards that are complete.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bert_tf import files
-from bert_tf.data_prep.pretraining_data import pairing, segments, stats
-from bert_tf.data_prep.pretraining_data.documents import Documents
+from bert_tf.data_prep.pretraining_data import segments, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking
+from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages, unpacking
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.work_folder import check_folder, locked_work_folder
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.errors import InputError
 
-Key = tuple[str, int]  # a split, and the index of a segment, a part or a shard
-NumberedDocuments = tuple[int, Documents]  # index of a segment, and its documents
-NumberedRows = tuple[int, int, np.ndarray]  # index of a segment, index of a batch, rows
-Plans = dict[str, list[shuffling.Part]]
+Key = tuple[str, int]  # a split, and the index of a part or a shard
+NumberedRows = tuple[int, np.ndarray]  # index of a segment, and rows of it
 
 
 def create(
@@ -67,24 +63,25 @@ def create(
         return {}
     try:
         options = beam.options.pipeline_options.PipelineOptions(list(beam_options))
-        pipeline = beam.Pipeline(options=options)
+        beam.Pipeline(options=options)
     except ValueError as error:
         raise InputError(f"beam_options cannot be used: {error}") from error
     with locked_work_folder(job):
         outputs.make_folders(job)
-        check_folder(job.parts_folder)
-        if not outputs.belongs_to_job(job.parts_folder, job):
-            files.remove(job.parts_folder)
-            files.make_folder(job.parts_folder)
-            files.write_bytes(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
+        _make_parts_folder(job)
         try:
             job = unpacking.cut_input(job, job.parts_folder, Workers(1))
             sizes = segments.sizes(job.config, job.segments)
             parts = IntermediateFiles(job.config, job.parts_folder, sizes)
-            pools = [pairing.pool_segments(job.config, each, sizes) for each in range(len(sizes))]
+            bins = preparation.prepare(job, parts, partial(_run, options, parts))
+            plans = {
+                split: stages.plan_parts(job.config, bins[split], len(paths))
+                for split, paths in job.shards.items()
+            }
+            outputs.remove_old_records(job)
             missing = set(job.shard_keys) - outputs.completed_shards(job, parts).keys()
-            with pipeline:
-                _Pipeline(job, parts, pools, missing).build(pipeline)
+            with beam.Pipeline(options=options) as pipeline:
+                _Masking(job, parts, plans, missing).build(pipeline)
         except Exception as error:
             _remove_parts(job)
             if message := _input_error_message(error):
@@ -93,6 +90,15 @@ def create(
         reports = outputs.write_manifest(job, parts)
         files.remove(job.parts_folder)
     return reports
+
+
+def _make_parts_folder(job: RecordsJob) -> None:
+    """Creates the folder of the intermediate files, unless it belongs to the job already."""
+    check_folder(job.parts_folder)
+    if not outputs.belongs_to_job(job.parts_folder, job):
+        files.remove(job.parts_folder)
+        files.make_folder(job.parts_folder)
+        files.write_bytes(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
 
 
 def _input_error_message(error: Exception) -> str | None:
@@ -106,120 +112,80 @@ def _input_error_message(error: Exception) -> str | None:
     return found[1] if found else None
 
 
-class _Pipeline(NamedTuple):
-    """The stages as transforms of a Beam pipeline.
+def _run(
+    options: Any,
+    parts: IntermediateFiles,
+    name: str,
+    unit: str,
+    stage: Callable[..., None],
+    tasks: Iterable[preparation.Task],
+) -> None:
+    """Is a `preparation.Runner` when the options of Beam and the files are given."""
+    import apache_beam as beam
+
+    del unit
+    with beam.Pipeline(options=options) as pipeline:
+        _ = (
+            pipeline
+            | "segments" >> beam.Create([task.arguments for task in tasks])
+            | "spread" >> beam.Reshuffle()
+            | name >> beam.MapTuple(partial(stage, parts))
+        )
+
+
+class _Masking(NamedTuple):
+    """The last stages as transforms of a Beam pipeline.
 
     Attributes:
         job: The set of records to create.
-        parts: The names of the parts and of the files that mark complete shards.
-        pools: For each segment, the indices of the segments in its pool.
+        parts: The names of the intermediate files.
+        plans: The parts of each split.
         missing: Split and index of each shard that is not yet complete.
     """
 
     job: RecordsJob
     parts: IntermediateFiles
-    pools: list[list[int]]
+    plans: preparation.Plans
     missing: Collection[Key]
 
     def build(self, pipeline: Any) -> None:
-        """Adds all stages to a `beam.Pipeline`."""
+        """Adds all transforms to a `beam.Pipeline`."""
         import apache_beam as beam
 
-        documents = (
-            pipeline
-            | "segments" >> beam.Create(list(enumerate(self.job.segments)))
-            | "spread" >> beam.Reshuffle()
-            | "read" >> beam.FlatMapTuple(self.read)
-        )
-        rows = (
-            documents
-            | "to pool users" >> beam.GroupByKey()
-            | "pair" >> beam.FlatMapTuple(self.pair)
-        )
-        truncation = (
-            rows
-            | "tokens" >> beam.MapTuple(lambda _, rows: shuffling.count_tokens(rows[2]))
-            | "add" >> beam.CombineGlobally(lambda counts: sum(counts, np.zeros(2, int)))
-            | "limit" >> beam.Map(partial(outputs.check_truncation, self.job))
-        )
-        checked = (
-            documents
-            | "own" >> beam.Filter(lambda keyed: keyed[0][1] == keyed[1][0])
-            | "sizes" >> beam.MapTuple(lambda key, numbered: (key[0], numbered[1].counts))
-            | "sum" >> beam.CombinePerKey(lambda counts: sum(counts, np.zeros(2, int)))
-            | "check" >> beam.MapTuple(partial(outputs.check_documents, self.job, self.parts))
-            | "all splits" >> beam.combiners.Count.Globally()
-            | "remove old" >> beam.Map(self.remove_old, beam.pvalue.AsList(truncation))
-        )
-        plans = beam.pvalue.AsDict(
-            rows
-            | "bins"
-            >> beam.MapTuple(lambda split, rows: (split, shuffling.count_bins(rows[2]["key"])))
-            | "count" >> beam.CombinePerKey(lambda counts: np.sum(list(counts), axis=0))
-            | "plan" >> beam.MapTuple(self.plan)
-        )
+        count = len(self.job.segments)
         _ = (
-            rows
-            | "route" >> beam.FlatMap(self.route, plans)
+            pipeline
+            | "segments" >> beam.Create([(s, n) for s in self.job.shards for n in range(count)])
+            | "spread" >> beam.Reshuffle()
+            | "route" >> beam.FlatMapTuple(self.route)
             | "to parts" >> beam.GroupByKey()
-            # With `checked` as an input, no output file changes before the input is checked.
-            | "mask" >> beam.Map(self.mask, plans, beam.pvalue.AsList(checked))
+            | "mask" >> beam.MapTuple(self.mask)
             | "to shards" >> beam.GroupByKey()
             | "assemble" >> beam.MapTuple(self.assemble)
         )
 
-    def remove_old(self, *checks: Any) -> None:
-        """Removes the replaced records, after the checks that the arguments result from."""
-        outputs.remove_old_records(self.job)
-
-    def read(
-        self, number: int, segment: segments.Segment
-    ) -> Iterator[tuple[Key, NumberedDocuments]]:
-        """Tokenizes a segment, and yields its documents for each segment that needs them."""
-        users = [user for user, pool in enumerate(self.pools) if number in (user, *pool)]
-        for split, documents in stages.tokenize_segment(self.job.config, number, segment).items():
-            for user in users:
-                yield (split, user), (number, documents)
-
-    def pair(
-        self, key: Key, documents: Iterable[NumberedDocuments]
-    ) -> Iterator[tuple[str, NumberedRows]]:
-        """Pairs the documents of a segment, and yields the rows of the segment in batches."""
-        (split, number), by_segment = key, dict(documents)
-        joined = Documents.joined([by_segment[n] for n in (number, *self.pools[number])])
-        batches = stages.pair_documents(self.job.config, joined, len(by_segment[number]))
-        for batch, rows in enumerate(batches):
-            yield split, (number, batch, rows)
-
-    def plan(self, split: str, bins: np.ndarray) -> tuple[str, list[shuffling.Part]]:
-        """Divides a split into parts."""
-        return split, stages.plan_parts(self.job.config, bins, len(self.job.shards[split]))
-
-    def route(
-        self, keyed: tuple[str, NumberedRows], plans: Plans
-    ) -> Iterator[tuple[Key, NumberedRows]]:
-        """Yields, for each part, the rows of a batch whose bins are in the part.
+    def route(self, split: str, number: int) -> Iterator[tuple[Key, NumberedRows]]:
+        """Yields, for each part, the rows of a segment whose bins are in the part.
 
         The bin of a row is the number in the leading bits of the key of the row. If two parts
         share a bin, the rows of that bin are sent to both parts.
         """
-        split, (number, batch, rows) = keyed
-        for index, part in enumerate(plans[split]):
-            mine = shuffling.slice_of_part(rows["key"], part)
+        path = self.parts.path("rows", split, number)
+        rows = shuffling.load_rows(path, stages.row_dtype(self.job.config))
+        keys = shuffling.load_keys(path)
+        for index, part in enumerate(self.plans[split]):
+            mine = shuffling.slice_of_part(keys, part)
             is_used = mine.stop > mine.start or (part.rows == 0 and number == 0)
             if is_used and (split, part.shard) in self.missing:
-                yield (split, index), (number, batch, rows[mine])
+                yield (split, index), (number, rows[mine])
 
-    def mask(
-        self, keyed: tuple[Key, Iterable[NumberedRows]], plans: Plans, checked: Sequence[None]
-    ) -> tuple[Key, tuple[int, int]]:
+    def mask(self, key: Key, slices: Iterable[NumberedRows]) -> tuple[Key, tuple[int, int]]:
         """Masks and writes a part; returns the shard, the index and the row count of the part."""
-        del checked
-        (split, index), batches = keyed
-        part = plans[split][index]
-        ordered = [rows for _, _, rows in sorted(batches, key=lambda batch: batch[:2])]
+        split, index = key
+        part = self.plans[split][index]
+        ordered = [rows for _, rows in sorted(slices, key=lambda numbered: numbered[0])]
         rows = shuffling.sort_part(np.concatenate(ordered), part)
-        total = sum(each.rows for parts in plans.values() for each in parts)
+        total = sum(each.rows for parts in self.plans.values() for each in parts)
         stages.write_part(self.parts, split, index, rows, stats.sampled_share(total))
         return (split, part.shard), (index, part.rows)
 

@@ -6,18 +6,18 @@ import takes seconds. A part is a range of the shuffled order (see `shuffling`).
 """
 
 import concurrent.futures
+import functools
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import segments, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking, work_folder
+from bert_tf.data_prep.runners import outputs, preparation, stages, unpacking, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob
+from bert_tf.data_prep.runners.preparation import Plans, Task
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.progress import Progress
@@ -26,8 +26,6 @@ from bert_tf.progress import Progress
 # `dupe_factor` times. For less text, one more worker would take more time to start (about 3 s) than
 # the worker would save.
 _BYTES_PER_WORKER = 16 << 20
-
-Plans = dict[str, list[shuffling.Part]]
 
 
 def create(
@@ -67,8 +65,11 @@ def create(
             sizes = segments.sizes(job.config, job.segments)
             files = IntermediateFiles(job.config, job.work_folder, sizes)
             workers.call(outputs.make_folders, job)
-            _read(job, files, workers)
-            plans = _pair(job, files, workers)
+            bins = preparation.prepare(job, files, functools.partial(_run, workers, files))
+            plans = {
+                split: workers.call(stages.plan_parts, job.config, bins[split], len(paths))
+                for split, paths in job.shards.items()
+            }
             workers.call(outputs.remove_old_records, job)
             _mask(job, files, plans, workers)
             return dict(workers.call(outputs.write_manifest, job, files))
@@ -99,13 +100,30 @@ class PendingFile(NamedTuple):
     wait: Callable[[], Any]
 
 
+def _run(
+    workers: Workers,
+    files: IntermediateFiles,
+    name: str,
+    unit: str,
+    stage: Callable[..., None],
+    tasks: Iterable[Task],
+) -> None:
+    """Is a `preparation.Runner` when the workers and the files are given."""
+    pending = _start(workers, files, stage, tasks)
+    with Progress(name, sum(file.size for file in pending), unit) as progress:
+        list(_finished(pending, progress))
+
+
 def _start(
-    workers: Workers, path: str, size: int, function: Callable[..., Any], *arguments: Any
-) -> PendingFile:
-    """Starts the stage that writes the file `path`, unless an earlier run wrote this file."""
-    if os.path.exists(path):
-        return PendingFile(path, size, lambda: None)
-    return PendingFile(path, size, workers.submit(function, *arguments))
+    workers: Workers, files: IntermediateFiles, stage: Callable[..., None], tasks: Iterable[Task]
+) -> list[PendingFile]:
+    """Starts the calls of a stage, except those whose file an earlier run wrote."""
+    return [
+        PendingFile(path, size, lambda: None)
+        if os.path.exists(path)
+        else PendingFile(path, size, workers.submit(stage, files, *arguments))
+        for path, size, arguments in tasks
+    ]
 
 
 def _finished(pending: Iterable[PendingFile], progress: Progress) -> Iterator[str]:
@@ -116,54 +134,18 @@ def _finished(pending: Iterable[PendingFile], progress: Progress) -> Iterator[st
         yield file.path
 
 
-def _read(job: RecordsJob, files: IntermediateFiles, workers: Workers) -> None:
-    """Reads and tokenizes all segments, and checks that there is enough text."""
-    last_split = list(job.shards)[-1]
-    pending = []
-    for number, segment in enumerate(job.segments):
-        path = files.path("documents", last_split, number)
-        size = sum(piece.end - piece.start for piece in segment)
-        pending.append(_start(workers, path, size, stages.read_segment, files, number, segment))
-    unit = "examples" if job.config.input_format == "tfds" else "bytes"
-    with Progress("reading", sum(file.size for file in pending), unit) as progress:
-        list(_finished(pending, progress))
-    for split in job.shards:
-        paths = files.segment_paths("documents", split)
-        counts: np.ndarray = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
-        outputs.check_documents(job, files, split, counts)
-
-
-def _pair(job: RecordsJob, files: IntermediateFiles, workers: Workers) -> Plans:
-    """Pairs the documents of all segments; returns the parts of each split."""
-    pending = [
-        _start(workers, f"{path}.keys", 1, stages.pair_segment, files, split, number)
-        for split in job.shards
-        for number, path in enumerate(files.segment_paths("rows", split))
-    ]
-    with Progress("pairing", len(pending), "segments") as progress:
-        list(_finished(pending, progress))
-    paths = (path for split in job.shards for path in files.segment_paths("rows", split))
-    outputs.check_truncation(job, sum(map(shuffling.load_token_counts, paths), np.zeros(2, int)))
-    plans = {}
-    for split, names in job.shards.items():
-        keys = map(shuffling.load_keys, files.segment_paths("rows", split))
-        bins = np.asarray(sum(map(shuffling.count_bins, keys)))
-        plans[split] = workers.call(stages.plan_parts, job.config, bins, len(names))
-    return plans
-
-
 def _mask(job: RecordsJob, files: IntermediateFiles, plans: Plans, workers: Workers) -> None:
     """Masks all parts. The assembly of a shard starts before all parts of the shard are masked."""
     sampled = stats.sampled_share(sum(part.rows for plan in plans.values() for part in plan))
     completed = workers.call(outputs.completed_shards, job, files)
-    parts: dict[tuple[str, int], list[PendingFile]] = {}
+    parts = {}
     for split, shard in [key for key in job.shard_keys if key not in completed]:
-        parts[split, shard] = []
-        for number, part in enumerate(plans[split]):
-            if part.shard == shard:
-                path, arguments = files.path("part", split, number), (split, number, part, sampled)
-                file = _start(workers, path, part.rows, stages.mask_part, files, *arguments)
-                parts[split, shard].append(file)
+        tasks = [
+            Task(files.path("part", split, number), part.rows, (split, number, part, sampled))
+            for number, part in enumerate(plans[split])
+            if part.shard == shard
+        ]
+        parts[split, shard] = _start(workers, files, stages.mask_part, tasks)
     total = sum(file.size for files_ in parts.values() for file in files_)
     with (
         Progress("masking", total, "examples") as progress,

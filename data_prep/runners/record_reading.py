@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import gzip
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +11,6 @@ from bert_tf import features, manifest, tfrecords
 from bert_tf.errors import InputError, plain_message
 
 _BATCH = 4096
-_READ_BYTES = 1 << 22
 NOT_AN_EXAMPLE = "the record is not a tf.train.Example"
 OTHER_FEATURES = "the features or their lengths differ from those of the first valid record"
 Columns = dict[str, np.ndarray]
@@ -72,39 +69,19 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
     """
     import tensorflow as tf
 
-    compression = tfrecords.compression(path)
-    data = tf.data.TFRecordDataset(path, compression)
-    start, damage, rest = 0, "", []
+    data = tf.data.TFRecordDataset(path, tfrecords.compression(path))
+    start = 0
     try:
         for batch in data.batch(_BATCH):
             yield list(batch.numpy()), ""
             start += len(batch)
-        # TensorFlow raises no error for a gzip file that is truncated between two records.
-        damage = _find_gzip_damage(path) if compression else ""
     except tf.errors.OpError as error:
-        damage = plain_message(error)
-        # The batch that failed may contain valid records before the damaged record. These valid
-        # records are read again, one by one.
-        with contextlib.suppress(tf.errors.OpError):
-            for record in data.skip(start).take(_BATCH):
-                rest.append(record.numpy())
-    if damage or not start:
-        yield rest, damage
-
-
-def _find_gzip_damage(path: str) -> str:
-    """Describes the damage of a gzip file; returns "" if the file is complete and correct."""
-    import tensorflow as tf
-
-    with tf.io.gfile.GFile(path, "rb") as file, gzip.GzipFile(fileobj=file) as content:
-        try:
-            while content.read(_READ_BYTES):
-                pass
-        except EOFError:
-            return "the end of the gzip file is missing"
-        except (OSError, zlib.error) as error:
-            return str(error)
-    return ""
+        # The batch that failed may contain valid records before the damaged record.
+        rest = data.skip(start).ignore_errors()
+        yield list(rest.as_numpy_iterator()), plain_message(error)
+    else:
+        if not start:
+            yield [], ""
 
 
 def _find_parser(records: Sequence[bytes], path: str, sizes: dict[str, int]) -> Any:

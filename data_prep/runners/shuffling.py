@@ -10,6 +10,7 @@ independently of each other.
 """
 
 import dataclasses
+import io
 import os
 from collections.abc import Iterator, Sequence
 
@@ -76,14 +77,15 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
 
 def save_documents(path: str, documents: Documents) -> None:
     """Writes documents to a file."""
-    with files.atomic_replace(path) as temporary, open(temporary, "wb") as file:
-        np.savez(
-            file,
-            tokens=documents.tokens,
-            sentence_lengths=np.diff(documents.sentences).astype(np.int32),
-            document_lengths=np.diff(documents.documents).astype(np.int32),
-            ids=documents.ids,
-        )
+    content = io.BytesIO()
+    np.savez(
+        content,
+        tokens=documents.tokens,
+        sentence_lengths=np.diff(documents.sentences).astype(np.int32),
+        document_lengths=np.diff(documents.documents).astype(np.int32),
+        ids=documents.ids,
+    )
+    files.write_bytes(path, content.getvalue())
 
 
 def load_documents(paths: Sequence[str]) -> Documents:
@@ -92,7 +94,7 @@ def load_documents(paths: Sequence[str]) -> Documents:
 
 
 def _load(path: str) -> Documents:
-    with np.load(path) as arrays:
+    with files.open_binary(path, "rb") as file, np.load(file) as arrays:
         sentences, documents = map(
             offsets, (arrays["sentence_lengths"], arrays["document_lengths"])
         )
@@ -101,7 +103,7 @@ def _load(path: str) -> Documents:
 
 def count_documents(path: str) -> np.ndarray:
     """Returns the counts of documents and sentences in a file of `save_documents`: int64 [2]."""
-    with np.load(path) as arrays:
+    with files.open_binary(path, "rb") as file, np.load(file) as arrays:
         lengths = arrays["document_lengths"]
         return np.array([len(lengths), lengths.sum(dtype=np.int64)])
 
@@ -115,7 +117,10 @@ def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
     """
     keys: list[np.ndarray] = []
     tokens: np.ndarray = np.zeros(2, np.int64)
-    with files.atomic_replace(path + ".rows") as temporary, open(temporary, "wb") as file:
+    with (
+        files.atomic_replace(path + ".rows") as temporary,
+        files.open_binary(temporary, "wb") as file,
+    ):
         for batch in batches:
             file.write(batch.tobytes())
             keys.append(batch["key"].copy())
@@ -132,12 +137,22 @@ def count_tokens(rows: np.ndarray) -> np.ndarray:
 
 def load_token_counts(path: str) -> np.ndarray:
     """Returns the sum of `count_tokens` of all rows that `save_rows` wrote."""
-    return np.fromfile(path + ".tokens", np.int64)
+    return _load_array(path + ".tokens", np.dtype(np.int64))
 
 
 def load_keys(path: str) -> np.ndarray:
     """Returns the keys that `save_rows` wrote: uint64 [N], ascending."""
-    return np.fromfile(path + ".keys", np.uint64)
+    return _load_array(path + ".keys", np.dtype(np.uint64))
+
+
+def load_rows(path: str, dtype: np.dtype) -> np.ndarray:
+    """Returns the rows that `save_rows` wrote."""
+    return _load_array(path + ".rows", dtype)
+
+
+def _load_array(path: str, dtype: np.dtype) -> np.ndarray:
+    with files.open_binary(path, "rb") as file:
+        return np.frombuffer(file.read(), dtype)
 
 
 def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:

@@ -18,14 +18,14 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data import masking, pairing, sentences, stats
-from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
+from bert_tf.data_prep.pretraining_data.documents import tokenize
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
@@ -92,33 +92,6 @@ def vocabulary(config: RecordsConfig) -> pairing.Vocabulary:
     )
 
 
-def tokenize_segment(config: RecordsConfig, number: int, segment: Segment) -> dict[str, Documents]:
-    """Reads and tokenizes a segment.
-
-    Returns:
-        The documents of each split.
-    """
-    tokenize_batch = tokenizer(config.vocab_file, config.do_lower_case).tokenize
-    blocks = sentences.read(config, segment)
-    documents = tokenize(number, blocks, tokenize_batch, vocabulary(config).size)
-    if not config.eval_fraction:
-        return {"train": documents}
-    held_out = pairing.held_out(config, documents.ids)
-    return {"train": documents.where(~held_out), "eval": documents.where(held_out)}
-
-
-def pair_documents(config: RecordsConfig, documents: Documents, own: int) -> Iterator[np.ndarray]:
-    """Yields batches of the rows of a segment, in ascending order of their keys.
-
-    Args:
-        config: The settings of the records.
-        documents: The documents of the segment, then the documents of its pool (see
-            `pairing.pool_segments`).
-        own: The number of documents of the segment itself, without the documents of the pool.
-    """
-    return pairing.paired_rows(config, documents, own, vocabulary(config))
-
-
 def row_dtype(config: RecordsConfig) -> np.dtype:
     """Returns the dtype of a row, which depends on the vocabulary and `max_seq_length`."""
     return pairing.row_dtype(config, vocabulary(config).size)
@@ -137,8 +110,16 @@ def plan_parts(config: RecordsConfig, bins: np.ndarray, shard_count: int) -> lis
 
 def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> None:
     """Tokenizes a segment of text and writes `documents-<split>-<number>`."""
-    for split, documents in tokenize_segment(files.config, number, segment).items():
-        shuffling.save_documents(files.path("documents", split, number), documents)
+    config = files.config
+    tokenize_batch = tokenizer(config.vocab_file, config.do_lower_case).tokenize
+    blocks = sentences.read(config, segment)
+    documents = tokenize(number, blocks, tokenize_batch, vocabulary(config).size)
+    by_split = {"train": documents}
+    if config.eval_fraction:
+        held_out = pairing.held_out(config, documents.ids)
+        by_split = {"train": documents.where(~held_out), "eval": documents.where(held_out)}
+    for split, each in by_split.items():
+        shuffling.save_documents(files.path("documents", split, number), each)
 
 
 def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
@@ -149,8 +130,9 @@ def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
         for each in pairing.pool_segments(files.config, number, files.segment_sizes)
     ]
     documents = shuffling.load_documents([own, *pool])
-    batches = pair_documents(files.config, documents, int(shuffling.count_documents(own)[0]))
-    shuffling.save_rows(files.path("rows", split, number), batches)
+    count = int(shuffling.count_documents(own)[0])
+    rows = pairing.paired_rows(files.config, documents, count, vocabulary(files.config))
+    shuffling.save_rows(files.path("rows", split, number), rows)
 
 
 def mask_part(

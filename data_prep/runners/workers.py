@@ -1,20 +1,21 @@
 """A group of worker processes. With one worker, all functions run in this process."""
 
-import concurrent.futures
 import contextlib
 import functools
 import multiprocessing
 import os
-import queue
 import signal
 import threading
-from collections.abc import Callable
-from multiprocessing.connection import Connection
-from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined]
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from bert_tf import startup
 from bert_tf.errors import InputError
+
+# A terminal sends these signals to all processes. This process handles them for the workers.
+_TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP)
 
 
 class WorkerKilledError(InputError):
@@ -36,10 +37,6 @@ class Workers:
     The processes are spawned, because a forked process hangs if TensorFlow was imported before the
     fork. The worker processes end when this process ends, even if this process is killed.
 
-    Each worker process has its own connection to this process. The processes of a
-    `ProcessPoolExecutor` share queues: if one of them is killed while it holds the lock of a queue
-    or writes a result, the executor can wait for ever.
-
     Args:
         count: Number of processes, at least 1.
         set_up: A function at module level that each worker process calls first.
@@ -47,25 +44,20 @@ class Workers:
 
     def __init__(self, count: int, set_up: Callable[[], None] = use_one_core) -> None:
         self.count = count
-        self._processes: list[Any] = []
-        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
-        self._threads = concurrent.futures.ThreadPoolExecutor(count)
+        self._pool: ProcessPoolExecutor | None = None
+        if count == 1:
+            return
         spawn = multiprocessing.get_context("spawn")
-        # Ctrl-C also reaches the new processes, which ignore it only after their imports.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            for _ in range(count if count > 1 else 0):
-                connection, other_end = spawn.Pipe()
-                process = spawn.Process(target=_work, args=(other_end, set_up))
-                process.start()
-                self._processes.append(process)
-                other_end.close()  # now only the process has it, and the connection ends with it
-                self._idle.put(connection)
-        except BaseException:  # such as Ctrl-C; Python would wait for the processes at its end
+            with _blocked(_TERMINAL_SIGNALS):  # in the new processes too, which inherit this
+                self._pool = ProcessPoolExecutor(count, spawn, _begin, (set_up,))
+                # Python unblocked SIGINT when it started its process that tracks resources.
+                signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS)
+                for _ in range(count):
+                    self._pool.submit(int)  # starts a process
+        except BaseException:  # such as SIGTERM; Python would wait for the processes at its end
             self.stop()
             raise
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         """Starts a call in a worker process.
@@ -80,9 +72,10 @@ class Workers:
             A function that waits for the result of the call, and returns the result. The function
             may be called only once, and raises `WorkerKilledError` if a worker process was killed.
         """
-        if not self._processes:
+        if self._pool is None:
             return functools.partial(function, *arguments)
-        return self._threads.submit(self._run, function, *arguments).result
+        with _explained_kills():
+            return functools.partial(_result, self._pool.submit(function, *arguments))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Runs one call and returns its result."""
@@ -90,60 +83,47 @@ class Workers:
 
     def stop(self) -> None:
         """Ends all worker processes at once. Functions that wait for a result raise an error."""
-        is_done = False
-        while not is_done:
-            with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C must not leave any
-                for process in self._processes:
-                    process.kill()
-                for process in self._processes:
-                    process.join()
-                is_done = True
-
-    def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        connection = self._idle.get()
-        try:
-            connection.send((function, arguments))
-            result, error = connection.recv()
-        except (EOFError, OSError) as killed:
-            raise WorkerKilledError(
-                "A worker process was killed, most likely because memory ran out (`dmesg` reports "
-                "it then). Run the same command again with a smaller num_workers."
-            ) from killed
-        finally:
-            self._idle.put(connection)  # also if the process was killed: then every call fails
-        if error is not None:
-            raise error
-        return result
+        if self._pool is not None:
+            for process in (self._pool._processes or {}).copy().values():
+                process.kill()
+            self._pool.shutdown(cancel_futures=True)
 
     def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
-        try:
-            if error is None:
-                self._threads.shutdown(cancel_futures=True)
-        finally:
-            self.stop()
-            self._threads.shutdown(cancel_futures=True)
+        self.stop()
 
 
-def _work(connection: Connection, set_up: Callable[[], None]) -> None:
-    """Runs the calls that arrive, until the parent process ends this process.
+def _result(future: "Future[Any]") -> Any:
+    with _explained_kills():
+        return future.result()
 
-    The parent process handles the signals, which a terminal or a batch system sends to all.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+
+@contextlib.contextmanager
+def _explained_kills() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool as killed:
+        raise WorkerKilledError(
+            "A worker process was killed, most likely because memory ran out (`dmesg` reports "
+            "it then). Run the same command again with a smaller num_workers."
+        ) from killed
+
+
+@contextlib.contextmanager
+def _blocked(signals: tuple[signal.Signals, ...]) -> Iterator[None]:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+
+
+def _begin(set_up: Callable[[], None]) -> None:
+    """Prepares a worker process, which ends when its parent process does."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     set_up()
-    with contextlib.suppress(EOFError, OSError):  # the parent process was killed
-        while True:
-            function, arguments = connection.recv()
-            try:
-                reply = function(*arguments), None
-            except Exception as error:
-                reply = None, ExceptionWithTraceback(error, error.__traceback__)
-            connection.send(reply)
 
 
 def _exit_with_parent() -> None:

@@ -8,10 +8,9 @@ import os
 import pathlib
 import random
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bert_tf import files, json_files, output_paths
 from bert_tf.data_prep.sample_data import (
@@ -59,15 +58,16 @@ class SampleDataConfig:
     overwrite: bool = False
 
 
-@dataclass(frozen=True)
-class OutputFile:
+class OutputFile(NamedTuple):
     """The content of one output file.
 
     Attributes:
+        name: The path in the output folder.
         content: The complete text.
         counts: Statistics of the content, by name; the first entry is the number of examples.
     """
 
+    name: str
     content: str
     counts: dict[str, int]
 
@@ -83,26 +83,36 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
             documents to fill every file.
     """
     _check_config(config)
-    documents = _clean_documents(_read_docstrings(config))
+    source_files = documentation.list_source_files()
+    limit = config.max_documents
+    if limit:
+        source_files = _interleave_libraries(source_files, config.seed)
+    docstrings = documentation.read_docstrings(source_files, limit, config.num_workers)
+    documents = _clean_documents(docstrings)
     parts = train_dev_test_split.assign_parts(documents, config.heldout_fraction, config.seed)
     by_part: dict[str, list[Document]] = {part: [] for part in train_dev_test_split.PARTS}
     for document, part in zip(documents, parts, strict=True):
         by_part[part].append(document)
-    outputs = {**_corpus_files(by_part), **_labeled_files(by_part, config.seed)}
-    for name, output in outputs.items():
+    readme = README.read_text("utf-8")
+    outputs = [OutputFile("README.txt", readme, {"lines": readme.count("\n")})]
+    for output in _data_files(by_part, config.seed):
         if not next(iter(output.counts.values())):
             raise InputError(
-                f"There is not enough documentation to fill {name} with max_documents="
+                f"There is not enough documentation to fill {output.name} with max_documents="
                 f"{config.max_documents} (0 means all) and heldout_fraction="
                 f"{config.heldout_fraction}. Increase one of them."
             )
-    readme = README.read_text("utf-8")
-    outputs["README.txt"] = OutputFile(readme, {"lines": readme.count("\n")})
-    stats = _statistics(config, by_part, outputs)
+        outputs.append(output)
+    stats = {
+        "settings": {n: getattr(config, n) for n in ("max_documents", "heldout_fraction", "seed")},
+        "versions": documentation.library_versions(),
+        "parts": {part: _counts(documents) for part, documents in by_part.items()},
+        "files": {name: {**counts, **_identity(text)} for name, text, counts in outputs},
+    }
     _check_config(config)  # the folder may have changed during the work
     with files.atomic_folder(config.output_dir.rstrip("/"), STATS) as folder:
-        for name, output in outputs.items():
-            files.write_text(os.path.join(folder, name), output.content)
+        for name, text, _ in outputs:
+            files.write_text(os.path.join(folder, name), text)
         files.write_json(os.path.join(folder, STATS), stats)
     return stats
 
@@ -133,38 +143,13 @@ def _check_config(config: SampleDataConfig) -> None:
         )
 
 
-def _read_docstrings(config: SampleDataConfig) -> list[documentation.Docstring]:
-    """Returns the distinct docstrings, at most `max_documents` of them."""
-    source_files = documentation.list_source_files()
-    limit = config.max_documents or None
-    if limit:
-        source_files = _interleave_libraries(source_files, config.seed)
-    # The paragraphs are the key, so only one of several docstrings with equal paragraphs is kept.
-    docstrings: dict[Any, documentation.Docstring] = {}
-    with (
-        Progress("reading source files", None if limit else len(source_files), "files") as progress,
-        closing(documentation.read_source_files(source_files, config.num_workers)) as results,
-    ):
-        for result in results:
-            for docstring in result:
-                docstrings.setdefault(docstring.paragraphs, docstring)
-            progress.update(1, f"{len(docstrings):,} documents")
-            if limit and len(docstrings) >= limit:
-                break
-    return list(itertools.islice(docstrings.values(), limit))
-
-
 def _interleave_libraries(
-    source_files: Sequence[documentation.SourceFile], seed: int
+    source_files: list[documentation.SourceFile], seed: int
 ) -> list[documentation.SourceFile]:
     """Returns the files of the classified libraries in random order, one per library in turn."""
-    by_library: dict[str, list[documentation.SourceFile]] = {
-        library: [] for library in documentation.LABELS
-    }
-    for file in random.Random(seed).sample(source_files, len(source_files)):
-        if file.library in by_library:
-            by_library[file.library].append(file)
-    rounds = itertools.zip_longest(*by_library.values())
+    files_ = random.Random(seed).sample(source_files, len(source_files))
+    by_library = ([f for f in files_ if f.library == library] for library in documentation.LABELS)
+    rounds = itertools.zip_longest(*by_library)
     return [file for files_of_round in rounds for file in files_of_round if file is not None]
 
 
@@ -180,76 +165,59 @@ def _clean_documents(docstrings: Sequence[documentation.Docstring]) -> list[Docu
     return train_dev_test_split.remove_boilerplate(list(distinct.values()))
 
 
-def _corpus_files(by_part: dict[str, list[Document]]) -> dict[str, OutputFile]:
-    """Returns the files of the pretraining corpus, with a blank line after each document."""
+def _data_files(by_part: dict[str, list[Document]], seed: int) -> Iterator[OutputFile]:
+    """Yields the files of the corpus and of all labeled sets."""
     heldout = by_part["dev"] + by_part["test"]
-    outputs = {}
     for name, documents in (("train", by_part["train"]), ("heldout", heldout)):
-        blocks = ["".join(f"{s.text}\n" for s in document.sentences) for document in documents]
-        text = "".join(f"{block}\n" for block in blocks)
-        outputs[f"corpus/{name}.txt"] = OutputFile(text, _counts(documents))
-    return outputs
-
-
-def _labeled_files(by_part: dict[str, list[Document]], seed: int) -> dict[str, OutputFile]:
-    """Returns the files of all labeled sets."""
-    outputs: dict[str, OutputFile] = {}
+        yield OutputFile(f"corpus/{name}.txt", _corpus_text(documents), _counts(documents))
     for part, documents in by_part.items():
         limit = _LIMITS[part]
         rows = sentence_sets.classification_rows(documents, limit // 6, seed)
-        outputs[f"classification/{part}.tsv"] = _table(
-            sentence_sets.CLASSIFICATION_COLUMNS, rows, -1, **_TSV
-        )
+        columns = sentence_sets.CLASSIFICATION_COLUMNS
+        yield _table(f"classification/{part}.tsv", columns, rows, -1, **_TSV)
         rows = sentence_sets.pair_rows(documents, limit, seed)
-        outputs[f"pairs/{part}.tsv"] = _table(sentence_sets.PAIR_COLUMNS, rows, 0, **_TSV)
+        yield _table(f"pairs/{part}.tsv", sentence_sets.PAIR_COLUMNS, rows, 0, **_TSV)
         rows = sentence_sets.choice_rows(documents, limit, seed)
         name = "val" if part == "dev" else part
-        outputs[f"swag/{name}.csv"] = _table(sentence_sets.CHOICE_COLUMNS, rows, -1)
+        yield _table(f"swag/{name}.csv", sentence_sets.CHOICE_COLUMNS, rows, -1)
         tagged = span_sets.tag_documents(documents, limit, seed)
         tags = Counter(tag for document in tagged for sentence in document for _, tag in sentence)
         counts = {"sentences": sum(map(len, tagged)), **tags}
-        outputs[f"ner/{part}.conll"] = OutputFile(span_sets.conll_text(tagged), counts)
-    heldout = by_part["dev"] + by_part["test"]
+        yield OutputFile(f"ner/{part}.conll", span_sets.conll_text(tagged), counts)
     for part, documents in (("train", by_part["train"]), ("dev", heldout)):
-        questions = span_sets.make_questions(documents, _LIMITS[part], seed)
-        impossible = sum(question.is_impossible for question in questions)
+        asked = span_sets.make_questions(documents, _LIMITS[part], seed)
+        impossible = sum(each.question["is_impossible"] for each in asked)
         for version, counts in (
-            ("1.1", {"questions": len(questions) - impossible}),
-            ("v2.0", {"questions": len(questions), "unanswerable": impossible}),
+            ("1.1", {"questions": len(asked) - impossible}),
+            ("v2.0", {"questions": len(asked), "unanswerable": impossible}),
         ):
-            text = json.dumps(span_sets.squad_json(questions, version), ensure_ascii=False)
+            text = json.dumps(span_sets.squad_json(asked, version), ensure_ascii=False)
             name = f"squad/{part}-v{version.removeprefix('v')}.json"
-            outputs[name] = OutputFile(text + "\n", counts)
-    return dict(sorted(outputs.items()))
+            yield OutputFile(name, text + "\n", counts)
+
+
+def _corpus_text(documents: Sequence[Document]) -> str:
+    """Returns one sentence per line, and a blank line after each document."""
+    blocks = ("".join(f"{s.text}\n" for s in document.sentences) for document in documents)
+    return "".join(f"{block}\n" for block in blocks)
 
 
 def _table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], label_column: int, **csv_format: Any
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    label_column: int,
+    **csv_format: Any,
 ) -> OutputFile:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n", **csv_format).writerows([columns, *rows])
-    labels = Counter(row[label_column] for row in rows)
-    label_counts = {f"label {label}": labels[label] for label in sorted(labels)}
-    return OutputFile(text.getvalue(), {"examples": len(rows), **label_counts})
+    labels = Counter(f"label {row[label_column]}" for row in rows)
+    return OutputFile(name, text.getvalue(), {"examples": len(rows), **labels})
 
 
-def _statistics(
-    config: SampleDataConfig, by_part: dict[str, list[Document]], outputs: dict[str, OutputFile]
-) -> dict[str, Any]:
-    """Returns the settings, library versions and counts, and the SHA-256 of each file."""
-    return {
-        "settings": {n: getattr(config, n) for n in ("max_documents", "heldout_fraction", "seed")},
-        "versions": documentation.library_versions(),
-        "parts": {part: _counts(documents) for part, documents in by_part.items()},
-        "files": {
-            name: {
-                **output.counts,
-                "bytes": len(output.content.encode()),
-                "sha256": files.sha256(output.content.encode()),
-            }
-            for name, output in outputs.items()
-        },
-    }
+def _identity(text: str) -> dict[str, Any]:
+    content = text.encode()
+    return {"bytes": len(content), "sha256": files.sha256(content)}
 
 
 def _counts(documents: Sequence[Document]) -> dict[str, int]:

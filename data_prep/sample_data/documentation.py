@@ -14,11 +14,13 @@ import re
 import sys
 import sysconfig
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.data_prep.sample_data import cleaning
+from bert_tf.progress import Progress
 
 PYTHON = "python"
 # The packages that bert-tf requires, directly or indirectly. The list is fixed so that other
@@ -109,31 +111,35 @@ def _standard_library() -> list[SourceFile]:
     ]
 
 
-def read_source_files(
-    files: list[SourceFile], num_workers: int
-) -> Generator[list[Docstring], None, None]:
-    """Reads source files in parallel and extracts the prose of their docstrings.
+def read_docstrings(files: list[SourceFile], limit: int, num_workers: int) -> list[Docstring]:
+    """Reads source files in parallel and returns the prose of their distinct docstrings.
 
     Args:
         files: The files to read.
+        limit: The maximum number of docstrings. 0 means all.
         num_workers: The number of processes. The docstrings do not depend on this number.
-
-    Yields:
-        The docstrings of each file, in the order of `files`.
     """
-    starts = range(0, len(files), _FILES_PER_CALL)
+    # The paragraphs are the key, so only one of several docstrings with equal paragraphs is kept.
+    found: dict[Any, Docstring] = {}
     # Syntax trees have no reference cycles, so workers do not need the cyclic garbage collector.
-    with Workers(num_workers, set_up=gc.disable) as workers:
-        calls = [
-            workers.submit(_read_source_files, files[start : start + _FILES_PER_CALL])
-            for start in starts
-        ]
-        for wait in calls:
-            yield from wait()
+    with (
+        Workers(num_workers, set_up=gc.disable) as workers,
+        Progress("reading source files", None if limit else len(files), "files") as progress,
+    ):
+        starts = range(0, len(files), _FILES_PER_CALL)
+        groups = [files[start : start + _FILES_PER_CALL] for start in starts]
+        calls = [workers.submit(_read_source_files, group) for group in groups]
+        for group, wait in zip(groups, calls, strict=True):
+            for docstring in wait():
+                found.setdefault(docstring.paragraphs, docstring)
+            progress.update(len(group), f"{len(found):,} documents")
+            if limit and len(found) >= limit:
+                break
+    return list(found.values())[: limit or None]
 
 
-def _read_source_files(files: list[SourceFile]) -> list[list[Docstring]]:
-    return [read_source_file(file) for file in files]
+def _read_source_files(files: list[SourceFile]) -> list[Docstring]:
+    return [docstring for file in files for docstring in read_source_file(file)]
 
 
 def read_source_file(file: SourceFile) -> list[Docstring]:

@@ -133,19 +133,22 @@ def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tu
         Rows of `CHOICE_COLUMNS`.
     """
     rng = random.Random(f"{seed} continuations")
-    endings = _endings_by_first_word(documents)
+    endings: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for number, document in enumerate(documents):
+        for sentence in document.sentences:
+            if parts := _start_and_ending(sentence.text):
+                endings.setdefault((document.library, parts[0]), []).append((number, parts[1]))
     rows: list[tuple[str, ...]] = []
     for number in rng.sample(range(len(documents)), len(documents)):
         document = documents[number]
         candidates = [
-            (before.text, *_split_first_word(after.text))
+            (before.text, *parts)
             for before, after in itertools.pairwise(document.sentences)
-            if after.follows and _has_ending_length(_split_first_word(after.text)[1])
+            if after.follows and (parts := _start_and_ending(after.text))
         ]
         rng.shuffle(candidates)
         for context, start, ending in candidates:
-            pool = endings.get((document.library, start), [])
-            choices = _wrong_endings(pool, number, ending, rng)
+            choices = _wrong_endings(endings[document.library, start], number, ending, rng)
             if choices and len(rows) < limit:
                 answer = rng.randrange(4)
                 choices.insert(answer, ending)
@@ -156,26 +159,11 @@ def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tu
     return rows
 
 
-def _split_first_word(sentence: str) -> tuple[str, str]:
+def _start_and_ending(sentence: str) -> tuple[str, str] | None:
+    """Returns the first word and the rest of a sentence; None if the rest is too short or long."""
     start, _, ending = sentence.partition(" ")
-    return start, ending
-
-
-def _has_ending_length(ending: str) -> bool:
-    return _MIN_ENDING_WORDS <= len(ending.split()) <= _MAX_ENDING_WORDS
-
-
-def _endings_by_first_word(
-    documents: Sequence[Document],
-) -> dict[tuple[str, str], list[tuple[int, str]]]:
-    """Maps (library, first word) to (document number, rest of the sentence) pairs."""
-    endings: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    for number, document in enumerate(documents):
-        for sentence in document.sentences:
-            start, ending = _split_first_word(sentence.text)
-            if _has_ending_length(ending):
-                endings.setdefault((document.library, start), []).append((number, ending))
-    return endings
+    has_length = _MIN_ENDING_WORDS <= len(ending.split()) <= _MAX_ENDING_WORDS
+    return (start, ending) if has_length else None
 
 
 def _wrong_endings(

@@ -10,21 +10,16 @@ from bert_tf.data_prep.sample_data import cleaning, documentation
 
 
 @dataclass(frozen=True)
-class Sentence:
+class Sentence(cleaning.Paragraph):
     """One sentence of a document.
 
+    Its `argument` is not empty if the paragraph of the sentence describes an argument.
+
     Attributes:
-        text: The text, on one line.
-        code: The [start, end) positions of code in `text`, in characters.
-        argument: If the paragraph of the sentence describes an argument, the argument's name, else
-            "".
         follows: Whether the previous sentence of the docstring is kept too.
     """
 
-    text: str
-    code: tuple[tuple[int, int], ...]
-    argument: str
-    follows: bool
+    follows: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,11 @@ The functions are pure; their input is the documents of one part (train, dev or 
 `sentences`.
 """
 
-import dataclasses
 import hashlib
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bert_tf.data_prep.sample_data.sentences import Document, Sentence
 
@@ -25,37 +23,29 @@ _QUESTIONS_PER_DOCUMENT = 6
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 TaggedSentence = list[tuple[str, str]]  # (word, tag) pairs
+Question = dict[str, Any]  # in the format of SQuAD 2.0
 
 
-@dataclass(frozen=True)
-class Question:
+class Asked(NamedTuple):
     """One question about a context.
 
     Attributes:
         library: The library of the document.
         context: Consecutive sentences of one document.
-        id: 24 hexadecimal digits.
-        question: The text of the question.
-        answer: The answer, as it appears in the context. For an unanswerable question, a plausible
-            wrong answer from the context.
-        start: Position of the answer in the context, in characters.
-        is_impossible: Whether the context does not contain the answer.
+        question: The question. Its id has 24 hexadecimal digits.
     """
 
     library: str
     context: str
-    id: str
-    question: str
-    answer: str
-    start: int
-    is_impossible: bool = False
+    question: Question
 
 
-def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list[Question]:
+def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list[Asked]:
     """Makes questions about the meaning of arguments. About a third have no answer.
 
     An unanswerable question is about an argument that another document of the same library
-    describes. The document from which the context is taken does not mention this argument.
+    describes. The document from which the context is taken does not mention this argument. The
+    plausible answer describes another argument.
 
     Args:
         documents: The documents of one part.
@@ -67,35 +57,38 @@ def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list
     for document in documents:
         names = dict.fromkeys(s.argument for s in document.sentences if s.argument)
         library_arguments.setdefault(document.library, []).extend(names)
-    questions: list[Question] = []
+    asked: list[Asked] = []
     for number in rng.sample(range(len(documents)), len(documents)):
-        if len(questions) >= limit:
+        if len(asked) >= limit:
             break
         document = documents[number]
         answerable = [*_answerable_questions(document, number, rng)]
         mentioned = {word for s in document.sentences for word in _TOKEN.findall(s.text)}
-        for question in answerable[:_QUESTIONS_PER_DOCUMENT]:
-            questions.append(question)
+        for each in answerable[:_QUESTIONS_PER_DOCUMENT]:
+            asked.append(each)
             argument = rng.choice(library_arguments[document.library])
             if rng.random() < 0.5 and argument not in mentioned:
                 mentioned.add(argument)
-                wording = _id_and_question(document, number, argument, -1, rng)
-                questions.append(dataclasses.replace(question, **wording, is_impossible=True))
-    return questions
+                question = _wording(document, number, argument, -1, rng) | {
+                    "is_impossible": True,
+                    "answers": [],
+                    "plausible_answers": each.question["answers"],
+                }
+                asked.append(each._replace(question=question))
+    return asked
 
 
-def _answerable_questions(
-    document: Document, number: int, rng: random.Random
-) -> Iterator[Question]:
+def _answerable_questions(document: Document, number: int, rng: random.Random) -> Iterator[Asked]:
     for context, starts in _contexts(document.sentences):
         for start, sentence in starts:
             prefix = f"{sentence.argument}: "
             answer = sentence.text.removeprefix(prefix).rstrip(".")
             is_description = sentence.argument and sentence.text.startswith(prefix)
             if is_description and _MIN_ANSWER_WORDS <= len(answer.split()) <= _MAX_ANSWER_WORDS:
-                wording = _id_and_question(document, number, sentence.argument, start, rng)
-                wording |= {"answer": answer, "start": start + len(prefix)}
-                yield Question(document.library, context, **wording)
+                question = _wording(document, number, sentence.argument, start, rng)
+                answers = [{"text": answer, "answer_start": start + len(prefix)}]
+                question |= {"is_impossible": False, "answers": answers}
+                yield Asked(document.library, context, question)
 
 
 def _contexts(sentences: Sequence[Sentence]) -> Iterator[tuple[str, list[tuple[int, Sentence]]]]:
@@ -114,9 +107,9 @@ def _contexts(sentences: Sequence[Sentence]) -> Iterator[tuple[str, list[tuple[i
     yield context, starts
 
 
-def _id_and_question(
+def _wording(
     document: Document, number: int, argument: str, start: int, rng: random.Random
-) -> dict[str, Any]:
+) -> Question:
     key = f"{document.name} {number} {argument} {start}"
     parts = [part for part in document.name.split(".") if part not in ("__init__", "__call__")]
     # A question names a method together with its class, as in `Class.method`.
@@ -128,27 +121,19 @@ def _id_and_question(
     }
 
 
-def squad_json(questions: Sequence[Question], version: str) -> dict[str, Any]:
+def squad_json(asked: Sequence[Asked], version: str) -> dict[str, Any]:
     """Returns the questions in SQuAD's official format, with one article per library.
 
     Args:
-        questions: The questions.
+        asked: The questions.
         version: "1.1", which excludes the unanswerable questions, or "v2.0".
     """
-    articles: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for question in questions:
-        if question.is_impossible and version != "v2.0":
-            continue
-        row: dict[str, Any] = {"id": question.id, "question": question.question}
-        answers = [{"text": question.answer, "answer_start": question.start}]
-        if version == "v2.0":
-            row["is_impossible"] = question.is_impossible
-        if question.is_impossible:
-            row |= {"answers": [], "plausible_answers": answers}
-        else:
-            row["answers"] = answers
-        contexts = articles.setdefault(question.library, {})
-        contexts.setdefault(question.context, []).append(row)
+    articles: dict[str, dict[str, list[Question]]] = {}
+    for library, context, question in asked:
+        if version == "v2.0" or not question["is_impossible"]:
+            left_out = () if version == "v2.0" else ("is_impossible",)
+            row = {name: value for name, value in question.items() if name not in left_out}
+            articles.setdefault(library, {}).setdefault(context, []).append(row)
     data = [
         {
             "title": library,

@@ -6,12 +6,11 @@ text would also be training text. Here, documents that share any eight consecuti
 assigned to the same part, and so are documents that are connected by a chain of such documents.
 """
 
+import collections
 import dataclasses
 import random
 import re
-from collections.abc import Iterator, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from bert_tf.data_prep.sample_data.sentences import Document, Sentence
 
@@ -25,7 +24,6 @@ MAX_REPEATS = 8
 # the held-out parts.
 MAX_HELD_OUT_GROUP = 20
 _WORD = re.compile(r"\w+")
-_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
@@ -33,85 +31,60 @@ def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
 
     Documents that have fewer than two sentences after this step are dropped too.
     """
-    sentences = [sentence for document in documents for sentence in document.sentences]
-    counts = [len(document.sentences) for document in documents]
-    document_of: np.ndarray = np.repeat(np.arange(len(documents)), counts)
-    # A sentence with fewer words than an n-gram is padded to the length of one n-gram.
-    words = [_words(sentence.text) for sentence in sentences]
-    hashes, sentence_of = _ngram_hashes([w + [""] * (NGRAM_WORDS - len(w)) for w in words])
-    pairs = np.unique(np.stack([hashes, document_of[sentence_of].astype(np.uint64)]), axis=1)
-    ngrams, repeats = np.unique(pairs[0], return_counts=True)
-    dropped: np.ndarray = np.zeros(len(sentences), bool)
-    dropped[sentence_of[np.isin(hashes, ngrams[repeats > MAX_REPEATS])]] = True
-    keep = iter((~dropped).tolist())
+    ngrams = [[_ngrams(s.text) for s in document.sentences] for document in documents]
+    repeats = collections.Counter(ngram for each in ngrams for ngram in set().union(*each))
+    boilerplate = {ngram for ngram, count in repeats.items() if count > MAX_REPEATS}
     kept = [
-        dataclasses.replace(document, sentences=_kept_sentences(document.sentences, keep))
-        for document in documents
+        dataclasses.replace(document, sentences=_kept_sentences(document, each, boilerplate))
+        for document, each in zip(documents, ngrams, strict=True)
     ]
     return [document for document in kept if len(document.sentences) > 1]
 
 
-def _kept_sentences(sentences: Sequence[Sentence], keep: Iterator[bool]) -> tuple[Sentence, ...]:
+def _kept_sentences(
+    document: Document, ngrams: list[set[int]], boilerplate: set[int]
+) -> tuple[Sentence, ...]:
     kept: list[Sentence] = []
     previous_kept = True
-    for sentence in sentences:
-        is_kept = next(keep)
-        if is_kept:
-            kept.append(dataclasses.replace(sentence, follows=sentence.follows and previous_kept))
-        previous_kept = is_kept
+    for sentence, found in zip(document.sentences, ngrams, strict=True):
+        follows = sentence.follows and previous_kept
+        previous_kept = found.isdisjoint(boilerplate)
+        if previous_kept:
+            kept.append(dataclasses.replace(sentence, follows=follows))
     return tuple(kept)
 
 
-def _words(text: str) -> list[str]:
-    """Returns the words of a text in lower case; a word consists of letters, digits and "_"."""
-    return _WORD.findall(text.lower())
+def _ngrams(text: str) -> set[int]:
+    """Returns hashes of the n-grams of a text, or of all its words if there are fewer.
 
-
-def _ngram_hashes(texts: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Hashes all n-grams of `NGRAM_WORDS` consecutive words of each text.
-
-    Args:
-        texts: The words of each text.
-
-    Returns:
-        hashes: uint64 [N], the hash of each n-gram.
-        text_numbers: int64 [N], the index of the text that contains the n-gram.
+    A word consists of letters, digits and "_". Upper and lower case are equal.
     """
-    ids: dict[str, int] = {}
-    word_ids = np.array(
-        [ids.setdefault(word, len(ids) + 1) for words in texts for word in words], np.uint64
-    )
-    text_of: np.ndarray = np.repeat(np.arange(len(texts)), [len(words) for words in texts])
-    if len(word_ids) < NGRAM_WORDS:
-        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    count = len(word_ids) - NGRAM_WORDS + 1
-    hashes: np.ndarray = np.zeros(count, np.uint64)
-    for offset in range(NGRAM_WORDS):
-        hashes = (hashes ^ word_ids[offset : offset + count]) * _HASH_FACTOR
-        hashes ^= hashes >> np.uint64(29)
-    in_one_text = text_of[:count] == text_of[NGRAM_WORDS - 1 :]
-    return hashes[in_one_text], text_of[:count][in_one_text]
+    words = _WORD.findall(text.lower())
+    last = max(len(words) - NGRAM_WORDS, 0)
+    return {hash(tuple(words[start : start + NGRAM_WORDS])) for start in range(last + 1)}
 
 
-def group_near_duplicates(documents: Sequence[Document]) -> np.ndarray:
+def group_near_duplicates(documents: Sequence[Document]) -> list[int]:
     """Groups documents that share an n-gram.
 
     Documents are also in the same group if a chain of documents connects them and each document of
     the chain shares an n-gram with the next one.
 
     Returns:
-        The group number of each document, int32 [number of documents].
+        For each document, the index of one document of its group.
     """
-    from scipy.sparse import coo_matrix, csgraph  # type: ignore[import-untyped]
+    parents = list(range(len(documents)))
 
-    texts = [" ".join(s.text for s in document.sentences) for document in documents]
-    hashes, document_of = _ngram_hashes([_words(text) for text in texts])
-    order = np.lexsort((document_of, hashes))
-    hashes, document_of = hashes[order], document_of[order]
-    same = hashes[1:] == hashes[:-1]
-    edges = (document_of[:-1][same], document_of[1:][same])
-    graph = coo_matrix((np.ones(len(edges[0]), bool), edges), shape=(len(documents),) * 2)
-    return csgraph.connected_components(graph, directed=False)[1]
+    def root(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = number = parents[parents[number]]
+        return number
+
+    first: dict[int, int] = {}
+    for number, document in enumerate(documents):
+        for ngram in _ngrams(" ".join(s.text for s in document.sentences)):
+            parents[root(first.setdefault(ngram, number))] = root(number)
+    return [root(number) for number in range(len(documents))]
 
 
 def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: int) -> list[str]:
@@ -127,7 +100,7 @@ def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: i
         The part of each document, one of `PARTS`.
     """
     groups: dict[int, list[int]] = {}
-    for number, group in enumerate(group_near_duplicates(documents).tolist()):
+    for number, group in enumerate(group_near_duplicates(documents)):
         groups.setdefault(group, []).append(number)
     sizes = [sum(len(s.text) for s in document.sentences) for document in documents]
     parts = ["train"] * len(documents)

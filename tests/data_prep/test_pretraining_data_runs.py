@@ -35,11 +35,11 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
-    read = local._read
+    prepare = local.preparation.prepare
     def begin(*arguments):
         print("ready", flush=True)
-        read(*arguments)
-    local._read = begin
+        return prepare(*arguments)
+    local.preparation.prepare = begin
     flags = {flags!r}
     try:
         config = RecordsConfig({vocabulary!r}, **flags)
@@ -321,11 +321,12 @@ from bert_tf.data_prep import create_pretraining_data
 from bert_tf.data_prep.runners import local
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
-    pair = local._pair
-    def begin(*arguments):
-        print("ready", flush=True)
-        return pair(*arguments)
-    local._pair = begin
+    run = local._run
+    def begin(workers, files, name, *arguments):
+        if name == "pairing":
+            print("ready", flush=True)
+        run(workers, files, name, *arguments)
+    local._run = begin
     command_line.run(create_pretraining_data.main)
 """
 

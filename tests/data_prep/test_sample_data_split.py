@@ -35,7 +35,7 @@ def test_groups_equal_those_of_a_plain_search():
         if sequences[i] & sequences[j]:
             old, new = group[j], group[i]
             group = [new if each == old else each for each in group]
-    found = split.group_near_duplicates(documents).tolist()
+    found = split.group_near_duplicates(documents)
     assert 1 < len(set(group)) < len(documents)
     assert len(set(found)) == len(set(group)) == len(set(zip(found, group, strict=True)))
 

@@ -1,0 +1,73 @@
+"""Reads and pairs the text of a job, on any runner.
+
+All results are files, in the folder of the intermediate files. A runner is a function that calls a
+stage once for each task. The main process then reads the counts and the keys of all segments.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_tf.data_prep.runners import outputs, shuffling, stages
+from bert_tf.data_prep.runners.job import RecordsJob
+from bert_tf.data_prep.runners.stages import IntermediateFiles
+
+Plans = dict[str, list[shuffling.Part]]
+
+
+class Task(NamedTuple):
+    """A call of a stage.
+
+    Attributes:
+        path: The file that the call writes last.
+        size: The work that the call takes, in the unit of the progress report.
+        arguments: The arguments of the stage, without the first, `IntermediateFiles`.
+    """
+
+    path: str
+    size: int
+    arguments: tuple[Any, ...]
+
+
+# Arguments: a description of the work, its unit, the stage and the tasks. Returns after all tasks.
+Runner = Callable[[str, str, Callable[..., None], Sequence[Task]], None]
+
+
+def prepare(job: RecordsJob, files: IntermediateFiles, run: Runner) -> dict[str, np.ndarray]:
+    """Reads and pairs all text, and checks that there is enough of it.
+
+    Returns:
+        For each split, the number of rows in each bin (see `shuffling.count_bins`).
+
+    Raises:
+        InputError: The text cannot be read, or there is too little of it, or too much is truncated.
+    """
+    last_split = list(job.shards)[-1]
+    reading = [
+        Task(
+            files.path("documents", last_split, number),
+            sum(piece.end - piece.start for piece in segment),
+            (number, segment),
+        )
+        for number, segment in enumerate(job.segments)
+    ]
+    unit = "examples" if job.config.input_format == "tfds" else "bytes"
+    run("reading", unit, stages.read_segment, reading)
+    for split in job.shards:
+        paths = files.segment_paths("documents", split)
+        counts: np.ndarray = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
+        outputs.check_documents(job, files, split, counts)
+    rows = {split: files.segment_paths("rows", split) for split in job.shards}
+    pairing = [
+        Task(f"{path}.keys", 1, (split, number))
+        for split, paths in rows.items()
+        for number, path in enumerate(paths)
+    ]
+    run("pairing", "segments", stages.pair_segment, pairing)
+    tokens = (shuffling.load_token_counts(path) for paths in rows.values() for path in paths)
+    outputs.check_truncation(job, sum(tokens, np.zeros(2, int)))
+    return {
+        split: np.asarray(sum(shuffling.count_bins(shuffling.load_keys(path)) for path in paths))
+        for split, paths in rows.items()
+    }

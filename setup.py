@@ -20,6 +20,7 @@ MEDIAPIPE = ["mediapipe>=1.2"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
 HUB = ["huggingface_hub>=0.30"]
+PARQUET = ["pyarrow>=14"]
 DOCS = ["sphinx>=8", "myst-nb>=1.4", "furo>=2025.12.19", "nbclient>=0.10", "ipykernel>=6"]
 DEV = [
     "setuptools>=77",  # builds the wheel that a test installs
@@ -102,10 +103,11 @@ setuptools.setup(
         "beam": BEAM,
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "hub": HUB,
+        "parquet": PARQUET,
         "docs": DOCS,
         "dev": DEV,
         # The packages that any test imports, so that none is skipped.
-        "ci": [*DEV, *BEAM, *HUB, *DOCS, *SERVING, *LITE, *MEDIAPIPE, *ENTITY_F1],
+        "ci": [*DEV, *BEAM, *HUB, *PARQUET, *DOCS, *SERVING, *LITE, *MEDIAPIPE, *ENTITY_F1],
     },
     entry_points={"console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]},
     classifiers=[

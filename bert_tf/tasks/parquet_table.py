@@ -31,8 +31,7 @@ def rows(
         import pyarrow.parquet
     except ImportError as error:
         raise InputError(
-            f"{path}: reading Parquet needs pyarrow, which is not installed. Install it with: pip "
-            "install pyarrow."
+            f"{path} needs the package pyarrow: pip install bert-tf[parquet]."
         ) from error
     import tensorflow as tf
 

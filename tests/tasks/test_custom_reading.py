@@ -305,7 +305,7 @@ def test_parquet_errors_name_the_row_and_the_columns(tmp_path):
 
 def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(InputError, match="bert-tf\[parquet\]"):
+    with pytest.raises(InputError, match=r"bert-tf\[parquet\]"):
         next(parquet_table.rows(str(tmp_path / "dev.parquet"), lambda *_: None))
 
 

@@ -100,7 +100,7 @@ def extractor(config: ExtractionConfig) -> FeatureExtractor:
 
     if not FLAGS.init_checkpoint:
         raise InputError("The model is unknown. Give --init_checkpoint.")
-    model = shared.pretrained()
+    model = shared.run_model().pretrained
     tokenizer = model.tokenizer
     return FeatureExtractor(model.model(BertEncoder), tokenizer, config)
 

@@ -1,7 +1,6 @@
 """The main function of all fine-tuning programs, and the flags that they share."""
 
 import dataclasses
-import functools
 import logging
 import os
 import shlex
@@ -111,7 +110,7 @@ def run_task(
     strategy = make_strategy(runtime)
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
-    model = shared.pretrained()
+    model = shared.run_model().pretrained
     config = fine_tuning_config()
     shared.check_length(config.max_seq_length, model.config)
     location = find_data()
@@ -135,7 +134,8 @@ def run_task(
         return
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
-    used = FLAGS.output_dir if phases.train else shared.trained_run() or FLAGS.init_checkpoint
+    trained = FLAGS.output_dir if phases.train else shared.run_model().trained_run
+    used = trained or FLAGS.init_checkpoint
     if FLAGS.export_dir and is_chief(strategy):
         _export(used)
         next_step, used = predict_command, FLAGS.export_dir
@@ -185,7 +185,7 @@ def _with_head(task: Any) -> Task:
     """Returns the task with the layers of the head, if the program has flags for them."""
     if "head" not in FLAGS:
         return task
-    return dataclasses.replace(task, head=head_flags.head_config(trained_facts()))
+    return dataclasses.replace(task, head=head_flags.head_config(shared.run_model().facts))
 
 
 def export_command(checkpoint: str) -> str:
@@ -257,24 +257,12 @@ def check_files(location: DataLocation, flag_names: Mapping[str, str]) -> None:
         )
 
 
-@functools.cache
-def trained_facts() -> dict[str, Any]:
-    """Returns the facts of the trained model, without training; {} if no model is known.
-
-    The trained model is that in --output_dir, else that of --init_checkpoint.
-    """
-    if FLAGS.do_train:
-        return {}
-    checkpoint = shared.trained_run() or FLAGS.init_checkpoint
-    contents = shared.pretrained(checkpoint).contents if checkpoint else None
-    return dict(contents.extra) if contents else {}
-
-
 def fine_tuning_config() -> FineTuningConfig:
     """Returns the settings; without training, the trained model gives the default length."""
     values = command_line.flag_values(FineTuningConfig)
     if not FLAGS["max_seq_length"].present:
-        values["max_seq_length"] = trained_facts().get("max_seq_length", FLAGS.max_seq_length)
+        trained = shared.run_model().facts
+        values["max_seq_length"] = trained.get("max_seq_length", FLAGS.max_seq_length)
     return FineTuningConfig(**values)
 
 
@@ -296,7 +284,7 @@ def _fingerprint(data: Any, tokenizer: Any, features: Any) -> dict[str, Any]:
         **{k: v for k, v in facts.items() if k not in (*DECISION_FACTS, "num_choices")},
         "train_split": data.fingerprint(),
         "dev_split": data.fingerprint("dev") if selects_by_dev else None,
-        "init_checkpoint": shared.initial_weights(),
+        "init_checkpoint": shared.run_model().initial_weights,
         "init_head": FLAGS.init_head,
         "max_seq_length": data.config.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
@@ -315,7 +303,7 @@ def _initializer(task: Task) -> Callable[[Any], None] | None:
         if FLAGS.init_head is not None:
             raise InputError("--init_head needs --init_checkpoint. Give both or none.")
         return _report_random_weights if FLAGS.do_train else None
-    if not FLAGS.do_train and shared.trained_run():
+    if not FLAGS.do_train and shared.run_model().trained_run:
         _LOGGER.info(
             "Using the weights of the run in %s, and not those of --init_checkpoint.",
             FLAGS.output_dir,
@@ -324,7 +312,7 @@ def _initializer(task: Task) -> Callable[[Any], None] | None:
     init_head = True if FLAGS.init_head is None and not FLAGS.do_train else FLAGS.init_head
 
     def initialize(objective: Any) -> None:
-        shared.pretrained().initialize_task(objective.model, task.facts, init_head)
+        shared.run_model().pretrained.initialize_task(objective.model, task.facts, init_head)
 
     return initialize
 

@@ -2,7 +2,6 @@
 
 import functools
 import glob
-import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from absl import flags
 
 from bert_tf import config_flags
 from bert_tf.command_line import FLAG_OF_PARAMETER, flag_values
-from bert_tf.config import SIZES, BertConfig
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 from bert_tf.output_paths import check_output_folder
@@ -19,12 +18,11 @@ from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 
 if TYPE_CHECKING:
-    from bert_tf.pretrained import Pretrained
+    from bert_tf.run_model import RunModel
     from bert_tf.tokenization import BertTokenizer
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
 
 FLAGS = flags.FLAGS
-_LOGGER = logging.getLogger(__name__)
 _DATA_FLAGS = (
     "input_file", "eval_input_file", "data_dir", "train_file", "dev_file", "test_file",
     "predict_file",
@@ -117,75 +115,17 @@ def training_config(
 
 
 @functools.cache
-def trained_run() -> str | None:
-    """Returns --output_dir if it has a checkpoint that this run resumes or uses, else None."""
-    from bert_tf.training.lifecycle.run_folder import RunFolder
-
-    folder = RunFolder(FLAGS.output_dir, overwrite=FLAGS.do_train and FLAGS.overwrite)
-    return folder.path if folder.checkpoint_to_resume() else None
-
-
-def pretrained(checkpoint: str | None = None) -> "Pretrained":
+def run_model() -> "RunModel":
     """Returns the model of --init_checkpoint, --bert_config_file, --vocab_file and --do_lower_case.
 
-    What is not given is that of the run in --output_dir, if there is one.
-
-    Args:
-        checkpoint: The checkpoint to read instead of --init_checkpoint; None for the latter.
-
-    Raises:
-        InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
+    What is not given is that of the run in --output_dir, if the program has this flag.
     """
-    config_file, vocab_file = _needed("bert_config_file"), _needed("vocab_file")
-    checkpoint = checkpoint or _needed("init_checkpoint")
-    if not checkpoint and not (FLAGS.do_train and config_file):
-        checkpoint = trained_run()
-    return _load(checkpoint, config_file, vocab_file)
+    from bert_tf.run_model import RunModel
 
-
-@functools.cache
-def _needed(name: str) -> str | None:
-    """Returns the path in a flag, or None if it is missing and the run in --output_dir replaces it.
-
-    A run with a checkpoint does not need the files any more that it has started with.
-    """
-    path = FLAGS[name].value
-    exists = not path or "://" in path or path in SIZES or glob.glob(glob.escape(path) + "*")
-    if exists or not (run := trained_run()):
-        return path
-    _LOGGER.warning("warning: there is no %s; the run in %s continues without it.", path, run)
-    return None
-
-
-def initial_weights() -> str | None:
-    """Returns text that identifies the initial weights of a training run; None if they are random.
-
-    A run that is resumed without its initial weights keeps the text in its settings.
-    """
-    if not FLAGS.do_train:
-        return None
-    given = _needed("init_checkpoint")
-    if run := trained_run():
-        from bert_tf.training.lifecycle.run_folder import RunFolder
-
-        recorded = RunFolder(run).read_settings().get("data", {}).get("init_checkpoint")
-        # Earlier versions recorded the path, some of them the absolute one.
-        if not given and FLAGS.init_checkpoint and recorded is None:
-            return FLAGS.init_checkpoint  # a wrong path: the run began with random weights
-        if not given or recorded in (given, os.path.join(os.path.abspath(given), "")):
-            return recorded
-    contents = pretrained().contents if given else None
-    return f"weights with SHA-256 {contents.sha256()}" if contents else None
-
-
-@functools.cache
-def _load(
-    checkpoint: str | None, bert_config_file: str | None, vocab_file: str | None
-) -> "Pretrained":
-    from bert_tf.pretrained import read_pretrained
-
+    given = flag_values(RunModel)
     casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    return read_pretrained(checkpoint, bert_config_file, vocab_file, casing)
+    trains = "do_train" in FLAGS and FLAGS.do_train
+    return RunModel(**{**given, "do_lower_case": casing, "trains": trains})
 
 
 def check_output_dir() -> None:
@@ -270,6 +210,6 @@ def initializer() -> Callable[[Any], None] | None:
         return None
 
     def initialize(objective: Any) -> None:
-        pretrained().assign(objective.model)
+        run_model().pretrained.assign(objective.model)
 
     return initialize

@@ -8,7 +8,7 @@ from absl import flags
 from bert_tf import config_flags
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
-from bert_tf.run_scripts.flags import check_effect, trained_run
+from bert_tf.run_scripts.flags import check_effect, run_model
 
 if TYPE_CHECKING:
     from bert_tf.tasks.feature_cache import FeatureSettings
@@ -84,7 +84,7 @@ def feature_settings() -> "FeatureSettings | None":
         return None
     from bert_tf.tasks.feature_cache import FeatureSettings
 
-    if not (FLAGS.init_checkpoint or trained_run()):
+    if not (FLAGS.init_checkpoint or run_model().trained_run):
         raise InputError(
             "--approach=features needs --init_checkpoint: hidden states of a model with random "
             "weights are of no use."

@@ -124,7 +124,7 @@ def _task_name() -> str:
 
 def _make_custom_task(location: DataLocation) -> Task:
     """Returns the task for the user's data; without training, the model gives the defaults."""
-    facts = fine_tuning_main.trained_facts()
+    facts = shared.run_model().facts
     if facts.get("task_type", "classification") not in TABLES:  # another task, such as spans
         facts = {}
     labels = FLAGS.labels if FLAGS.labels is not None else facts.get("labels")

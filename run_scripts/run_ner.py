@@ -80,7 +80,7 @@ def make_task(location: DataLocation, tokenizer: "BertTokenizer") -> Task:
         InputError: The train file cannot be read or has no entities, or the trained model has no
             tags as labels.
     """
-    facts = fine_tuning_main.trained_facts()
+    facts = shared.run_model().facts
     document_context = FLAGS.document_context
     if not FLAGS["document_context"].present:
         document_context = facts.get("document_context", document_context)

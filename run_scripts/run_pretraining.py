@@ -92,7 +92,7 @@ def main() -> None:
     from bert_tf.training.strategy import is_chief, make_strategy
 
     strategy = make_strategy(runtime)
-    model = shared.pretrained()
+    model = shared.run_model().pretrained
     config = model.config
     if FLAGS.objective == "causal":
         config = dataclasses.replace(config, attention="causal")
@@ -146,7 +146,7 @@ def _check_phases() -> None:
 def _fingerprint(records: PretrainingRecords) -> dict[str, Any]:
     """Returns the flags that identify the examples and initial weights of a run."""
     return {
-        "init_checkpoint": shared.initial_weights(),
+        "init_checkpoint": shared.run_model().initial_weights,
         "objective": FLAGS.objective,
         "max_seq_length": records.max_seq_length,
         "max_predictions_per_seq": records.max_predictions_per_seq,

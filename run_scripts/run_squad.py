@@ -95,7 +95,7 @@ def make_task(_: DataLocation, tokenizer: "BertTokenizer") -> Task:
     """
     from bert_tf.tasks.squad.squad_task import SquadTask, check_room
 
-    facts = fine_tuning_main.trained_facts()
+    facts = shared.run_model().facts
     windows = WindowSettings(
         **{
             name: FLAGS[name].value if FLAGS[name].present else facts.get(name, FLAGS[name].value)

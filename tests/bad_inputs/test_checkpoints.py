@@ -427,6 +427,7 @@ PROGRAMS = [
      "The given config has num_attention_heads=1, but", "Leave out --bert_config_file"),
     ("extract_features", ["--init_checkpoint={valid}", "--bert_config_file=relu.json"],
      "The given config has hidden_act='relu', but"),
+    ("extract_features", ["--init_checkpoint=missing"], "There is no checkpoint missing"),
     ("extract_features", ["--init_checkpoint={glu}"], "hidden_act 'glu' is not a known activation"),
     ("extract_features", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embed"),
     ("extract_features", ["--init_checkpoint={tampered}"], "bert_config.json", OWN_REPLACED),

@@ -1,0 +1,129 @@
+"""`RunModel`: the model that a program starts from or uses."""
+
+import dataclasses
+import functools
+import glob
+import logging
+import os
+from typing import Any
+
+from bert_tf.config import SIZES
+from bert_tf.pretrained import Pretrained, read_pretrained
+from bert_tf.training.lifecycle.run_folder import RunFolder
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunModel:
+    """The model that a program starts from or uses: of a checkpoint, or of the run in a folder.
+
+    Checkpoints are read when they are needed, and only once. A run with a checkpoint does not need
+    the files any more that it has started with: instead of a missing file, that of the run is used,
+    with a warning.
+
+    Attributes:
+        init_checkpoint: The checkpoint of the initial weights, or None.
+        bert_config_file: The architecture: a file or the name of a size. None for that of the
+            checkpoint.
+        vocab_file: The vocabulary. None for that of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for that of the checkpoint.
+        output_dir: The folder of the run; None for a program without a run.
+        trains: Whether the program trains.
+        overwrite: Whether it removes an earlier run.
+    """
+
+    init_checkpoint: str | None = None
+    bert_config_file: str | None = None
+    vocab_file: str | None = None
+    do_lower_case: bool | None = None
+    output_dir: str | None = None
+    trains: bool = False
+    overwrite: bool = False
+
+    @functools.cached_property
+    def trained_run(self) -> str | None:
+        """The output folder if it has a checkpoint that this run resumes or uses, else None."""
+        if not self.output_dir:
+            return None
+        folder = RunFolder(self.output_dir, overwrite=self.trains and self.overwrite)
+        return folder.path if folder.checkpoint_to_resume() else None
+
+    @functools.cached_property
+    def pretrained(self) -> Pretrained:
+        """The model that training starts from, or that is used.
+
+        Raises:
+            InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
+        """
+        checkpoint = self._existing["init_checkpoint"]
+        if not checkpoint and not (self.trains and self._existing["bert_config_file"]):
+            checkpoint = self.trained_run
+        return self._read(checkpoint)
+
+    @functools.cached_property
+    def facts(self) -> dict[str, Any]:
+        """The facts of the trained model that is used; {} if the program trains, or without one.
+
+        The trained model is that of the run, else that of `init_checkpoint`.
+
+        Raises:
+            InputError: As in `pretrained`.
+        """
+        checkpoint = self.trained_run or self.init_checkpoint
+        if self.trains or not checkpoint:
+            return {}
+        contents = self._read(checkpoint).contents
+        return dict(contents.extra) if contents else {}
+
+    @functools.cached_property
+    def initial_weights(self) -> str | None:
+        """Text that identifies the initial weights of the training; None if they are random.
+
+        A run that is resumed without its initial weights keeps the text in its settings.
+
+        Raises:
+            InputError: As in `pretrained`.
+        """
+        if not self.trains:
+            return None
+        given = self._existing["init_checkpoint"]
+        if run := self.trained_run:
+            recorded = RunFolder(run).read_settings().get("data", {}).get("init_checkpoint")
+            # Earlier versions recorded the path, some of them the absolute one.
+            if not given and self.init_checkpoint and recorded is None:
+                return self.init_checkpoint  # a wrong path: the run began with random weights
+            if not given or recorded in (given, os.path.join(os.path.abspath(given), "")):
+                return recorded
+        contents = self.pretrained.contents if given else None
+        return f"weights with SHA-256 {contents.sha256()}" if contents else None
+
+    @functools.cached_property
+    def _existing(self) -> dict[str, str | None]:
+        """The paths, with None instead of a missing one that the run replaces."""
+        return {
+            name: self._existing_path(name, getattr(self, name))
+            for name in ("init_checkpoint", "bert_config_file", "vocab_file")
+        }
+
+    def _existing_path(self, name: str, path: str | None) -> str | None:
+        if not path or "://" in path or path in SIZES or glob.glob(glob.escape(path) + "*"):
+            return path
+        if not self.trained_run:
+            return path  # reading it reports the problem
+        _LOGGER.warning(
+            "warning: there is no %s; the run in %s continues without it.", path, self.trained_run
+        )
+        return None
+
+    @functools.cached_property
+    def _models(self) -> dict[str | None, Pretrained]:
+        return {}
+
+    def _read(self, checkpoint: str | None) -> Pretrained:
+        if checkpoint not in self._models:
+            self._models[checkpoint] = read_pretrained(
+                checkpoint, self._existing["bert_config_file"], self._existing["vocab_file"],
+                self.do_lower_case,
+            )  # fmt: skip
+        return self._models[checkpoint]

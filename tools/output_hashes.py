@@ -13,7 +13,6 @@ import argparse
 import csv
 import hashlib
 import json
-import os
 import pathlib
 import random
 import subprocess
@@ -89,12 +88,11 @@ def main() -> None:
 def _run(root: str, folder: pathlib.Path, program: str, words: list[str]) -> None:
     print(program, *words, file=sys.stderr)
     part = "data_prep" if program in _DATA_PREP else "run_scripts"
-    script = pathlib.Path(root) / part / f"{program}.py"
+    installed = pathlib.Path(root) / ".venv/bin/python"  # in which that checkout is installed
+    python = installed if installed.exists() else sys.executable
     with (folder / f"{program}.out").open("a") as output:
-        subprocess.run(
-            [sys.executable, script, *words], cwd=folder, stdout=output, check=True,
-            env={**os.environ, "PYTHONPATH": root},
-        )  # fmt: skip
+        command = [python, pathlib.Path(root) / part / f"{program}.py", *words]
+        subprocess.run(command, cwd=folder, stdout=output, check=True)
 
 
 def _sentence(rng: random.Random) -> list[str]:

@@ -86,7 +86,7 @@ def export(
     formats = list(_FORMATS) if settings.format == FORMATS[-1] else [settings.format]
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
-        processes = [stack.enter_context(gate_process.open_gate()) for _ in formats]
+        processes = [stack.enter_context(contextlib.closing(gate_process.Gate())) for _ in formats]
         job = _job(checkpoint, settings, dev_data, os.path.basename(version), facts or {})
         writers = [_FORMATS[name](job) for name in formats]
         # Another export may write this version meanwhile.
@@ -141,9 +141,9 @@ def _job(
     found = complete_facts(found, task, facts)
     origin = read_origin(run, found, task)
     stored = posixpath.join(run, DEV_EXAMPLES)
-    is_stored = not dev_data and task == task_of(found) and files.exists(stored)
-    examples = stored if is_stored else dev_data or ""
-    return ExportJob(origin, settings, version, examples, is_stored)
+    if not dev_data and task == task_of(found) and files.exists(stored):
+        dev_data = stored
+    return ExportJob(origin, settings, version, dev_data or "")
 
 
 def _check_effect(settings: ServingSettings, task: str) -> None:

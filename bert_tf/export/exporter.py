@@ -3,12 +3,11 @@
 import contextlib
 import dataclasses
 import logging
+import operator
 import os
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError, check_choice
@@ -211,18 +210,19 @@ def export_model(
     check_choice(TASK_TYPES, "task_type", task_type)
     _check_outputs(model, task_type)
     check_tokenizer(tokenizer)
-    _check_length(model, pair, max_seq_length)
+    max_seq_length = operator.index(max_seq_length)  # of NumPy too
+    settings = ServingSettings(max_seq_length=max_seq_length)
     facts: dict[str, Any] = {"labels": [] if labels is None else labels}
     if task_type != TASK_TYPES[0] or model.head_facts:  # which may be those of another type
         facts["task_type"] = task_type
     if task_type == "multi_label":
-        facts["threshold"] = _check_threshold(threshold)
+        facts["threshold"] = threshold
     with scratch_folder() as folder:
         checkpoint = save_checkpoint(
             model, tokenizer, posixpath.join(folder, "model"),
-            **facts, pair=bool(pair), max_seq_length=int(max_seq_length),
+            **facts, pair=bool(pair), max_seq_length=max_seq_length,
         )  # fmt: skip
-        return export(checkpoint, os.fspath(path))
+        return export(checkpoint, os.fspath(path), settings)
 
 
 def _check_outputs(model: Any, task_type: str) -> None:
@@ -236,24 +236,3 @@ def _check_outputs(model: Any, task_type: str) -> None:
             f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels. Write other "
             "models with save_checkpoint, and export the folder with the program export_model.py."
         )
-
-
-def _check_length(model: BertClassifier, pair: bool, max_seq_length: Any) -> None:
-    """Raises `InputError` if the model cannot compute sequences of `max_seq_length` tokens."""
-    positions = model.config.max_position_embeddings
-    shortest = 3 if pair else 2  # [CLS] and [SEP]
-    is_int = isinstance(max_seq_length, (int, np.integer))
-    if not is_int or not shortest <= max_seq_length <= positions:
-        raise InputError(
-            f"max_seq_length must be an integer from {shortest} to {positions}, the model's "
-            f"max_position_embeddings. Received: {max_seq_length!r}."
-        )
-
-
-def _check_threshold(threshold: Any) -> float:
-    is_number = isinstance(threshold, (int, float, np.number))
-    if not is_number or not 0 < threshold < 1:
-        raise InputError(
-            f"threshold must be a number between 0 and 1, such as 0.5. Received: {threshold!r}."
-        )
-    return float(threshold)

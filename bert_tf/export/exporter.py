@@ -16,7 +16,7 @@ from bert_tf.export.job import ExportJob, answer_facts, read_origin, run_folder
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
-from bert_tf.export.served.load import complete_facts
+from bert_tf.export.served.load import SERVED_TASKS, complete_facts
 from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.modeling import BertClassifier
@@ -29,11 +29,6 @@ from bert_tf.training.lifecycle.run_state import STATE_FILE, TRAINING_FILE, run_
 
 _LOGGER = logging.getLogger(__name__)
 _THRESHOLD = "null_score_diff_threshold"
-# The only task for which a setting has an effect.
-_SETTINGS_OF_TASKS = {
-    "null_score_diff_threshold": "span", "pooling": "embedding", "normalize": "embedding",
-    "top_k": "fill_mask",
-}  # fmt: skip
 REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
 _Writer = Callable[[gate_process.Gate, str], dict[str, Any]]
 # The function that checks the input of a format, and returns the one that writes it.
@@ -147,9 +142,10 @@ def _job(
 
 def _check_effect(settings: ServingSettings, task: str) -> None:
     """Checks that no setting is given that has no effect for the task."""
-    for name, of_task in _SETTINGS_OF_TASKS.items():
+    others = {name: of for of, each in SERVED_TASKS.items() if of != task for name in each.settings}
+    for name, of_task in others.items():
         value = getattr(settings, name)
-        if of_task != task and value != getattr(ServingSettings, name):
+        if value != getattr(ServingSettings, name):
             raise InputError(
                 f"{name}={value} has no effect for the task {task}, only for {of_task}. Leave it "
                 "out."

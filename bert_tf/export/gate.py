@@ -231,12 +231,15 @@ def _float_difference(
     return float(np.percentile(found, percentile)) / scale, scale
 
 
-def _with_equal_widths(*pair: np.ndarray) -> Sequence[np.ndarray]:
+def _with_equal_widths(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pads two decoded outputs [B, E], such as lists of entities, to the same number of columns."""
-    if any(each.ndim != 2 for each in pair):
-        return pair
-    width = max(each.shape[1] for each in pair)
-    padding = b"" if pair[0].dtype == object else 0
-    return [
-        np.pad(each, [(0, 0), (0, width - each.shape[1])], constant_values=padding) for each in pair
-    ]
+    if first.ndim != 2 or second.ndim != 2:
+        return first, second
+    width = max(first.shape[1], second.shape[1])
+    padding = b"" if first.dtype == object else 0
+
+    def padded(array: np.ndarray) -> np.ndarray:
+        columns = [(0, 0), (0, width - array.shape[1])]
+        return np.pad(array, columns, constant_values=padding)
+
+    return padded(first), padded(second)

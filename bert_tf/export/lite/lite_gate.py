@@ -156,7 +156,7 @@ def _compare_with_mediapipe(
     )
     _LOGGER.info(
         "%s in MediaPipe: %.1f %% of %d texts have other outputs, because of its tokenizer; %.1f %%"
-        " have another label.", os.path.basename(file.path), 100 * report.different_outputs,
-        report.num_texts, 100 * report.different_labels,
+        " have another label.", os.path.basename(file.path), 100 * report["different_outputs"],
+        report["num_texts"], 100 * report["different_labels"],
     )  # fmt: skip
-    return dataclasses.asdict(report)
+    return report

@@ -3,13 +3,12 @@
 import contextlib
 import dataclasses
 import logging
+import operator
 import os
 import posixpath
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError, check_choice
@@ -18,7 +17,7 @@ from bert_tf.export.job import ExportJob, answer_facts, read_origin, run_folder
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
-from bert_tf.export.served.load import complete_facts
+from bert_tf.export.served.load import SERVED_TASKS, complete_facts
 from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.modeling import BertClassifier
@@ -30,11 +29,6 @@ from bert_tf.training.lifecycle.run_state import STATE_FILE, TRAINING_FILE, run_
 
 _LOGGER = logging.getLogger(__name__)
 _THRESHOLD = "null_score_diff_threshold"
-# The only task for which a setting has an effect.
-_SETTINGS_OF_TASKS = {
-    "null_score_diff_threshold": "span", "pooling": "embedding", "normalize": "embedding",
-    "top_k": "fill_mask",
-}  # fmt: skip
 REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
 _Writer = Callable[[gate_process.Gate, str], dict[str, Any]]
 # The function that checks the input of a format, and returns the one that writes it.
@@ -86,7 +80,7 @@ def export(
     formats = list(_FORMATS) if settings.format == FORMATS[-1] else [settings.format]
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
-        processes = [stack.enter_context(gate_process.open_gate()) for _ in formats]
+        processes = [stack.enter_context(contextlib.closing(gate_process.Gate())) for _ in formats]
         job = _job(checkpoint, settings, dev_data, os.path.basename(version), facts or {})
         writers = [_FORMATS[name](job) for name in formats]
         # Another export may write this version meanwhile.
@@ -141,16 +135,17 @@ def _job(
     found = complete_facts(found, task, facts)
     origin = read_origin(run, found, task)
     stored = posixpath.join(run, DEV_EXAMPLES)
-    is_stored = not dev_data and task == task_of(found) and files.exists(stored)
-    examples = stored if is_stored else dev_data or ""
-    return ExportJob(origin, settings, version, examples, is_stored)
+    if not dev_data and task == task_of(found) and files.exists(stored):
+        dev_data = stored
+    return ExportJob(origin, settings, version, dev_data or "")
 
 
 def _check_effect(settings: ServingSettings, task: str) -> None:
     """Checks that no setting is given that has no effect for the task."""
-    for name, of_task in _SETTINGS_OF_TASKS.items():
+    others = {name: of for of, each in SERVED_TASKS.items() if of != task for name in each.settings}
+    for name, of_task in others.items():
         value = getattr(settings, name)
-        if of_task != task and value != getattr(ServingSettings, name):
+        if value != getattr(ServingSettings, name):
             raise InputError(
                 f"{name}={value} has no effect for the task {task}, only for {of_task}. Leave it "
                 "out."
@@ -211,18 +206,19 @@ def export_model(
     check_choice(TASK_TYPES, "task_type", task_type)
     _check_outputs(model, task_type)
     check_tokenizer(tokenizer)
-    _check_length(model, pair, max_seq_length)
+    max_seq_length = operator.index(max_seq_length)  # of NumPy too
+    settings = ServingSettings(max_seq_length=max_seq_length)
     facts: dict[str, Any] = {"labels": [] if labels is None else labels}
     if task_type != TASK_TYPES[0] or model.head_facts:  # which may be those of another type
         facts["task_type"] = task_type
     if task_type == "multi_label":
-        facts["threshold"] = _check_threshold(threshold)
+        facts["threshold"] = threshold
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = save_checkpoint(
             model, tokenizer, posixpath.join(folder, "model"),
-            **facts, pair=bool(pair), max_seq_length=int(max_seq_length),
+            **facts, pair=bool(pair), max_seq_length=max_seq_length,
         )  # fmt: skip
-        return export(checkpoint, os.fspath(path))
+        return export(checkpoint, os.fspath(path), settings)
 
 
 def _check_outputs(model: Any, task_type: str) -> None:
@@ -236,24 +232,3 @@ def _check_outputs(model: Any, task_type: str) -> None:
             f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels. Write other "
             "models with save_checkpoint, and export the folder with the program export_model.py."
         )
-
-
-def _check_length(model: BertClassifier, pair: bool, max_seq_length: Any) -> None:
-    """Raises `InputError` if the model cannot compute sequences of `max_seq_length` tokens."""
-    positions = model.config.max_position_embeddings
-    shortest = 3 if pair else 2  # [CLS] and [SEP]
-    is_int = isinstance(max_seq_length, (int, np.integer))
-    if not is_int or not shortest <= max_seq_length <= positions:
-        raise InputError(
-            f"max_seq_length must be an integer from {shortest} to {positions}, the model's "
-            f"max_position_embeddings. Received: {max_seq_length!r}."
-        )
-
-
-def _check_threshold(threshold: Any) -> float:
-    is_number = isinstance(threshold, (int, float, np.number))
-    if not is_number or not 0 < threshold < 1:
-        raise InputError(
-            f"threshold must be a number between 0 and 1, such as 0.5. Received: {threshold!r}."
-        )
-    return float(threshold)

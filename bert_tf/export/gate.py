@@ -2,15 +2,15 @@
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from bert_tf.export import gate_program
 from bert_tf.export.gate_process import GateError
 from bert_tf.export.operations import foreign_parts, read_graph
-from bert_tf.export.requests import Request, inputs_for
+from bert_tf.export.requests import Request
 from bert_tf.export.served import ServedModel
 from bert_tf.tasks.task import Outputs
 
@@ -49,25 +49,6 @@ class Comparison:
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric:
-    """The metric of labelled examples, in percent.
-
-    Attributes:
-        name: The name of the metric.
-        num_examples: The number of examples.
-        model: The value of the model in memory.
-        exported: The value of the exported model.
-        baseline: The accuracy of a constant prediction; None for other metrics.
-    """
-
-    name: str
-    num_examples: int
-    model: float
-    exported: float
-    baseline: float | None
-
-
-@dataclasses.dataclass(frozen=True)
 class Limits:
     """The largest differences between the outputs of an exported model and those in memory.
 
@@ -98,32 +79,11 @@ class Limits:
 LIMITS = {"float32": Limits(1e-5, 100, 0.5), "bfloat16": Limits(2e-2, 99, 0.5)}
 
 
-def example_requests(
-    served: ServedModel, names: Iterable[str], texts: Sequence[bytes] = EXAMPLES
-) -> list[Request]:
-    """Returns requests with texts of many kinds, and without rows, for signatures.
-
-    Args:
-        served: The model.
-        names: The names of the signatures.
-        texts: The texts.
-    """
-    return [
-        Request(name, inputs_for(served, name, each)) for name in names for each in (texts, ())
-    ]  # fmt: skip
-
-
 def outputs_in_memory(
     signatures: Mapping[str, Any], requests: Sequence[Request]
 ) -> list[dict[str, np.ndarray]]:
     """Returns the outputs of the signatures of a model in memory for requests."""
-    found = []
-    for request in requests:
-        inputs = {name: _tensor(value) for name, value in request.inputs.items()}
-        with tf.device("CPU"):  # as in the other process
-            tensors = signatures[request.signature](**inputs)
-        found.append({name: value.numpy() for name, value in tensors.items()})
-    return found
+    return gate_program.outputs_of(signatures, [(each.signature, each.inputs) for each in requests])
 
 
 def check_operations(folder: str) -> None:
@@ -140,15 +100,16 @@ def check_operations(folder: str) -> None:
         )
 
 
-def check(
+def judge(
     served: ServedModel,
     requests: Sequence[Request],
     expected: Sequence[Outputs],
     actual: Sequence[Outputs],
     limits: Limits,
     name: str = "The SavedModel",
-) -> list[Comparison]:
-    """Compares the outputs of an exported model with those of the model in memory.
+    compares_labelled: bool = True,
+) -> dict[str, Any]:
+    """Compares the outputs and the metric of an exported model with those of the model in memory.
 
     Args:
         served: The model in memory.
@@ -157,16 +118,26 @@ def check(
         actual: Those of the exported model. Further outputs are ignored.
         limits: How much they may differ.
         name: The exported model, for messages.
+        compares_labelled: Whether to compare the outputs of requests with correct outputs too, and
+            not only the metric.
 
     Returns:
-        The differences.
+        The report: `outputs`, the fields of each `Comparison`; and `metric`, None if no request has
+        correct outputs, else its `name`, `num_examples`, the values `model` and `exported`, in
+        percent, and `baseline`, the accuracy of a constant prediction, None for other metrics.
 
     Raises:
-        GateError: A difference is too large, or an output is not finite.
+        GateError: The metric or an output differs too much, or an output is not finite.
     """
+    labelled: list[tuple[Sequence[Any], Pair]] = []
     pairs: dict[str, list[Pair]] = {}
-    for request, *pair in zip(requests, expected, actual, strict=True):
-        pairs.setdefault(request.signature, []).append((pair[0], pair[1]))
+    for request, *each in zip(requests, expected, actual, strict=True):
+        pair = each[0], each[1]
+        if request.correct is not None:
+            labelled.append((request.correct, pair))
+        if request.correct is None or compares_labelled:
+            pairs.setdefault(request.signature, []).append(pair)
+    metric = _metric(served, labelled, limits, name) if labelled else None
     comparisons = [each for key, own in pairs.items() for each in compare(served, key, own, limits)]
     failed = [each for each in comparisons if not each.passed]
     if failed:
@@ -176,37 +147,17 @@ def check(
             f"{name} differs from the model in memory: {worst.output} of {worst.signature} by "
             f"{worst.difference:.2g}, and {limit} is allowed. Nothing was exported."
         )
-    return comparisons
+    return {"outputs": [dataclasses.asdict(each) for each in comparisons], "metric": metric}
 
 
-def metric(
-    served: ServedModel,
-    requests: Sequence[Request],
-    expected: Sequence[Outputs],
-    actual: Sequence[Outputs],
-    limits: Limits,
-    name: str = "The SavedModel",
-) -> Metric | None:
-    """Returns the metric of the requests with correct outputs; None if there are none.
-
-    Args:
-        served: The model.
-        requests: The requests.
-        expected: The outputs of the model in memory for each request.
-        actual: Those of the exported model.
-        limits: How much the metrics may differ.
-        name: The exported model, for messages.
+def _metric(
+    served: ServedModel, labelled: Sequence[tuple[Sequence[Any], Pair]], limits: Limits, name: str
+) -> dict[str, Any]:
+    """Returns the metric of requests with correct outputs, for the report.
 
     Raises:
         GateError: The two models differ in the metric.
     """
-    labelled = [
-        (request.correct, pair)
-        for request, *pair in zip(requests, expected, actual, strict=True)
-        if request.correct is not None
-    ]
-    if not labelled:
-        return None
     correct = [each for answers, _ in labelled for each in answers]
     values = []
     for outputs in zip(*(pair for _, pair in labelled), strict=True):
@@ -223,7 +174,10 @@ def metric(
         )
     ((_, most_frequent),) = collections.Counter(map(str, correct)).most_common(1)
     baseline = 100 * most_frequent / len(correct) if kind == "accuracy" else None
-    return Metric(kind, len(correct), values[0], values[1], baseline)
+    return {
+        "name": kind, "num_examples": len(correct), "model": values[0], "exported": values[1],
+        "baseline": baseline,
+    }  # fmt: skip
 
 
 def compare(
@@ -279,16 +233,13 @@ def _float_difference(
 
 def _with_equal_widths(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pads two decoded outputs [B, E], such as lists of entities, to the same number of columns."""
-    if not (first.ndim == second.ndim == 2 and len(first) == len(second)):
+    if first.ndim != 2 or second.ndim != 2:
         return first, second
     width = max(first.shape[1], second.shape[1])
-    arrays = []
-    for each in (first, second):
-        missing, padding = width - each.shape[1], b"" if each.dtype == object else 0
-        columns = np.full([len(each), missing], padding, each.dtype)
-        arrays.append(np.concatenate([each, columns], axis=1))
-    return arrays[0], arrays[1]
+    padding = b"" if first.dtype == object else 0
 
+    def padded(array: np.ndarray) -> np.ndarray:
+        columns = [(0, 0), (0, width - array.shape[1])]
+        return np.pad(array, columns, constant_values=padding)
 
-def _tensor(value: np.ndarray) -> Any:
-    return tf.constant(value, tf.string if value.dtype == object else None)
+    return padded(first), padded(second)

@@ -2,20 +2,17 @@
 
 import dataclasses
 import posixpath
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bert_tf import files, json_files
-from bert_tf.errors import InputError
-from bert_tf.export.requests import Request, labelled_requests
-from bert_tf.export.served import DEFAULT_THRESHOLD, ServedModel, task_of
+from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.training.lifecycle.run_state import TRAINING_FILE
 
 _RESULTS_FILE = "eval_results.txt"
-_DATA_SCHEMA = {"init_checkpoint": json_files.TEXT}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +72,9 @@ def read_origin(path: str, checkpoint: Pretrained, task: str) -> Origin:
             results = {}
     if files.exists(settings_path):
         settings = json_files.read(settings_path, {"data": json_files.OBJECT}, own=True)
-        damaged = f"{settings_path} is damaged: data"
-        data = json_files.check(settings.get("data") or {}, _DATA_SCHEMA, damaged)
+        data = settings.get("data") or {}
         if start := data.get("init_checkpoint"):  # a path of this machine
-            settings["data"]["init_checkpoint"] = posixpath.basename(start.rstrip("/"))
+            data["init_checkpoint"] = posixpath.basename(start.rstrip("/"))
     examples_path = posixpath.join(path, DEV_EXAMPLES)
     examples = files.sha256_of_file(examples_path) if files.exists(examples_path) else ""
     return Origin(checkpoint, task, results, settings, examples)
@@ -113,31 +109,9 @@ class ExportJob:
         settings: The settings of the export.
         version: The name of the version's folder when the export is complete.
         dev_data: A file of labelled examples; "" if there is none.
-        is_stored: Whether `dev_data` is the file that the run stored, and not one that was given.
     """
 
     origin: Origin
     settings: ServingSettings
     version: str
     dev_data: str
-    is_stored: bool
-
-    def labelled_requests(self, served: ServedModel, names: Collection[str] = ()) -> list[Request]:
-        """Returns requests with the labelled examples; [] if there is no file.
-
-        Args:
-            served: The model.
-            names: The signatures; () for all.
-
-        Raises:
-            InputError: The examples are not those of the model.
-        """
-        if not self.dev_data:
-            return []
-        try:
-            return labelled_requests(served, self.dev_data, names)
-        except InputError as error:
-            if not self.is_stored:
-                raise
-            message = f"{error} Remove the file, or give another one as dev_data."
-            raise InputError(message) from error

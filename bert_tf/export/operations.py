@@ -64,18 +64,11 @@ def foreign_parts(graph: Any) -> list[str]:
     """
     library = graph.graph_def.library
     functions = {each.signature.name: each.node_def for each in library.function}
-    allowed, savers = _allowed(), _saver_nodes(graph)
-    nodes = [each for each in graph.graph_def.node if each.name not in savers]
+    allowed, of_saver = _allowed(), _functions_of_saver(graph)
     found = set(_ambiguous_names(library, allowed))
-    rest = set(functions)
-    for name, operations in savers.items():
-        of_saver = _functions_of_saver(graph, functions, name)
-        own = [each for each in graph.graph_def.node if each.name == name]
-        own += [node for each in of_saver for node in functions[each]]
-        found |= {f"the operation {each.op}" for each in own if each.op not in allowed | operations}
-        rest -= of_saver
-    nodes += [node for name in rest for node in functions[name]]
-    found |= {f"the operation {each.op}" for each in nodes if each.op not in allowed}
+    for name, nodes in (("", graph.graph_def.node), *functions.items()):
+        own = allowed | of_saver.get(name, frozenset())
+        found |= {f"the operation {each.op}" for each in nodes if each.op not in own}
     # A name that is not in the library could be that of a function that the process has already.
     everywhere = [*graph.graph_def.node, *(node for body in functions.values() for node in body)]
     unknown = _in_attributes(everywhere) - functions.keys()
@@ -118,33 +111,26 @@ def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
     return {name: operations for name, operations in nodes.items() if name not in others}
 
 
-def _functions_of_saver(graph: Any, functions: Mapping[str, Any], saver: str) -> set[str]:
-    """Returns the functions that only one node, of the saver, calls."""
-    nodes = graph.graph_def.node
-    library, objects = graph.graph_def.library, graph.object_graph_def
-    found = _reached(_called(each for each in nodes if each.name == saver), functions)
-    # TensorFlow may replace a function by another one with the same interface.
-    found -= {each.signature.name for each in library.function if "api_implements" in each.attr}
-    others = _called(each for each in nodes if each.name != saver)
+def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
+    """Returns the operations that functions which only the saver calls may have, by function."""
+    nodes, library, objects = graph.graph_def.node, graph.graph_def.library, graph.object_graph_def
+    savers = _saver_nodes(graph)
+    others = _called(each for each in nodes if each.name not in savers)
+    for function in library.function:
+        others |= _called(function.node_def)
+        # TensorFlow may replace a function by another one with the same interface.
+        if "api_implements" in function.attr:
+            others.add(function.signature.name)
     others |= set(objects.concrete_functions) | {each.gradient_func for each in library.gradient}
     others |= {each.gradient_func for each in library.registered_gradients}
     for each in objects.nodes:
         others.add(each.bare_concrete_function.concrete_function_name)
         others.update(each.function.concrete_functions)
-    for name in functions.keys() - found:
-        others |= _called(functions[name])
-    return found - _reached(others, functions)
-
-
-def _reached(names: Iterable[str], functions: Mapping[str, Any]) -> set[str]:
-    """Returns those of the functions that are called, directly or by others."""
-    found: set[str] = set()
-    rest = set(names) & functions.keys()
-    while rest:
-        found |= rest
-        calls = set().union(*(_called(functions[name]) for name in rest))
-        rest = (calls & functions.keys()) - found
-    return found
+    return {
+        function: operations
+        for saver, operations in savers.items()
+        for function in _in_attributes(each for each in nodes if each.name == saver) - others
+    }
 
 
 def _called(nodes: Iterable[Any]) -> set[str]:
@@ -178,19 +164,6 @@ def _foreign_objects(objects: Any) -> list[str]:
         names = {each.registered_name, each.registered_saver} - {""} - _REGISTERED
         found |= {f"the class {name}" for name in names}
     return sorted(found)
-
-
-def string_lists(graph: Any) -> Iterator[list[bytes]]:
-    """Yields the elements of each constant of strings.
-
-    Args:
-        graph: The `MetaGraphDef` of a SavedModel.
-    """
-    library = graph.graph_def.library
-    for nodes in (graph.graph_def.node, *(each.node_def for each in library.function)):
-        for node in nodes:
-            if node.op == "Const":
-                yield list(node.attr["value"].tensor.string_val)
 
 
 def _allowed() -> frozenset[str]:

@@ -13,7 +13,7 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export.layout import newest_version
-from bert_tf.export.saved_model_loading import explain_damage, load_saved_model
+from bert_tf.export.saved_model_loading import load_saved_model
 from bert_tf.file_checks import check_no_file_scheme
 
 Prediction = dict[str, Any]
@@ -24,23 +24,6 @@ _OF_WORDS = ("words", "tags", "probabilities", "start", "end")
 _OF_ENTITIES = ("entities", "entity_types", "entity_start", "entity_end")
 # The outputs with one value for each text of a list.
 _LIST_OUTPUTS = ("probabilities", "ranking", "tags")
-# The outputs that `decode` needs if there is the first one: the kind of their dtype, and a letter
-# for each dimension: B is the batch and L the labels; the sizes with another letter are equal.
-_FORMS = (
-    {"tokens": "O BMK", "probabilities": "f BMK", "num_masks": "i B"},
-    {"ranking": "i BK", "probabilities": "f BK", "choice": "O B", "index": "i B"},
-    {"entities": "O BE", "entity_types": "O BE", "entity_start": "i BE", "entity_end": "i BE",
-     "words": "O BW", "tags": "O BW", "probabilities": "f BW", "start": "i BW", "end": "i BW"},
-    {"tags": "O BW", "probabilities": "f BW"},
-    {"labels": "O B", "probabilities": "f BL"},
-    {"label": "O B", "probabilities": "f BL"},
-    {"answer": "O B", "start": "i B", "end": "i B", "score": "f B", "probability": "f B",
-     "no_answer": "b B"},
-    {"embedding": "f BH"},
-    {"is_next": "f B"},
-    {"score": "f B"},
-)  # fmt: skip
-_FURTHER = {"null_score_diff": "f B", "num_tokens": "i B"}
 
 
 class Predictor:
@@ -111,17 +94,16 @@ class Predictor:
             raise InputError(f"trust must be True or False. Received: {trust!r}.")
         path = str(os.fspath(path))
         check_no_file_scheme(path)
-        with explain_damage(path):
-            if path.endswith(".tflite"):
-                self._model, signatures, self._facts = _load_lite(path, signature, num_threads)
-            else:
-                # The signatures do not keep the weights alive.
-                self._model, self._facts = load_saved_model(newest_version(path), trust)
-                signatures = self._model.signatures
-            self._signature = _signature(signatures, signature, path)
-            _, inputs = self._signature.structured_input_signature
-            self.names = _in_order(inputs)
-            self.list_names = tuple(name for name in self.names if inputs[name].shape.rank == 2)
+        if path.endswith(".tflite"):
+            self._model, signatures, self._facts = _load_lite(path, signature, num_threads)
+        else:
+            # The signatures do not keep the weights alive.
+            self._model, self._facts = load_saved_model(newest_version(path), trust)
+            signatures = self._model.signatures
+        self._signature = _signature(signatures, signature, path)
+        _, inputs = self._signature.structured_input_signature
+        self.names = _in_order(inputs)
+        self.list_names = tuple(name for name in self.names if inputs[name].shape.rank == 2)
         self._batch_size = batch_size
 
     def __call__(self, *texts: Any) -> Any:
@@ -146,7 +128,7 @@ class Predictor:
         if not all(map(_is_list, texts)) or len(texts) != len(self.names):
             self._refuse(texts)
         columns = [
-            [_encoded_list(each) if name in self.list_names else _encoded(each) for each in column]
+            [_encoded(each, is_list=name in self.list_names) for each in column]
             for name, column in zip(self.names, texts, strict=True)
         ]
         if len({len(column) for column in columns}) > 1:
@@ -162,19 +144,18 @@ class Predictor:
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size].tolist()
             batch = [_tensor([column[row] for row in rows]) for column in columns]
-            arrays = self._outputs(dict(zip(self.names, batch, strict=True)), len(rows))
+            arrays = self._outputs(dict(zip(self.names, batch, strict=True)))
             for number, row in enumerate(rows):
                 values = {name: value[number] for name, value in arrays.items()}
-                is_of_list = "ranking" in values or "tags" in values
-                for name in self.list_names if is_of_list else ():
+                for name in self.list_names:
                     # The lists of a batch are padded to the longest one.
                     size = len(columns[self.names.index(name)][row])
                     values |= {n: values[n][:size] for n in _LIST_OUTPUTS if n in values}
                 found[row] = decode(values, self._facts)
         return (found[row] for row in range(len(order)))
 
-    def _outputs(self, inputs: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
-        """Returns the outputs that `decode` needs."""
+    def _outputs(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Returns the outputs of the signature."""
         try:
             outputs = self._signature(**inputs)
             arrays = {name: value.numpy() for name, value in outputs.items()}
@@ -184,7 +165,14 @@ class Predictor:
                 f"The model cannot compute these texts: {reason:.300}. Give a smaller batch_size "
                 "or other texts. If no text works, export the model again."
             ) from error
-        return _checked(arrays, rows, len(self._facts.get("labels") or []))
+        for name, array in arrays.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise InputError(
+                    f"The output {name} of the model has NaN or infinite values. The training of "
+                    "the model has diverged, or its files are damaged. Export an earlier "
+                    "checkpoint."
+                )
+        return arrays
 
     def _refuse(self, texts: Sequence[Any]) -> Any:
         names = (f"{n} (a list of lists)" if n in self.list_names else n for n in self.names)
@@ -198,36 +186,6 @@ def _check_count(name: str, value: Any) -> None:
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not (is_number and value >= 1):
         raise InputError(f"{name} must be a whole number from 1. Received: {value!r}.")
-
-
-def _checked(
-    arrays: Mapping[str, np.ndarray], num_rows: int, num_labels: int
-) -> dict[str, np.ndarray]:
-    """Returns those of the outputs of a signature that `decode` needs.
-
-    Raises:
-        InputError: One of them is missing, is not finite, or has another dtype or shape.
-    """
-    form = next((each for each in _FORMS if next(iter(each)) in arrays), {"score": "f B"})
-    form = form | {name: _FURTHER[name] for name in _FURTHER.keys() & arrays.keys()}
-    sizes = {"B": num_rows, "L": num_labels}
-    for name, each in form.items():
-        kind, letters = each.split()
-        array = np.asarray(arrays.get(name))
-        is_valid = array.dtype.kind == kind and array.ndim == len(letters)
-        pairs = zip(letters, array.shape, strict=False)
-        if kind == "f" and is_valid and not np.isfinite(array).all():
-            raise InputError(
-                f"The output {name} of the model has NaN or infinite values. The training of the "
-                "model has diverged, or its files are damaged. Export an earlier checkpoint."
-            )
-        if not is_valid or any(sizes.setdefault(*pair) != pair[1] for pair in pairs):
-            raise InputError(
-                f"The model has no output {name} of a model of bert-tf. Its outputs are "
-                f"{', '.join(f'{n} {v.dtype}{list(v.shape)}' for n, v in arrays.items()):.300}, "
-                f"and it has {num_labels} labels. Export the model again."
-            )
-    return {name: arrays[name] for name in form}
 
 
 def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
@@ -254,24 +212,11 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
     probabilities = {labels[index]: float(values[index]) for index in order.tolist()}
     if "labels" in outputs:
         # The output joins the labels by commas, and a label may contain a comma.
-        threshold = facts.get("threshold")
-        reached = values >= (np.nan if threshold is None else threshold)
+        reached = values >= facts["threshold"]
         chosen = [label for label, is_in in zip(labels, reached, strict=True) if is_in]
-        _check_facts(",".join(chosen), outputs["labels"])
         return {"labels": chosen, "probabilities": probabilities}
     label = labels[int(order[0])]
-    _check_facts(label, outputs["label"])
     return {"label": label, "probability": probabilities[label], "probabilities": probabilities}
-
-
-def _check_facts(computed: str, output: bytes) -> None:
-    """Checks the labels and the threshold of the facts with an output of the graph."""
-    if computed.encode("utf-8", "replace") != output:
-        raise InputError(
-            f"The labels or the threshold in weights.json were changed after the export: the model "
-            f"returns {output.decode('utf-8', 'replace')!r:.60}, and they give {computed!r:.60}. "
-            "Export the model again."
-        )
 
 
 def _load_lite(
@@ -340,22 +285,19 @@ def _plain(value: Any) -> Any:
     return value.item() if np.ndim(value) == 0 else value
 
 
-def _encoded(text: Any) -> bytes:
-    if not isinstance(text, str):
-        raise InputError(f"A text must be a str. Received: {text!r:.60}.")
-    return text.encode("utf-8", "replace")  # a str can contain lone surrogates
-
-
-def _encoded_list(texts: Any) -> list[bytes]:
-    if not _is_list(texts):
-        raise InputError(f"The texts of a row must be a list of str. Received: {texts!r:.60}.")
-    return [_encoded(text) for text in texts]
+def _encoded(value: Any, is_list: bool) -> Any:
+    """Converts a text or the texts of a list to UTF-8."""
+    if is_list:
+        if not _is_list(value):
+            raise InputError(f"The texts of a row must be a list of str. Received: {value!r:.60}.")
+        return [_encoded(each, is_list=False) for each in value]
+    if not isinstance(value, str):
+        raise InputError(f"A text must be a str. Received: {value!r:.60}.")
+    return value.encode("utf-8", "replace")  # a str can contain lone surrogates
 
 
 def _is_list(value: Any) -> bool:
-    is_scalar = isinstance(value, np.ndarray) and value.ndim == 0
-    is_scalar = is_scalar or isinstance(value, (str, bytes, Mapping))
-    return isinstance(value, Iterable) and not is_scalar
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
 def _length(value: bytes | list[bytes], of_list: Callable[[list[int]], int]) -> int:

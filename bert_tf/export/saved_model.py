@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
@@ -15,7 +16,7 @@ from bert_tf import files
 from bert_tf.export import gate, server_files, warm_up
 from bert_tf.export.gate_process import Gate
 from bert_tf.export.job import ExportJob
-from bert_tf.export.requests import Request
+from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 
@@ -37,22 +38,17 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         InputError: The checkpoint cannot be exported for the task.
     """
     served = load_served(job.origin.checkpoint, job.settings)
-    labelled = job.labelled_requests(served)
-    _warn_about_unknown(job, served, labelled)
+    labelled = labelled_requests(served, job.dev_data) if job.dev_data else []
+    _warn_about_unknown(job, labelled)
     return functools.partial(_write, job, served, labelled)
 
 
-def _warn_about_unknown(job: ExportJob, served: ServedModel, labelled: Sequence[Request]) -> None:
+def _warn_about_unknown(job: ExportJob, labelled: Sequence[Request]) -> None:
     """Warns if many tokens of the labelled examples are [UNK], for example in another casing."""
-    tokenizer, endpoints = job.origin.checkpoint.tokenizer, served.endpoints()
+    tokenizer = job.origin.checkpoint.tokenizer
     special = tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id
-    of_ids = [each for each in labelled if endpoints[each.signature].kind == "ids"]
-    counts = [
-        count_unknown(each.inputs["input_ids"], tokenizer.unk_id, special)
-        for each in of_ids
-        if each.signature == of_ids[0].signature  # the others have the same ids
-    ]
-    unknown, total = (sum(each) for each in zip(*counts, strict=True)) if counts else (0, 0)
+    ids = [each.inputs["input_ids"].ravel() for each in labelled if each.signature == "ids"]
+    unknown, total = count_unknown(np.concatenate([[], *ids]), tokenizer.unk_id, special)
     if warning := unknown_warning(unknown, total, f"tokens of {job.dev_data}"):
         _LOGGER.warning("warning: %s", warning)
 
@@ -68,35 +64,33 @@ def _write(
     server_files.write(folder, served, job)
     gate.check_operations(folder)
     requests = [
-        *warm_up.read(os.path.join(folder, warm_up.FILE)),
+        *warm_up.requests(served),
         *labelled,
-        *gate.example_requests(served, signatures),
+        *example_requests(served, signatures, gate.EXAMPLES, ()),
     ]
     (outputs,) = process.run([folder], [requests])
     if settings.precision != "float32":  # compared with the float32 model
         single = dataclasses.replace(settings, precision="float32")
         signatures = load_served(checkpoint, single).signatures()
     expected = gate.outputs_in_memory(signatures, requests)
-    limits = gate.LIMITS[settings.precision]
-    comparisons = gate.check(served, requests, expected, outputs, limits)
-    metric = gate.metric(served, requests, expected, outputs, limits)
+    report = gate.judge(served, requests, expected, outputs, gate.LIMITS[settings.precision])
     _LOGGER.info(
         "%d outputs compared with the model in memory: the largest difference is %.1e "
-        "(export_report.json states all).", len(comparisons),
-        max((each.difference for each in comparisons), default=0.0),
+        "(export_report.json states all).", len(report["outputs"]),
+        max((each["difference"] for each in report["outputs"]), default=0.0),
     )  # fmt: skip
-    if metric:
+    if metric := report["metric"]:
+        baseline = metric["baseline"]
         _LOGGER.info(
             "%s on %d examples: %.2f, and %.2f before the export%s",
-            metric.name, metric.num_examples, metric.exported, metric.model,
-            "" if metric.baseline is None else f"; {metric.baseline:.2f} for a constant prediction",
+            metric["name"], metric["num_examples"], metric["exported"], metric["model"],
+            "" if baseline is None else f"; {baseline:.2f} for a constant prediction",
         )  # fmt: skip
     return {
         "model": type(served).__name__,
         "precision": settings.precision,
         "max_seq_length": served.max_seq_length,
-        "outputs": [dataclasses.asdict(each) for each in comparisons],
-        "metric": dataclasses.asdict(metric) if metric else None,
+        **report,
     }
 
 

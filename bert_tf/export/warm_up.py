@@ -6,15 +6,14 @@ are not slow. The messages are encoded here, so that an export needs no tensorfl
 Source: `tensorflow_serving/apis/*.proto`; the numbers below are the field numbers of the messages.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.layout import EXTRA
-from bert_tf.export.requests import Request, array_of, inputs_for
+from bert_tf.export.requests import Request, example_requests
 from bert_tf.export.served import ServedModel
-from bert_tf.tfrecords import open_records
 
 FILE = f"{EXTRA}/tf_serving_warmup_requests"
 _TEXTS = (
@@ -29,17 +28,9 @@ _REQUEST = 1  # of ClassifyLog, RegressLog and PredictLog
 _LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
 
 
-def requests(served: ServedModel, texts: Sequence[bytes] = _TEXTS) -> list[Request]:
-    """Returns one request for each signature of a model and each text.
-
-    Args:
-        served: The model.
-        texts: The texts.
-    """
-    return [
-        Request(name, inputs_for(served, name, [text]))
-        for text in texts for name in served.endpoints()
-    ]  # fmt: skip
+def requests(served: ServedModel) -> list[Request]:
+    """Returns requests for each signature of a model, with one row each."""
+    return example_requests(served, served.endpoints(), *([text] for text in _TEXTS))
 
 
 def write(path: str, found: Sequence[Request]) -> None:
@@ -52,42 +43,6 @@ def write(path: str, found: Sequence[Request]) -> None:
     with tf.io.TFRecordWriter(path) as file:
         for request in found:
             file.write(prediction_log(request))
-
-
-def read(path: str) -> list[Request]:
-    """Returns the requests of a warm-up file, as TensorFlow Serving runs them."""
-    return [_parse_log(each.numpy()) for each in open_records(path)]
-
-
-def _parse_log(serialized: bytes) -> Request:
-    """Returns the request of a serialized `PredictionLog`."""
-    ((kind, log),) = _parse_fields(serialized)
-    ((_, request),) = _parse_fields(log)
-    (_, spec), *inputs = _parse_fields(request)
-    signature = dict(_parse_fields(spec))[_SIGNATURE_NAME].decode()
-    if kind == _LOGS["predict"]:
-        entries = (dict(_parse_fields(entry)) for _, entry in inputs)
-        tensors = {entry[_KEY].decode(): array_of(entry[_VALUE]) for entry in entries}
-        return Request(signature, tensors)
-    ((_, example_list),) = _parse_fields(inputs[0][1])
-    examples = [each for _, each in _parse_fields(example_list)]
-    return Request(signature, {"inputs": np.array(examples, object)})
-
-
-def _parse_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields number and content of the fields of a message; all are length-delimited."""
-    place = 0
-    while place < len(message):
-        number, place = message[place] >> 3, place + 1
-        length = shift = 0
-        while True:
-            byte, place = message[place], place + 1
-            length |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
-        yield number, message[place : place + length]
-        place += length
 
 
 def prediction_log(request: Request) -> bytes:

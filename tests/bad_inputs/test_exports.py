@@ -11,10 +11,8 @@ import export_models
 import pytest
 import tensorflow as tf
 from run_programs import assert_refused, run_mains
-from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf.export import exporter
-from bert_tf.export.lite import embedded_files
 from bert_tf.export.settings import ServingSettings
 from bert_tf.json_files import sha256_of_values
 
@@ -100,31 +98,13 @@ PREDICT_ROWS = [
     (["--model=facts_labels", "--text=a"], ["weights.json was changed", "its SHA-256"]),
     (["--model=facts_length", "--text=a"], ["weights.json was changed", "its SHA-256"]),
     (["--model=facts_without_sha", "--text=a"], ["does not state its SHA-256"]),
-    (["--model=pipe_graph", "--text=a"], ["1/saved_model.pb is a pipe or a device"]),
-    (["--model=pipe_index", "--text=a"], ["variables.index is a pipe or a device"]),
-    (["--model=pipe_data", "--text=a"], ["00000-of-00001 is a pipe or a device"]),
-    (["--model=pipe_fingerprint", "--text=a"], ["fingerprint.pb is a pipe or a device"]),
-    (["--model=pipe_facts", "--text=a"], ["weights.json is a pipe or a device"]),
-    (["--model=pipe_debug", "--text=a"], ["saved_model_debug_info.pb is a pipe or a device"]),
-    (["--model=pipe_asset", "--text=a", "--trust"], ["assets/a is a pipe or a device"]),
-    (["--model=link_device", "--text=a"], ["fingerprint.pb is a pipe or a device"]),
-    (["--model=root_only", "--text=a"], ["root_only cannot be loaded", "signatures"]),
-    (["--model=signatures_variable", "--text=a"], ["signatures_variable cannot be loaded"]),
-    (["--model=huge_constant", "--text=a"], ["huge_constant cannot be loaded", "allocate"]),
     (["--model=fails", "--text=a"], ["The model cannot compute these texts", "no_number"]),
     (["--model=asserts", "--text=a"], ["The model cannot compute these texts"]),
-    *(([f"--model={name}", "--text=a"], ["no output", "Its outputs are"]) for name in (
-        "score_scalar", "score_text", "score_short", "other_output", "tokens_only",
-        "too_many_probabilities", "no_labels", "label_only",
-    )),
     (["--model=score_nan", "--text=a"], ["The output score of the model has NaN or infinite"]),
     (["--model=fingerprint", "--text=a"], ["fingerprint.pb was changed after the export"]),
     (["--model=incomplete", "--text=a"], ["incomplete/2 is the newest version, but has no saved"]),
     ([MODEL, "--context=a", "--choice=b"], ["--choice is for models of multiple choice", "text"]),
     ([MODEL, "--context=a", "--question=b"], ["--question is for models of two texts", "text"]),
-    (["--model=threshold_none", "--text=a"], ["the threshold in weights.json", "changed"]),
-    (["--model=threshold_null", "--text=a"], ["the threshold in weights.json", "changed"]),
-    (["--model=threshold_list", "--text=a"], ["damaged", "threshold must be above 0"]),
     (["--model=evil", "--text=a"], ["evil is refused", "WriteFile", "--trust=True"]),
 ]  # fmt: skip
 LITE_ROWS = [
@@ -132,11 +112,6 @@ LITE_ROWS = [
     (["--model=header.tflite", "--text=a"], ["header.tflite is damaged", "SHA-256"]),
     (["--model=middle.tflite", "--text=a"], ["middle.tflite is damaged", "SHA-256"]),
     (["--model=zip.tflite", "--text=a"], ["zip.tflite", "damaged"]),
-    (["--model=labels.tflite", "--text=a"], ["labels.tflite is damaged: the values", "SHA-256"]),
-    (["--model=vocabulary.tflite", "--text=a"], ["damaged: vocab.txt in it", "SHA-256"]),
-    (["--model=json.tflite", "--text=a"], ["json.tflite is damaged: bert_tf.json"]),
-    (["--model=no_checksum.tflite", "--text=a"], ["another version of bert-tf"]),
-    (["--model=more_labels.tflite", "--text=a"], ["no output probabilities", "4 labels"]),
     (["--model=text.tflite", "--text=a"], ["text.tflite contains no bert_tf.json"]),
 ]  # fmt: skip
 
@@ -179,22 +154,10 @@ DAMAGE = {
     "facts_labels": ("assets.extra/weights.json", facts_with(labels=["a", "b", "c"])),
     "facts_length": ("assets.extra/weights.json", facts_with(max_seq_length=7)),
 }
-PIPES = {
-    "pipe_graph": "saved_model.pb", "pipe_index": "variables/variables.index",
-    "pipe_data": "variables/variables.data-00000-of-00001", "pipe_fingerprint": "fingerprint.pb",
-    "pipe_facts": "assets.extra/weights.json", "pipe_debug": "debug/saved_model_debug_info.pb",
-    "pipe_asset": "assets/a",
-}  # fmt: skip
 
 
 def filled(text, value):
     return tf.fill([tf.size(text)], value)
-
-
-def of_labels(text, columns=2, name="label"):
-    """Returns the outputs of a classifier with the labels "a" and "b"."""
-    labels = tf.gather(tf.constant(["a", "b"]), tf.zeros_like(tf.strings.length(text)))
-    return {"probabilities": tf.fill([tf.size(text), columns], 0.5), name: labels}
 
 
 def asserts(text):
@@ -202,23 +165,11 @@ def asserts(text):
     return {"score": filled(text, 1.0)}
 
 
-AB = {"labels": ["a", "b"]}
-# Odd models that pass the check of the graph: the signature, and the facts.
+# Odd models that pass the check of the graph.
 ODD = {
-    "fails": (lambda text: {"score": tf.strings.to_number(filled(text, "no_number"))}, {}),
-    "asserts": (asserts, {}),
-    "score_nan": (lambda text: {"score": filled(text, float("nan"))}, {}),
-    "score_scalar": (lambda text: {"score": filled(text, 1.0)[0]}, {}),
-    "score_text": (lambda text: {"score": text}, {}),
-    "score_short": (lambda text: {"score": tf.fill([tf.size(text) + 1], 1.0)}, {}),
-    "other_output": (lambda text: {"other": text}, {}),
-    "tokens_only": (lambda text: {"tokens": text}, {}),
-    "too_many_probabilities": (lambda text: of_labels(text, 3), AB),
-    "no_labels": (lambda text: {"probabilities": tf.fill([tf.size(text), 3], 0.5)}, {}),
-    "label_only": (lambda text: {"label": of_labels(text)["label"]}, AB),
-    "threshold_none": (lambda text: of_labels(text, name="labels"), AB),
-    "threshold_null": (lambda text: of_labels(text, name="labels"), {**AB, "threshold": None}),
-    "threshold_list": (lambda text: of_labels(text, name="labels"), {**AB, "threshold": [1, 2]}),
+    "fails": lambda text: {"score": tf.strings.to_number(filled(text, "no_number"))},
+    "asserts": asserts,
+    "score_nan": lambda text: {"score": filled(text, float("nan"))},
 }
 
 
@@ -238,19 +189,8 @@ def folder(tmp_path_factory):
         place.unlink()
         if change:
             place.write_bytes(change(content))
-    for name, file in PIPES.items():
-        place = folder / name / "1" / file
-        shutil.copytree(folder / "served/1", folder / name / "1")
-        place.unlink(missing_ok=True)
-        place.parent.mkdir(exist_ok=True)
-        os.mkfifo(place)
-    shutil.copytree(folder / "served/1", folder / "link_device/1")
-    (folder / "link_device/1/fingerprint.pb").unlink()
-    os.symlink("/dev/zero", folder / "link_device/1/fingerprint.pb")
-    for name, (function, facts) in ODD.items():
-        write_model(folder / name, function, facts)
-    for name, change in CHANGES.items():
-        write_model(folder / name, lambda text: {"score": filled(text, 1.0)}, {}, change)
+    for name, function in ODD.items():
+        write_model(folder / name, function)
     (folder / "text.txt").write_text("a line\n")
     (folder / "empty.txt").write_text("")
     (folder / "cr.txt").write_bytes(b"a text\rb text\rc text\r")
@@ -271,29 +211,7 @@ def folder(tmp_path_factory):
         }  # fmt: skip
         for name, changed in changes.items():
             (folder / f"{name}.tflite").write_bytes(changed)
-        write_lite_files(folder, content)
     return folder
-
-
-def write_lite_files(folder, content):
-    """Writes TFLite files whose embedded files were changed."""
-    model, embedded = embedded_files.read_files("", content, "bert_tf.json", "vocab.txt")
-    facts = json.loads(embedded["bert_tf.json"])
-    others = {**facts, "facts": {**facts["facts"], "labels": ["ž", "y, z", "x"]}}
-    more = {**facts, "facts": {**facts["facts"], "labels": ["x", "y, z", "ž", "w"]}}
-    without = {key: facts[key] for key in facts if key != "facts_sha256"}
-    changes = {
-        "labels": {"bert_tf.json": json.dumps(others).encode()},
-        "vocabulary": {"vocab.txt": embedded["vocab.txt"].replace(b"a\nb\n", b"b\na\n")},
-        "json": {"bert_tf.json": b"[" * 100_000},
-        "no_checksum": {"bert_tf.json": json.dumps(without).encode()},
-        "more_labels": {
-            "bert_tf.json": json.dumps({**more, "facts_sha256": sha256_of_values(more)}).encode()
-        },
-    }
-    for name, changed in changes.items():
-        path = folder / f"{name}.tflite"
-        path.write_bytes(embedded_files.with_files(model, {**embedded, **changed}))
 
 
 def write_evil_model(path):
@@ -303,58 +221,21 @@ def write_evil_model(path):
         tf.io.write_file(str(path.parent / "evil.txt"), "content")
         return {"score": text}
 
-    write_model(path, function, {})
+    write_model(path, function)
 
 
-def write_model(path, function, facts, change=None):
+def write_model(path, function):
     """Writes a SavedModel with a variable, facts, and its checksum."""
     module = tf.Module()
     module.variable = tf.Variable(1.0)
     spec = tf.TensorSpec([None], tf.string, name="text")
     concrete = tf.function(function, autograph=False).get_concrete_function(text=spec)
     tf.saved_model.save(module, str(path), signatures={"serving_default": concrete})
-    graph = path / "saved_model.pb"
-    if change:
-        model = saved_model_pb2.SavedModel.FromString(graph.read_bytes())
-        change(model.meta_graphs[0])
-        graph.write_bytes(model.SerializeToString())
     names = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
     hashes = {name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in names}
-    facts = signed({**facts, "files_sha256": hashes})
+    facts = signed({"files_sha256": hashes})
     (path / "assets.extra").mkdir()
     (path / "assets.extra/weights.json").write_text(json.dumps(facts))
-
-
-def signatures_of(graph):
-    children = graph.object_graph_def.nodes[0].children
-    return next(child for child in children if child.local_name == "signatures")
-
-
-def remove_signatures(graph):
-    signatures_of(graph).local_name = "other"
-
-
-def replace_signatures(graph):
-    nodes = enumerate(graph.object_graph_def.nodes)
-    signatures_of(graph).node_id = next(i for i, each in nodes if each.HasField("variable"))
-
-
-def add_huge_constant(graph):
-    node = graph.graph_def.node.add(name="huge", op="Const")
-    node.attr["dtype"].type = tensor_type = tf.float32.as_datatype_enum
-    tensor = node.attr["value"].tensor
-    tensor.dtype = tensor_type
-    tensor.float_val.append(1)
-    tensor.tensor_shape.dim.add(size=10**15)
-    nodes = graph.object_graph_def.nodes
-    nodes[0].children.add(local_name="huge", node_id=len(nodes))
-    nodes.add().constant.operation = "huge"
-
-
-CHANGES = {
-    "root_only": remove_signatures, "signatures_variable": replace_signatures,
-    "huge_constant": add_huge_constant,
-}  # fmt: skip
 
 
 def test_bad_input_is_refused_in_one_line(folder):

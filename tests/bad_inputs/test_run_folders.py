@@ -225,8 +225,6 @@ RUN_ROWS = [
     (export, put("training_config.json", "[]"), "training_config.json", ONE_OBJECT),
     (export, put("training_config.json", "5"), "training_config.json", ONE_OBJECT),
     (export, put("training_config.json", '{"data": "x"}'), "data must be a JSON object"),
-    (export, put("training_config.json", '{"data": {"init_checkpoint": 5}}'),
-     "training_config.json is damaged: data: init_checkpoint must be a string"),
     (export, put("squad_threshold.json", "[1]"), "squad_threshold.json", ONE_OBJECT),
     (export, put("squad_threshold.json", "{}"), "null_score_diff_threshold must be a number"),
     (export, put("squad_threshold.json", '{"null_score_diff_threshold": "x"}'), "must be a number"),

@@ -1,6 +1,5 @@
 """Exported models of all kinds; each is exported once."""
 
-import contextlib
 import importlib.util
 import os
 import time
@@ -25,14 +24,16 @@ class _NoProcess:
     def run(self, paths, _):
         return [[] for _ in paths]
 
+    def close(self):
+        pass
+
 
 @pytest.fixture
 def without_gate(monkeypatch):
     """Exports do not start another process; for tests that compare the outputs themselves."""
-    monkeypatch.setattr(gate_process, "open_gate", lambda: contextlib.nullcontext(_NoProcess()))
+    monkeypatch.setattr(gate_process, "Gate", _NoProcess)
     monkeypatch.setattr(gate, "outputs_in_memory", lambda *_: [])
-    monkeypatch.setattr(gate, "check", lambda *_: [])
-    monkeypatch.setattr(gate, "metric", lambda *_: None)
+    monkeypatch.setattr(gate, "judge", lambda *_: {"outputs": [], "metric": None})
 
 
 @pytest.fixture(scope="session")

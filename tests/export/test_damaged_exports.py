@@ -35,22 +35,6 @@ def change_facts(folder, **changes):
 
 
 @pytest.mark.parametrize(
-    ("kind", "changes"),
-    [
-        ("classification", {"labels": export_models.LABELS[::-1]}),
-        ("classification", {"labels": export_models.LABELS[:2]}),
-        ("classification", {"labels": None}),
-        ("multi_label", {"labels": [*export_models.LABELS, "w"]}),
-    ],
-)
-def test_labels_are_those_of_the_graph(copy, kind, changes):
-    folder = copy(kind)
-    change_facts(folder, **changes)
-    with pytest.raises(InputError, match=r"weights.json was changed .* labels are not those"):
-        bert_tf.Predictor(folder)
-
-
-@pytest.mark.parametrize(
     "changes", [{"max_seq_length": 3}, {"labels": ["a", "b", "c"]}, {"further": 1}]
 )
 def test_changed_facts_are_refused(copy, changes):
@@ -63,31 +47,11 @@ def test_changed_facts_are_refused(copy, changes):
         bert_tf.Predictor(folder)
 
 
-def test_exports_without_checksums_are_of_an_earlier_version(copy):
-    folder = copy("regression")
-    path = folder / "assets.extra/weights.json"
-    facts = json.loads(path.read_text())
-    del facts["facts_sha256"], facts["files_sha256"]
-    path.write_text(json.dumps(facts))
-    with pytest.raises(InputError, match="has no checksums: an earlier version of bert-tf"):
-        bert_tf.Predictor(folder)
-    bert_tf.Predictor(folder, trust=True)
-
-
 def test_labels_are_a_list(copy):
     folder = copy("classification")
     change_facts(folder, labels="xyz")
     with pytest.raises(InputError, match=r"weights.json is damaged: labels must be a list"):
         bert_tf.Predictor(folder)
-
-
-def test_the_threshold_is_that_of_the_graph(copy):
-    folder = copy("multi_label")
-    texts = ["a b c", "d e", "h", "g f", "a a a"]
-    before = bert_tf.Predictor(folder)(texts)
-    change_facts(folder, threshold=min(min(each["probabilities"].values()) for each in before) / 2)
-    with pytest.raises(InputError, match=r"threshold in weights.json were changed"):
-        bert_tf.Predictor(folder)(texts)
 
 
 def test_a_changed_graph_is_refused(copy):

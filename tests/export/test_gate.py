@@ -307,15 +307,15 @@ def test_a_version_of_another_program_is_kept(tmp_path, monkeypatch, without_gat
     path, _ = export_models.write_checkpoint("regression", tmp_path)
     other = tmp_path / "served/1/saved_model.pb"
 
-    def check(*_):
+    def judge(*_):
         other.parent.mkdir()
         other.write_text("of another program")
-        return []
+        return {"outputs": [], "metric": None}
 
-    monkeypatch.setattr(gate, "check", check)
-    with pytest.raises(bert_tf.InputError, match=r"written .*served/1 meanwhile\. Start"):
-        exporter.export(path, str(tmp_path / "served"))
+    with monkeypatch.context() as patched:
+        patched.setattr(gate, "judge", judge)
+        with pytest.raises(bert_tf.InputError, match=r"written .*served/1 meanwhile\. Start"):
+            exporter.export(path, str(tmp_path / "served"))
     assert other.read_text() == "of another program"
     assert os.listdir(tmp_path / "served") == ["1"]
-    monkeypatch.setattr(gate, "check", lambda *_: [])
     assert exporter.export(path, str(tmp_path / "served")).endswith("2")

@@ -232,7 +232,7 @@ def test_the_program_takes_examples_and_refuses_another_task(tmp_path):
 def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_gate):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     write_rows(tmp_path / "classification" / DEV_EXAMPLES, [{"text": "a", "label": "none"}])
-    with pytest.raises(InputError, match=r"the label 'none'.* Remove the file"):
+    with pytest.raises(InputError, match="the label 'none'"):
         exporter.export(path, str(tmp_path / "served"))
     exporter.export(path, str(tmp_path / "served"), ServingSettings(task="embedding"))
 

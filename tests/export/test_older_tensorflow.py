@@ -5,6 +5,7 @@ program. BERT_TF_OLDER_TEXT is a folder with the package tensorflow-text 2.20.0,
 Serving contains; the environment itself has version 2.20.1.
 """
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 import bert_tf
 from bert_tf.export import gate, gate_process, warm_up
+from bert_tf.export.requests import example_requests
 from bert_tf.export.served import load_served
 
 LIST_OPERATIONS = """
@@ -53,14 +55,14 @@ def test_all_signatures_give_the_same_outputs(
         served[kind] = load_served(bert_tf.load(path))
         signatures[kind] = served[kind].signatures()
         requests[kind] = warm_up.requests(served[kind])
-        requests[kind] += gate.example_requests(served[kind], signatures[kind])
-    with gate_process.open_gate(older_python) as process:
+        requests[kind] += example_requests(served[kind], signatures[kind], gate.EXAMPLES, ())
+    with contextlib.closing(gate_process.Gate(older_python)) as process:
         found = process.run(folders, list(requests.values()))
     for kind, outputs in zip(kinds, found, strict=True):
         expected = gate.outputs_in_memory(signatures[kind], requests[kind])
         limits = gate.LIMITS["float32"]
-        report = gate.check(served[kind], requests[kind], expected, outputs, limits)
-        assert {each.signature for each in report} == set(signatures[kind])
+        report = gate.judge(served[kind], requests[kind], expected, outputs, limits)
+        assert {each["signature"] for each in report["outputs"]} == set(signatures[kind])
 
 
 @pytest.mark.slow

@@ -150,14 +150,15 @@ def test_different_numbers_of_rows_and_wrong_ranks_are_refused(served):
 
 
 def test_requests_have_lists_of_equal_length(served, tmp_path):
-    inputs = requests.inputs_for(served, "serving_default", [b"x", b"", b"z"])
+    names, texts = ["serving_default", "ids"], [b"x", b"", b"z"]
+    (with_texts, ids, nothing, _) = requests.example_requests(served, names, texts, ())
+    inputs = with_texts.inputs
     assert inputs["context"].tolist() == [b"x", b"", b"z"]
     assert inputs["choices"].tolist() == [[b"", b"", b""], [b"", b"z", b""], [b"", b"z", b"x"]]
-    nothing = requests.inputs_for(served, "serving_default", [])
-    assert {name: value.shape for name, value in nothing.items()} == {
+    assert {name: value.shape for name, value in nothing.inputs.items()} == {
         "context": (0,), "choices": (0, 1),
     }  # fmt: skip
-    assert requests.inputs_for(served, "ids", [b"a", b"b"])["input_ids"].shape == (2, 5)
+    assert ids.inputs["input_ids"].shape == (1 + 2 + 3, 5)
     rows = [{"context": "a", "choices": list("abc")[:size], "label": 0} for size in (2, 3)]
     path = tmp_path / "dev.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows * 20))

@@ -135,7 +135,7 @@ def test_models_that_do_not_suit_the_type_are_refused(tokenizer, tmp_path):
         ),
         "with at least 2 labels for classification": (one, {"labels": ["a"]}),
         r"labels must be a list of 3 different strings.* Received: \[\]": (three, {}),
-        "threshold must be a number between 0 and 1, such as 0.5. Received: 1": (
+        "threshold must be above 0 and below 1. Received: 1": (
             three, {"task_type": "multi_label", "labels": LABELS, "threshold": 1},
         ),
         "Received: '0.5'": (

@@ -369,13 +369,11 @@ def test_a_wrong_int8_file_does_not_lose_the_other_formats(tmp_path, monkeypatch
     ("examples", "judges_values", "share"), [(0, False, 0.1), (99, False, 0.1), (100, False, None)]
 )
 def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(examples, judges_values, share):
-    limits = lite_files.lite_gate._LIMITS["int8"]
-    metric = gate.Metric("accuracy", examples, 90.0, 89.5, None) if examples else None
     outputs = [{"probabilities": np.zeros([1, 2], np.float32), "label": np.array([b"a"], object)}]
-    found = lite_files.lite_gate._limits_of(limits, metric, outputs)
+    found = lite_files.lite_gate._limits_of("int8", examples, outputs)
     assert (found.judges_values, found.different_answers) == (judges_values, share)
     del outputs[0]["label"]
-    assert lite_files.lite_gate._limits_of(limits, None, outputs).judges_values
+    assert lite_files.lite_gate._limits_of("int8", 0, outputs).judges_values
 
 
 def predictions_of(path, folder, texts):
@@ -489,7 +487,9 @@ def test_other_files_are_refused(exported, tmp_path, monkeypatch):
     with pytest.raises(bert_tf.InputError, match=r"signature 'ids' .* It has: serving_default\."):
         bert_tf.Predictor(lite_path(exported("embedding"), "int8"), signature="ids")
     newer = tmp_path / "newer.tflite"
-    newer.write_bytes(embedded_files.with_files(b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}'}))
+    newer.write_bytes(
+        embedded_files.with_files(b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}', "vocab.txt": b""})
+    )
     with pytest.raises(bert_tf.InputError, match="written by another version of bert-tf"):
         bert_tf.Predictor(newer)
     with pytest.raises(bert_tf.InputError, match=r"num_threads must be .* Received: 0\."):

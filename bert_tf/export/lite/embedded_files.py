@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from bert_tf.errors import InputError
 
 FACTS_FILE = "bert_tf.json"
-_ENCRYPTED = 1  # the bit of an entry
 _DATE = (1980, 1, 1, 0, 0, 0)  # the first that ZIP can represent, so that equal files are equal
 
 
@@ -28,33 +27,26 @@ def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def read_files(path: str, content: bytes, *names: str) -> tuple[bytes, dict[str, bytes]]:
-    """Separates a TFLite file from the files that it contains.
+def read_files(path: str, content: bytes, *names: str) -> tuple[bytes, list[bytes]]:
+    """Separates a TFLite file from the files that it contains, whose checksums ZIP checks.
 
     Args:
         path: The path of the TFLite file, for messages.
         content: Its content.
-        *names: The names of files. The first one must be in it.
+        *names: The names of files.
 
     Returns:
-        The model, that is, the bytes before the archive, and the content of each file by name.
+        The model, that is, the bytes before the archive, and the content of each file.
 
     Raises:
         InputError: The file is damaged, or bert-tf did not write it.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entries = [each for each in archive.infolist() if each.filename in names]
-            # Only stored files: the content of an archive cannot be larger than the archive.
-            if any(each.compress_type or each.flag_bits & _ENCRYPTED for each in entries):
-                raise zipfile.BadZipFile("compressed")
-            found = {each.filename: archive.read(each) for each in entries}
             size = min(each.header_offset for each in archive.infolist())
-            if names[0] not in found:
-                raise zipfile.BadZipFile("other files")
+            return content[:size], [archive.read(name) for name in names]
     except (zipfile.BadZipFile, LookupError, ValueError, EOFError, OSError) as error:
         raise InputError(
             f"{path} contains no {names[0]}: it is not a TFLite file of bert-tf, or it is "
             "damaged. Export the model again with --format=tflite."
         ) from error
-    return content[:size], found

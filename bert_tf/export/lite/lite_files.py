@@ -25,9 +25,8 @@ from bert_tf.export.lite.load import LiteFacts
 from bert_tf.export.lite.measure import measure
 from bert_tf.export.lite.operations import check_operations
 from bert_tf.export.lite.report import table_of
-from bert_tf.export.requests import Request
+from bert_tf.export.requests import Request, labelled_requests
 from bert_tf.export.served import ServedModel, load_served
-from bert_tf.export.settings import ServingSettings
 from bert_tf.head_config import HeadConfig
 from bert_tf.weights import VOCABULARY_FILE
 
@@ -73,26 +72,22 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
             "the operations. Leave out tflite_text_input; the file takes token ids."
         )
     settings = dataclasses.replace(settings, max_seq_length=served.max_seq_length)
-    labelled = job.labelled_requests(served, [served.labelled_signature])
-    return functools.partial(_write, job, served, settings, labelled)
+    job = dataclasses.replace(job, settings=settings)
+    names = [served.labelled_signature]
+    labelled = labelled_requests(served, job.dev_data, names) if job.dev_data else []
+    return functools.partial(_write, job, served, labelled)
 
 
 def _write(
-    job: ExportJob,
-    served: ServedModel,
-    settings: ServingSettings,
-    labelled: Sequence[Request],
-    process: Gate,
-    folder: str,
+    job: ExportJob, served: ServedModel, labelled: Sequence[Request], process: Gate, folder: str
 ) -> dict[str, Any]:
     """Writes and checks the files; see `prepare`."""
-    has_metadata = _can_run_in_mediapipe(served)
+    settings, has_metadata = job.settings, _can_run_in_mediapipe(served)
     place = os.path.join(folder, LITE)
     tf.io.gfile.makedirs(place)
     found = [
         _write_file(
-            job, served, settings, place,
-            LiteFile(precision, takes_texts, has_metadata and not takes_texts),
+            job, served, place, LiteFile(precision, takes_texts, has_metadata and not takes_texts)
         )
         for takes_texts in ([False, True] if settings.tflite_text_input else [False])
         for precision in dict.fromkeys(settings.tflite_precisions)
@@ -132,13 +127,11 @@ def _can_run_in_mediapipe(served: ServedModel) -> bool:
     return False
 
 
-def _write_file(
-    job: ExportJob, served: ServedModel, settings: ServingSettings, place: str, file: LiteFile
-) -> LiteFile:
+def _write_file(job: ExportJob, served: ServedModel, place: str, file: LiteFile) -> LiteFile:
     """Converts a model, and writes it with its vocabulary, labels and facts."""
     name = f"{file.precision}{'_text' if file.takes_texts else ''}.tflite"
     _LOGGER.info("converting %s", name)
-    model = convert(served, file, settings.tflite_length)
+    model = convert(served, file, job.settings.tflite_length)
     operations = check_operations(model, name, file.takes_texts)
     embedded = assets.text_files(job.origin)
     if file.has_metadata:
@@ -148,7 +141,7 @@ def _write_file(
     facts = LiteFacts(
         config=checkpoint.config.to_dict(),
         facts=facts_of(job.origin),
-        settings=dataclasses.asdict(settings),
+        settings=dataclasses.asdict(job.settings),
         heads=tuple(each for each in checkpoint.weights if not each.startswith("bert/")),
         do_lower_case=served.tokenizer.do_lower_case,
         takes_texts=file.takes_texts,

@@ -13,8 +13,9 @@ from bert_tf.export import gate
 from bert_tf.export.gate import Limits
 from bert_tf.export.gate_process import Gate, GateError
 from bert_tf.export.lite import mediapipe_tasks
-from bert_tf.export.requests import Request
+from bert_tf.export.requests import Request, example_requests
 from bert_tf.export.served import ServedModel
+from bert_tf.tasks.task import Outputs
 
 _LOGGER = logging.getLogger(__name__)
 # float16 and int8 are the dtypes of the weights. int8 is judged by its metric, whose limit for few
@@ -70,24 +71,22 @@ def check(
         GateError: LiteRT cannot run a file.
     """
     kinds = {name: each.kind for name, each in served.endpoints().items()}
-    names = {
-        False: [name for name, kind in kinds.items() if kind != "examples"],
-        True: [name for name, kind in kinds.items() if kind == "texts"],
-    }
-    requests = {
-        takes_texts: [
-            *gate.example_requests(
-                served, names[takes_texts], _VALID_TEXTS if takes_texts else gate.EXAMPLES
-            ),
-            *labelled,
+    names = [name for name, kind in kinds.items() if kind != "examples"]
+    of_texts = [name for name in names if kinds[name] == "texts"]
+    signatures, of_ids = served.signatures(*names), served.lite_outputs
+    requests, expected = {}, {}
+    for takes_texts in {each.takes_texts for each in found}:
+        examples = (of_texts, _VALID_TEXTS) if takes_texts else (names, gate.EXAMPLES)
+        own = [*example_requests(served, *examples, ()), *labelled]
+        requests[takes_texts] = own
+        expected[takes_texts] = [
+            # TFLite files have no other outputs of ids.
+            {n: v for n, v in each.items() if n in of_ids or kinds[request.signature] == "texts"}
+            for request, each in zip(own, gate.outputs_in_memory(signatures, own), strict=True)
         ]
-        for takes_texts in {each.takes_texts for each in found}
-    }
     actual = process.run(
         [each.path for each in found], [requests[each.takes_texts] for each in found]
     )
-    signatures = served.signatures(*names[False])
-    expected = {key: _expected(served, signatures, each) for key, each in requests.items()}
     reports: list[dict[str, Any] | GateError] = []
     for file, outputs in zip(found, actual, strict=True):
         given = requests[file.takes_texts], expected[file.takes_texts]
@@ -98,45 +97,26 @@ def check(
     return reports
 
 
-def _expected(
-    served: ServedModel, signatures: Mapping[str, Any], requests: Sequence[Request]
-) -> list[Mapping[str, np.ndarray]]:
-    """Returns the outputs of the model in memory that TFLite files have too."""
-    found = gate.outputs_in_memory(signatures, requests)
-    is_ids = [served.endpoints()[each.signature].kind == "ids" for each in requests]
-    return [
-        {name: outputs[name] for name in served.lite_outputs} if ids else outputs
-        for outputs, ids in zip(found, is_ids, strict=True)
-    ]
-
-
 def _report(
     served: ServedModel,
     file: LiteFile,
     requests: Sequence[Request],
-    expected: Sequence[Mapping[str, np.ndarray]],
-    actual: Sequence[Mapping[str, np.ndarray]],
+    expected: Sequence[Outputs],
+    actual: Sequence[Outputs],
 ) -> dict[str, Any]:
     """Compares one file; returns its report."""
-    name, limits = os.path.basename(file.path), _LIMITS[file.precision]
-    # The labelled texts may be among those that the tokenizer of TFLite splits differently.
-    places = [
-        place for place, each in enumerate(requests)
-        if not (file.takes_texts and each.correct is not None)
-    ]  # fmt: skip
-    metric = gate.metric(served, requests, expected, actual, limits, name)
-    if file.precision == "int8":
-        limits = _limits_of(limits, metric, expected)
-    comparisons = gate.check(
-        served, [requests[each] for each in places], [expected[each] for each in places],
-        [actual[each] for each in places], limits, name,
+    name = os.path.basename(file.path)
+    num_examples = sum(len(each.correct or ()) for each in requests)
+    report = gate.judge(
+        served, requests, expected, actual, _limits_of(file.precision, num_examples, expected),
+        name,
+        # The labelled texts may be among those that the tokenizer of TFLite splits differently.
+        compares_labelled=not file.takes_texts,
     )  # fmt: skip
-    report = {
+    report |= {
         "file": name,
         "size_bytes": tf.io.gfile.stat(file.path).length,
         "operations": dict(file.operations),
-        "outputs": [dataclasses.asdict(each) for each in comparisons],
-        "metric": dataclasses.asdict(metric) if metric else None,
         "takes_texts": file.takes_texts,
     }
     if file.has_metadata:
@@ -144,9 +124,12 @@ def _report(
     return report
 
 
-def _limits_of(limits: Limits, metric: gate.Metric | None, expected: Sequence[Any]) -> Limits:
-    """Returns the limits of outputs that a metric of many examples or answers replace."""
-    if metric and metric.num_examples >= _MANY_EXAMPLES:
+def _limits_of(precision: str, num_examples: int, expected: Sequence[Outputs]) -> Limits:
+    """Returns the limits of a file. For int8, many examples or answers replace those of outputs."""
+    limits = _LIMITS[precision]
+    if precision != "int8":
+        return limits
+    if num_examples >= _MANY_EXAMPLES:
         return dataclasses.replace(limits, judges_values=False, different_answers=None)
     answers = any(each.dtype.kind != "f" for outputs in expected for each in outputs.values())
     return dataclasses.replace(limits, judges_values=not answers)
@@ -156,21 +139,16 @@ def _compare_with_mediapipe(
     served: ServedModel,
     file: LiteFile,
     requests: Sequence[Request],
-    actual: Sequence[Mapping[str, np.ndarray]],
+    actual: Sequence[Outputs],
 ) -> dict[str, Any]:
     """Runs the labelled texts, or else the examples, in MediaPipe; logs and returns the report."""
     (text_name,), (output_name,) = served.text_names, served.lite_outputs
     of_texts = [
-        (request, outputs) for request, outputs in zip(requests, actual, strict=True)
-        if request.signature == "serving_default"
+        each for each in zip(requests, actual, strict=True)
+        if each[0].signature == "serving_default"
     ]  # fmt: skip
-    texts, outputs = (
-        np.concatenate(each)
-        for each in zip(
-            *((request.inputs[text_name], found[output_name]) for request, found in of_texts),
-            strict=True,
-        )
-    )
+    texts = np.concatenate([request.inputs[text_name] for request, _ in of_texts])
+    outputs = np.concatenate([outputs[output_name] for _, outputs in of_texts])
     # The labelled texts are the last ones.
     num_labelled = sum(len(request.correct or ()) for request, _ in of_texts)
     report = mediapipe_tasks.compare(
@@ -178,7 +156,7 @@ def _compare_with_mediapipe(
     )
     _LOGGER.info(
         "%s in MediaPipe: %.1f %% of %d texts have other outputs, because of its tokenizer; %.1f %%"
-        " have another label.", os.path.basename(file.path), 100 * report.different_outputs,
-        report.num_texts, 100 * report.different_labels,
+        " have another label.", os.path.basename(file.path), 100 * report["different_outputs"],
+        report["num_texts"], 100 * report["different_labels"],
     )  # fmt: skip
-    return dataclasses.asdict(report)
+    return report

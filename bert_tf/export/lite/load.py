@@ -15,12 +15,12 @@ from bert_tf.export.lite.lite_forward import LiteForward
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
-from bert_tf.weights import FACTS_SCHEMA, VOCABULARY_FILE, vocabulary_sha256
+from bert_tf.weights import VOCABULARY_FILE
 
 
 @dataclasses.dataclass(frozen=True)
 class LiteFacts:
-    """The content of `bert_tf.json` in a TFLite file, which also has the SHA-256 of these values.
+    """The content of `bert_tf.json` in a TFLite file.
 
     Attributes:
         config: The architecture, as in `bert_config.json`.
@@ -30,6 +30,7 @@ class LiteFacts:
         do_lower_case: Whether the tokenizer lower-cases text.
         takes_texts: Whether the inputs are texts.
         model_sha256: The SHA-256 of the model, without the archive.
+        facts_sha256: The SHA-256 of the other values, which earlier versions check.
     """
 
     config: Mapping[str, Any]
@@ -39,6 +40,7 @@ class LiteFacts:
     do_lower_case: bool
     takes_texts: bool
     model_sha256: str
+    facts_sha256: str = ""
 
 
 class _ModelOfFile:
@@ -80,31 +82,28 @@ def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
             or LiteRT is not installed.
     """
     content = files.read_bytes(path)
+    model, (facts_file, vocabulary) = read_files(path, content, FACTS_FILE, VOCABULARY_FILE)
     try:
-        stored, served = _read(path, content)
-    except InputError:
-        raise
-    except (TypeError, LookupError, ValueError, AttributeError, RecursionError) as error:
+        stored = LiteFacts(**json_files.parse(facts_file.decode(), path, allow_nan=True))
+        served = _served_model(path, stored, vocabulary.decode().split("\n")[:-1])
+    except (TypeError, LookupError) as error:
         raise InputError(
             f"{path} was written by another version of bert-tf, which stored other facts: {error}. "
             "Export the model again."
         ) from error
+    # LiteRT does not find all damage, and can end the process.
+    if files.sha256(model) != stored.model_sha256:
+        raise InputError(
+            f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it states. "
+            "Export the model again."
+        )
     forward = LiteForward(path, num_threads, served.outputs_of_tokens, content)
     served.replace_forward(forward, takes_texts=stored.takes_texts)
     return served, dict(stored.facts)
 
 
-def _read(path: str, content: bytes) -> tuple[LiteFacts, ServedModel]:
-    """Returns the facts of a TFLite file, and its served model without a function of ids."""
-    model, embedded = read_files(path, content, FACTS_FILE, VOCABULARY_FILE)
-    stored = LiteFacts(**_facts(path, embedded[FACTS_FILE]))
-    json_files.check(stored.facts, FACTS_SCHEMA, path)
-    vocabulary = embedded[VOCABULARY_FILE].decode("utf-8", "replace").split("\n")[:-1]
-    # LiteRT does not find all damage, and can end the process.
-    if files.sha256(model) != stored.model_sha256:
-        raise _damaged(path, "its model has")
-    if vocabulary_sha256(vocabulary) != stored.facts["vocabulary_sha256"]:
-        raise _damaged(path, f"{VOCABULARY_FILE} in it has")
+def _served_model(path: str, stored: LiteFacts, vocabulary: list[str]) -> ServedModel:
+    """Returns the served model of a TFLite file, without a function of ids."""
     config = BertConfig.from_dict(dict(stored.config))
     contents = CheckpointContents(
         source=path,
@@ -115,26 +114,4 @@ def _read(path: str, content: bytes) -> tuple[LiteFacts, ServedModel]:
         do_lower_case=stored.do_lower_case,
         extra=stored.facts,
     )
-    settings = ServingSettings(**stored.settings)
-    return stored, load_served(_Checkpoint(config, contents), settings)
-
-
-def _facts(path: str, content: bytes) -> dict[str, Any]:
-    """Returns the values of `bert_tf.json`, after a check of their own checksum."""
-    try:
-        values = json_files.parse(content.decode(), path, allow_nan=True)
-    except ValueError as error:
-        raise InputError(
-            f"{path} is damaged: {FACTS_FILE} in it is not JSON. Export the model again."
-        ) from error
-    expected = values.pop("facts_sha256")
-    if json_files.sha256_of_values(values) != expected:
-        raise _damaged(path, f"the values of {FACTS_FILE} have")
-    return dict(values)
-
-
-def _damaged(path: str, part: str) -> InputError:
-    return InputError(
-        f"{path} is damaged: {part} another SHA-256 than {FACTS_FILE} in it states. Export the "
-        "model again."
-    )
+    return load_served(_Checkpoint(config, contents), ServingSettings(**stored.settings))

@@ -1,6 +1,5 @@
 """Runs a TFLite file in MediaPipe's tasks for texts, to compare the scores."""
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -16,28 +15,13 @@ _TOLERANCE = 1e-3
 _PLAIN = re.compile(rb"(?:[A-Za-z0-9]{1,30}[ .,]{0,3})*")
 
 
-@dataclasses.dataclass(frozen=True)
-class MediaPipeReport:
-    """The differences of MediaPipe's outputs from those of `Predictor` for the same file.
+def compare(
+    path: str, texts: Sequence[bytes], expected: np.ndarray, task: str, num_reported: int
+) -> dict[str, Any]:
+    """Runs texts in MediaPipe, whose tokenizer differs from `BertTokenizer`.
 
     MediaPipe lower-cases only ASCII, keeps accents, splits fewer kinds of characters, and has a
     lower limit for the length of words.
-
-    Attributes:
-        num_texts: The number of texts.
-        different_outputs: The share of texts with other outputs.
-        different_labels: The share of texts with another best label; 0 for vectors.
-    """
-
-    num_texts: int
-    different_outputs: float
-    different_labels: float
-
-
-def compare(
-    path: str, texts: Sequence[bytes], expected: np.ndarray, task: str, num_reported: int
-) -> MediaPipeReport:
-    """Runs texts in MediaPipe.
 
     Args:
         path: A TFLite file with metadata.
@@ -45,6 +29,11 @@ def compare(
         expected: float32 [N, C], the outputs of the file with the tokenizer of bert-tf.
         task: "classifier" or "embedder".
         num_reported: The number of texts, from the end, that the report is about.
+
+    Returns:
+        The report: `num_texts`; `different_outputs`, the share of texts with other outputs than
+        those of `Predictor` for the same file; and `different_labels`, the share of texts with
+        another best label, 0 for vectors.
 
     Raises:
         GateError: MediaPipe cannot run the file, or has other outputs for a plain English text.
@@ -71,8 +60,11 @@ def compare(
                 "exported."
             )
     has_other_label = is_classifier & (actual.argmax(axis=1) != expected.argmax(axis=1))
-    shares = (float(each[-num_reported:].mean()) for each in (is_other, has_other_label))
-    return MediaPipeReport(num_reported, *shares)
+    return {
+        "num_texts": num_reported,
+        "different_outputs": float(is_other[-num_reported:].mean()),
+        "different_labels": float(has_other_label[-num_reported:].mean()),
+    }
 
 
 def _classify(model: bytes, texts: Sequence[str], num_labels: int) -> np.ndarray:

@@ -39,16 +39,8 @@ class ServedChoice(ServedModel):
     """
 
     list_names = ("choices",)
-
-    @property
-    def lite_outputs(self) -> tuple[str, ...]:
-        """The names of the outputs of a TFLite file."""
-        return ("score",)
-
-    @property
-    def text_names(self) -> tuple[str, ...]:
-        """The names of the inputs of `serving_default`."""
-        return ("context", "choices")
+    text_names = ("context", "choices")
+    lite_outputs = ("score",)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for contexts, string [B], and choices, string [B, K]."""

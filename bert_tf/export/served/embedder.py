@@ -55,22 +55,14 @@ class ServedEmbedder(ServedModel):
 
     lite_takes_texts = True
     mediapipe_task = "embedder"
+    text_names = ("text",)
+    lite_outputs = ("embedding",)
 
     def __init__(
         self, model: BertEncoder, tokenizer: BertTokenizer, settings: EmbeddingSettings
     ) -> None:
         super().__init__(model, tokenizer, settings.max_seq_length)
         self.settings = settings
-
-    @property
-    def lite_outputs(self) -> tuple[str, ...]:
-        """The names of the outputs of a TFLite file."""
-        return ("embedding",)
-
-    @property
-    def text_names(self) -> tuple[str, ...]:
-        """The names of the inputs of `serving_default`."""
-        return ("text",)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the vectors of texts, string [B]."""

@@ -46,6 +46,7 @@ class ServedPretrainer(ServedModel):
     """
 
     takes_masks = True
+    text_names = ("text",)
 
     def __init__(
         self, model: BertPretrainer, tokenizer: BertTokenizer, max_seq_length: int, top_k: int
@@ -59,11 +60,6 @@ class ServedPretrainer(ServedModel):
         """The names of the outputs of a TFLite file."""
         names = ("masked_lm_logits", "next_sentence_logits")
         return names if self.model.next_sentence else names[:1]
-
-    @property
-    def text_names(self) -> tuple[str, ...]:
-        """The names of the inputs of `serving_default`."""
-        return ("text",)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the most probable tokens for each [MASK] of texts, string [B]."""
@@ -97,13 +93,12 @@ class ServedPretrainer(ServedModel):
 
     def from_other_texts(self) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
         """Returns the functions of `score` and `next_sentence`, and the names of their inputs."""
-        score = (self._score, ("text",))
-        if not self.model.next_sentence:
-            return {"score": score}
-        return {
-            "score": score,
-            "next_sentence": (self._next_sentence, ("text_a", "text_b")),
+        found: dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]] = {
+            "score": (self._score, ("text",))
         }
+        if self.model.next_sentence:
+            found["next_sentence"] = (self._next_sentence, ("text_a", "text_b"))
+        return found
 
     def _score(self, text: Any) -> Tensors:
         inputs = self.encode(text)

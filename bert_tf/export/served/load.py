@@ -38,6 +38,25 @@ _MASKED_LM_BIAS = "cls/predictions/output_bias"
 _NEXT_SENTENCE_WEIGHTS = "cls/seq_relationship/output_weights"
 
 
+@dataclasses.dataclass(frozen=True)
+class ServedTask:
+    """Properties of a task for exports.
+
+    Attributes:
+        build: Returns the served model of a checkpoint that has the head and the facts.
+        pipeline_tag: The name of the task on the Hugging Face hub.
+        head: Weights of the head of the task.
+        facts: The default of each fact that the task needs; None if it must be known.
+        settings: The fields of `ServingSettings` that have an effect for this task only.
+    """
+
+    build: Callable[[Pretrained, ServingSettings], ServedModel]
+    pipeline_tag: str
+    head: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+
+
 def load_served(checkpoint: Pretrained, settings: ServingSettings | None = None) -> ServedModel:
     """Builds the served model of a checkpoint.
 
@@ -51,17 +70,19 @@ def load_served(checkpoint: Pretrained, settings: ServingSettings | None = None)
     """
     settings = settings or ServingSettings()
     task = settings.task or task_of(checkpoint)
-    _check_complete(checkpoint, _DEFAULTS.get(task, ()), _HEADS.get(task, ()))
-    return _BUILDERS[task](checkpoint, settings)
+    _check_complete(checkpoint, SERVED_TASKS[task].facts, SERVED_TASKS[task].head)
+    return SERVED_TASKS[task].build(checkpoint, settings)
 
 
 def task_of(checkpoint: Pretrained) -> str:
     """Returns the task that a checkpoint was trained for, one of `settings.TASKS`."""
     task_type = checkpoint.facts.get("task_type")
-    if task_type in _BUILDERS:
+    if task_type in SERVED_TASKS:
         return str(task_type)
-    default = TASK_TYPES[0] if "labels" in checkpoint.facts else "embedding"
-    return next((task for task, head in _HEADS.items() if head[0] in checkpoint.weights), default)
+    for task, each in SERVED_TASKS.items():
+        if each.head and each.head[0] in checkpoint.weights:
+            return task
+    return TASK_TYPES[0] if "labels" in checkpoint.facts else "embedding"
 
 
 def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) -> Pretrained:
@@ -80,11 +101,11 @@ def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) 
             vocabulary, or the labels are not tags.
     """
     contents: Any = checkpoint.contents
-    defaults = dict(_DEFAULTS.get(task, {}))
+    defaults = dict(SERVED_TASKS[task].facts)
     if unknown := given.keys() - defaults.keys():
         name = min(unknown)
         raise InputError(f"{name}={given[name]} has no effect for the task {task}. Leave it out.")
-    _check_complete(checkpoint, (), _HEADS.get(task, ()))
+    _check_complete(checkpoint, (), SERVED_TASKS[task].head)
     stated = {**contents.extra, **given}
     if task in TASK_TYPES and contents.dialect != "bert-tf":  # else it is a classifier
         defaults["task_type"] = task
@@ -118,19 +139,18 @@ def _classifier(checkpoint: Pretrained, settings: ServingSettings) -> ServedMode
 
 def _span_predictor(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
     facts = dict(checkpoint.facts)
-    of_windows, of_answers = map(_field_names, (WindowSettings, AnswerSettings))
     if settings.null_score_diff_threshold is not None:
         facts["null_score_diff_threshold"] = settings.null_score_diff_threshold
-    windows = WindowSettings(**{name: facts[name] for name in of_windows})
-    answers = AnswerSettings(**{name: facts[name] for name in of_answers})
+    windows, answers = (_from_facts(each, facts) for each in (WindowSettings, AnswerSettings))
     length = _length(checkpoint, settings, facts["max_seq_length"])
     check_room(length, windows)
     model = checkpoint.model(BertSpanPredictor, dtype=settings.precision)
     return ServedSpanPredictor(model, checkpoint.tokenizer, length, windows, answers)
 
 
-def _field_names(settings_class: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(settings_class)]
+def _from_facts(settings_class: Any, facts: Mapping[str, Any]) -> Any:
+    fields = dataclasses.fields(settings_class)
+    return settings_class(**{each.name: facts[each.name] for each in fields})
 
 
 def _tagger(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
@@ -209,31 +229,28 @@ def _check_complete(checkpoint: Pretrained, facts: Iterable[str], weights: tuple
         )
 
 
-# In this order, a checkpoint is exported for the first head that it has.
-_HEADS: dict[str, tuple[str, ...]] = {
-    **{
-        task: (f"{scope}output_weights", f"{scope}output_bias")
-        for task, scope in (
-            ("span", "cls/squad/"), ("tagging", "cls/tagger/"), ("choice", "cls/choice/"),
-            *((task_type, "") for task_type in TASK_TYPES),
-        )
-    },
-    "fill_mask": (_MASKED_LM_BIAS,),
-}  # fmt: skip
-# The facts of each task that have a default; None if they must be known.
+def _head(scope: str) -> tuple[str, ...]:
+    return f"{scope}output_weights", f"{scope}output_bias"
+
+
 _OF_TEXTS = {"labels": None, "pair": False, "max_seq_length": _DEFAULT_LENGTH}
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(TASK_TYPES, _OF_TEXTS),
-    "regression": {**_OF_TEXTS, "labels": []},
-    "span": {"max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())},
-    "tagging": {"labels": None, "scheme": None, "max_seq_length": _DEFAULT_LENGTH},
-    "choice": {"max_seq_length": _DEFAULT_LENGTH},
-}
-_BUILDERS: dict[str, Callable[[Pretrained, ServingSettings], ServedModel]] = {
-    **dict.fromkeys(TASK_TYPES, _classifier),
-    "span": _span_predictor,
-    "tagging": _tagger,
-    "choice": _choice,
-    "fill_mask": _pretrainer,
-    "embedding": _embedder,
-}
+_CLASSIFIER = ServedTask(_classifier, "text-classification", _head(""), _OF_TEXTS)
+# In this order, a checkpoint is exported for the first head that it has.
+SERVED_TASKS: dict[str, ServedTask] = {
+    "span": ServedTask(
+        _span_predictor, "question-answering", _head("cls/squad/"),
+        {"max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())},
+        ("null_score_diff_threshold",),
+    ),
+    "tagging": ServedTask(
+        _tagger, "token-classification", _head("cls/tagger/"),
+        {"labels": None, "scheme": None, "max_seq_length": _DEFAULT_LENGTH},
+    ),
+    "choice": ServedTask(
+        _choice, "multiple-choice", _head("cls/choice/"), {"max_seq_length": _DEFAULT_LENGTH}
+    ),
+    **dict.fromkeys(TASK_TYPES, _CLASSIFIER),
+    "regression": dataclasses.replace(_CLASSIFIER, facts={**_OF_TEXTS, "labels": []}),
+    "fill_mask": ServedTask(_pretrainer, "fill-mask", (_MASKED_LM_BIAS,), settings=("top_k",)),
+    "embedding": ServedTask(_embedder, "sentence-similarity", settings=("pooling", "normalize")),
+}  # fmt: skip

@@ -245,10 +245,8 @@ class ServedModel(tf.Module, abc.ABC):
         }  # fmt: skip
 
     def _text_specs(self, names: Iterable[str]) -> dict[str, tf.TensorSpec]:
-        ranks = {name: 2 if name in self.list_names else 1 for name in names}
-        return {
-            name: tf.TensorSpec([None] * rank, tf.string, name=name) for name, rank in ranks.items()
-        }
+        shapes = {name: [None] * (1 + (name in self.list_names)) for name in names}
+        return {name: tf.TensorSpec(each, tf.string, name=name) for name, each in shapes.items()}
 
     def _from_checked_ids(self, **inputs: Any) -> Tensors:
         return self.from_ids(checked_ids(inputs, self.model.config))

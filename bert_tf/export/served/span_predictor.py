@@ -48,6 +48,8 @@ class ServedSpanPredictor(ServedModel):
     """
 
     outputs_of_tokens = True
+    text_names = ("question", "context")
+    lite_outputs = ("start_logits", "end_logits")
 
     def __init__(
         self,
@@ -59,16 +61,6 @@ class ServedSpanPredictor(ServedModel):
     ) -> None:
         super().__init__(model, tokenizer, max_seq_length)
         self._window_settings, self._settings = window_settings, settings
-
-    @property
-    def lite_outputs(self) -> tuple[str, ...]:
-        """The names of the outputs of a TFLite file."""
-        return ("start_logits", "end_logits")
-
-    @property
-    def text_names(self) -> tuple[str, ...]:
-        """The names of the inputs of `serving_default`."""
-        return ("question", "context")
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the answers to questions about contexts, string [B] each."""

@@ -6,8 +6,7 @@ exception: the text of an answer is a part of the bytes of the context.
 Shape letters: B questions, R windows of all contexts, S sequence length, C candidates.
 """
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -15,8 +14,7 @@ from bert_tf.export.served.windows import Windows, has_max_context
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidates:
+class Candidates(NamedTuple):
     """Possible answers, in the order of the questions and, for each of them, by descending score.
 
     Attributes:
@@ -80,9 +78,7 @@ def _sorted(found: Candidates) -> Candidates:
 
 def take(found: Candidates, indices: Any) -> Candidates:
     """Returns the candidates at some indices, int32 [C]."""
-    fields = dataclasses.fields(Candidates)
-    return Candidates(**{each.name: tf.gather(getattr(found, each.name), indices)
-                         for each in fields})  # fmt: skip
+    return Candidates(*(tf.gather(each, indices) for each in found))
 
 
 def with_different_texts(found: Candidates, texts: Any) -> tuple[Candidates, Any]:
@@ -116,8 +112,7 @@ def null_scores(windows: Windows, start_logits: Any, end_logits: Any, num_questi
     return tf.where(windows.count > 0, smallest, 0.0)
 
 
-@dataclasses.dataclass(frozen=True)
-class Best:
+class Best(NamedTuple):
     """The answer to each question.
 
     Attributes:

@@ -56,6 +56,8 @@ class ServedTagger(ServedModel):
     list_names = (_WORDS,)
     labelled_signature = _WORDS
     outputs_of_tokens = True
+    text_names = ("text",)
+    lite_outputs = ("logits",)
 
     def __init__(
         self,
@@ -68,16 +70,6 @@ class ServedTagger(ServedModel):
         super().__init__(model, tokenizer, max_seq_length)
         self._table, self._scheme = TagTable(labels), scheme
         self._is_word_start = tf.constant(is_word_start(tokenizer.vocabulary))
-
-    @property
-    def lite_outputs(self) -> tuple[str, ...]:
-        """The names of the outputs of a TFLite file."""
-        return ("logits",)
-
-    @property
-    def text_names(self) -> tuple[str, ...]:
-        """The names of the inputs of `serving_default`."""
-        return ("text",)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns words, tags and entities of texts, string [B]."""

@@ -84,7 +84,7 @@ class Workers:
     def stop(self) -> None:
         """Ends all worker processes at once. Functions that wait for a result raise an error."""
         if self._pool is not None:
-            for process in (self._pool._processes or {}).copy().values():
+            for process in list((self._pool._processes or {}).values()):
                 process.kill()
             self._pool.shutdown(cancel_futures=True)
 

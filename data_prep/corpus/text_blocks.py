@@ -1,7 +1,6 @@
 """Reads the input of vocabulary training in blocks of bounded size, for lines of any length."""
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
@@ -11,11 +10,6 @@ from bert_tf.errors import InputError
 from bert_tf.tokenization.vocabulary import check_casing_file
 
 BLOCK_BYTES = 1 << 20
-_TAIL_BYTES = 1 << 16
-# CJK unified ideographs and extension A in UTF-8. The tokenizer makes each one a separate word.
-_IDEOGRAPH = re.compile(
-    rb"\xe3[\x90-\xbf][\x80-\xbf]|\xe4[\x80-\xb6\xb8-\xbf][\x80-\xbf]|[\xe5-\xe9][\x80-\xbf]{2}"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,8 +150,7 @@ def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
     """Cuts text into blocks, between words if possible; lines may have any length.
 
     Each block ends after a space, tab or line break. If 1 MiB of text has none of these, the block
-    ends after a CJK ideograph. If there is no ideograph near the end either, the block ends between
-    any two characters.
+    ends between any two characters.
 
     Args:
         chunks: The text, in chunks of any size.
@@ -179,9 +172,6 @@ def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
 
 def _end_of_block(text: bytearray) -> int:
     end = max(text.rfind(blank) for blank in b" \t\r\n") + 1
-    if not end:
-        for match in _IDEOGRAPH.finditer(text, len(text) - _TAIL_BYTES):
-            end = match.end()
     if not end:
         starts = (at for at in range(len(text) - 1, len(text) - 5, -1) if text[at] & 0xC0 != 0x80)
         end = next(starts, len(text))

@@ -88,7 +88,7 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _data_rows(folder: str) -> dict[str, Row]:
-    corpus, records = {}, {}
+    corpus, records = dict[str, dict[str, int]](), dict[str, int]()
     for part in ("train", "heldout"):
         corpus[part] = _read(f"{folder}/sample/stats.json")["files"][f"corpus/{part}.txt"]
         records[part] = _read(f"{folder}/records/{part}.stats.json")["train"]["examples"]

@@ -3,19 +3,14 @@
 The majority baseline is the accuracy of a model that always predicts the most frequent answer.
 """
 
-import collections
-import dataclasses
 import json
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 from bert_tf import json_files
 from bert_tf.files import read_text
 from bert_tf.run_scripts import quickstart_speed
 
-_MASKED_LM, _NEXT_SENTENCE = "masked_lm_accuracy", "next_sentence_accuracy"
-_MASKED_LM_MAJORITY = "masked_lm_majority_accuracy"
-_NEXT_SENTENCE_MAJORITY = "next_sentence_majority_accuracy"
 # The quickstart runs this program with `python -I -c`. The program may import only tensorflow,
 # tensorflow_text and the standard library, to show that an exported model needs no other package.
 CLASSIFY_PROGRAM = """
@@ -42,23 +37,29 @@ with open(output_file + ".tmp", "w") as file:
     json.dump({"texts": len(texts), "secs": secs, "accuracy": correct / len(texts)}, file)
 os.replace(output_file + ".tmp", output_file)
 """
+_NEXT_STEPS = """
+Next steps:
+  .venv/bin/tensorboard --logdir {0}          show the training curves
+  .venv/bin/python run_scripts/predict.py --model={0}/export \\
+      --text="Returns the element-wise sine of the input array."
+  .venv/bin/python run_scripts/run_classifier.py --help   train a classifier on your texts
+  .venv/bin/python run_scripts/run_pretraining.py --help  pretrain a BERT on your texts"""
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One row of the table.
 
     Attributes:
-        units: Amount of work that the stage did, used to compute the throughput.
-        unit: What `units` counts, such as "examples"; "" to omit the throughput.
         result: File or folder that the stage created.
         figure: Text with sizes or held-out scores.
+        units: Amount of work that the stage did, used to compute the throughput.
+        unit: What `units` counts, such as "examples"; "" to omit the throughput.
     """
 
-    units: float
-    unit: str
     result: str
     figure: str = ""
+    units: float = 0.0
+    unit: str = ""
 
 
 def format_report(folder: str, secs: dict[str, float]) -> str:
@@ -68,148 +69,89 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
         folder: The output folder of the quickstart.
         secs: The seconds that each stage took. The key is the name of the stage.
     """
-    stages = {
-        "sample data": _sample(folder),
-        "vocabulary": _vocabulary(folder),
-        "records": _records(folder),
-        "speed": _speed(folder),
-        "pretraining": _pretraining(folder),
-        "fine-tuning": _finetuning(folder),
-        "export": Row(0, "", "export/1"),
-        "answers": _answers(folder),
-    }
     cells = [("stage", "time", "throughput", "result", "held-out result (majority baseline)")]
-    for name, row in stages.items():
+    for name, row in (_data_rows(folder) | _model_rows(folder)).items():
         digits = 0 if row.units > 9 * secs[name] else 1
         rate = f"{row.units / secs[name]:,.{digits}f} {row.unit}/s" if row.unit else ""
         cells.append((name, f"{secs[name]:.0f} s", rate, row.result, row.figure))
     cells.append(("total", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), ""))
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in cells
     ]
-    return "\n".join(["", *lines, "", *_next_steps(folder)])
+    return "\n".join(["", *lines, _NEXT_STEPS.format(os.path.relpath(folder))])
 
 
-def missed_targets(folder: str) -> list[str]:
-    """Returns a description of each target that the held-out results of the run did not reach."""
-    results = _results(f"{folder}/pretrained/eval_results.txt")
-    last, two_thirds = _held_out_losses(folder)
-    accuracy = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
-    points = results[_NEXT_SENTENCE] - results[_NEXT_SENTENCE_MAJORITY]
-    targets = {
-        "masked-LM accuracy of twice the baseline": (
-            results[_MASKED_LM] >= 2 * results[_MASKED_LM_MAJORITY]
-        ),
-        "next-sentence accuracy 10 points above the baseline": points >= 0.1,
-        "a held-out loss that still falls in the last third of the run": last < two_thirds,
-        "classifier accuracy 20 points above the baseline": (
-            accuracy >= _majority_share(folder, "dev") + 0.2
-        ),
-    }
-    return [name for name, reached in targets.items() if not reached]
+def _read(path: str) -> dict[str, Any]:
+    return json_files.read(path, own=True)
 
 
-def _sample(folder: str) -> Row:
-    held_out = _documents(f"{folder}/sample/corpus/heldout.txt")
-    documents = held_out + _documents(f"{folder}/sample/corpus/train.txt")
-    return Row(documents, "documents", "sample/", f"{held_out:,} of {documents:,} held out")
-
-
-def _vocabulary(folder: str) -> Row:
-    megabytes = os.path.getsize(f"{folder}/sample/corpus/train.txt") / 1e6
+def _data_rows(folder: str) -> dict[str, Row]:
+    corpus, records = dict[str, dict[str, int]](), dict[str, int]()
+    for part in ("train", "heldout"):
+        corpus[part] = _read(f"{folder}/sample/stats.json")["files"][f"corpus/{part}.txt"]
+        records[part] = _read(f"{folder}/records/{part}.stats.json")["train"]["examples"]
+    documents = {part: counts["documents"] for part, counts in corpus.items()}
+    megabytes = corpus["train"]["bytes"] / 1e6
     entries = read_text(f"{folder}/vocab.txt").count("\n")
-    return Row(megabytes, "MB", "vocab.txt", f"{entries:,} entries")
+    chosen = _read(f"{folder}/{quickstart_speed.RESULT}")
+    speed = "{steps:,} pretraining steps chosen, at {steps_per_sec:.1f} steps/s".format(**chosen)
+    return {
+        "sample data": _split_row("sample/", documents, "documents"),
+        "vocabulary": Row("vocab.txt", f"{entries:,} entries", megabytes, "MB"),
+        "records": _split_row("records/", records, "examples"),
+        "speed": Row(quickstart_speed.RESULT, speed),
+    }
 
 
-def _records(folder: str) -> Row:
-    train, held_out = _stats(folder, "train")["examples"], held_out_examples(folder)
-    figure = f"{held_out:,} of {train + held_out:,} held out"
-    return Row(train + held_out, "examples", "records/", figure)
+def _split_row(result: str, counts: dict[str, int], unit: str) -> Row:
+    total = sum(counts.values())
+    return Row(result, f"{counts['heldout']:,} of {total:,} held out", total, unit)
 
 
-def held_out_examples(folder: str) -> int:
-    """Returns the number of held-out records."""
-    return int(_stats(folder, "heldout")["examples"])
-
-
-def _speed(folder: str) -> Row:
-    steps, rate = quickstart_speed.stored_steps(folder)
-    figure = f"{steps:,} pretraining steps chosen, at {rate:.1f} steps/s"
-    return Row(0, "", quickstart_speed.RESULT, figure)
-
-
-def _pretraining(folder: str) -> Row:
-    config = json_files.read(f"{folder}/pretrained/training_config.json", own=True)
-    results = _results(f"{folder}/pretrained/eval_results.txt")
-    last, two_thirds = _held_out_losses(folder)
+def _model_rows(folder: str) -> dict[str, Row]:
+    pretrained = _results(f"{folder}/pretrained/eval_results.txt")
     scores = [
-        f"{title} {results[name]:.1%} ({results[majority]:.1%})"
-        for title, name, majority in (
-            ("masked LM", _MASKED_LM, _MASKED_LM_MAJORITY),
-            ("next sentence", _NEXT_SENTENCE, _NEXT_SENTENCE_MAJORITY),
-        )
+        f"{title} {pretrained[f'{name}_accuracy']:.1%} "
+        f"({pretrained[f'{name}_majority_accuracy']:.1%})"
+        for title, name in (("masked LM", "masked_lm"), ("next sentence", "next_sentence"))
     ]
-    figure = f"{', '.join(scores)}, loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)"
+    last, two_thirds = _held_out_losses(f"{folder}/pretrained/metrics.jsonl")
+    scores.append(f"loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)")
+    accuracy = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
+    dev_accuracy = _with_baseline(folder, "dev", accuracy)
+    answers = _read(f"{folder}/answers.json")
+    test_accuracy = _with_baseline(folder, "test", answers["accuracy"])
+    rate = f"{answers['texts'] / answers['secs']:,.0f} texts/s after loading"
+    return {
+        "pretraining": _run_row(folder, "pretrained", ", ".join(scores)),
+        "fine-tuning": _run_row(folder, "classifier", dev_accuracy),
+        "export": Row("export/1"),
+        "answers": Row("answers.json", f"{test_accuracy}, {rate}", answers["texts"], "texts"),
+    }
+
+
+def _run_row(folder: str, run: str, figure: str) -> Row:
+    config = _read(f"{folder}/{run}/training_config.json")
     examples = config["num_train_steps"] * config["global_batch_size"]
-    return Row(examples, "examples", "pretrained/", figure)
+    return Row(f"{run}/", figure, examples, "examples")
 
 
-def _held_out_losses(folder: str) -> tuple[float, float]:
+def _held_out_losses(metrics_file: str) -> tuple[float, float]:
     """Returns two held-out losses: at the end of training, and after two thirds of the steps."""
-    text = read_text(f"{folder}/pretrained/metrics.jsonl")
-    lines = [json.loads(line) for line in text.split("\n") if line]
+    lines = map(json.loads, read_text(metrics_file).splitlines())
     losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
     return losses[-1][1], next(loss for step, loss in losses if 3 * step >= 2 * losses[-1][0])
 
 
-def _finetuning(folder: str) -> Row:
-    config = json_files.read(f"{folder}/classifier/training_config.json", own=True)
-    accuracy = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
-    figure = f"accuracy {accuracy:.1%} ({_majority_share(folder, 'dev'):.1%})"
-    examples = config["num_train_steps"] * config["global_batch_size"]
-    return Row(examples, "examples", "classifier/", figure)
-
-
-def _answers(folder: str) -> Row:
-    answers = json_files.read(f"{folder}/answers.json", own=True)
-    rate = answers["texts"] / answers["secs"]
-    figure = (
-        f"accuracy {answers['accuracy']:.1%} ({_majority_share(folder, 'test'):.1%}), "
-        f"{rate:,.0f} texts/s after loading"
-    )
-    return Row(answers["texts"], "texts", "answers.json", figure)
-
-
-def _majority_share(folder: str, split: str) -> float:
-    """Returns the fraction of the examples in a split that have the most frequent label."""
-    lines = read_text(f"{folder}/sample/classification/{split}.tsv").split("\n")[1:]
-    labels = collections.Counter(line.split("\t")[1] for line in lines if line)
-    return max(labels.values()) / sum(labels.values())
-
-
-def _stats(folder: str, part: str) -> dict[str, Any]:
-    return json_files.read(f"{folder}/records/{part}.stats.json", own=True)["train"]
+def _with_baseline(folder: str, split: str, accuracy: float) -> str:
+    """Returns an accuracy with the share of the most common label in the split."""
+    counts = _read(f"{folder}/sample/stats.json")["files"][f"classification/{split}.tsv"]
+    most_common = max(count for name, count in counts.items() if name.startswith("label "))
+    return f"accuracy {accuracy:.1%} ({most_common / counts['examples']:.1%})"
 
 
 def _results(path: str) -> dict[str, float]:
     pairs = (line.split(" = ") for line in read_text(path).splitlines())
     return {name: float(value) for name, value in pairs}
-
-
-def _documents(path: str) -> int:
-    return sum(1 for document in read_text(path).split("\n\n") if document.strip())
-
-
-def _next_steps(folder: str) -> list[str]:
-    short = os.path.relpath(folder)
-    python = ".venv/bin/python"
-    return [
-        "Next steps:",
-        f"  .venv/bin/tensorboard --logdir {short}          show the training curves",
-        f"  {python} run_scripts/predict.py --model={short}/export \\",
-        '      --text="Returns the element-wise sine of the input array."',
-        f"  {python} run_scripts/run_classifier.py --help   train a classifier on your texts",
-        f"  {python} run_scripts/run_pretraining.py --help  pretrain a BERT on your texts",
-    ]

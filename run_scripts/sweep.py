@@ -21,13 +21,13 @@ import sys
 
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf import command_line, files
 from bert_tf.help_text import name_programs
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts.sweeps import cells
-from bert_tf.run_scripts.sweeps.execution import SweepStopped, check_values, execute
+from bert_tf.run_scripts.sweeps.execution import check_values, execute
 from bert_tf.run_scripts.sweeps.plan import Plan, make_plan
-from bert_tf.run_scripts.sweeps.store import SweepStore, best_run
+from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore, best_run
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
@@ -37,8 +37,9 @@ flags.DEFINE_multi_string(
 )  # fmt: skip
 flags.DEFINE_string("output_dir", None, "Local folder of the sweep.")
 flags.DEFINE_integer(
-    "seeds", 1, "Number of runs for each combination of values; their seeds are 1, 2, 3, ..."
-)
+    "seeds", 1, "Number of runs for each combination of values; their seeds are 1, 2, 3, ...",
+    lower_bound=1, upper_bound=10_000,
+)  # fmt: skip
 flags.DEFINE_integer("parallel", 1, "Number of runs at a time.", lower_bound=1)
 flags.DEFINE_bool(
     "keep_all", False, "Keep the weights and records of all runs, not only those of the best one."
@@ -55,19 +56,13 @@ def main(command: list[str]) -> None:
     """
     plan = make_plan(FLAGS.grid, FLAGS.seeds, FLAGS.output_dir, command)
     if FLAGS.dry_run:
-        pairs = [(name, value) for name, values in plan.grid.items() for value in values]
-        check_values(plan, pairs, FLAGS.parallel, "--only_check_args=true")  # without the data
+        check_values(
+            plan, plan.values(), FLAGS.parallel, "--only_check_args=true"
+        )  # without the data
         print("\n".join(shlex.join(plan.command(run)) for run in plan.runs()))
         return
     store = SweepStore(plan)
-    try:
-        execute(plan, store, FLAGS.parallel, FLAGS.keep_all)
-    except SweepStopped as stopped:
-        print(
-            f"Stopped by signal {stopped.signal_number}. To continue, give the same command.",
-            file=sys.stderr,
-        )
-        sys.exit(128 + stopped.signal_number)
+    execute(plan, store, FLAGS.parallel, FLAGS.keep_all)
     _report(plan, store)
 
 
@@ -77,8 +72,8 @@ def _report(plan: Plan, store: SweepStore) -> None:
 
     outcomes = store.outcomes()
     table = cells.make_cells(plan.cells(), outcomes)
-    store.write_csv(cells.as_csv(list(plan.grid), table))
-    hparams_page.write(store.tensorboard, plan.grid, table)
+    files.write_text(store.path(CSV), cells.as_csv(list(plan.grid), table))
+    hparams_page.write(store.path(TENSORBOARD), plan.grid, table)
     print(cells.as_table(list(plan.grid), table))
     failed = [run for run, outcome in outcomes.items() if not outcome.has_result]
     for run in failed:

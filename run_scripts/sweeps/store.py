@@ -5,8 +5,7 @@
 <output_dir>/outcomes/<name>.json      written when the process of the run has ended
 <output_dir>/logs/<name>.log           stdout and stderr of the run
 <output_dir>/sweep.csv, tensorboard/   the results, written at the end
-<output_dir>/sweep.lock                locked by the sweep
-<output_dir>/runs.lock                 locked by the sweep and its runs
+<output_dir>/sweep.lock                locked by the sweep and its runs
 """
 
 import contextlib
@@ -14,27 +13,18 @@ import dataclasses
 import glob
 import math
 import os
+import shlex
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
-from bert_tf.locks import open_file, try_lock, wait_for_lock
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
 from bert_tf.tasks import dev_result
 from bert_tf.tasks.task import RESULTS
+from bert_tf.workspace import Workspace
 
-SWEEP_FILE, CSV, TENSORBOARD = "sweep.json", "sweep.csv", "tensorboard"
-_SCHEMA = {
-    "program": json_files.TEXT, "flags": json_files.TEXTS, "seeds": json_files.LENGTH,
-    "grid": json_files.Rule("a list of names with values", (list,), items=(list,)),
-    "keep_all": json_files.TRUTH, "working_dir": json_files.TEXT,
-}  # fmt: skip
-_OUTCOME_SCHEMA = {
-    "code": json_files.Rule("a whole number", (int,)), "error": json_files.TEXT,
-    "metric": json_files.TEXT, "higher_is_better": json_files.TRUTH, "value": dev_result.METRIC,
-    "baseline": dev_result.METRIC, "is_degenerate": json_files.TRUTH,
-}  # fmt: skip
+SWEEP_FILE, LOCK, CSV, TENSORBOARD = "sweep.json", "sweep.lock", "sweep.csv", "tensorboard"
 _WRITTEN = (TENSORBOARD, CSV, "runs", "outcomes", "logs")
 # The files of a run that only its weights need.
 _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
@@ -80,210 +70,138 @@ class SweepStore:
 
     Args:
         plan: The runs of the sweep.
+
+    Raises:
+        InputError: The folder contains another sweep, or files of others that would be replaced.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._dir = plan, plan.output_dir
+        self._workspace = Workspace(self._dir, "sweep", "output_dir", LOCK)
         self._read()
 
     def _read(self) -> None:
         """Reads the plan of an earlier call, and compares it with the present one."""
-        path = self._path(SWEEP_FILE)
-        self._saved = _read_plan(path) if os.path.exists(path) else {}
-        self._check_same_sweep()
-
-    def _check_nothing_is_replaced(self) -> None:
-        others = [name for name in _WRITTEN if os.path.exists(self._path(name))]
-        if others and not (self._saved or os.path.exists(self._path("sweep.lock"))):
-            raise InputError(
-                f"{self._path(others[0])} would be replaced, but {self._dir} contains no sweep. "
-                "Give another --output_dir."
-            )
+        path = self.path(SWEEP_FILE)
+        self._saved: dict[str, Any] = {}
+        if os.path.exists(path):
+            self._saved = json_files.read(path, own=True)
+            self._check_same_sweep()
+            return
+        self._workspace.check_owned((LOCK,), _WRITTEN)
 
     def _check_same_sweep(self) -> None:
-        """Checks that the folder contains no sweep, or a part of this sweep.
-
-        Raises:
-            InputError: The folder contains another sweep; the message names the difference.
-        """
-        if not self._saved:
-            return
-        before, plan = self._saved, self._plan
-        old, new = sorted(before["flags"]), sorted(plan.flags)
-        difference = ""
-        if before["program"] != plan.program:
-            difference = f"of {before['program']}, not {plan.program}"
-        elif old != new:
-            changed = sorted(set(old) ^ set(new)) or new
-            difference = f"with other flags: {' '.join(changed)} is only in one of the two"
-        elif [name for name, _ in before["grid"]] != list(plan.grid):
-            names = ", ".join(name for name, _ in before["grid"])
-            difference = f"with the grid of {names}, not {', '.join(plan.grid)}"
-        if difference:
+        """Checks that the earlier calls are a part of this sweep."""
+        before, plan, grid = self._saved, self._plan, dict(self._saved["grid"])
+        is_part = (
+            before["program"] == plan.program
+            and set(before["flags"]) == set(plan.flags)
+            and list(grid) == list(plan.grid)
+            and all(plan.grid[name][: len(grid[name])] == tuple(grid[name]) for name in grid)
+            and before["seeds"] <= plan.seeds
+            and (before["working_dir"] == os.getcwd() or not self._has_relative_paths())
+        )
+        if not is_part:
+            words = [f"--grid={name}={','.join(values)}" for name, values in grid.items()]
+            words += [f"--seeds={before['seeds']}", "--", before["program"], *before["flags"]]
             raise InputError(
-                f"{self._dir} contains a sweep {difference}. Give another --output_dir, or the "
-                "same command to continue that sweep."
-            )
-        self._check_same_place(before["working_dir"])
-        for name, values in before["grid"]:
-            now = plan.grid[name]
-            if now[: len(values)] != tuple(values):
-                raise InputError(
-                    f"{self._dir} contains a sweep with --grid={name}={','.join(values)}. A "
-                    f"larger grid starts with the same values. Received: {','.join(now)}."
-                )
-        if before["seeds"] > plan.seeds:
-            raise InputError(
-                f"{self._dir} contains a sweep with --seeds={before['seeds']}. Give at least this "
-                f"number. Received: {plan.seeds}."
+                f"{self._dir} contains another sweep: {shlex.join(words)}, started in "
+                f"{before['working_dir']}. Give another --output_dir, or that command in that "
+                "folder, with further values at the end of --grid or more --seeds."
             )
 
-    def _check_same_place(self, before: str) -> None:
-        """Checks that relative paths in the flags are those of the earlier calls.
-
-        Raises:
-            InputError: They are not.
-        """
-        values = (f"--{name}={each}" for name, found in self._plan.grid.items() for each in found)
-        paths = ((word, word.partition("=")[2]) for word in (*self._plan.flags, *values))
-        relative = [
-            word for word, path in paths
-            if path and not os.path.isabs(path) and os.path.exists(os.path.join(before, path))
-        ]  # fmt: skip
-        if relative and before != os.getcwd():
-            raise InputError(
-                f"{self._dir} contains a sweep that was started in {before}, and {relative[0]} is "
-                f"a path in that folder. Give the command there. Received: {os.getcwd()}."
-            )
-
-    def keeps_all(self, requested: bool) -> bool:
-        """Returns whether the weights of all runs are kept: now, or in an earlier call."""
-        return requested or bool(self._saved.get("keep_all"))
+    def _has_relative_paths(self) -> bool:
+        """Returns whether a flag names a file in the folder in which the sweep was started."""
+        values = [word.partition("=")[2] for word in self._plan.flags]
+        values += [value for _, value in self._plan.values()]
+        start = self._saved["working_dir"]
+        relative = (value for value in values if value and not os.path.isabs(value))
+        return any(os.path.exists(os.path.join(start, value)) for value in relative)
 
     def unchecked(self) -> list[tuple[str, str]]:
         """Returns the values of the grid that no earlier call of this sweep has checked."""
         known = {(name, value) for name, values in self._saved.get("grid", ()) for value in values}
-        pairs = [(name, value) for name, values in self._plan.grid.items() for value in values]
-        return [pair for pair in pairs if pair not in known]
+        return [pair for pair in self._plan.values() if pair not in known]
 
     @contextlib.contextmanager
-    def locked(self, keep_all: bool = False) -> Iterator[int]:
+    def locked(self, keep_all: bool = False) -> Iterator[int | None]:
         """Creates and locks the folder, and saves the plan.
 
         Args:
-            keep_all: See `keeps_all`.
+            keep_all: Whether this and all later calls keep the weights of all runs.
 
         Yields:
             A file descriptor for the processes of the runs to inherit. It is locked as long as
-            this process or one of them lives.
+            this process or one of them lives. None on a file system other than the local one.
 
         Raises:
-            InputError: Another sweep works in this folder, it cannot be written, or it contains
-                files of others that would be replaced.
+            InputError: The folder cannot be written; or as in the constructor, because another
+                sweep may have started here since then.
         """
-        self._check_nothing_is_replaced()
-        with self._open("sweep.lock") as own, self._open("runs.lock") as shared:
-            if try_lock(own) is False:
-                raise InputError(
-                    f"Another sweep is running in {self._dir}. Wait for its end, or give another "
-                    "--output_dir."
-                )
-            self._read()  # another sweep may have started here since the first reading
-            wait_for_lock(
-                shared,
-                f"Waiting for the runs that an earlier sweep in {self._dir} started. They "
-                "continued when the sweep was killed.",
-            )
-            grid = [[name, list(values)] for name, values in self._plan.grid.items()]
-            plan = {
-                "program": self._plan.program, "flags": list(self._plan.flags), "grid": grid,
-                "seeds": self._plan.seeds, "keep_all": self.keeps_all(keep_all),
+        busy = (
+            f"Another sweep writes {self._dir}, or runs that it started continue after it was "
+            "killed."
+        )
+        with self._workspace.locked(busy, wait=True) as lock:
+            self._read()
+            self._saved = {
+                "program": self._plan.program,
+                "flags": list(self._plan.flags),
+                "grid": [[name, list(values)] for name, values in self._plan.grid.items()],
+                "seeds": self._plan.seeds,
+                "keep_all": keep_all or bool(self._saved.get("keep_all")),
                 "working_dir": os.getcwd(),
-            }  # fmt: skip
-            files.write_json(self._path(SWEEP_FILE), plan)
-            yield shared.fileno()
+            }
+            files.write_json(self.path(SWEEP_FILE), self._saved)
+            yield lock
 
-    def _open(self, name: str) -> IO[str]:
-        with files.explain_write_errors(self._dir):
-            os.makedirs(self._dir, exist_ok=True)
-            return open_file(self._path(name))
-
-    def _path(self, *names: str) -> str:
+    def path(self, *names: str) -> str:
+        """Returns the path of a file of the sweep."""
         return os.path.join(self._dir, *names)
 
     def log(self, name: str) -> str:
         """Returns the path of the log of a run."""
-        return self._path("logs", f"{name}.log")
-
-    def outcome(self, run: PlannedRun) -> Outcome | None:
-        """Returns the end of a run; None if the run has not ended, or its result is missing."""
-        path = self._path("outcomes", f"{run.name}.json")
-        if not os.path.exists(path):
-            return None
-        outcome = Outcome(**dev_result.read_fields(path, _OUTCOME_SCHEMA))
-        result = os.path.join(self._plan.folder(run), RESULTS)
-        return outcome if os.path.exists(result) or not outcome.has_result else None
+        return self.path("logs", f"{name}.log")
 
     def outcomes(self) -> dict[PlannedRun, Outcome]:
-        """Returns the runs that have ended, in the order of the plan."""
-        found = ((run, self.outcome(run)) for run in self._plan.runs())
-        return {run: outcome for run, outcome in found if outcome is not None}
+        """Returns the runs that have ended and still have their results, in the planned order."""
+        found = {}
+        for run in self._plan.runs():
+            path = self.path("outcomes", f"{run.name}.json")
+            if os.path.exists(path):
+                outcome = Outcome(**json_files.read(path, own=True))
+                if not outcome.has_result or os.path.exists(self.path("runs", run.name, RESULTS)):
+                    found[run] = outcome
+        return found
 
     def record(self, run: PlannedRun, code: int, last_line: str) -> Outcome:
         """Writes and returns the end of a run, from its exit code and its results.json."""
-        outcome = self._outcome_of(run, code, last_line)
-        path = self._path("outcomes", f"{run.name}.json")
-        files.write_json(path, dataclasses.asdict(outcome))
+        outcome = Outcome(code, last_line)
+        if code < 0:
+            outcome = Outcome(code, f"ended by signal {-code}; last line: {last_line}")
+        elif code == 0:
+            result = dev_result.read(self._plan.folder(run))
+            outcome = Outcome(1, "the program computed no metric on the dev split")
+            if result is not None:
+                outcome = Outcome(
+                    0, "", result.metric, result.higher_is_better, result.value, result.baseline,
+                    result.is_degenerate,
+                )  # fmt: skip
+        files.write_json(self.path("outcomes", f"{run.name}.json"), dataclasses.asdict(outcome))
         return outcome
 
-    def _outcome_of(self, run: PlannedRun, code: int, last_line: str) -> Outcome:
-        if code < 0:
-            return Outcome(code, f"ended by signal {-code}; last line: {last_line}")
-        if code:
-            return Outcome(code, last_line)
-        result = dev_result.read(self._plan.folder(run))
-        if result is None:
-            return Outcome(1, "the program computed no metric on the dev split")
-        return Outcome(
-            0, "", result.metric, result.higher_is_better, result.value, result.baseline,
-            result.is_degenerate,
-        )  # fmt: skip
-
-    def remove_weights(self, runs: dict[PlannedRun, Outcome]) -> None:
-        """Removes the weights of all finished runs except the best one."""
-        best = best_run(runs)
-        for run, outcome in runs.items():
+    def remove_weights(self) -> None:
+        """Removes the weights of all finished runs except the best one, unless all are kept."""
+        if self._saved["keep_all"]:
+            return
+        outcomes = self.outcomes()
+        best = best_run(outcomes)
+        for run, outcome in outcomes.items():
             if outcome.has_result and run != best:
                 folder = glob.escape(self._plan.folder(run))
                 for pattern in _WITH_WEIGHTS:
                     for path in glob.glob(os.path.join(folder, pattern)):
                         files.remove(path)
-
-    def write_csv(self, text: str) -> None:
-        """Writes sweep.csv atomically."""
-        files.write_text(self._path(CSV), text)
-
-    @property
-    def tensorboard(self) -> str:
-        """The folder of TensorBoard's HPARAMS page."""
-        return self._path(TENSORBOARD)
-
-
-def _read_plan(path: str) -> dict[str, Any]:
-    """Reads sweep.json.
-
-    Raises:
-        InputError: The file is damaged.
-    """
-    saved = dev_result.read_fields(path, _SCHEMA)
-    for pair in saved["grid"]:
-        is_pair = len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], list)
-        if not is_pair or not all(isinstance(value, str) for value in pair[1]):
-            raise InputError(
-                f"{path} is damaged: {json_files.shorten(pair)} is not a name with values. Give "
-                "another --output_dir."
-            )
-    return saved
 
 
 def best_run(runs: dict[PlannedRun, Outcome]) -> PlannedRun | None:

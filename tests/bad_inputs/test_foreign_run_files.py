@@ -130,7 +130,7 @@ def test_the_quickstart_replaces_no_files_of_others(tmp_path, name):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("mine")
     with pytest.raises(InputError, match="would be replaced, but no quickstart has written it"):
-        quickstart.check_output_dir(str(tmp_path), quickstart.SMOKE)
+        quickstart.check_output_dir(str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["data_dir", "dev_file", "tfds_name", "labels", "task_name"])

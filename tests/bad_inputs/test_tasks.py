@@ -1,6 +1,5 @@
 """Hostile data files and flags of the fine-tuning programs end in one line with the file."""
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -13,7 +12,7 @@ from run_programs import assert_refused, run_mains
 
 from bert_tf.errors import InputError
 from bert_tf.run_scripts.sweeps.plan import make_plan
-from bert_tf.run_scripts.sweeps.store import Outcome, SweepStore
+from bert_tf.run_scripts.sweeps.store import SweepStore
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom
 from bert_tf.tasks.classification.sources.glue import glue
@@ -272,14 +271,11 @@ COMMANDS = [
     (fine_tune("run_ner", data_dir="data", token_column=HUGE), "--token_column must be from -2"),
     (fine_tune("run_ner", train_file="pipe.conll"), "pipe.conll is a pipe or a device"),
     (fine_tune("run_swag", train_file="pipe.csv"), "pipe.csv is a pipe or a device"),
-    (sweep("--grid=learning_rate=nan,nan", "--output_dir=out"), "nan and nan, which are equal"),
+    (sweep("--grid=learning_rate=nan,nan", "--output_dir=out"), "repeats a flag or a value"),
     (sweep("--grid=learning_rate=1,,2", "--output_dir=out"), "the name of a flag and its values"),
-    (sweep("--grid=warmup_proportion=" + ",".join(map(str, range(20_000))), "--output_dir=out"),
-     "give 20,000 runs, and a sweep has at most 10,000"),
-    (sweep(*SWEEP, "--seeds=1000000000"), "give 1,000,000,000 runs"),
-    (sweep(*SWEEP, "--seeds=-1"), "--seeds must be at least 1. Received: -1"),
+    (sweep(*SWEEP, "--seeds=-1"), "--seeds=-1: -1 is not an integer in the range [1, 10000]"),
     (sweep(*SWEEP, "--parallel=0"), "--parallel=0: 0 is not a positive integer"),
-    (sweep("--grid=learning_rate=1", "--output_dir=vocab.txt"), "--output_dir=vocab.txt is a file"),
+    (sweep("--grid=learning_rate=1", "--output_dir=vocab.txt"), "vocab.txt is a file"),
     (submit("nowhere"), "nowhere contains no submission file"),
     (submit("vocab.txt"), "vocab.txt contains no submission file"),
     (sweep("--grid=dev_file=a.csv,b.csv", "--output_dir=out"), "runs of one task on one dev split"),
@@ -318,25 +314,12 @@ def test_flags_are_checked_before_tensorflow_is_imported(folder, flags, words):
     assert result.returncode == 2 and words in result.stderr and "imported" not in result.stderr
 
 
-SAVED = {
-    "program": "run_classifier", "flags": ["--do_train=true", "--do_eval=true"], "seeds": 1,
-    "grid": [["learning_rate", ["1"]]], "keep_all": False, "working_dir": "/",
-}  # fmt: skip
-OUTCOME = dataclasses.asdict(Outcome(0, "", "eval_accuracy", True, 0.5, 0.4))
-
-
 @pytest.mark.parametrize(
     ("name", "contents", "words"),
     [
         ("sweep.json", "{", "sweep.json is damaged"),
         ("sweep.json", "[]", "sweep.json is damaged"),
-        ("sweep.json", "{}", "the key 'flags' is missing"),
-        ("sweep.json", json.dumps({**SAVED, "flags": 5}), "flags must be a list of strings"),
-        ("sweep.json", json.dumps({**SAVED, "grid": [["a"]]}), "is not a name with values"),
-        ("sweep.json", json.dumps({**SAVED, "seeds": None}), "'seeds' is missing, unknown or null"),
         ("outcomes/x.json", "[1]", "x.json is damaged"),
-        ("outcomes/x.json", json.dumps({**OUTCOME, "value": "high"}), "value must be a number"),
-        ("outcomes/x.json", json.dumps({**OUTCOME, "more": 1}), "the key 'more' is missing"),
         ("runs/x/results.json", '{"task": "x"}', "is missing, unknown or null"),
         ("runs/x/results.json", "[" * 99_999, "results.json is damaged"),
     ],
@@ -344,12 +327,13 @@ OUTCOME = dataclasses.asdict(Outcome(0, "", "eval_accuracy", True, 0.5, 0.4))
 def test_a_damaged_sweep_is_refused(tmp_path, name, contents, words):
     plan = make_plan(["learning_rate=1"], 1, str(tmp_path), ["run_classifier"])
     (run,) = plan.runs()
+    (tmp_path / "sweep.lock").touch()
     path = tmp_path / name.replace("/x", f"/{run.name}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(contents)
     with pytest.raises(InputError) as error:
         store = SweepStore(plan)
-        store.outcome(run)
+        store.outcomes()
         store.record(run, 0, "")
     assert words.replace("x.json", f"{run.name}.json") in str(error.value)
     assert path.read_text() == contents

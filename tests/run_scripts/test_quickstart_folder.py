@@ -1,6 +1,6 @@
-"""quickstart.py replaces no files of others."""
+"""quickstart.py replaces no files of others, and continues in its own folder."""
 
-import pathlib
+import json
 
 import pytest
 from absl.testing import flagsaver
@@ -16,39 +16,37 @@ def test_a_folder_with_other_files_is_refused(tmp_path, name):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
-    with pytest.raises(InputError, match="would be replaced, but no quickstart has written it"):
-        quickstart.check_output_dir(str(tmp_path), quickstart.SMOKE)
+    quickstart.FLAGS.mark_as_parsed()
+    with (
+        flagsaver.flagsaver(output_dir=str(tmp_path)),
+        pytest.raises(InputError, match="would be replaced, but no quickstart has written it"),
+    ):
+        quickstart.main()
     assert path.read_text() == "mine" and not (tmp_path / "stages").exists()
 
 
-def test_a_quickstart_continues_in_its_folder(tmp_path):
-    stage = next(iter(quickstart.data_stages(quickstart.SMOKE, str(tmp_path))))
-    (tmp_path / "stages").mkdir()
-    (tmp_path / "bert_config.json").write_text("{}")
-    (tmp_path / "vocab.txt").write_text("[PAD]\n")
-    with pytest.raises(InputError, match="no quickstart has written it"):
-        quickstart.check_output_dir(str(tmp_path), quickstart.SMOKE)
-    open(quickstart.state_file(str(tmp_path), stage), "w").close()
-    quickstart.check_output_dir(str(tmp_path), quickstart.SMOKE)
+def test_a_quickstart_continues_in_its_folder(tmp_path, monkeypatch):
+    """The first stage is interrupted; then it runs; then it is complete."""
+    runs = []
 
+    def run_command(words):
+        runs.append(words)
+        state = json.loads((tmp_path / "stages/sample_data.json").read_text())
+        assert not state["done"]
+        if len(runs) == 1:
+            raise KeyboardInterrupt
+        (tmp_path / "sample").mkdir()
 
-def test_a_quickstart_killed_before_its_first_state_file_continues(tmp_path, monkeypatch):
-    def kill(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(quickstart, "run_stage", kill)
-    quickstart.FLAGS.mark_as_parsed()
-    with flagsaver.flagsaver(output_dir=str(tmp_path)):
-        for _ in range(2):
-            with pytest.raises(KeyboardInterrupt):
-                quickstart.main()
-
-
-@pytest.mark.parametrize("content", ["", '{"key":', "[1]", '{"key": "a", "secs": "1", "done": 1}'])
-def test_a_damaged_state_file_is_named(tmp_path, content):
-    stage = next(iter(quickstart.data_stages(quickstart.SMOKE, str(tmp_path))))
-    path = pathlib.Path(quickstart.state_file(str(tmp_path), stage))
-    path.parent.mkdir()
-    path.write_text(content)
-    with pytest.raises(InputError, match=f"^{path}"):
-        quickstart.run_stage(stage, "key", str(tmp_path))
+    monkeypatch.setattr(quickstart, "run_command", run_command)
+    for expected in (1, 2, 2):
+        quickstart.check_output_dir(str(tmp_path))
+        stages = quickstart.Stages(str(tmp_path), quickstart.SMOKE)
+        try:
+            stages.run("sample data", "sample", stages.command(quickstart.SAMPLE_DATA))
+        except KeyboardInterrupt:
+            assert not runs[1:]
+        assert len(runs) == expected
+    # With other commands, the result is replaced.
+    stages = quickstart.Stages(str(tmp_path), quickstart.FULL)
+    stages.run("sample data", "sample", stages.command(quickstart.SAMPLE_DATA))
+    assert len(runs) == 3

@@ -19,8 +19,9 @@ from tensorboard.plugins import base_plugin
 from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_groups
 
 from bert_tf.errors import InputError
+from bert_tf.locks import try_lock
 from bert_tf.run_scripts.sweeps import cells, hparams_page
-from bert_tf.run_scripts.sweeps.execution import SweepStopped, execute
+from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
 from bert_tf.run_scripts.sweeps.store import Outcome, SweepStore, best_run
 
@@ -116,15 +117,13 @@ def test_names_of_runs_are_names_of_folders():
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ([], "The grid is empty"),
         (["learning_rate="], "must be the name of a flag and its values"),
         (["learning_rate=1,,2"], "must be the name of a flag and its values"),
         (["learning_rate"], "must be the name of a flag and its values"),
-        (["a=1", "a=2"], "--grid=a is given twice"),
-        (["a=5e-5,1,0.00005"], "5e-5 and 0.00005, which are equal"),
-        (["a=true,True"], "true and True, which are equal"),
+        (["a=1", "a=2"], "--grid=a=2 repeats a flag or a value"),
+        (["a=1,2,1"], "--grid=a=1,2,1 repeats a flag or a value"),
         (["seed=1,2"], "see --seeds"),
-        (["do_train=true,false"], "each run trains and evaluates"),
+        (["do_train=true,false"], "runs of one task on one dev split"),
         (["task_name=MRPC,RTE"], "Start a sweep for each of them"),
     ],
 )
@@ -140,12 +139,9 @@ def test_malformed_grids_are_refused(texts, message):
         (["run_pretraining.py"], "must be one of run_classifier, run_squad"),
         ([*PROGRAM, "--seed=3"], "--seed cannot be given after --"),
         ([*PROGRAM, "--output_dir=x"], "--output_dir cannot be given after --"),
-        ([*PROGRAM, "--nooverwrite"], "--overwrite cannot be given after --"),
+        ([*PROGRAM, "--overwrite"], "--overwrite cannot be given after --"),
         ([*PROGRAM, "--export_dir=x"], "all runs would export to this folder"),
-        ([*PROGRAM, "--flagfile=x"], "--flagfile cannot be given after --"),
-        ([*PROGRAM, "--a=2"], "--a is in the grid and after --"),
-        ([*PROGRAM, "--nodo_eval"], "each run trains and evaluates"),
-        ([*PROGRAM, "--data_dir", "x"], "'x' is not a flag"),
+        ([*PROGRAM, "--a=2"], "--a cannot be given after --: it is in the grid"),
     ],
 )
 def test_malformed_commands_are_refused(command, message):
@@ -224,7 +220,6 @@ def test_tensorboard_shows_the_table(tmp_path):
         values = {each.name.tag: each.value for each in group.metric_values}
         rate = group.hparams["rate"].number_value
         found[rate] = len(group.sessions), values
-        assert {each.status for each in group.sessions} == {api_pb2.STATUS_SUCCESS}
     assert found.keys() == {5e-5, 4e-5}
     for rate, sessions, expected in (
         (5e-5, 3, {"eval_accuracy": 2 / 3, "std": 0.208167, "best": 0.9, "degenerate": 1.0}),
@@ -264,7 +259,7 @@ def test_relative_paths_are_those_of_the_first_call(tmp_path, monkeypatch):
         pass
     SweepStore(plan)
     monkeypatch.chdir("/")
-    with pytest.raises(InputError, match="--data_dir=data is a path in that folder"):
+    with pytest.raises(InputError, match=f"--data_dir=data .*, started in {tmp_path}"):
         SweepStore(plan)
 
 
@@ -302,15 +297,18 @@ def test_files_of_others_are_not_replaced(tmp_path, name):
 def test_another_sweep_in_the_folder_is_refused(tmp_path):
     run_fake(tmp_path, values="1,2", seeds=2)
     folder = str(tmp_path / "sweep")
-    for grid, seeds, command, message in (
-        ("x=1,2", 2, ["run_ner", "--task_name=sst-2"], "a sweep of run_classifier, not run_ner"),
-        ("x=1,2", 2, [*PROGRAM, "--labels=a"], "other flags: --labels=a"),
-        ("y=1,2", 2, PROGRAM, "the grid of x, not y"),
-        ("x=2,1", 2, PROGRAM, "--grid=x=1,2. A larger grid starts with the same values"),
-        ("x=1,2", 1, PROGRAM, "--seeds=2. Give at least this number"),
+    for grid, seeds, command in (
+        ("x=1,2", 2, ["run_ner", "--task_name=sst-2"]),
+        ("x=1,2", 2, [*PROGRAM, "--labels=a"]),
+        ("y=1,2", 2, PROGRAM),
+        ("x=2,1", 2, PROGRAM),
+        ("x=1,2", 1, PROGRAM),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError) as error:
             SweepStore(make_plan([grid], seeds, folder, command))
+        assert "another sweep: --grid=x=1,2 --seeds=2 -- run_classifier --task_name=sst-2" in str(
+            error.value
+        )
 
 
 # Executes the fake sweep in a process, so that it can receive signals.
@@ -336,17 +334,14 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
-def test_two_sweeps_and_runs_of_a_killed_sweep_do_not_meet(tmp_path):
+def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path):
     (tmp_path / "3.waits").touch()
     first = start_driver(tmp_path)
     wait_for(lambda: (tmp_path / "started").exists() and len(started(tmp_path)) == 4)
-    with pytest.raises(InputError, match="Another sweep is running"):
-        run_fake(tmp_path)
+    second = start_driver(tmp_path)
+    assert any("Waiting: Another sweep writes" in line for line in iter(second.stderr.readline, ""))
     first.kill()
     first.communicate()
-    second = start_driver(tmp_path)
-    line = next(line for line in iter(second.stderr.readline, "") if "Waiting" in line or not line)
-    assert "an earlier sweep" in line
     assert len(started(tmp_path)) == 4  # nothing is started while the runs of the first one live
     (tmp_path / "3.waits").unlink()
     _, err = second.communicate(timeout=120)
@@ -356,20 +351,16 @@ def test_two_sweeps_and_runs_of_a_killed_sweep_do_not_meet(tmp_path):
     assert sorted(started(tmp_path)) == ["1 1", "1 2", "2 1", "2 2", "3 1", "3 1", "3 2", "3 2"]
 
 
-def test_a_stop_signal_ends_the_runs_and_is_no_failure(tmp_path):
+def test_a_stop_ends_the_runs_and_is_no_failure(tmp_path):
     (tmp_path / "3.waits").touch()
-    plan = fake_plan(tmp_path)
-    driver = subprocess.Popen(
-        [sys.executable, "-c", "import os, signal, sys, time\nimport pathlib\n"
-         f"while not os.path.exists({str(tmp_path / 'started')!r}) or "
-         f"len(open({str(tmp_path / 'started')!r}).readlines()) < 3: time.sleep(0.05)\n"
-         f"os.kill({os.getpid()}, signal.SIGTERM)"],
-    )  # fmt: skip
-    with pytest.raises(SweepStopped) as stopped:
-        execute(plan, SweepStore(plan), 1, False)
-    driver.wait()
-    assert stopped.value.signal_number == signal.SIGTERM
-    assert [run.name for run in SweepStore(plan).outcomes()] == ["x=1+seed=1", "x=1+seed=2"]
+    driver = start_driver(tmp_path)
+    wait_for(lambda: (tmp_path / "started").exists() and len(started(tmp_path)) == 4)
+    driver.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in driver.communicate(timeout=60)[1]
+    found = SweepStore(fake_plan(tmp_path)).outcomes()
+    assert [run.name for run in found] == ["x=1+seed=1", "x=1+seed=2"]
+    with open(tmp_path / "sweep/sweep.lock") as file:
+        assert try_lock(file)  # the runs have ended
 
 
 def write_data(folder):
@@ -412,11 +403,11 @@ def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
     assert_refused(empty, "must be the name of a flag and its values")
     assert_refused(missing, "--grid is required")
     assert_refused(no_dashes, "after --, as in: -- run_classifier.py ...")
-    assert_refused(seeds, "--seeds must be at least 1. Received: 0.")
+    assert_refused(seeds, "--seeds=0: 0 is not an integer in the range [1, 10000]")
     for result, words in (
-        (no_flag, "refuses the flags with no_flag=1: Unknown command line flag 'no_flag'"),
-        (unknown, "refuses the flags with learning_rate=1e-3: Unknown command line flag 'learn'"),
-        (refused, "refuses the flags with learning_rate=x: flag --learning_rate=x: could not"),
+        (no_flag, "refuses no_flag=1: Unknown command line flag 'no_flag'"),
+        (unknown, "refuses learning_rate=1e-3: Unknown command line flag 'learn'"),
+        (refused, "refuses learning_rate=x: flag --learning_rate=x: could not"),
     ):
         assert result.code == 2
         assert [line for line in result.messages if words in line] == result.messages[-1:]

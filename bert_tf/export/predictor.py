@@ -19,6 +19,10 @@ from bert_tf.file_checks import check_no_file_scheme
 Prediction = dict[str, Any]
 # The order of inputs that are not in alphabetical order.
 _ORDER = ("question", "context", "choices")
+# The order of the values of a prediction; that of the outputs of a SavedModel is not defined.
+_VALUES = (
+    "answer", "start", "end", "score", "probability", "no_answer", "null_score_diff", "num_tokens",
+)  # fmt: skip
 # The outputs with one value for each word of a text, and for each entity.
 _OF_WORDS = ("words", "tags", "probabilities", "start", "end")
 _OF_ENTITIES = ("entities", "entity_types", "entity_start", "entity_end")
@@ -204,9 +208,11 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
     if "entities" in outputs:
         return _of_words(outputs)
     if "tags" in outputs:
-        return {name: list(map(_plain, values)) for name, values in outputs.items()}
+        return {name: list(map(_plain, outputs[name])) for name in ("tags", "probabilities")}
     if "probabilities" not in outputs:
-        return {name: _plain(value) for name, value in outputs.items()}
+        places = {name: place for place, name in enumerate(_VALUES)}
+        names = sorted(outputs, key=lambda name: places.get(name, 0))
+        return {name: _plain(outputs[name]) for name in names}
     values, labels = outputs["probabilities"], facts["labels"]
     order = np.argsort(-values, kind="stable")
     probabilities = {labels[index]: float(values[index]) for index in order.tolist()}

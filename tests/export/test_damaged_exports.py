@@ -47,13 +47,6 @@ def test_changed_facts_are_refused(copy, changes):
         bert_tf.Predictor(folder)
 
 
-def test_labels_are_a_list(copy):
-    folder = copy("classification")
-    change_facts(folder, labels="xyz")
-    with pytest.raises(InputError, match=r"weights.json is damaged: labels must be a list"):
-        bert_tf.Predictor(folder)
-
-
 def test_a_changed_graph_is_refused(copy):
     folder = copy("classification")
     path = folder / "saved_model.pb"
@@ -63,25 +56,6 @@ def test_a_changed_graph_is_refused(copy):
     with pytest.raises(InputError, match=r"saved_model\.pb was changed after the export"):
         bert_tf.Predictor(folder)
     assert bert_tf.Predictor(folder, trust=True)("a")["label"] in export_models.LABELS
-
-
-@pytest.mark.parametrize("name", ["variables.index", "variables.data-00000-of-00001"])
-@pytest.mark.parametrize("change", ["cut", "flip", "remove"])
-def test_damaged_variables_are_refused(copy, name, change):
-    folder = copy("regression")
-    path = folder / "variables" / name
-    content = bytearray(path.read_bytes())
-    middle = len(content) // 2
-    content[middle] ^= 1
-    path.unlink()
-    if change != "remove":
-        path.write_bytes(content if change == "flip" else content[:middle])
-    message = r"cannot be loaded: .*(the model again|Copy it again|There is no file)"
-    if name == "variables.index":
-        removed = change == "remove"
-        message = r"There is no file .*index" if removed else r"was changed after the export"
-    with pytest.raises(InputError, match=message):
-        bert_tf.Predictor(folder)
 
 
 def test_two_graphs_in_one_file_are_refused(copy):

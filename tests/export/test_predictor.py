@@ -64,6 +64,8 @@ def test_each_kind_is_decoded(exported):
     assert predictor.names == ("question", "context")
     questions = ["a b"] * len(TEXTS)
     answers = predictor(questions, TEXTS)
+    names = ["answer", "start", "end", "score", "probability", "no_answer", "null_score_diff"]
+    assert list(answers[0]) == names
     for each, wanted, text in zip(
         answers, outputs_of(exported("span"), questions, TEXTS), TEXTS, strict=True
     ):

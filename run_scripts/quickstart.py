@@ -32,6 +32,7 @@ from bert_tf.files import remove, write_json, write_text
 from bert_tf.output_paths import check_output_folder
 from bert_tf.run_scripts import quickstart_report as report
 from bert_tf.run_scripts import quickstart_speed as speed
+from bert_tf.workspace import Workspace
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output_dir", "quickstart_output", "The folder for all results.")
@@ -140,12 +141,8 @@ def check_output_dir(folder: str) -> None:
         InputError: They would, or the folder cannot be written.
     """
     check_output_folder(folder, RESULTS[0])
-    found = [name for name in RESULTS if os.path.lexists(f"{folder}/{name}")]
-    if found and not os.path.isfile(f"{folder}/{FIRST_STATE}"):
-        raise InputError(
-            f"{folder}/{found[0]} would be replaced, but no quickstart has written it. Give "
-            "another --output_dir."
-        )
+    workspace = Workspace(folder, "quickstart", "output_dir", "quickstart.lock")
+    workspace.check_owned([FIRST_STATE], RESULTS)
 
 
 class Stages:

@@ -2,13 +2,9 @@
 
 When TensorFlow is imported and lists its devices, it writes lines about oneDNN, CPU instructions
 and missing CUDA drivers to stderr. TF_CPP_MIN_LOG_LEVEL suppresses only some of these lines,
-because TensorFlow writes the others before it has read its log level. This module therefore
-redirects file descriptor 2 to a temporary file during the import, and then writes the lines that
-are not in `KNOWN_LINES` to stderr.
-
-The other lines are not lost if the import fails. After an exception, they are written as after a
-successful import. If TensorFlow ends the process, for example because the CPU lacks an instruction,
-or if the process is killed, a watcher process writes them.
+because TensorFlow writes the others before it has read its log level. During the import, file
+descriptor 2 is therefore a pipe to a process that writes all lines except `KNOWN_LINES` to stderr,
+also if TensorFlow ends this process, for example because the CPU lacks an instruction.
 """
 
 import contextlib
@@ -19,7 +15,6 @@ import importlib.machinery
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -50,17 +45,18 @@ KNOWN_LINES = (
     "TF-TRT Warning",
     "cuda_diagnostics.cc",
 )
-# The program of the watcher process. At the end of the import it receives one byte. If the process
-# that imports TensorFlow dies, the watcher receives no byte, because the operating system closes
-# the pipe.
-_WATCHER = """
+# The program of the process at the other end of the pipe. It writes the lines with a reason why no
+# GPU is used to stdout. They are few: if that pipe were full, both processes would wait for ever.
+_FILTER = """
 import os, sys
-path, *known = map(os.fsencode, sys.argv[1:])
-if not sys.stdin.buffer.read(1):
-    with open(path, "rb") as file:
-        lines = [line for line in file if not any(text in line for text in known)]
-    sys.stderr.buffer.writelines(lines)
-    os.remove(path)
+number, *texts = sys.argv[1:]
+texts = [os.fsencode(text) for text in texts]
+for line in sys.stdin.buffer:
+    if any(text in line for text in texts[:int(number)]):
+        sys.stdout.buffer.write(line)
+    elif not any(text in line for text in texts):
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
 """
 
 
@@ -113,44 +109,31 @@ def _execute(execute: Callable[[ModuleType], None], report: bool, tensorflow: An
 
 @contextlib.contextmanager
 def quiet_stderr() -> Iterator[list[str]]:
-    """Collects all output to file descriptor 2, and at the end writes all but known lines there.
+    """Writes all output to file descriptor 2 except known lines to stderr.
 
     Yields:
-        A list, which at the end contains all lines, also the known ones.
+        A list, which at the end contains the lines that state why no GPU is used.
     """
-    lines: list[str] = []
+    reasons: list[str] = []
     if sys.stderr is None:  # the process has no file descriptor 2
-        yield lines
+        yield reasons
         return
     sys.stderr.flush()
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(
-            tempfile.NamedTemporaryFile("w+", encoding="utf-8", errors="replace")
-        )
-        # In its own session, the watcher does not receive the SIGINT of Ctrl-C.
-        watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _WATCHER, file.name, *KNOWN_LINES],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
-        stack.callback(watcher.communicate, b"\n")
+    # In its own session, the process does not receive the SIGINT of Ctrl-C.
+    command = [sys.executable, "-I", "-S", "-c", _FILTER, str(len(_GPU_REASONS)), *KNOWN_LINES]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdin
         stderr = os.dup(2)
-        os.dup2(file.fileno(), 2)
+        os.dup2(process.stdin.fileno(), 2)
         try:
-            yield lines
+            yield reasons
         finally:
             sys.stderr.flush()
             os.dup2(stderr, 2)
             os.close(stderr)
-            file.seek(0)
-            lines += file.read().splitlines()
-            for line in unknown_lines(lines):
-                print(line, file=sys.stderr, flush=True)
-
-
-def unknown_lines(lines: Sequence[str]) -> list[str]:
-    """Returns the lines that contain none of `KNOWN_LINES`."""
-    return [line for line in lines if not any(known in line for known in KNOWN_LINES)]
+            reasons += process.communicate()[0].decode(errors="replace").splitlines()
 
 
 def unused_gpu_note(
@@ -160,7 +143,7 @@ def unused_gpu_note(
 
     Args:
         device_files: The device files of the GPUs of this machine, such as /dev/nvidia0.
-        lines: The lines that TensorFlow wrote when it was imported and listed its devices.
+        lines: The lines with reasons that TensorFlow wrote when it listed its devices.
         gpus: The GPUs that TensorFlow lists.
     """
     if gpus or not device_files:

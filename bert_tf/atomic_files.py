@@ -188,7 +188,17 @@ def remove_leftovers(folder: str) -> None:
         if name.startswith(".") and name.endswith(_OLD):
             _restore(os.path.join(folder, name[1 : -len(_OLD)]))
         elif name.startswith(".") and name.endswith(_TEMPORARY):
-            remove(os.path.join(folder, name))
+            _remove_unlocked(os.path.join(folder, name))
+
+
+def _remove_unlocked(path: str) -> None:
+    """Removes a temporary file or folder, unless a living process writes it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        if locks.try_lock(descriptor):  # not on a file system without locks
+            remove(path)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -43,6 +43,9 @@ def atomic_replace(path: str) -> Iterator[str]:
     error the temporary file is removed, and `path` is unchanged. What is written to the standard
     output, `/dev/stdout`, is copied there on success.
 
+    A process must not write an output inside of another write of the same output: it would wait for
+    itself.
+
     Args:
         path: The file to write. An existing file is replaced; of a link, its target is replaced.
 
@@ -150,16 +153,15 @@ def _replace_folder(target: str, new: str) -> None:
         _restore(target)
 
 
-def temporary_path(path: str) -> str:
-    """Returns the temporary path of an output, which is always the same for a local output.
+def temporary_path(path: str, is_unique: bool = False) -> str:
+    """Returns a temporary path of an output; unless it is unique, always the same one.
 
     Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too. A
     hash tells apart the outputs whose names differ only in these characters or at their end.
     """
     folder, name = os.path.split(path)
     key = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
-    # Without locks, each write of a remote output has another name.
-    key += f"-{uuid.uuid4().hex}" if "://" in path else ""
+    key += f"-{uuid.uuid4().hex}" if is_unique else ""
     return os.path.join(folder, f".{name[:50].replace('.', '_')}-{key}{_TEMPORARY}")
 
 
@@ -173,7 +175,8 @@ def _restore(target: str) -> None:
     """Ends the replacement of a folder: removes the old one, or gives it its name again."""
     old = _old_path(target)
     if os.path.lexists(target):
-        remove(old)
+        with contextlib.suppress(FileNotFoundError):  # another process removes it too
+            remove(old)
     elif os.path.lexists(old):
         os.rename(old, target)
 
@@ -184,19 +187,32 @@ def remove_leftovers(folder: str) -> None:
     If a process was killed while it replaced a folder, the old folder gets its name again.
     """
     names = os.listdir(folder) if "://" not in folder and os.path.isdir(folder) else []
-    for name in names:
-        if name.startswith(".") and name.endswith(_OLD):
-            _restore(os.path.join(folder, name[1 : -len(_OLD)]))
-        elif name.startswith(".") and name.endswith(_TEMPORARY):
-            _remove_unlocked(os.path.join(folder, name))
+    for name in (name for name in names if name.startswith(".")):
+        path = os.path.join(folder, name)
+        if name.endswith(_OLD):
+            target = os.path.join(folder, name[1 : -len(_OLD)])
+            with _locked_if_unused(temporary_path(target)) as is_unused:
+                if is_unused:
+                    _restore(target)
+        elif name.endswith(_TEMPORARY):
+            with _locked_if_unused(path) as is_unused:
+                if is_unused:
+                    remove(path)
 
 
-def _remove_unlocked(path: str) -> None:
-    """Removes a temporary file or folder, unless a living process writes it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+@contextmanager
+def _locked_if_unused(temporary: str) -> Iterator[bool]:
+    """Yields whether no living process writes a temporary file or folder, which may be absent.
+
+    On a file system without locks, this is not known, and the result is False.
+    """
     try:
-        if locks.try_lock(descriptor):  # not on a file system without locks
-            remove(path)
+        descriptor = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError as error:
+        yield isinstance(error, FileNotFoundError)
+        return
+    try:
+        yield bool(locks.try_lock(descriptor))
     finally:
         os.close(descriptor)
 
@@ -207,33 +223,40 @@ def _temporary(path: str, is_folder: bool) -> Iterator[str]:
 
     A local file or folder exists already, is empty and locked.
     """
-    parent, temporary = os.path.dirname(path), temporary_path(path)
+    parent, temporary = os.path.dirname(path), ""
     if parent:
         make_folder(parent)
     try:
-        with contextlib.ExitStack() as stack, explain_write_errors(path):
-            if "://" not in path:
-                stack.enter_context(_locked_and_empty(temporary, path, is_folder))
-                _restore(path)
-            stack.callback(remove, temporary)  # before the lock ends
+        with explain_write_errors(path), contextlib.ExitStack() as stack:
+            if "://" in path:
+                temporary = temporary_path(path, is_unique=True)
+                stack.callback(remove, temporary)
+            else:
+                temporary = stack.enter_context(_created(path, is_folder))
             yield temporary
     except InputError as error:
-        if temporary in str(error):
+        if temporary and temporary in str(error):
             raise InputError(str(error).replace(temporary, path)) from error
         raise
 
 
 @contextmanager
-def _locked_and_empty(temporary: str, path: str, is_folder: bool) -> Iterator[None]:
-    """Creates and locks a temporary file or folder; waits for a process that writes it."""
+def _created(path: str, is_folder: bool) -> Iterator[str]:
+    """Yields an empty, locked file or folder; waits for a process that writes the same output."""
+    temporary = temporary_path(path)
     while True:
-        if is_folder:
-            os.makedirs(temporary, exist_ok=True)
-        flags = os.O_RDONLY if is_folder else os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
         try:
-            descriptor = os.open(temporary, flags, 0o666)
+            descriptor = _open_or_create(temporary, is_folder)
         except FileNotFoundError:
-            continue  # the other process has removed the folder
+            if not is_folder:
+                raise
+            continue  # the other process has removed or renamed the folder
+        except OSError:
+            if temporary != temporary_path(path):
+                raise
+            # A process of another user, or one that wrote an output of another kind, was killed.
+            temporary = temporary_path(path, is_unique=True)
+            continue
         try:
             locks.wait_for_lock(descriptor, f"Waiting for another process that writes {path}.")
             if not locks.is_at(descriptor, temporary):
@@ -242,10 +265,23 @@ def _locked_and_empty(temporary: str, path: str, is_folder: bool) -> Iterator[No
                 remove(os.path.join(temporary, name))
             if not is_folder:
                 os.truncate(descriptor, 0)
-            yield
+            _restore(path)
+            try:
+                yield temporary
+            finally:
+                # After it was renamed, the path may be that of the next process.
+                if locks.is_at(descriptor, temporary):
+                    remove(temporary)
             return
         finally:
             os.close(descriptor)
+
+
+def _open_or_create(temporary: str, is_folder: bool) -> int:
+    if is_folder:
+        os.makedirs(temporary, exist_ok=True)
+        return os.open(temporary, os.O_RDONLY)
+    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
 def remove(path: str) -> None:

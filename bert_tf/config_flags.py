@@ -71,7 +71,8 @@ def _descriptions(config_class: Any, flag_names: Mapping[str, str]) -> dict[str,
     fields = {field.name for field in dataclasses.fields(config_class)}
 
     def name(match: re.Match[str]) -> str:
-        return f"--{flag_names.get(match[1], match[1])}" if match[1] in fields else match[1]
+        flag = flag_names.get(match[1], match[1])
+        return f"--{flag}" if match[1] in fields or flag in flags.FLAGS else match[1]
 
     texts = {names: re.sub(r"`([\w.]+)`", name, " ".join(text.split())) for names, text in found}
     return {each: text for names, text in texts.items() for each in names.split(", ")}

@@ -31,9 +31,9 @@ class HeadConfig:
     Attributes:
         kind: Layers before the output layer. linear: none. bilstm: bidirectional LSTM layers, as in
             tables 5 and 7 of the paper.
-        lstm_layers: Number of LSTM layers, at most 20.
-        lstm_size: Number of values that an LSTM layer computes for each token, half of them in each
-            direction; an even number from 2 to 8,192.
+        lstm_layers: Number of layers of bilstm, at most 20.
+        lstm_size: Number of values that a layer of bilstm computes for each token, half of them in
+            each direction; an even number from 2 to 8,192.
         feature_layers: The hidden states that the head uses: embeddings, second_to_last, last,
             weighted_sum_last_four, concat_last_four or weighted_sum_all, the rows of table 7 of the
             paper. A weighted_sum has one learned weight for each layer; "all" are the outputs of

@@ -7,7 +7,7 @@ from absl import flags
 
 from bert_tf import config_flags
 from bert_tf.errors import InputError
-from bert_tf.head_config import HeadConfig
+from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
 from bert_tf.run_scripts.flags import check_effect, run_model
 
 if TYPE_CHECKING:
@@ -33,8 +33,13 @@ def define_feature_flags() -> None:
         f"then {LEARNING_RATE_OF_FEATURES}.",
     )  # fmt: skip
     config_flags.define(
-        HeadConfig, ("feature_layers",), defaults={"feature_layers": "concat_last_four"}
-    )
+        HeadConfig, ("feature_layers",), defaults={"feature_layers": "concat_last_four"},
+        texts={
+            "feature_layers": f"Hidden states for --approach=features, one of "
+            f"{', '.join(FEATURE_LAYERS)}: the rows of table 7 of the paper. The weights of a sum "
+            "are learned."
+        },
+    )  # fmt: skip
     flags.DEFINE_enum(
         "feature_dtype", "float16", ["float16", "float32"],
         "Dtype of the hidden states on disk, for --approach=features.",

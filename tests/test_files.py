@@ -1,5 +1,6 @@
 """Files are written atomically; errors name the file that cannot be read or written."""
 
+import contextlib
 import fnmatch
 import os
 import pathlib
@@ -148,6 +149,29 @@ def test_a_second_writer_waits_for_the_first_one(tmp_path, kind, caplog):
     assert f"Waiting for another process that writes {path}." in caplog.text
     assert (path / "a" if kind == "folder" else path).read_text() == "second"
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_the_end_of_a_write_keeps_the_temporary_file_of_the_next_one(tmp_path, monkeypatch):
+    path, sync, begun = tmp_path / "out", atomic_files._sync_entry, []
+    with contextlib.ExitStack() as second:
+
+        def begin_second(entry):
+            sync(entry)
+            if entry == str(tmp_path) and not begun:  # the first file has its name already
+                begun.append(second.enter_context(files.atomic_replace(str(path))))
+
+        monkeypatch.setattr(atomic_files, "_sync_entry", begin_second)
+        files.write_text(str(path), "first")
+        pathlib.Path(begun[0]).write_text("second")
+    assert path.read_text() == "second" and os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_leftover_that_cannot_be_used_is_left_alone(tmp_path, kind):
+    left = pathlib.Path(atomic_files.temporary_path(str(tmp_path / "out")))
+    left.mkdir() if kind == "file" else left.write_text("of another kind")
+    write(kind, tmp_path / "out", "new")
+    assert sorted(os.listdir(tmp_path)) == [left.name, "out"]
 
 
 @pytest.mark.parametrize("repair", ["write", "remove_leftovers"])

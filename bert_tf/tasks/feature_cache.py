@@ -151,7 +151,7 @@ class FeatureCache:
         path = os.path.join(self.folder, _FACTS_FILE)
         if not os.path.exists(path):
             paths = map(self._path, range(len(self._bounds) - 1))
-            self._workspace.check_owned((), map(os.path.basename, paths))
+            self._workspace.check_owned(["cache.lock"], map(os.path.basename, paths))
             return {}
         facts = json_files.read(path, own=True)
         key, checksums = facts.get("key"), facts.get("sha256")

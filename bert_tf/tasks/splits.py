@@ -108,9 +108,7 @@ class DataLocation:
         explicit = self.explicit_file(kind)
         if explicit:
             if not files.exists(explicit):
-                raise InputError(
-                    f"There is no file {explicit}. {kind}_file must be an existing file."
-                )
+                raise InputError(f"There is no file {explicit}. Give an existing {kind} file.")
             return explicit
         folder = self.data_dir
         if not folder:

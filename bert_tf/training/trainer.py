@@ -86,8 +86,8 @@ class Trainer:
             set; empty if `train` did not evaluate the weights that the objective now has.
 
     Raises:
-        InputError: The devices do not exist, the batch does not divide evenly among them, or
-            `folder` was created for other settings.
+        InputError: The devices do not exist, the batch does not divide evenly among them, `folder`
+            was created for other settings, or a time budget must be deterministic.
 
     Example:
         import keras
@@ -134,6 +134,11 @@ class Trainer:
             raise InputError(
                 "RunFolder needs the same TrainingConfig as Trainer, as its argument training. "
                 "Resuming compares the settings that RunFolder saves."
+            )
+        if training.time_budget_secs and runtime.deterministic:
+            raise InputError(
+                "time_budget_secs contradicts deterministic=True: the number of steps in a time "
+                "differs from run to run. Give one of them."
             )
         strategy = make_strategy(runtime)
         self._workers = WorkerSync(strategy)

@@ -79,8 +79,9 @@ def run_jobs(
     try:
         while waiting or active:
             while waiting and len(active) < parallel:
-                active.append(waiting.pop(0))
-                active[-1].start(environment, inherited)
+                job = waiting.pop(0)
+                job.start(environment, inherited)
+                active.append(job)
             for job in [job for job in active if job.has_ended()]:
                 active.remove(job)
                 yield job

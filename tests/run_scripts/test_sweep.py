@@ -20,7 +20,7 @@ from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_g
 
 from bert_tf.errors import InputError
 from bert_tf.locks import try_lock
-from bert_tf.run_scripts.sweeps import cells, hparams_page
+from bert_tf.run_scripts.sweeps import cells, hparams_page, processes
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
 from bert_tf.run_scripts.sweeps.store import Outcome, SweepStore, best_run
@@ -84,6 +84,14 @@ def with_weights(folder):
     found = {path.parent.name for path in (folder / "sweep/runs").glob("*/checkpoints")}
     assert found == {path.parent.name for path in (folder / "sweep/runs").glob("*/train.tf_record")}
     return found
+
+
+def test_a_job_that_cannot_start_stops_the_others_with_the_error(tmp_path):
+    (tmp_path / "b.log").mkdir()
+    jobs = [processes.Job(name, ["sleep", "60"], str(tmp_path / f"{name}.log")) for name in "ab"]
+    with pytest.raises(InputError, match=r"b\.log cannot be written"):
+        list(processes.run_jobs(jobs, parallel=2))
+    assert jobs[0].process.poll() == -signal.SIGTERM
 
 
 def test_the_first_flag_of_the_grid_varies_slowest(tmp_path):

@@ -81,6 +81,11 @@ def test_training_ends_in_time_with_the_learning_rate_0(tmp_path):
     assert used == sorted(used)
 
 
+def test_a_time_budget_is_not_deterministic(tmp_path):
+    with pytest.raises(InputError, match="time_budget_secs contradicts deterministic=True"):
+        make_trainer(tmp_path, 1.0, deterministic=True)
+
+
 def test_debug_nans_keeps_to_the_time_budget(tmp_path):
     runs.train(make_trainer(tmp_path, 1.0, debug_nans=True))
     assert_ended_at_0(tmp_path, 1.0)

@@ -100,10 +100,11 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
     target = resolve_output(folder, is_folder=True)
     if "://" not in folder:
         with _temporary(target, is_folder=True) as temporary:
-            if not replace and os.path.exists(target):
-                reason = f"Another program has written {target} meanwhile. Start this one again."
-                raise InputError(reason)
+            if not replace:
+                _check_absent(target)
             yield temporary
+            if not replace:  # the other program may not be bert-tf, and know no locks
+                _check_absent(target)
             _replace_folder(target, temporary)
         return
     # The marker is removed first, so that an interrupted removal does not leave a valid folder.
@@ -115,6 +116,12 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
     except BaseException:
         remove(folder)
         raise
+
+
+def _check_absent(target: str) -> None:
+    if os.path.exists(target):
+        reason = f"Another program has written {target} meanwhile. Start this one again."
+        raise InputError(reason)
 
 
 @contextmanager

@@ -256,6 +256,18 @@ def test_a_new_folder_does_not_replace_that_of_another_program(tmp_path):
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_a_new_folder_does_not_replace_one_that_appears_meanwhile(tmp_path):
+    with (
+        pytest.raises(InputError, match="Another program has written"),
+        files.atomic_folder(str(tmp_path / "out"), "a", replace=False) as temporary,
+    ):
+        files.write_text(f"{temporary}/a", "new")
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/a").write_text("of another program, which does not wait")
+    assert (tmp_path / "out/a").read_text().startswith("of another program")
+    assert os.listdir(tmp_path) == ["out"]
+
+
 def test_a_folder_does_not_replace_a_file(tmp_path):
     (tmp_path / "out").write_text("old")
     with pytest.raises(InputError, match="out is a file"):

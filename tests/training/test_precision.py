@@ -54,7 +54,9 @@ def test_a_complete_training_step_compiles_with_xla():
         objective, run = bert(dropout=0.0)  # XLA generates other dropout masks
         step = tf.function(run._step, jit_compile=compiled)
         for number, batch in enumerate(layout_runs.batches().take(5)):
-            sums, counts, *_ = step(batch, tf.constant(number, tf.int64))
+            sums, counts, *_ = step(
+                batch, tf.constant(number, tf.int64), tf.constant(0.0, tf.float64)
+            )
         loss = loss_and_metrics(objective, sums, counts)["loss"]
         results.append((loss, np.asarray(objective.model.bert.pooler.kernel)))
     np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-4)

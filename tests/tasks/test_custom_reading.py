@@ -317,7 +317,7 @@ def test_split_files(tmp_path):
     write(tmp_path, "dev.tsv", "")
     with pytest.raises(InputError, match=r"several dev files: dev.tsv, validation.csv"):
         location.find_table("dev")
-    with pytest.raises(InputError, match=r"There is no file no.tsv. dev_file must"):
+    with pytest.raises(InputError, match=r"There is no file no.tsv. Give an existing dev file"):
         DataLocation(dev_file="no.tsv").find_table("dev")
     with pytest.raises(InputError, match="Give data_dir or train_file"):
         DataLocation().find_table("train")

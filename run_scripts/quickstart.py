@@ -116,8 +116,8 @@ FULL = Size(
     limits=speed.Limits(secs=600, min_train_steps=600, max_train_steps=3600),
 )  # fmt: skip
 SMOKE = Size(
-    documents=2000, vocab_size=3000, dupe_factor=2, num_train_epochs=8.0,
-    limits=speed.Limits(secs=120, min_train_steps=180, max_train_steps=420),
+    documents=2000, vocab_size=3000, dupe_factor=2, num_train_epochs=6.0,
+    limits=speed.Limits(secs=120, min_train_steps=180, max_train_steps=420, share=0.2),
 )  # fmt: skip
 
 

@@ -16,9 +16,6 @@ RESULT = "pretraining_steps.json"
 # The number of steps is a multiple of this number, so that evaluations and checkpoints are evenly
 # spaced and warm-up is exactly a tenth of the steps.
 _MULTIPLE = 60
-# The share of the time limit for pretraining steps. The other stages and the evaluations take about
-# as long, also on slower machines.
-_SHARE = 0.45
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,15 +27,17 @@ class Limits:
         min_train_steps: Smallest number of pretraining steps, a multiple of 60. With this number, a
             slow machine may take longer than `secs`.
         max_train_steps: Largest number of pretraining steps, a multiple of 60.
+        share: The share of `secs` for pretraining.
     """
 
     secs: float
     min_train_steps: int
     max_train_steps: int
+    share: float = 0.45
 
     def choose_steps(self, steps_per_sec: float) -> int:
         """Returns the number of pretraining steps for a speed."""
-        steps = int(_SHARE * self.secs * steps_per_sec) // _MULTIPLE * _MULTIPLE
+        steps = int(self.share * self.secs * steps_per_sec) // _MULTIPLE * _MULTIPLE
         return min(max(steps, self.min_train_steps), self.max_train_steps)
 
 
@@ -64,7 +63,7 @@ def store_steps(folder: str, limits: Limits, batch_size: int) -> str:
     steps = limits.choose_steps(rate)
     write_json(f"{folder}/{RESULT}", {"steps": steps, "steps_per_sec": rate})
     remove(f"{folder}/speed")
-    minutes = max(1, round(steps / rate / _SHARE / 60))
+    minutes = max(1, round(steps / rate / limits.share / 60))
     return (
         f"{steps:,} pretraining steps (at most {limits.max_train_steps:,}), because this machine "
         f"runs {rate:.1f} steps/s. The whole quickstart takes about {minutes} minutes."

@@ -48,8 +48,15 @@ def try_lock(file: IO[Any] | int) -> bool | None:
     return True
 
 
-def wait_for_lock(file: IO[Any] | int, message: str) -> None:
-    """Locks an open file or file descriptor; logs the message if another process has the lock."""
-    if try_lock(file) is False:
+def wait_for_lock(file: IO[Any] | int, message: str) -> bool | None:
+    """Locks an open file or file descriptor; logs the message if another process has the lock.
+
+    Returns:
+        True; None if the file system has no locks.
+    """
+    is_locked = try_lock(file)
+    if is_locked is False:
         _LOGGER.info("%s", message)
         fcntl.flock(file, fcntl.LOCK_EX)
+        return True
+    return is_locked

@@ -70,8 +70,8 @@ class RunModel:
         Raises:
             InputError: As in `pretrained`.
         """
-        checkpoint = self.trained_run or self.init_checkpoint
-        if self.trains or not checkpoint:
+        checkpoint = None if self.trains else self.trained_run or self.init_checkpoint
+        if not checkpoint:
             return {}
         contents = self._read(checkpoint).contents
         return dict(contents.extra) if contents else {}

@@ -21,19 +21,21 @@ class Workspace:
         path: The folder, local or gs://. Nothing is written before `locked`.
         content: The content of the folder, for messages, such as "run".
         parameter: The parameter with the path of the folder.
-        lock: The name of the lock file.
+        lock: The name of the lock file; not needed if the folder is only checked.
 
     Attributes:
         path: The argument `path`.
     """
 
-    def __init__(self, path: str, content: str, parameter: str, lock: str) -> None:
+    def __init__(self, path: str, content: str, parameter: str, lock: str = "lock") -> None:
         self.path, self._content, self._parameter, self._lock = path, content, parameter, lock
         self._is_locked = False
 
     def has(self, name: str) -> bool:
         """Returns whether the folder contains a file or folder with this name."""
-        return files.exists(os.path.join(self.path, name))
+        path = os.path.join(self.path, name)
+        # TensorFlow, whose import takes seconds, is imported only for a remote folder.
+        return files.exists(path) if "://" in path else os.path.lexists(path)
 
     def check_owned(self, marks: Iterable[str], outputs: Iterable[str]) -> None:
         """Checks that the program replaces no files of others.
@@ -93,8 +95,9 @@ class Workspace:
             with files.explain_write_errors(path):
                 file = locks.open_file(path)
             if wait:
-                locks.wait_for_lock(file, f"Waiting: {busy}")
-            is_locked = locks.try_lock(file)
+                is_locked = locks.wait_for_lock(file, f"Waiting: {busy}")
+            else:
+                is_locked = locks.try_lock(file)
             if is_locked is None:
                 _LOGGER.warning(
                     "warning: %s cannot be locked. Do not start a second program in this folder.",

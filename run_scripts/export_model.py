@@ -62,7 +62,7 @@ flags.mark_flags_as_required(["checkpoint", "export_dir"])
 def main() -> None:
     """Exports the checkpoint."""
     # Before the import of TensorFlow, which takes seconds.
-    settings = ServingSettings(**command_line.flag_values(ServingSettings))
+    settings = config_flags.build(ServingSettings)
     import tensorflow as tf
 
     from bert_tf.export import exporter

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, files
+from bert_tf import config_flags, files
 from bert_tf.errors import InputError
 from bert_tf.export.layout import next_version
 from bert_tf.file_checks import check_file_system, is_inside
@@ -152,7 +152,7 @@ def _check_flags() -> None:
     """
     shared.check_output_dir()
     check_file_system(FLAGS.export_dir or "")
-    FineTuningConfig(**command_line.flag_values(FineTuningConfig))
+    config_flags.build(FineTuningConfig)
     shared.runtime_config()
     shared.training_config(1, 0, {})
     if "head" in FLAGS and FLAGS.do_train:
@@ -226,9 +226,8 @@ def data_location() -> DataLocation:
     """
     if FLAGS.test_file and FLAGS.predict_file:
         raise InputError("--test_file and --predict_file are the same. Give one of them.")
-    values = command_line.flag_values(DataLocation)
-    values["test_file"] = FLAGS.predict_file or FLAGS.test_file
-    location = DataLocation(**values)
+    test_file = FLAGS.predict_file or FLAGS.test_file
+    location = config_flags.build(DataLocation, test_file=test_file)
     if location.tfds_name and location.data_dir:
         raise InputError("--data_dir and --tfds_name are two places of the data. Give one of them.")
     check_files(location, {"train": "train_file", "dev": "dev_file", "test": "test_file"})
@@ -259,11 +258,7 @@ def check_files(location: DataLocation, flag_names: Mapping[str, str]) -> None:
 
 def fine_tuning_config() -> FineTuningConfig:
     """Returns the settings; without training, the trained model gives the default length."""
-    values = command_line.flag_values(FineTuningConfig)
-    if not FLAGS["max_seq_length"].present:
-        trained = shared.run_model().facts
-        values["max_seq_length"] = trained.get("max_seq_length", FLAGS.max_seq_length)
-    return FineTuningConfig(**values)
+    return config_flags.build(FineTuningConfig, **shared.values_or_trained("max_seq_length"))
 
 
 def _facts(task: Task, max_seq_length: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf import config_flags
-from bert_tf.command_line import FLAG_OF_PARAMETER, flag_values
+from bert_tf.command_line import FLAG_OF_PARAMETER
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
@@ -67,8 +67,7 @@ def runtime_config() -> RuntimeConfig:
     Raises:
         InputError: A value is out of range, or two flags contradict each other.
     """
-    values = {**flag_values(RuntimeConfig), "profile_steps": _profile_steps()}
-    values["stop_on_signals"] = True
+    values: dict[str, Any] = {"profile_steps": _profile_steps(), "stop_on_signals": True}
     if FLAGS.use_tpu:
         if FLAGS["distribution_strategy"].present and FLAGS.distribution_strategy != "tpu":
             raise InputError(
@@ -76,7 +75,7 @@ def runtime_config() -> RuntimeConfig:
                 f"--distribution_strategy={FLAGS.distribution_strategy}. Leave out one of them."
             )
         values["distribution_strategy"] = "tpu"
-    return RuntimeConfig(**values)
+    return config_flags.build(RuntimeConfig, **values)
 
 
 def _profile_steps() -> tuple[int, int] | None:
@@ -105,13 +104,10 @@ def training_config(
     Raises:
         InputError: A value is out of range.
     """
-    computed = {
-        "num_train_steps": num_train_steps,
-        "num_warmup_steps": num_warmup_steps,
-        "global_batch_size": FLAGS.train_batch_size,
-        "data": data,
-    }
-    return TrainingConfig(**{**flag_values(TrainingConfig), **computed})
+    return config_flags.build(
+        TrainingConfig, num_train_steps=num_train_steps, num_warmup_steps=num_warmup_steps,
+        global_batch_size=FLAGS.train_batch_size, data=data,
+    )  # fmt: skip
 
 
 @functools.cache
@@ -122,10 +118,18 @@ def run_model() -> "RunModel":
     """
     from bert_tf.run_model import RunModel
 
-    given = flag_values(RunModel)
     casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
     trains = "do_train" in FLAGS and FLAGS.do_train
-    return RunModel(**{**given, "do_lower_case": casing, "trains": trains})
+    return config_flags.build(RunModel, do_lower_case=casing, trains=trains)
+
+
+def values_or_trained(*names: str) -> dict[str, Any]:
+    """Returns the values of flags by name; if a flag is not given, that of the trained model."""
+    values = {name: FLAGS[name].value for name in names}
+    if missing := [name for name in names if not FLAGS[name].present]:
+        facts = run_model().facts
+        values |= {name: facts.get(name, values[name]) for name in missing}
+    return values
 
 
 def check_output_dir() -> None:

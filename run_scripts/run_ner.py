@@ -81,12 +81,9 @@ def make_task(location: DataLocation, tokenizer: "BertTokenizer") -> Task:
             tags as labels.
     """
     facts = shared.run_model().facts
-    document_context = FLAGS.document_context
-    if not FLAGS["document_context"].present:
-        document_context = facts.get("document_context", document_context)
     task = NerTask(
-        tokenizer, (), FLAGS.scheme, Columns(**command_line.flag_values(Columns)),
-        FLAGS.input_scheme, document_context,
+        tokenizer, (), FLAGS.scheme, config_flags.build(Columns), FLAGS.input_scheme,
+        **shared.values_or_trained("document_context"),
     )  # fmt: skip
     if FLAGS.do_train:
         return with_train_labels(

@@ -95,23 +95,11 @@ def make_task(_: DataLocation, tokenizer: "BertTokenizer") -> Task:
     """
     from bert_tf.tasks.squad.squad_task import SquadTask, check_room
 
-    facts = shared.run_model().facts
-    windows = WindowSettings(
-        **{
-            name: FLAGS[name].value if FLAGS[name].present else facts.get(name, FLAGS[name].value)
-            for name in ("doc_stride", "max_query_length")
-        }
-    )
+    windows = WindowSettings(**shared.values_or_trained("doc_stride", "max_query_length"))
+    trained = shared.values_or_trained("version_2_with_negative", "padding_as_released")
+    answers = config_flags.build(AnswerSettings, **trained)
     check_room(fine_tuning_main.fine_tuning_config().max_seq_length, windows)
-    return SquadTask(tokenizer, windows, _answer_settings(facts), requires_answers=FLAGS.do_eval)
-
-
-def _answer_settings(facts: dict[str, object]) -> AnswerSettings:
-    values = command_line.flag_values(AnswerSettings)
-    for name in ("version_2_with_negative", "padding_as_released"):
-        if not FLAGS[name].present:
-            values[name] = facts.get(name, values[name])
-    return AnswerSettings(**values)
+    return SquadTask(tokenizer, windows, answers, requires_answers=FLAGS.do_eval)
 
 
 def _average() -> None:
@@ -138,8 +126,8 @@ def _average() -> None:
     folder.check_same_run(trains=False)
     with folder.locked():
         results = ensemble.average(
-            FLAGS.average_nbest, folder.path, _answer_settings({}), FLAGS.predict_file,
-            FLAGS.max_eval_examples,
+            FLAGS.average_nbest, folder.path, config_flags.build(AnswerSettings),
+            FLAGS.predict_file, FLAGS.max_eval_examples,
         )  # fmt: skip
     for name, value in results.items():
         print(f"{name} = {value}")

@@ -56,6 +56,7 @@ _COMMANDS = (
     ("export_model", "--checkpoint=classifier", "--export_dir=served", "--format=both"),
     ("export_model", "--checkpoint=squad", "--export_dir=served_squad"),
     ("predict", "--model=served", "--input_file=texts.txt", "--output_file=texts.jsonl"),
+    ("predict", "--model=served_squad", "--input_file=questions.csv", "--output_file=answers.csv"),
     ("extract_features", "--input_file=texts.txt", "--output_file=features.jsonl",
      "--init_checkpoint=pretrained", "--layers=-1,-2", "--max_seq_length=32"),
 )  # fmt: skip
@@ -114,6 +115,12 @@ def _write_data(folder: pathlib.Path) -> None:
     for name, count in (("train", 40), ("val", 12), ("test", 12)):
         _write_swag(folder / f"swag/{name}.csv", count, rng, with_label=name != "test")
     _write_squad(folder / "squad.json", 30, rng)
+    rows = [
+        ["question", "context"],
+        *(["ann lives in", " ".join(_sentence(rng))] for _ in range(5)),
+    ]
+    with (folder / "questions.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
 
 
 def _write_config(folder: pathlib.Path) -> None:

@@ -28,7 +28,7 @@ DTYPES = ("float16", "float32")
 _SHARD_BYTES = 64 << 20
 _OPEN_SHARDS = 128
 _RECORDS_PER_BATCH = 32
-_FACTS_FILE = "cache.json"
+_FACTS_FILE, _LOCK_FILE = "cache.json", "cache.lock"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class FeatureCache:
         self._starts = starts - starts[firsts][self._shard_of]
         self._bounds: np.ndarray = np.append(firsts, len(ends))
         self._verified: dict[str, str] = {}
-        self._workspace = Workspace(folder, "cache", "feature_cache_dir", "cache.lock")
+        self._workspace = Workspace(folder, "cache", "feature_cache_dir", _LOCK_FILE)
         # A process can open about 1,000 files at a time.
         self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
 
@@ -151,7 +151,7 @@ class FeatureCache:
         path = os.path.join(self.folder, _FACTS_FILE)
         if not os.path.exists(path):
             paths = map(self._path, range(len(self._bounds) - 1))
-            self._workspace.check_owned(["cache.lock"], map(os.path.basename, paths))
+            self._workspace.check_owned([_LOCK_FILE], map(os.path.basename, paths))
             return {}
         facts = json_files.read(path, own=True)
         key, checksums = facts.get("key"), facts.get("sha256")

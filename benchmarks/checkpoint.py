@@ -34,9 +34,9 @@ def main():
     optimizer = Optimizer(variables_by_name(BertPretrainer(config)))
     training = TrainingConfig(num_train_steps=10**6, num_warmup_steps=0)
     iterator = iter(tf.data.Dataset.range(9))
-    folder = RunFolder(FLAGS.folder, CheckpointMetadata(config.to_dict()), training)
+    folder = RunFolder(FLAGS.folder, CheckpointMetadata(config.to_dict()))
     for turn in range(FLAGS.turns):
-        writer = CheckpointWriter(folder, optimizer, {}, 1)
+        writer = CheckpointWriter(folder, optimizer, training, {}, 1)
         start = time.perf_counter()
         writer.save(RunState(turn + 1), iterator)
         pause_secs = time.perf_counter() - start

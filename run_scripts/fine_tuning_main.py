@@ -124,7 +124,7 @@ def run_task(
     facts = _facts(task, config.max_seq_length)
     metadata = shared.checkpoint_metadata(model.config, model.tokenizer, **facts)
     overwrite = FLAGS.do_train and FLAGS.overwrite
-    folder = RunFolder(FLAGS.output_dir, metadata, training, overwrite, task.output_files)
+    folder = RunFolder(FLAGS.output_dir, metadata, overwrite, task.output_files)
     results = fine_tune(
         phases, data, model.config, folder, training, runtime, _initializer(task), features,
         FLAGS.check_only,

@@ -49,8 +49,9 @@ def define_model_flags(checkpoint_help: str) -> None:
 def define_training_flags() -> None:
     """Defines the flags for training; the caller must then call `flags.adopt_module_key_flags`."""
     config_flags.define(
-        TrainingConfig, without=("data", "time_budget_secs"), flag_names=FLAG_OF_PARAMETER
-    )
+        TrainingConfig, flag_names=FLAG_OF_PARAMETER,
+        without=("num_train_steps", "num_warmup_steps", "data", "time_budget_secs"),
+    )  # fmt: skip
     config_flags.define(RuntimeConfig, without=("stop_on_signals",))
     config_flags.define(FineTuningConfig, ("eval_batch_size",))
     flags.DEFINE_bool("overwrite", False, "Remove an earlier run from --output_dir first.")

@@ -55,8 +55,10 @@ flags.DEFINE_integer(
     "Number of steps in which the learning rate rises. Default: a tenth of --num_train_steps, at "
     "most 10000.",
 )  # fmt: skip
-config_flags.define(TrainingConfig, ("time_budget_secs",))
-flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.")
+config_flags.define(
+    TrainingConfig, ("num_train_steps", "time_budget_secs"),
+    texts={"num_train_steps": "Number of training steps."},
+)  # fmt: skip
 flags.DEFINE_enum(
     "objective", PretrainingModel.objective, OBJECTIVES,
     "mlm_nsp: the objective of BERT. mlm: without next-sentence prediction. causal: left-to-right "
@@ -116,8 +118,8 @@ def main() -> None:
     }
     training = dataclasses.replace(training, data=fingerprint)
     overwrite = FLAGS.do_train and FLAGS.overwrite
-    folder = RunFolder(FLAGS.output_dir, metadata, training, overwrite)
-    folder.check_same_run(FLAGS.do_train)
+    folder = RunFolder(FLAGS.output_dir, metadata, overwrite)
+    folder.check_same_run(training if FLAGS.do_train else None)
     with contextlib.ExitStack() as stack:
         if FLAGS.skip_bad_records and is_chief(strategy):
             stack.enter_context(folder.locked())

@@ -123,7 +123,7 @@ def _average() -> None:
             f"{folder.path} contains a run, whose predictions would be replaced. Give another "
             "--output_dir."
         )
-    folder.check_same_run(trains=False)
+    folder.check_same_run()
     with folder.locked():
         results = ensemble.average(
             FLAGS.average_nbest, folder.path, config_flags.build(AnswerSettings),

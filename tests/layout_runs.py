@@ -87,7 +87,7 @@ def train(spec, worker):
         distribution_strategy=spec["kind"], gradient_accumulation_steps=spec["accumulation"],
         eval_steps=spec["stop_at"], stop_on_signals=True, **{"log_steps": 1, **spec["runtime"]},
     )  # fmt: skip
-    folder = RunFolder(spec["folder"], CheckpointMetadata(config.to_dict()), training)
+    folder = RunFolder(spec["folder"], CheckpointMetadata(config.to_dict()))
 
     def make_objective(seed, dtype):
         model = BertPretrainer(config, recompute=runtime.recompute, seed=seed, dtype=dtype)

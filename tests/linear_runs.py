@@ -61,8 +61,8 @@ def training_config(**changes):
     return TrainingConfig(**{**fields, "learning_rate": 0.1, **changes})
 
 
-def run_folder(path, training, overwrite=False, config=CONFIG):
-    return RunFolder(str(path), CheckpointMetadata(config), training, overwrite)
+def run_folder(path, overwrite=False, config=CONFIG):
+    return RunFolder(str(path), CheckpointMetadata(config), overwrite)
 
 
 def run(folder, stop_at=None, overwrite=False, **changes):
@@ -71,7 +71,7 @@ def run(folder, stop_at=None, overwrite=False, **changes):
     runtime = RuntimeConfig(
         save_checkpoints_steps=7, log_steps=1, eval_steps=stop_at or 0, stop_on_signals=True
     )
-    trainer = Trainer(Regression, run_folder(folder, config, overwrite), config, runtime)
+    trainer = Trainer(Regression, run_folder(folder, overwrite), config, runtime)
 
     def held_out():
         os.kill(os.getpid(), signal.SIGTERM)
@@ -85,7 +85,7 @@ def make_trainer(folder, objective=Regression, runtime=None, config=CONFIG, **ch
     """Returns a trainer; by default, every step is logged and followed by a checkpoint."""
     runtime = runtime or RuntimeConfig(log_steps=1, save_checkpoints_steps=1)
     training = training_config(**changes)
-    return Trainer(objective, run_folder(folder, training, config=config), training, runtime)
+    return Trainer(objective, run_folder(folder, config=config), training, runtime)
 
 
 def train(trainer, batches=None, describe=lambda origin: "", held_out=None):

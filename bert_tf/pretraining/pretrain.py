@@ -58,7 +58,7 @@ def pretrain(
     Raises:
         InputError: The records, or an earlier run in the output folder, do not match the settings.
     """
-    folder.check_same_run(phases.train)
+    folder.check_same_run(training if phases.train else None)
     replicas = make_strategy(runtime).num_replicas_in_sync
     cost = _step_cost(model, records, training, runtime, replicas)
     shape_sizes = records.shape_sizes(model.config)

@@ -74,7 +74,7 @@ def fine_tune(
     """
     if runtime.eval_steps and not phases.evaluate:
         raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
-    folder.check_same_run(phases.train)
+    folder.check_same_run(training if phases.train else None)
     run = _Run(data, config, folder, training, runtime, initialize, features)
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
     if check_only:

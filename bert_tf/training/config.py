@@ -75,8 +75,8 @@ class TrainingConfig:
     CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
         "optimizer": OPTIMIZERS, "schedule": SCHEDULES, "precision": PRECISIONS,
     }  # fmt: skip
-    num_train_steps: int
-    num_warmup_steps: int
+    num_train_steps: int = 100_000
+    num_warmup_steps: int = 10_000
     seed: int = 12345
     global_batch_size: int = 32
     learning_rate: float = 5e-5

@@ -116,8 +116,7 @@ class Trainer:
         x = tf.linspace(0.0, 1.0, 64)
         batches = tf.data.Dataset.from_tensor_slices({"x": x, "y": 3 * x}).repeat().batch(32)
         training = TrainingConfig(num_train_steps=300, num_warmup_steps=10, learning_rate=0.1)
-        folder = RunFolder("line_output", training=training)
-        trainer = Trainer(Line, folder, training, RuntimeConfig())
+        trainer = Trainer(Line, RunFolder("line_output"), training, RuntimeConfig())
         trainer.train(TrainingData(batches))
         slope = float(trainer.objective.variables["slope"])
     """
@@ -130,11 +129,6 @@ class Trainer:
         runtime: RuntimeConfig,
         initialize: Callable[[Objective], None] | None = None,
     ) -> None:
-        if folder.training_settings != to_json_dict(training):
-            raise InputError(
-                "RunFolder needs the same TrainingConfig as Trainer, as its argument training. "
-                "Resuming compares the settings that RunFolder saves."
-            )
         if training.time_budget_secs and runtime.deterministic:
             raise InputError(
                 "time_budget_secs contradicts deterministic=True: the number of steps in a time "
@@ -147,10 +141,9 @@ class Trainer:
             dtype = _POLICIES[training.precision]
             self.objective = make_objective(seed=training.seed, dtype=dtype)
         self._folder = folder
-        self._runtime = runtime
+        self._training, self._runtime = training, runtime
         self._runner = StepRunner(self.objective, training, runtime)
-        self._time_budget_secs = training.time_budget_secs
-        last_step = sys.maxsize if self._time_budget_secs else training.num_train_steps
+        last_step = sys.maxsize if training.time_budget_secs else training.num_train_steps
         self._last_step = min(last_step, runtime.stop_at_step or last_step)
         self.results: dict[str, dict[str, float]] = {}
         self._has_started = False
@@ -196,7 +189,7 @@ class Trainer:
                 "Trainer.train was called twice. Create a new Trainer with the same arguments to "
                 "resume the run from its newest checkpoint."
             )
-        self._folder.check_same_run()
+        self._folder.check_same_run(self._training)
         stop_on_signals = self._runtime.stop_on_signals
         with record_stop_signals(stop_on_signals) as signals, self.locked_folder():
             self._has_started = True
@@ -234,10 +227,10 @@ class Trainer:
         batches = data.batches
         iterator = None if callable(batches) else iter(batches)
         if self.is_chief:
-            self._folder.start_run()
+            self._folder.start_run(self._training)
         settings = {**to_json_dict(self._runtime), "replicas": self.replicas}
         optimizer, keep = self._runner.optimizer, self._runtime.keep_checkpoints
-        with CheckpointWriter(self._folder, optimizer, settings, keep) as writer:
+        with CheckpointWriter(self._folder, optimizer, self._training, settings, keep) as writer:
             state = restoring.restore_or_start(self._checkpoint, optimizer, iterator, settings)
             self._workers.check_equal(state.step, self._folder.path)
             failures = FailureMessages(data.records, self._folder, writer)
@@ -247,13 +240,12 @@ class Trainer:
                 self._evaluations(held_out), held_out.samples, self.objective.best_by,
                 summaries, writer if self.is_chief else None, failures, self._runtime.eval_steps,
             )  # fmt: skip
-            total = None if self._time_budget_secs else self._last_step
+            budget = self._training.time_budget_secs
+            total = None if budget else self._last_step
             progress = Progress("training", total, "steps", state.step)
             metrics = MetricAccumulator(self.objective, per_step, state.unlogged)
             callbacks: list[Callback] = [
-                MetricLogging(
-                    metrics, summaries, self._runtime.log_steps, progress, self._time_budget_secs
-                ),
+                MetricLogging(metrics, summaries, self._runtime.log_steps, progress, budget),
                 BadSteps(failures),
                 evaluation,
                 EarlyStopping(self._runtime.early_stopping_evals),
@@ -267,7 +259,7 @@ class Trainer:
             remaining = iter(batches(state.step)) if callable(batches) else iterator
             run_steps = self._steps_with_messages(remaining, failures)
             pacing = Pacing(self._runtime.iterations_per_loop)
-            clock = TrainingClock(bool(self._time_budget_secs))
+            clock = TrainingClock(bool(budget))
             number = run_loop(
                 run_steps, state, self._last_step, callbacks, pacing, self._workers, signals, clock
             )
@@ -357,7 +349,7 @@ class Trainer:
     def _start_summaries(self, step: int) -> Summaries:
         summaries = Summaries(self._folder.path, step)
         model = {"model": dict(self._folder.metadata.config)}
-        summaries.write_hyperparameters({**self._folder.training_settings, **model})
+        summaries.write_hyperparameters({**to_json_dict(self._training), **model})
         return summaries
 
     def _steps_with_messages(

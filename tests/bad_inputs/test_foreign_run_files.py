@@ -16,7 +16,6 @@ from bert_tf.tasks.squad import ensemble
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.training.config import TrainingConfig, to_json_dict
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.trainer import Trainer
 
 REPLACED = "would be replaced, but .* contains no run of bert-tf"
 MIXED = "which is not of a run in this folder"
@@ -99,9 +98,6 @@ def test_settings_of_another_type_are_refused(tmp_path):
         RunFolder(str(tmp_path), overwrite="false")
     with pytest.raises(InputError, match="must be JSON values, such as text"):
         to_json_dict(TrainingConfig(num_train_steps=1, num_warmup_steps=0, data={"file": tmp_path}))
-    folder = runs.run_folder(tmp_path, runs.training_config())
-    with pytest.raises(InputError, match="RunFolder needs the same TrainingConfig as Trainer"):
-        Trainer(runs.Regression, folder, runs.training_config(seed=8), runs.RuntimeConfig())
     assert not list(tmp_path.iterdir())
 
 
@@ -171,13 +167,13 @@ def test_the_settings_of_another_program_are_no_run(tmp_path):
 
 
 def test_a_worker_accepts_settings_that_the_chief_writes_meanwhile(tmp_path, monkeypatch):
-    worker, chief = (runs.run_folder(tmp_path, runs.training_config()) for _ in range(2))
+    worker, chief = (runs.run_folder(tmp_path) for _ in range(2))
     contains_run = RunFolder._contains_run
 
     def contains_no_run_yet(folder):
         monkeypatch.setattr(RunFolder, "_contains_run", contains_run)
-        chief.start_run()
+        chief.start_run(runs.training_config())
         return False
 
     monkeypatch.setattr(RunFolder, "_contains_run", contains_no_run_yet)
-    worker.check_same_run()
+    worker.check_same_run(runs.training_config())

@@ -191,7 +191,7 @@ def test_every_value_of_the_state_is_read_back(tmp_path):
 # Reads a file of a run outside of its checkpoints: the run is resumed, exported or converted.
 def resume(run):
     training = TrainingConfig(num_train_steps=20, num_warmup_steps=0, data={"init_checkpoint": ""})
-    RunFolder(str(run), CheckpointMetadata(CONFIG.to_dict()), training).check_same_run()
+    RunFolder(str(run), CheckpointMetadata(CONFIG.to_dict())).check_same_run(training)
 
 
 def export(run):

@@ -67,9 +67,7 @@ def run(data_dir, output, task_type):
     )  # fmt: skip
     metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts)
     runtime = RuntimeConfig(eval_steps=80)
-    return fine_tune(
-        phases, data, CONFIG, RunFolder(str(output), metadata, training), training, runtime
-    )
+    return fine_tune(phases, data, CONFIG, RunFolder(str(output), metadata), training, runtime)
 
 
 def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_type):

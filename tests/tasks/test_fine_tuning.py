@@ -56,7 +56,7 @@ def run(data_dir, output, phases=None, name="sst-2", location=None, initialize=N
         data={"examples": data.fingerprint()},
     )  # fmt: skip
     metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts)
-    folder = RunFolder(str(output), metadata, training)
+    folder = RunFolder(str(output), metadata)
     runtime = RuntimeConfig(**runtime)
     return fine_tune(phases, data, CONFIG, folder, training, runtime, initialize)
 

@@ -69,9 +69,9 @@ def test_an_evaluation_does_not_replace_files_of_others(tmp_path):
     (tmp_path / "bert_config.json").write_text("not replaced")
     folder = RunFolder(str(tmp_path), outputs=["predictions.jsonl"])
     with pytest.raises(InputError, match=r"predictions.jsonl would be replaced"):
-        folder.check_same_run(trains=False)
+        folder.check_same_run()
     (tmp_path / "run.lock").touch()  # as after an evaluation
-    folder.check_same_run(trains=False)
+    folder.check_same_run()
 
 
 @pytest.mark.parametrize("name", ["best", "checkpoints"])

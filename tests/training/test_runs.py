@@ -138,7 +138,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
             r"labels=None, but labels=\['b'\]",
         ),
     ):
-        folder = RunFolder(str(tmp_path), other, runs.training_config())
+        folder = RunFolder(str(tmp_path), other)
         trainer = Trainer(runs.Regression, folder, runs.training_config(), RuntimeConfig())
         with pytest.raises(InputError, match=message):
             trainer.load_result()

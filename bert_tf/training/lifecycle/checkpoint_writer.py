@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_tf import files, weights
 from bert_tf.errors import InputError
-from bert_tf.training.config import to_json_dict
+from bert_tf.training.config import TrainingConfig, to_json_dict
 from bert_tf.training.lifecycle import restoring, run_folder, run_state
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
@@ -29,6 +29,7 @@ class CheckpointWriter:
         folder: The folder of the run.
         optimizer: Provides the weights to save, and the slots (the variables of the optimizer's
             state).
+        training: The settings of the run, saved in each checkpoint.
         runtime_settings: The settings of the computation, saved in each checkpoint.
         keep_checkpoints: The number of checkpoints to keep; older ones are removed.
     """
@@ -37,12 +38,13 @@ class CheckpointWriter:
         self,
         folder: RunFolder,
         optimizer: Optimizer,
+        training: TrainingConfig,
         runtime_settings: Mapping[str, Any],
         keep_checkpoints: int,
     ) -> None:
         self._folder, self._optimizer = folder, optimizer
         self._configs = {
-            run_state.TRAINING_FILE: folder.training_settings,
+            run_state.TRAINING_FILE: to_json_dict(training),
             run_state.RUNTIME_FILE: dict(runtime_settings),
         }
         self._keep = keep_checkpoints

@@ -78,15 +78,12 @@ class RunFolder:
     Args:
         path: The folder, local or gs://. Nothing is written before `start_run`.
         metadata: The model of this run; required for training and for `check_metadata`.
-        training: The settings of this run; required for training.
         overwrite: Whether `start_run` removes an earlier run instead of resuming the earlier run.
         outputs: Names of further files that the run writes, such as predictions.
 
     Attributes:
         path: The argument `path`.
         metadata: The argument `metadata`, or empty metadata if the argument is None.
-        training_settings: The fields of `training` as JSON represents them; empty if
-            `training` is None.
         overwrite: The argument `overwrite`.
 
     Raises:
@@ -97,7 +94,6 @@ class RunFolder:
         self,
         path: str | os.PathLike[str],
         metadata: CheckpointMetadata | None = None,
-        training: TrainingConfig | None = None,
         overwrite: bool = False,
         outputs: Sequence[str] = (),
     ) -> None:
@@ -110,7 +106,6 @@ class RunFolder:
             )
         self.path, self.overwrite, self._outputs = path, overwrite, outputs
         self.metadata = metadata or CheckpointMetadata({})
-        self.training_settings = to_json_dict(training) if training else {}
         self._workspace = Workspace(path, "run", "output_dir", _LOCK_FILE)
 
     @property
@@ -160,31 +155,32 @@ class RunFolder:
         use_best = runtime.get("early_stopping_evals") and weights.is_weights_folder(self.best)
         return self.best if use_best else latest
 
-    def check_same_run(self, trains: bool = True) -> None:
+    def check_same_run(self, training: TrainingConfig | None = None) -> None:
         """Checks that this run has the same model and settings as the run in the folder.
 
         With `overwrite`, an earlier run may have any settings. If this run does not train, it may
         have any settings too.
 
         Args:
-            trains: Whether this run trains, and does not only evaluate or predict.
+            training: The settings of this run; None if it only evaluates or predicts.
 
         Raises:
             InputError: A setting differs; the message names this setting and both values. Or the
                 folder contains no run, but a file that this run would replace.
         """
-        self._check_nothing_is_replaced(trains)
-        if not trains or self.overwrite or not self._contains_run():
+        self._check_nothing_is_replaced(trains=training is not None)
+        if training is None or self.overwrite or not self._contains_run():
             return
         config = self.read_settings(weights.CONFIG_FILE)
         # A run of an older version has no values for newer settings; it used their defaults.
-        settings = {**_default_settings(), **self.read_settings()}
+        settings = {**to_json_dict(TrainingConfig()), **self.read_settings()}
+        new_settings = to_json_dict(training)
         for earlier, this in (
-            (config, dict(self.metadata.config)), (settings, self.training_settings),
+            (config, dict(self.metadata.config)), (settings, new_settings),
         ):  # fmt: skip
             if difference := first_difference(earlier, this):
                 before, now = _settings_text(*difference)
-                is_task = "train_split" in self.training_settings.get("data", {})
+                is_task = "train_split" in training.data
                 is_computed = is_task and difference[0] == "num_train_steps"
                 reason = ", which num_train_epochs determines" * is_computed
                 raise InputError(
@@ -274,14 +270,14 @@ class RunFolder:
         with self._workspace.locked(busy):
             yield
 
-    def start_run(self) -> None:
+    def start_run(self, training: TrainingConfig) -> None:
         """Writes the settings of this run; with `overwrite`, removes an earlier run first."""
         if self.overwrite and self._contains_run():
             self._remove_run()
         remove_leftovers(os.path.join(self.path, "checkpoints"))
         config = dict(self.metadata.config)
         files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
-        files.write_json(os.path.join(self.path, TRAINING_FILE), self.training_settings)
+        files.write_json(os.path.join(self.path, TRAINING_FILE), to_json_dict(training))
 
     def _contains_run(self) -> bool:
         """Whether the folder has the settings or a checkpoint of a run, and is no checkpoint."""
@@ -312,13 +308,6 @@ def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
     name = _PARAMETERS.get(name, name)
     before, now = (f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new))
     return before, now
-
-
-def _default_settings() -> dict[str, Any]:
-    """Returns the default values of the settings of a run, as JSON represents them."""
-    values = to_json_dict(TrainingConfig(num_train_steps=1, num_warmup_steps=0))
-    required = ("num_train_steps", "num_warmup_steps")
-    return {name: value for name, value in values.items() if name not in required}
 
 
 def _remove_summaries(folder: str) -> None:

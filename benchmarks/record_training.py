@@ -132,25 +132,23 @@ def num_train_steps(folder):
 def make_task(settings):
     """Returns the task, and its dev split."""
     from bert_tf.pretrained import load
-    from bert_tf.tasks.choice import choice_task
-    from bert_tf.tasks.ner.ner_task import NerTask, with_train_labels
+    from bert_tf.tasks.choice.choice_task import ChoiceTask
+    from bert_tf.tasks.ner.ner_task import NerTask
     from bert_tf.tasks.squad.best_answers import AnswerSettings
     from bert_tf.tasks.squad.squad_task import SquadTask
-    from bert_tf.tasks.task import DataLocation
+    from bert_tf.tasks.task import DataLocation, TaskInputs
+    from bert_tf.training.config import RunPhases
 
     tokenizer, dev_file = load(settings["init_checkpoint"]).tokenizer, settings["dev_file"]
     location = DataLocation(None, settings["train_file"], dev_file, dev_file)
     version_2 = settings["version_2_with_negative"]
-    makers = {
-        "squad": lambda: SquadTask(
-            tokenizer, answers=AnswerSettings(version_2_with_negative=version_2)
-        ),
-        "ner": lambda: with_train_labels(
-            NerTask(tokenizer, ()), location, settings["max_seq_length"]
-        ),
-        "swag": lambda: choice_task.task_for(location, ["train", "dev"]),
+    tasks = {
+        "squad": SquadTask(answers=AnswerSettings(version_2_with_negative=version_2)),
+        "ner": NerTask(),
+        "swag": ChoiceTask(),
     }
-    task = makers[FLAGS.task_name]()
+    inputs = TaskInputs(location, RunPhases(True, True), tokenizer, settings["max_seq_length"])
+    task = tasks[FLAGS.task_name].prepare(inputs)
     (split,) = task.splits("dev", location)
     return task, split, tokenizer
 

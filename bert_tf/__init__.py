@@ -13,7 +13,7 @@ Read in this order; each package imports only packages listed before it:
 4. `pretraining`, `tasks`: data, objective and metrics of pretraining and of each fine-tuning task;
    `feature_extraction`: hidden states of texts.
 5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and saves models,
-   `export` creates models for serving.
+   `fine_tuning` trains a model for a task, `export` creates models for serving.
 6. `data_prep` (text -> vocabulary -> records) and `run_scripts` contain the programs.
 
 `CONTRIBUTING.md` lists the permitted imports; `tests/test_architecture.py` enforces them.
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bert_tf.errors import InputError, TrainingInterrupted
     from bert_tf.export.exporter import export_model
     from bert_tf.export.predictor import Predictor
+    from bert_tf.fine_tuning import fine_tune
     from bert_tf.head_config import HeadConfig
     from bert_tf.modeling import (
         BertClassifier,
@@ -37,8 +38,17 @@ if TYPE_CHECKING:
         BertTagger,
     )
     from bert_tf.pretrained import load, save_checkpoint
+    from bert_tf.tasks.choice.choice_task import ChoiceTask
+    from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
+    from bert_tf.tasks.classification.sources.glue import glue_task
+    from bert_tf.tasks.config import FineTuningConfig
+    from bert_tf.tasks.ner.ner_task import NerTask
+    from bert_tf.tasks.splits import DataLocation
+    from bert_tf.tasks.squad.best_answers import AnswerSettings
+    from bert_tf.tasks.squad.encoding import WindowSettings
+    from bert_tf.tasks.squad.squad_task import SquadTask
     from bert_tf.tokenization import BertTokenizer
-    from bert_tf.training.config import RuntimeConfig, TrainingConfig
+    from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
     from bert_tf.training.lifecycle.run_folder import RunFolder
     from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
     from bert_tf.training.trainer import Trainer, TrainingData
@@ -47,6 +57,7 @@ __version__ = "0.2.0"
 
 _MODULES = {
     "AdamWeightDecay": "training.step.keras_optimizer",
+    "AnswerSettings": "tasks.squad.best_answers",
     "BertClassifier": "modeling",
     "BertConfig": "config",
     "BertEncoder": "modeling",
@@ -55,22 +66,35 @@ _MODULES = {
     "BertSpanPredictor": "modeling",
     "BertTagger": "modeling",
     "BertTokenizer": "tokenization",
+    "ChoiceTask": "tasks.choice.choice_task",
+    "DataLocation": "tasks.splits",
+    "FineTuningConfig": "tasks.config",
     "HeadConfig": "head_config",
     "InputError": "errors",
+    "NerTask": "tasks.ner.ner_task",
     "Predictor": "export.predictor",
     "RunFolder": "training.lifecycle.run_folder",
+    "RunPhases": "training.config",
     "RuntimeConfig": "training.config",
+    "SquadTask": "tasks.squad.squad_task",
+    "TextColumns": "tasks.classification.sources.custom",
     "Trainer": "training.trainer",
     "TrainingConfig": "training.config",
     "TrainingData": "training.trainer",
     "TrainingInterrupted": "errors",
     "WarmupSchedule": "training.step.keras_optimizer",
+    "WindowSettings": "tasks.squad.encoding",
+    "custom_task": "tasks.classification.sources.custom",
     "export_model": "export.exporter",
+    "fine_tune": "fine_tuning",
+    "glue_task": "tasks.classification.sources.glue",
     "load": "pretrained",
     "save_checkpoint": "pretrained",
 }
 __all__ = list(_MODULES)
-_WITH_KERAS = ("modeling", "pretrained", "export", "training.step", "training.trainer")
+_WITH_KERAS = (
+    "modeling", "pretrained", "export", "training.step", "training.trainer", "fine_tuning",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -167,6 +167,18 @@ class BertConfig:
         extra = {key: value for key, value in values.items() if key not in names}
         return cls(**known, extra=extra)
 
+    def check_length(self, max_seq_length: int) -> None:
+        """Checks that the model has enough positions for sequences of a length.
+
+        Raises:
+            InputError: `max_seq_length` exceeds `max_position_embeddings`.
+        """
+        if max_seq_length > self.max_position_embeddings:
+            raise InputError(
+                f"max_seq_length={max_seq_length} exceeds the model's max_position_embeddings "
+                f"({self.max_position_embeddings}). Give at most {self.max_position_embeddings}."
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the keys and values of a `bert_config.json`.
 

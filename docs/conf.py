@@ -46,7 +46,8 @@ napoleon_use_rtype = False
 # No links lead to the documentation of other packages, to type variables and to internal classes.
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|contextlib|keras|np|numpy|os|tensorflow|tf)\..*"),
-    ("py:.*", r"bert_tf\.(pretrained\.Model|.*\.SpecialTokenFinder)"),
+    ("py:.*", r"tuple\[.*"),
+    ("py:.*", r"bert_tf\.(pretrained\.Model|tasks\.classification\..*|.*\.SpecialTokenFinder)"),
 ]
 
 

@@ -1,13 +1,12 @@
 """The main function of all fine-tuning programs, and the flags that they share."""
 
 import dataclasses
-import logging
 import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
@@ -19,22 +18,11 @@ from bert_tf.help_text import name_programs
 from bert_tf.output_paths import check_output_folder
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
-from bert_tf.tasks import dev_result
 from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.tasks.task import (
-    CHANGEABLE_FACTS,
-    DECISION_FACTS,
-    DEV_EXAMPLES,
-    DataLocation,
-    Task,
-)
+from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
 from bert_tf.training.config import RunPhases
 
-if TYPE_CHECKING:
-    from bert_tf.tokenization import BertTokenizer
-
 FLAGS = flags.FLAGS
-_LOGGER = logging.getLogger(__name__)
 
 
 def define_flags() -> None:
@@ -84,63 +72,46 @@ def define_tfds_flags() -> None:
 
 def run_task(
     find_data: Callable[[], DataLocation],
-    make_task: Callable[[DataLocation, "BertTokenizer"], Task],
+    make_task: Callable[[DataLocation], Task],
     next_step: Callable[[str], str],
 ) -> None:
     """Trains, evaluates and predicts.
 
     Args:
         find_data: Returns the place of the data, from the flags.
-        make_task: Builds the task from the place of its data and the tokenizer of the model.
+        make_task: Builds the task from the flags and the place of its data.
         next_step: Takes the path of the trained model, and returns a command to run next if the
             model is not exported, for the last line of the output.
 
     Raises:
         InputError: A flag, a file or the folder of an earlier run is not valid.
     """
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+    phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
+    if not phases.kinds:
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
     _check_flags()
-    from bert_tf.tasks.fine_tuning import fine_tune
-    from bert_tf.tasks.task_data import TaskData
-    from bert_tf.training.lifecycle.run_folder import RunFolder
-    from bert_tf.training.strategy import is_chief, make_strategy
+    from bert_tf import fine_tuning
 
-    runtime = shared.runtime_config()
-    strategy = make_strategy(runtime)
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
-    model = shared.run_model().pretrained
-    config = fine_tuning_config()
-    shared.check_length(config.max_seq_length, model.config)
-    location = find_data()
-    task = _with_head(make_task(location, model.tokenizer))
-    features = head_flags.feature_settings()
-    phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
-    data = TaskData(task, location, model.tokenizer, config, phases, FLAGS.output_dir)
-    training = shared.training_config(
-        *data.num_steps(FLAGS.train_batch_size), _fingerprint(data, model.tokenizer, features)
-    )
-    facts = _facts(task, config.max_seq_length)
-    metadata = shared.checkpoint_metadata(model.config, model.tokenizer, **facts)
-    overwrite = FLAGS.do_train and FLAGS.overwrite
-    folder = RunFolder(FLAGS.output_dir, metadata, overwrite, task.output_files)
-    results = fine_tune(
-        phases, data, model.config, folder, training, runtime, _initializer(task), features,
-        FLAGS.check_only,
+    location, model = find_data(), shared.run_model()
+    task, features = _with_head(make_task(location)), head_flags.feature_settings()
+    results = fine_tuning.run(
+        task, location, model, phases, fine_tuning_config(), shared.training_config(),
+        shared.runtime_config(), features, FLAGS.init_head, FLAGS.check_only,
     )  # fmt: skip
     if FLAGS.check_only:
         print("Flags and data are valid.")
         return
-    for name, value in sorted(results.items()):
+    for name, value in sorted(results.values.items()):
         print(f"{name} = {value}")
-    trained = FLAGS.output_dir if phases.train else shared.run_model().trained_run
+    trained = FLAGS.output_dir if phases.train else model.trained_run
     used = trained or FLAGS.init_checkpoint
-    if FLAGS.export_dir and is_chief(strategy):
+    if FLAGS.export_dir and results.is_chief:
         _export(used)
         next_step, used = predict_command, FLAGS.export_dir
     following = name_programs(next_step(shlex.quote(used)), sys.argv[0])
-    print(f"{_main_result(task, data, results)}Next: {following}")
+    print(" ".join([*([results.summary] if results.summary else []), f"Next: {following}"]))
 
 
 def _check_flags() -> None:
@@ -154,7 +125,7 @@ def _check_flags() -> None:
     check_file_system(FLAGS.export_dir or "")
     config_flags.build(FineTuningConfig)
     shared.runtime_config()
-    shared.training_config(1, 0, {})
+    shared.training_config()
     if "head" in FLAGS and FLAGS.do_train:
         head_flags.head_config({})
     if "task_type" in FLAGS and FLAGS.do_train:  # else the trained model gives --task_type
@@ -259,70 +230,3 @@ def check_files(location: DataLocation, flag_names: Mapping[str, str]) -> None:
 def fine_tuning_config() -> FineTuningConfig:
     """Returns the settings; without training, the trained model gives the default length."""
     return config_flags.build(FineTuningConfig, **shared.values_or_trained("max_seq_length"))
-
-
-def _facts(task: Task, max_seq_length: int) -> dict[str, Any]:
-    """Returns the facts that are saved with the weights, or compared with the saved ones."""
-    if FLAGS.do_train:
-        return {**task.facts, "max_seq_length": max_seq_length}
-    # A trained model may be used for another task with the same labels, and with another length.
-    ignored = ("task", *DECISION_FACTS, *CHANGEABLE_FACTS)
-    return {name: value for name, value in task.facts.items() if name not in ignored}
-
-
-def _fingerprint(data: Any, tokenizer: Any, features: Any) -> dict[str, Any]:
-    """Returns the values that identify the examples and initial weights of a run."""
-    facts = data.task.facts
-    selects_by_dev = FLAGS.do_train and FLAGS.early_stopping_evals
-    return {
-        # The room for choices in the records also depends on the files to evaluate and predict.
-        **{k: v for k, v in facts.items() if k not in (*DECISION_FACTS, "num_choices")},
-        "train_split": data.fingerprint(),
-        "dev_split": data.fingerprint("dev") if selects_by_dev else None,
-        "init_checkpoint": shared.run_model().initial_weights,
-        "init_head": FLAGS.init_head,
-        "max_seq_length": data.config.max_seq_length,
-        "vocabulary_sha256": tokenizer.vocabulary_sha256,
-        "do_lower_case": tokenizer.do_lower_case,
-        **({"approach": "features", "feature_dtype": features.dtype} if features else {}),
-    }
-
-
-def _report_random_weights(_: Any) -> None:
-    _LOGGER.info("Without --init_checkpoint, the initial weights are random.")
-
-
-def _initializer(task: Task) -> Callable[[Any], None] | None:
-    """Returns a function that assigns the initial weights; None if they must be those of a run."""
-    if not FLAGS.init_checkpoint:
-        if FLAGS.init_head is not None:
-            raise InputError("--init_head needs --init_checkpoint. Give both or none.")
-        return _report_random_weights if FLAGS.do_train else None
-    if not FLAGS.do_train and shared.run_model().trained_run:
-        _LOGGER.info(
-            "Using the weights of the run in %s, and not those of --init_checkpoint.",
-            FLAGS.output_dir,
-        )
-    # Without training, a head with random weights is of no use.
-    init_head = True if FLAGS.init_head is None and not FLAGS.do_train else FLAGS.init_head
-
-    def initialize(objective: Any) -> None:
-        shared.run_model().pretrained.initialize_task(objective.model, task.facts, init_head)
-
-    return initialize
-
-
-def _main_result(task: Task, data: Any, results: dict[str, float]) -> str:
-    """Returns the metric that selects the best weights as a sentence, or "" if there is none."""
-    if not results:
-        return ""
-    metric, _ = task.best_by
-    split = (data.splits["dev"] or data.splits["test"])[0].split
-    value = results.get(split.result_name(metric))
-    if value is None:
-        return ""
-    result = dev_result.read(FLAGS.output_dir)
-    is_of_dev = result is not None and result.metric == split.result_name(metric)
-    baseline = result.baseline if result and is_of_dev else None
-    note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
-    return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}. "

@@ -3,14 +3,12 @@
 import functools
 import glob
 import os
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from bert_tf import config_flags
 from bert_tf.command_line import FLAG_OF_PARAMETER
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 from bert_tf.output_paths import check_output_folder
@@ -19,8 +17,6 @@ from bert_tf.training.config import RuntimeConfig, TrainingConfig
 
 if TYPE_CHECKING:
     from bert_tf.run_model import RunModel
-    from bert_tf.tokenization import BertTokenizer
-    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
 
 FLAGS = flags.FLAGS
 _DATA_FLAGS = (
@@ -92,23 +88,14 @@ def _profile_steps() -> tuple[int, int] | None:
     return first, last
 
 
-def training_config(
-    num_train_steps: int, num_warmup_steps: int, data: Mapping[str, Any]
-) -> TrainingConfig:
-    """Returns the settings that affect the trained weights, from the flags and the arguments.
-
-    Args:
-        num_train_steps: The number of steps.
-        num_warmup_steps: The number of warm-up steps.
-        data: Values that identify the training examples, such as a fingerprint of the files.
+def training_config(**values: Any) -> TrainingConfig:
+    """Returns the settings that affect the trained weights, from the flags and further values.
 
     Raises:
         InputError: A value is out of range.
     """
-    return config_flags.build(
-        TrainingConfig, num_train_steps=num_train_steps, num_warmup_steps=num_warmup_steps,
-        global_batch_size=FLAGS.train_batch_size, data=data,
-    )  # fmt: skip
+    values["global_batch_size"] = FLAGS.train_batch_size
+    return config_flags.build(TrainingConfig, **values)
 
 
 @functools.cache
@@ -176,45 +163,3 @@ def check_effect(name: str, value: Any, dependent: tuple[str, ...]) -> None:
     given = [each for each in dependent if each in FLAGS and FLAGS[each].present]
     if given and FLAGS[name].value != value:
         raise InputError(f"--{given[0]} has no effect without --{name}={value}. Give both or none.")
-
-
-def check_length(max_seq_length: int, config: BertConfig) -> None:
-    """Checks that the model has enough positions for --max_seq_length.
-
-    Raises:
-        InputError: --max_seq_length exceeds the number of positions of the model.
-    """
-    if max_seq_length > config.max_position_embeddings:
-        raise InputError(
-            f"--max_seq_length={max_seq_length} exceeds the model's max_position_embeddings "
-            f"({config.max_position_embeddings}). Give at most {config.max_position_embeddings}."
-        )
-
-
-def checkpoint_metadata(
-    config: BertConfig, tokenizer: "BertTokenizer | None", **extra: Any
-) -> "CheckpointMetadata":
-    """Returns the metadata that is saved with the weights."""
-    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata
-
-    return CheckpointMetadata(
-        config=config.to_dict(),
-        vocabulary=tokenizer.vocabulary if tokenizer else None,
-        do_lower_case=tokenizer.do_lower_case if tokenizer else None,
-        extra=extra,
-    )
-
-
-def initializer() -> Callable[[Any], None] | None:
-    """Returns a function that assigns the weights of --init_checkpoint; None without this flag.
-
-    Raises:
-        InputError: The checkpoint is missing or cannot be read.
-    """
-    if not FLAGS.init_checkpoint:
-        return None
-
-    def initialize(objective: Any) -> None:
-        run_model().pretrained.assign(objective.model)
-
-    return initialize

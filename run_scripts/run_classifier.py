@@ -21,8 +21,6 @@ predictions.jsonl, and for GLUE tasks the file for the GLUE server. The same com
 interrupted run.
 """
 
-from typing import TYPE_CHECKING
-
 from absl import flags
 
 from bert_tf import command_line, config_flags
@@ -35,9 +33,6 @@ from bert_tf.tasks.classification.sources import custom, tfds_reader, xnli
 from bert_tf.tasks.classification.sources.labels import nearest
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.task import DataLocation, Task
-
-if TYPE_CHECKING:
-    from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
 _NAMES = (*TASKS, "xnli", "custom")
@@ -86,11 +81,11 @@ def main() -> None:
     )
 
 
-def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
+def make_task(location: DataLocation) -> Task:
     """Returns the task of --task_name.
 
     Raises:
-        InputError: The labels of the user's data cannot be read.
+        InputError: A flag has no effect, or the trained model or the data set cannot be read.
     """
     name = _task_name()
     if name != "xnli" and FLAGS["xnli_language"].present:
@@ -98,8 +93,7 @@ def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
     if name != "custom" and (FLAGS.eval_fraction or FLAGS.test_fraction):
         raise InputError("--eval_fraction and --test_fraction are for --task_name=custom.")
     if name in TASKS:
-        task = TASKS[name]
-        return tfds_reader.read_from_tfds(task, location) if location.tfds_name else task
+        return TASKS[name]
     if name == "xnli":
         return xnli.xnli(FLAGS.xnli_language)
     return _make_custom_task(location)
@@ -127,7 +121,6 @@ def _make_custom_task(location: DataLocation) -> Task:
     facts = shared.run_model().facts
     if facts.get("task_type", "classification") not in TABLES:  # another task, such as spans
         facts = {}
-    labels = FLAGS.labels if FLAGS.labels is not None else facts.get("labels")
     task_type, threshold = (
         FLAGS[name].value if FLAGS[name].present else facts.get(name, FLAGS[name].value)
         for name in ("task_type", "threshold")
@@ -136,7 +129,7 @@ def _make_custom_task(location: DataLocation) -> Task:
     if location.tfds_name and not FLAGS["text_a_column"].present:
         text_a, text_b = tfds_reader.find_text_features(location)
     columns = custom.TextColumns(text_a, text_b, FLAGS.label_column, FLAGS.label_separator)
-    return custom.custom(columns, location, task_type, labels, threshold)
+    return custom.custom_task(columns, task_type, FLAGS.labels, threshold)
 
 
 def run() -> None:

@@ -21,23 +21,16 @@ the file has tags, also test_results.txt and test_report.txt. The same command r
 interrupted run.
 """
 
-import dataclasses
-from typing import TYPE_CHECKING
-
 from absl import flags
 
 from bert_tf import command_line, config_flags
-from bert_tf.errors import InputError
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.ner.conll import Columns
-from bert_tf.tasks.ner.ner_task import DETECT, NerTask, with_train_labels
-from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
+from bert_tf.tasks.ner.ner_task import DETECT, NerTask
+from bert_tf.tasks.ner.schemes import SCHEMES
 from bert_tf.tasks.task import DataLocation, Task
-
-if TYPE_CHECKING:
-    from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
 config_flags.define(
@@ -73,30 +66,12 @@ def main() -> None:
     fine_tuning_main.run_task(fine_tuning_main.data_location, make_task, next_step)
 
 
-def make_task(location: DataLocation, tokenizer: "BertTokenizer") -> Task:
-    """Returns the task; without training, the trained model gives labels and defaults.
-
-    Raises:
-        InputError: The train file cannot be read or has no entities, or the trained model has no
-            tags as labels.
-    """
-    facts = shared.run_model().facts
-    task = NerTask(
-        tokenizer, (), FLAGS.scheme, config_flags.build(Columns), FLAGS.input_scheme,
+def make_task(_: DataLocation) -> Task:
+    """Returns the task; without training, the trained model gives the default of the context."""
+    return NerTask(
+        scheme=FLAGS.scheme, columns=config_flags.build(Columns), input_scheme=FLAGS.input_scheme,
         **shared.values_or_trained("document_context"),
     )  # fmt: skip
-    if FLAGS.do_train:
-        return with_train_labels(
-            task, location, fine_tuning_main.fine_tuning_config().max_seq_length
-        )
-    labels = facts.get("labels")
-    if not labels:
-        raise InputError(
-            "The model has no labels, so it is not a model for named entities. Give a model that "
-            "run_ner trained as --init_checkpoint or --output_dir, or give --do_train=true."
-        )
-    scheme = facts.get("scheme") or scheme_of_labels(labels)
-    return dataclasses.replace(task, labels=tuple(labels), scheme=scheme)
 
 
 def next_step(checkpoint: str) -> str:

@@ -84,13 +84,13 @@ def main() -> None:
     # These objects check the flags. TensorFlow, which takes seconds to import, is imported after.
     shared.check_output_dir()
     runtime = shared.runtime_config()
-    training = shared.training_config(FLAGS.num_train_steps, _num_warmup_steps(), {})
+    training = shared.training_config(num_warmup_steps=_num_warmup_steps())
     given = command_line.flag_values(PretrainingRecords)
     given = {name: value for name, value in given.items() if value is not None}
     records = PretrainingRecords((), (), **given)
     from bert_tf.pretraining import record_checks
     from bert_tf.pretraining.pretrain import pretrain
-    from bert_tf.training.lifecycle.run_folder import RunFolder
+    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
     from bert_tf.training.strategy import is_chief, make_strategy
 
     strategy = make_strategy(runtime)
@@ -103,8 +103,11 @@ def main() -> None:
     eval_files = record_checks.record_files(FLAGS.eval_input_file or FLAGS.input_file)
     lengths = record_checks.recorded_lengths([*train_files, *eval_files])
     records = dataclasses.replace(records, **{**lengths, **given})
-    shared.check_length(records.max_seq_length, config)
-    metadata = shared.checkpoint_metadata(config, tokenizer)
+    config.check_length(records.max_seq_length)
+    metadata = CheckpointMetadata(config.to_dict())
+    if tokenizer:
+        vocabulary, casing = tokenizer.vocabulary, tokenizer.do_lower_case
+        metadata = CheckpointMetadata(config.to_dict(), vocabulary, casing)
     vocabulary_sha256 = tokenizer.vocabulary_sha256 if tokenizer else None
     record_checks.check_manifests(
         [*train_files, *eval_files], config.vocab_size, vocabulary_sha256, metadata.do_lower_case,
@@ -131,7 +134,7 @@ def main() -> None:
         results = pretrain(
             RunPhases(FLAGS.do_train, FLAGS.do_eval), records,
             PretrainingModel(config, FLAGS.objective), folder, training, runtime,
-            shared.initializer(),
+            _assign_initial_weights if FLAGS.init_checkpoint else None,
         )  # fmt: skip
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
@@ -154,6 +157,10 @@ def _fingerprint(records: PretrainingRecords) -> dict[str, Any]:
         "max_predictions_per_seq": records.max_predictions_per_seq,
         "shuffle_buffer_size": FLAGS.shuffle_buffer_size,
     }
+
+
+def _assign_initial_weights(objective: Any) -> None:
+    shared.run_model().pretrained.assign(objective.model)
 
 
 def _num_warmup_steps() -> int:

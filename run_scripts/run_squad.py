@@ -25,8 +25,6 @@ An ensemble: the mean probability of each answer over several runs.
         --output_dir=/tmp/squad_ensemble/
 """
 
-from typing import TYPE_CHECKING
-
 from absl import flags
 
 from bert_tf import command_line, config_flags
@@ -37,9 +35,6 @@ from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
-
-if TYPE_CHECKING:
-    from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
 config_flags.define(
@@ -87,19 +82,18 @@ def find_data() -> DataLocation:
     return location
 
 
-def make_task(_: DataLocation, tokenizer: "BertTokenizer") -> Task:
+def make_task(_: DataLocation) -> Task:
     """Returns the task; without training, the trained model gives the defaults of the windows.
 
     Raises:
-        InputError: A setting is out of range, or --max_seq_length leaves no room for the context.
+        InputError: A setting is out of range.
     """
-    from bert_tf.tasks.squad.squad_task import SquadTask, check_room
+    from bert_tf.tasks.squad.squad_task import SquadTask
 
     windows = WindowSettings(**shared.values_or_trained("doc_stride", "max_query_length"))
     trained = shared.values_or_trained("version_2_with_negative", "padding_as_released")
     answers = config_flags.build(AnswerSettings, **trained)
-    check_room(fine_tuning_main.fine_tuning_config().max_seq_length, windows)
-    return SquadTask(tokenizer, windows, answers, requires_answers=FLAGS.do_eval)
+    return SquadTask(windows=windows, answers=answers)
 
 
 def _average() -> None:

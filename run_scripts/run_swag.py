@@ -17,19 +17,13 @@ test_results.tsv (one line per example of the test file, with the probabilities 
 separated by tabs) and predictions.jsonl. The same command resumes an interrupted run.
 """
 
-from typing import TYPE_CHECKING
-
 from absl import flags
 
 from bert_tf import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
-from bert_tf.tasks.choice import choice_task
+from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.tasks.task import DataLocation, Task
-
-if TYPE_CHECKING:
-    from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
 config_flags.define(FineTuningConfig, ("max_seq_length",))
@@ -43,18 +37,8 @@ flags.mark_flags_as_required(["output_dir"])
 def main() -> None:
     """Trains, evaluates and predicts."""
     fine_tuning_main.run_task(
-        fine_tuning_main.data_location, make_task, fine_tuning_main.export_command
+        fine_tuning_main.data_location, lambda _: ChoiceTask(), fine_tuning_main.export_command
     )
-
-
-def make_task(location: DataLocation, _: "BertTokenizer") -> Task:
-    """Returns the task; its records have room for all choices of the files that the run reads.
-
-    Raises:
-        InputError: A file is missing or malformed.
-    """
-    phases = {"train": FLAGS.do_train, "dev": FLAGS.do_eval, "test": FLAGS.do_predict}
-    return choice_task.task_for(location, [kind for kind, use in phases.items() if use])
 
 
 def run() -> None:

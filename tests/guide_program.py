@@ -1,5 +1,6 @@
 """Extracts the program of docs/python.md, and writes the checkpoints that it loads."""
 
+import json
 import pathlib
 import re
 
@@ -7,16 +8,42 @@ import bert_tf
 
 DOCUMENT = pathlib.Path(__file__).parent.parent / "docs/python.md"
 
+_PAIRS = "".join(
+    f"{number % 2}\t1\t2\tA good film.\t{('Too long.', 'A good movie.')[number % 2]}\n"
+    for number in range(12)
+)
+_ANSWER = {"question": "Who sang?", "answers": [{"text": "Ada", "answer_start": 0}]}
+_PARAGRAPH = {
+    "context": "Ada sang in the small house.",
+    "qas": [{"id": str(number), **_ANSWER} for number in range(32)],
+}
+_TOPICS = "".join(f"film {'very ' * n}good,art fun\nlong,art\n" for n in range(20))
+_CHOICE = {"context": "It rains.", "choices": ["Take an umbrella.", "Water it."], "label": 0}
+# The content of the files that the document uses, by name.
+DATA = {
+    "glue/MRPC/train.tsv": f"Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n{_PAIRS}",
+    "glue/MRPC/dev.tsv": f"Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n{_PAIRS}",
+    "topics.csv": "text,topics\n" + _TOPICS,
+    "new.csv": "text\ngood\n",
+    "squad.json": json.dumps({"data": [{"title": "x", "paragraphs": [_PARAGRAPH]}]}),
+    "entities.conll": "Ada B-PER\nsang O\n\n" * 32,
+    "choices.jsonl": (json.dumps(_CHOICE) + "\n") * 32,
+}
 
-def program(document: pathlib.Path = DOCUMENT) -> str:
+
+def program(document: pathlib.Path = DOCUMENT, section: str = "") -> str:
     """Returns the code in a document; each line has the same number as in the document.
+
+    With `section`, it is the code below the heading of this name.
 
     The code consists of the blocks that are marked as Python, and of the last cells in the tables
     that compare bert-tf with another project.
     """
-    lines, in_block, compares = [], False, False
+    lines, in_block, compares, is_inside = [], False, False, not section
     for line in document.read_text("utf-8").split("\n"):
         code = ""
+        if section and line.startswith("## "):
+            is_inside = line == f"## {section}"
         if line.startswith("```"):
             in_block = line == "```python"
         elif in_block:
@@ -27,13 +54,14 @@ def program(document: pathlib.Path = DOCUMENT) -> str:
             code = "; ".join(re.findall(r"`([^`]+)`", last_cell)) if compares else ""
         else:
             compares = False
-        lines.append(code)
+        lines.append(code if is_inside else "")
     return "\n".join(lines)
 
 
 def write_checkpoints(folder: pathlib.Path) -> None:
     """Writes tiny models with random weights under the names that the document uses."""
-    words = re.findall(r"[a-z]+|[.,]", DOCUMENT.read_text("utf-8").lower())
+    text = DOCUMENT.read_text("utf-8") + " ".join(DATA.values())
+    words = re.findall(r"[a-z]+|[.,?]", text.lower())
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokenizer = bert_tf.BertTokenizer([*special, *sorted(set(words))])
     config = bert_tf.BertConfig.named("tiny", tokenizer.vocab_size, initializer_range=0.08)
@@ -41,3 +69,6 @@ def write_checkpoints(folder: pathlib.Path) -> None:
     names = {"uncased_L-2_H-128_A-2": "google", "bert-base-uncased": "hugging_face"}
     for name, dialect in names.items():
         bert_tf.save_checkpoint(model, tokenizer, str(folder / name), dialect)
+    for name, content in DATA.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, "utf-8")

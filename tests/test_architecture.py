@@ -39,6 +39,10 @@ IMPORT_RULES = {
     ),
     "bert_tf.pretrained": (("bert_tf.tokenization", "bert_tf.modeling", "bert_tf.conversion"), ()),
     "bert_tf.run_model": (("bert_tf.training", "bert_tf.pretrained"), ()),
+    "bert_tf.fine_tuning": (
+        ("bert_tf.tokenization", "bert_tf.modeling", "bert_tf.training", "bert_tf.tasks",
+         "bert_tf.run_model"), (),
+    ),
     "bert_tf.export": (
         ("bert_tf.tokenization", "bert_tf.modeling", "bert_tf.training", "bert_tf.pretraining",
          "bert_tf.tasks", "bert_tf.feature_extraction", "bert_tf.conversion",

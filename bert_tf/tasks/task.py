@@ -17,6 +17,7 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
 from bert_tf.tasks.splits import ENDINGS, SPLIT_NAMES, DataLocation, FileSource, Split
+from bert_tf.training.config import RunPhases
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
@@ -66,6 +67,25 @@ class Encoded:
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
+@dataclasses.dataclass(frozen=True)
+class TaskInputs:
+    """The model and the place of the data, for `Task.prepare`.
+
+    Attributes:
+        location: The place of the data set.
+        phases: The phases of the run; they determine the splits that are read.
+        tokenizer: The tokenizer of the model.
+        max_seq_length: The number of tokens of a record.
+        trained: The facts of the trained model that is used; {} if the run trains.
+    """
+
+    location: DataLocation
+    phases: RunPhases
+    tokenizer: "BertTokenizer"
+    max_seq_length: int
+    trained: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
 class Task:
     """Reads a data set, converts it to records, and evaluates the model's predictions.
 
@@ -88,6 +108,17 @@ class Task:
     prediction_files: Sequence[str] = ()
     split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES
     endings: Sequence[str] = ENDINGS
+
+    def prepare(self, inputs: TaskInputs) -> "Task":
+        """Returns the task with what only the model and the data tell, such as the labels.
+
+        Args:
+            inputs: The model and the place of the data.
+
+        Raises:
+            InputError: A file is missing or malformed.
+        """
+        return self
 
     @property
     def table(self) -> features.Table:

@@ -78,8 +78,7 @@ class TaskData:
         self.task, self.config = task, config
         self._location, self._tokenizer, self._folder = location, tokenizer, folder
         self._records: dict[str, RecordFile] = {}
-        needed = {"train": phases.train, "dev": phases.evaluate, "test": phases.predict}
-        found = {kind: self._find_splits(kind) if needed[kind] else [] for kind in KINDS}
+        found = {kind: self._find_splits(kind) if kind in phases.kinds else [] for kind in KINDS}
         all_splits = [split for splits in found.values() for split in splits]
         for each in all_splits:
             check_not_replaced(each.source.name, folder, task.output_files)

@@ -235,6 +235,12 @@ class RunPhases:
     evaluate: bool
     predict: bool = False
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of splits that the phases read: "train", "dev" and "test"."""
+        uses = {"train": self.train, "dev": self.evaluate, "test": self.predict}
+        return tuple(kind for kind, use in uses.items() if use)
+
 
 def to_json_dict(config: Any) -> dict[str, Any]:
     """Returns the fields of a dataclass as JSON represents them: tuples become lists."""

@@ -14,8 +14,8 @@ from bert_tf.errors import InputError
 from bert_tf.run_scripts.sweeps.plan import make_plan
 from bert_tf.run_scripts.sweeps.store import SweepStore
 from bert_tf.tasks.choice.choice_task import ChoiceTask
-from bert_tf.tasks.classification.sources.custom import TextColumns, custom
-from bert_tf.tasks.classification.sources.glue import glue
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
+from bert_tf.tasks.classification.sources.glue import glue_task
 from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.squad import ensemble
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -24,13 +24,13 @@ from bert_tf.tasks.task import DataLocation
 
 COLUMNS = TextColumns("s")
 TASKS = {
-    "labels": custom(COLUMNS, DataLocation(), labels=["a", "b"]),
-    "scores": custom(COLUMNS, DataLocation(), "regression"),
-    "topics": custom(COLUMNS, DataLocation(), "multi_label", ["a", "b"]),
-    "sst-2": glue("sst-2"),
-    "mrpc": glue("mrpc"),
-    "cola": glue("cola"),
-    "sts-b": glue("sts-b"),
+    "labels": custom_task(COLUMNS, labels=["a", "b"]),
+    "scores": custom_task(COLUMNS, "regression"),
+    "topics": custom_task(COLUMNS, "multi_label", ["a", "b"]),
+    "sst-2": glue_task("sst-2"),
+    "mrpc": glue_task("mrpc"),
+    "cola": glue_task("cola"),
+    "sts-b": glue_task("sts-b"),
     "xnli": xnli("en"),
     "swag": ChoiceTask(),
     "ner": make_task(),

@@ -23,7 +23,7 @@ from bert_tf.export import exporter, gate, operations
 from bert_tf.export.served import load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.tasks import dev_examples
-from bert_tf.tasks.classification.sources.custom import TextColumns, custom
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h", "é", "Ž"]
@@ -251,7 +251,7 @@ def test_stored_examples_are_raw_and_spread_over_the_split(tmp_path, count):
     data = tmp_path / "dev.jsonl"
     write_rows(data, rows)
     location = DataLocation(dev_file=str(data))
-    task = custom(TextColumns(), location, labels=LABELS)
+    task = custom_task(TextColumns(), labels=LABELS)
     (split,) = task.splits("dev", location)
     dev_examples.write(str(tmp_path), task, types.SimpleNamespace(split=split, num_examples=count))
     lines = (tmp_path / DEV_EXAMPLES).read_text("utf-8").split("\n")

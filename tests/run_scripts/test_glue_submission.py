@@ -8,7 +8,7 @@ from run_programs import assert_refused, run_main
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.submission_zip import checked_text, write_submission_zip
 from bert_tf.tasks.splits import FileSource, Split
 
@@ -69,7 +69,7 @@ WRITTEN = {
 @pytest.mark.parametrize("name", WRITTEN)
 def test_the_submission_file_has_the_official_name_and_bytes(tmp_path, name):
     suffix, outputs, file_name, expected = WRITTEN[name]
-    task = glue(name)
+    task = glue_task(name)
     key = "score" if name == "sts-b" else "probabilities"
     source = {"mnli": "test_mismatched.tsv", "ax": "diagnostic.tsv"}.get(name, "test.tsv")
     split = Split("test", FileSource(source), suffix)
@@ -83,7 +83,10 @@ def test_the_submission_file_has_the_official_name_and_bytes(tmp_path, name):
 def test_the_tasks_have_the_official_file_names():
     names = [name for task in GLUE_TASKS.values() for name in task.submission.file_names.values()]
     assert sorted(names) == sorted(OFFICIAL)
-    assert glue("mnli").submission.file_names == {"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"}
+    assert glue_task("mnli").submission.file_names == {
+        "": "MNLI-m.tsv",
+        "mismatched": "MNLI-mm.tsv",
+    }
 
 
 def test_the_zip_file_contains_all_files_byte_by_byte(tmp_path):

@@ -4,11 +4,13 @@ import json
 from collections import Counter
 
 import pytest
+from prepared import prepared
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.choice.choice_task import ChoiceTask, task_for
+from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.choice.examples import UNKNOWN_IN_TEST, ChoiceExample, read_examples
 from bert_tf.tasks.task import DataLocation
+from bert_tf.training.config import RunPhases
 
 HEADER = (
     ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
@@ -189,14 +191,15 @@ def test_records_have_room_for_the_largest_number_of_choices(tmp_path):
         dev_file=write(tmp_path, "b.jsonl", rows(2, 5)),
         test_file=write(tmp_path, "c.jsonl", rows(7)),
     )
-    assert task_for(location, ["train"]) == ChoiceTask(3)
-    assert task_for(location, ["train", "dev"]).sizes == {"C": 5}
-    assert task_for(location, ["test"]).facts == {
+    task = ChoiceTask()
+    assert prepared(task, location) == ChoiceTask(3)
+    assert prepared(task, location, RunPhases(True, True)).sizes == {"C": 5}
+    assert prepared(task, location, RunPhases(False, False, True)).facts == {
         "task": "swag", "task_type": "choice", "num_choices": 7,
     }  # fmt: skip
-    assert task_for(location, []) == ChoiceTask(2)
+    assert prepared(task, location, RunPhases(False, False)) == ChoiceTask(2)
     limited = DataLocation(train_file=location.train_file, max_train_examples=1)
-    assert task_for(limited, ["train"]) == ChoiceTask(2)
+    assert prepared(task, limited) == ChoiceTask(2)
 
 
 def test_limits_and_rows(tmp_path):

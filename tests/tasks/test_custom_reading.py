@@ -7,18 +7,19 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from prepared import prepared
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.sources.custom import TextColumns, custom, labels_of
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task, labels_of
 from bert_tf.tasks.classification.sources.row_examples import UNKNOWN_IN_TEST
 from bert_tf.tasks.task import DataLocation
 
 SENTENCE = TextColumns("s")
-SINGLE = custom(SENTENCE, DataLocation(), labels=["a", "b"])
-SCORES = custom(SENTENCE, DataLocation(), "regression")
-TOPICS = custom(SENTENCE, DataLocation(), "multi_label", ["x", "y", "z"])
+SINGLE = custom_task(SENTENCE, labels=["a", "b"])
+SCORES = custom_task(SENTENCE, "regression")
+TOPICS = custom_task(SENTENCE, "multi_label", ["x", "y", "z"])
 
 
 def write(folder, name, text):
@@ -55,7 +56,7 @@ def test_all_formats_give_equal_examples(tmp_path, ending):
         {"id": "3", "q": "", "a": "five", "label": "x"},
     ]
     folder = write_rows(tmp_path, f"train.{ending}", rows)
-    task = custom(TextColumns("q", "a"), DataLocation(data_dir=folder))
+    task = prepared(custom_task(TextColumns("q", "a")), DataLocation(data_dir=folder))
     assert task.labels == ("x", "y") and task.pair
     assert read(task, folder, "train") == [
         TextExample("one, two", "naïve", "x"),
@@ -94,7 +95,7 @@ def test_bools_and_numbers_have_the_text_form_of_json(tmp_path, ending):
         write_rows(folder, f"train.{ending}", rows)
         expected = [json.dumps(value) for value in values]
         assert labels_of(SENTENCE, DataLocation(data_dir=str(folder))) == sorted(expected)
-        task = custom(SENTENCE, DataLocation(), labels=expected)
+        task = custom_task(SENTENCE, labels=expected)
         examples = read(task, folder, "train")
         assert examples == [TextExample(text, None, text) for text in expected]
 
@@ -120,7 +121,9 @@ def test_scores_are_floats(tmp_path, ending):
 def test_several_labels(tmp_path, name, text, separator):
     folder = write(tmp_path, name, text)
     location = DataLocation(data_dir=folder)
-    task = custom(TextColumns("s", label_separator=separator), location, "multi_label")
+    task = prepared(
+        custom_task(TextColumns("s", label_separator=separator), "multi_label"), location
+    )
     assert task.labels == ("x", "y", "z")
     assert [e.label for e in read(task, folder, "train")] == [("z", "x"), (), ("y",)]
 
@@ -166,7 +169,7 @@ def test_blanks_around_labels_are_removed(tmp_path, ending, task_type):
     folder = write_rows(tmp_path, f"train.{ending}", rows)
     location = DataLocation(data_dir=folder)
     assert labels_of(SENTENCE, location, task_type) == ["neg", "pos"]
-    task = custom(SENTENCE, location, task_type, [" pos", "neg "])
+    task = custom_task(SENTENCE, task_type, [" pos", "neg "])
     assert task.labels == ("pos", "neg")
     names = ["pos", "pos", "neg", "neg"]
     labels = names if task_type == "classification" else [(name,) for name in names]
@@ -207,7 +210,7 @@ def test_labels_that_do_not_suffice_are_refused_with_the_file(
 ):
     location = DataLocation(data_dir=write(tmp_path, name, text))
     with pytest.raises(InputError, match=message):
-        custom(SENTENCE, location, task_type)
+        prepared(custom_task(SENTENCE, task_type), location)
 
 
 def test_one_label_suffices_for_multi_label(tmp_path):
@@ -300,7 +303,7 @@ def test_parquet_errors_name_the_row_and_the_columns(tmp_path):
         read(SINGLE, folder, "dev")
     message = r"no column 't' \(text_a_column\). Its columns are: s, label\."
     with pytest.raises(InputError, match=message):
-        read(custom(TextColumns("t"), DataLocation(), labels=["a", "b"]), folder, "dev")
+        read(custom_task(TextColumns("t"), labels=["a", "b"]), folder, "dev")
 
 
 def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
@@ -340,12 +343,12 @@ def test_split_files(tmp_path):
 )
 def test_invalid_labels_are_refused(task_type, labels, message):
     with pytest.raises(InputError, match=message):
-        custom(SENTENCE, DataLocation(), task_type, labels)
+        custom_task(SENTENCE, task_type, labels)
 
 
 def test_invalid_settings_are_refused():
     with pytest.raises(InputError, match="threshold must be above 0"):
-        custom(SENTENCE, DataLocation(), "multi_label", ["a"], threshold=1.0)
+        custom_task(SENTENCE, "multi_label", ["a"], threshold=1.0)
     with pytest.raises(InputError, match=r"must differ. Received: s, s, label\."):
         TextColumns("s", "s")
     with pytest.raises(InputError, match="label_separator must not be empty"):
@@ -357,7 +360,7 @@ def test_the_fingerprint_depends_on_content_and_columns(tmp_path):
     write(tmp_path, "two.csv", "s,label\nx,a\n")
 
     def fingerprint(name, columns):
-        task = custom(columns, DataLocation(), labels=["a", "b"])
+        task = custom_task(columns, labels=["a", "b"])
         (split,) = task.splits("dev", DataLocation(dev_file=str(tmp_path / name)))
         return split.source.fingerprint()
 

@@ -8,11 +8,12 @@ import pyarrow.parquet
 import pytest
 import scipy.stats
 import sklearn.metrics
+from prepared import prepared
 
 from bert_tf.config import BertConfig
-from bert_tf.tasks.classification.sources.custom import TextColumns, custom
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.config import FineTuningConfig
-from bert_tf.tasks.fine_tuning import fine_tune
+from bert_tf.tasks.run_phases import run_phases
 from bert_tf.tasks.task import DataLocation
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.tokenization import BertTokenizer
@@ -57,7 +58,7 @@ def data_dir(tmp_path, task_type):
 def run(data_dir, output, task_type):
     phases = RunPhases(True, True, True)
     location = DataLocation(data_dir=str(data_dir))
-    task = custom(TextColumns("text", label="target"), location, task_type)
+    task = prepared(custom_task(TextColumns("text", label="target"), task_type), location)
     config = FineTuningConfig(max_seq_length=8, num_train_epochs=EPOCHS)
     data = TaskData(task, location, BertTokenizer(VOCABULARY), config, phases, str(output))
     steps, warmup = data.num_steps(8)
@@ -67,7 +68,8 @@ def run(data_dir, output, task_type):
     )  # fmt: skip
     metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts)
     runtime = RuntimeConfig(eval_steps=80)
-    return fine_tune(phases, data, CONFIG, RunFolder(str(output), metadata), training, runtime)
+    found = run_phases(phases, data, CONFIG, RunFolder(str(output), metadata), training, runtime)
+    return found.values
 
 
 def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_type):

@@ -6,7 +6,7 @@ import pytest
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.sources.labels import check_label
 from bert_tf.tasks.task import DataLocation
 
@@ -30,7 +30,7 @@ def write(folder, name, text):
 
 def read(name, kind, data_dir=None, counts=None, **location):
     """Returns the examples of each split of a kind, by suffix."""
-    task = glue(name)
+    task = glue_task(name)
     splits = task.splits(kind, DataLocation(data_dir and str(data_dir), **location))
     counts = Counter() if counts is None else counts
     return {split.suffix: list(task.reader.read(split, counts)) for split in splits}
@@ -177,14 +177,14 @@ def test_ax_reads_the_labelled_file(tmp_path):
 
 
 def test_ax_has_the_facts_of_mnli_and_no_train_file(tmp_path):
-    assert glue("ax").facts == glue("mnli").facts
+    assert glue_task("ax").facts == glue_task("mnli").facts
     with pytest.raises(InputError, match=r"AX has no train file.* task mnli"):
-        glue("ax").splits("train", DataLocation(str(tmp_path)))
+        glue_task("ax").splits("train", DataLocation(str(tmp_path)))
 
 
 @pytest.mark.parametrize("name", GLUE_TASKS)
 def test_the_official_test_file_is_that_of_the_submission(tmp_path, name):
-    task = glue(name)
+    task = glue_task(name)
     for names in task.reader.files["test"].values():
         write(tmp_path, names[-1], "")
         write(tmp_path, f"{task.reader.folder}/my_{names[-1]}", "")
@@ -199,13 +199,13 @@ def test_the_official_test_file_is_that_of_the_submission(tmp_path, name):
 
 def test_the_mismatched_file_is_not_the_official_file_of_the_first_suffix(tmp_path):
     path = write(tmp_path, "test_mismatched.tsv", "")
-    (split,) = glue("mnli").splits("test", DataLocation(test_file=str(path)))
-    assert not glue("mnli").submission.is_official(split.suffix, split.source.name)
+    (split,) = glue_task("mnli").splits("test", DataLocation(test_file=str(path)))
+    assert not glue_task("mnli").submission.is_official(split.suffix, split.source.name)
 
 
 def test_files_are_found_in_the_folder_above_the_task(tmp_path):
     write(tmp_path, "SST-2/dev.tsv", "sentence\tlabel\nfine\t1\n")
-    (split,) = glue("sst-2").splits("dev", DataLocation(str(tmp_path)))
+    (split,) = glue_task("sst-2").splits("dev", DataLocation(str(tmp_path)))
     assert split.source.name == f"{tmp_path}/SST-2/dev.tsv"
 
 
@@ -286,10 +286,10 @@ def test_names_and_aliases():
     assert list(GLUE_TASKS) == [
         "cola", "sst-2", "mrpc", "qqp", "sts-b", "mnli", "qnli", "rte", "wnli", "ax",
     ]  # fmt: skip
-    assert glue("sst2") is glue("SST-2") is GLUE_TASKS["sst-2"]
-    assert glue("stsb") is GLUE_TASKS["sts-b"]
+    assert glue_task("sst2") is glue_task("SST-2") is GLUE_TASKS["sst-2"]
+    assert glue_task("stsb") is GLUE_TASKS["sts-b"]
     with pytest.raises(InputError, match=r"'mnil' is not one of cola, .* Did you mean mnli\?"):
-        glue("mnil")
+        glue_task("mnil")
 
 
 def test_labels_and_metrics_of_each_task():
@@ -343,7 +343,7 @@ def test_example_counts_are_the_official_ones(test_data, case):
     examples = read(folder, kind, test_data / "data/glue" / folder, counts)[""]
     assert len(examples) == COUNTS[case] and not counts
     assert all(example.text_a.strip() for example in examples)
-    task = glue(folder)
+    task = glue_task(folder)
     assert all((example.text_b is not None) == task.pair for example in examples)
     labels = {example.label for example in examples}
     if kind == "test":

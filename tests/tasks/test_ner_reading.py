@@ -4,11 +4,12 @@ from collections import Counter
 
 import pytest
 from ner_data import make_task, read, write
+from prepared import prepared
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.ner.conll import ALONE, Columns, render
 from bert_tf.tasks.ner.examples import SKIPPED
-from bert_tf.tasks.ner.ner_task import FORBIDDEN, with_train_labels
+from bert_tf.tasks.ner.ner_task import FORBIDDEN
 from bert_tf.tasks.task import DataLocation
 
 TASK = make_task()
@@ -80,7 +81,7 @@ def test_lines_of_white_space_end_a_sentence(tmp_path):
 def test_a_file_without_words_has_no_sentences(tmp_path, text):
     assert read(TASK, write(tmp_path / "a.conll", text)) == ([], Counter())
     with pytest.raises(InputError, match="has no entities, so there is nothing to learn"):
-        with_train_labels(TASK, DataLocation(train_file=str(tmp_path / "a.conll")), 16)
+        prepared(TASK, DataLocation(train_file=str(tmp_path / "a.conll")), max_seq_length=16)
 
 
 def test_documents(tmp_path):
@@ -226,16 +227,16 @@ def test_white_space_between_sentences_becomes_an_empty_line(tmp_path):
 def test_labels_are_those_of_the_types_of_the_train_file(tmp_path):
     path = write(tmp_path / "a.conll", "a\tS-b-c\n\nb\tB-A\nc\tE-A\n\nd\tX-Y\n")
     location = DataLocation(train_file=path)
-    task = with_train_labels(TASK, location, 16)
+    task = prepared(TASK, location, max_seq_length=16)
     assert task.labels == ("O", "B-A", "I-A", "B-b-c", "I-b-c")
     assert task.records_per_example == 1
-    task = with_train_labels(TASK, location, 3)  # a window for each word
+    task = prepared(TASK, location, max_seq_length=3)  # a window for each word
     assert task.records_per_example == 1.5  # the last sentence is skipped
-    task = with_train_labels(make_task(scheme="iobes"), location, 16)
+    task = prepared(make_task(scheme="iobes"), location, max_seq_length=16)
     assert task.labels[:5] == ("O", "B-A", "I-A", "E-A", "S-A") and len(task.labels) == 9
     path = write(tmp_path / "b.conll", "a\tO\n\nb\tO\n\nc\tX-Y\n")
     with pytest.raises(InputError, match=r"has no entities \(1 sentences skipped"):
-        with_train_labels(TASK, DataLocation(train_file=path), 16)
+        prepared(TASK, DataLocation(train_file=path), max_seq_length=16)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 import pytest
 from ner_data import outputs_of, read
+from prepared import prepared
 from reference import conlleval as reference
 
-from bert_tf.tasks.ner.ner_task import NerTask, with_train_labels
+from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.task import DataLocation
 from bert_tf.tokenization import BertTokenizer
 
@@ -24,7 +25,7 @@ def test_correct_predictions_have_the_highest_scores(name, test_data, tmp_path):
     tokenizer = BertTokenizer(str(test_data / "data/vocab/bert-base-cased-vocab.txt"), False)
     paths = {kind: test_data / f"data/ner/{name}_{kind}.conll" for kind in SENTENCES[name]}
     location = DataLocation(train_file=str(paths["train"]))
-    task = with_train_labels(NerTask(tokenizer, ()), location, 128)
+    task = prepared(NerTask(), location, tokenizer=tokenizer)
     assert 1 <= task.records_per_example < 1.01
     assert task.labels[1::2] == tuple(f"B-{each}" for each in TYPES[name])
     for kind, path in paths.items():

@@ -5,7 +5,7 @@ import logging
 import pytest
 from squad_data import tokenizers
 
-from bert_tf.tasks.classification.sources.glue import glue
+from bert_tf.tasks.classification.sources.glue import glue_task
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import DataLocation
@@ -24,8 +24,8 @@ def test_the_share_of_unknown_tokens_is_reported(tmp_path, caplog, text, share, 
         caplog.clear()
         with caplog.at_level(logging.INFO):
             TaskData(
-                glue("sst-2"), location, tokenizers(True)[0], FineTuningConfig(max_seq_length=8),
-                RunPhases(True, False), str(tmp_path / "out"),
+                glue_task("sst-2"), location, tokenizers(True)[0],
+                FineTuningConfig(max_seq_length=8), RunPhases(True, False), str(tmp_path / "out"),
             ).write_all_records()  # fmt: skip
         warnings = [each.message for each in caplog.records if each.levelname == "WARNING"]
         assert (f"{share} tokens are [UNK]" in caplog.text) == (not reuses)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from prepared import prepared
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.examples import TextExample
-from bert_tf.tasks.classification.sources.custom import TextColumns, custom, labels_of
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task, labels_of
 from bert_tf.tasks.classification.sources.tfds_reader import (
     WITHOUT_LABEL,
     find_text_features,
@@ -80,8 +81,8 @@ def read(task, kind, location, counts=None):
     ]
 
 
-def custom_task(labels, text="text"):
-    return custom(TextColumns(text), DataLocation(), labels=labels)
+def labelled(labels, text="text"):
+    return custom_task(TextColumns(text), labels=labels)
 
 
 def task_of(name, labels, pair=True, task_type="classification"):
@@ -92,7 +93,7 @@ def test_a_locally_written_builder_is_read(tmp_path):
     Reviews(data_dir=tmp_path).download_and_prepare()
     location = DataLocation(tfds_name="reviews", tfds_data_dir=str(tmp_path))
     assert find_text_features(location) == ("text", None)
-    task = custom(TextColumns("text"), location)
+    task = prepared(custom_task(TextColumns("text")), location)
     assert task.labels == ("neg", "pos")
     (train,) = read(task, "train", location)
     assert sorted((e.text_a, e.text_b, e.label) for e in train) == [
@@ -109,7 +110,7 @@ def test_another_split_or_a_part_can_be_named(tmp_path):
         tfds_name="reviews", tfds_data_dir=str(tmp_path), train_file="train[:4]",
         dev_file="train[4:]",
     )  # fmt: skip
-    task = custom_task(["neg", "pos"], "text")
+    task = labelled(["neg", "pos"], "text")
     (train,), (dev,) = read(task, "train", location), read(task, "dev", location)
     assert (len(train), len(dev)) == (4, 1)
     assert len({example.text_a for example in train + dev}) == 5
@@ -219,7 +220,7 @@ def test_training_examples_without_a_label_are_skipped_and_counted(tmp_path):
     rows = [{"text": f"t{n}", "label": label} for n, label in enumerate([0, -1, 1, -1])]
     location = build(tmp_path, "snli_like", features, {"train": rows})
     counts = Counter()
-    (train,) = read(custom_task(["a", "b"], "text"), "train", location, counts)
+    (train,) = read(labelled(["a", "b"], "text"), "train", location, counts)
     assert [example.text_a for example in train] == ["t0", "t2"]
     assert counts == {WITHOUT_LABEL: 2}
 
@@ -232,7 +233,7 @@ def test_several_labels_and_labels_without_names(tmp_path):
         {"text": "two", "topics": [], "stars": 1, "ok": False},
     ]
     location = build(tmp_path, "topics", features, {"train": rows})
-    task = custom(TextColumns("text", label="topics"), location, "multi_label")
+    task = prepared(custom_task(TextColumns("text", label="topics"), "multi_label"), location)
     assert task.labels == ("x", "y", "z")
     assert [example.label for example in read(task, "train", location)[0]] == [("z", "x"), ()]
     assert labels_of(TextColumns(label="stars"), location) == ["1", "5"]
@@ -241,7 +242,7 @@ def test_several_labels_and_labels_without_names(tmp_path):
 
 def test_the_fingerprint_changes_with_the_content(tmp_path):
     features = {"text": TEXT, "label": tfds.features.ClassLabel(names=["a", "b"])}
-    task = custom_task(["a", "b"], "text")
+    task = labelled(["a", "b"], "text")
     found = set()
     for name in ("one", "two", "one"):
         folder = tmp_path / str(len(found)) / name
@@ -288,7 +289,7 @@ def test_unknown_sets_and_splits_are_refused(tmp_path, change, message):
     location = build(tmp_path, "tiny", features, {"train": [{"text": "a", "label": 0}]})
     with pytest.raises(InputError, match=message):
         read(
-            custom_task(["0", "1"], "text"),
+            labelled(["0", "1"], "text"),
             "dev",
             dataclasses.replace(location, **change),
         )
@@ -309,11 +310,11 @@ def test_a_damaged_file_is_refused(tmp_path):
     (path,) = tmp_path.rglob("*.tfrecord-*")
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(InputError, match=r"tiny/1\.0\.0:train cannot be read"):
-        read(custom_task(["0", "1"], "text"), "train", location)
+        read(labelled(["0", "1"], "text"), "train", location)
 
 
 def test_an_unknown_feature_is_refused(tmp_path):
     features = {"text": TEXT, "label": np.int64}
     location = build(tmp_path, "tiny", features, {"train": [{"text": "a", "label": 0}]})
     with pytest.raises(InputError, match=r"no feature 'sentence'\. Its .* are: label, text\."):
-        read(custom_task(["0", "1"], "sentence"), "train", location)
+        read(labelled(["0", "1"], "sentence"), "train", location)

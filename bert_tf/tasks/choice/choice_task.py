@@ -5,7 +5,7 @@ Shape letters: N examples, C choices, S sequence length, R sequences of all exam
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.tasks.choice.examples import ENDINGS, ChoiceExample, read_examples
 from bert_tf.tasks.choice.results import ChoiceResults
-from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, Split
-from bert_tf.tasks.task import Encoded, Task
+from bert_tf.tasks.splits import SPLIT_NAMES, Split
+from bert_tf.tasks.task import Encoded, Task, TaskInputs
 
 if TYPE_CHECKING:
     from bert_tf.tasks.choice.choice_objective import ChoiceObjective
@@ -34,7 +34,7 @@ class ChoiceTask(Task):
 
     Attributes:
         num_choices: C, the number of sequences in a record: at least the number of choices of each
-            example. The facts contain it for information.
+            example. `prepare` sets it. The facts contain it for information.
     """
 
     num_choices: int = _FEWEST_CHOICES
@@ -45,6 +45,23 @@ class ChoiceTask(Task):
     prediction_files = ChoiceResults.file_names
     split_names = _SPLIT_NAMES
     endings = ENDINGS
+
+    def prepare(self, inputs: TaskInputs) -> "ChoiceTask":
+        """Returns the task with room for all choices of the files that the run reads.
+
+        Reads the files once, and holds no example in memory.
+
+        Raises:
+            InputError: A file is missing or malformed.
+        """
+        location = inputs.location
+        splits = [
+            dataclasses.replace(split, limit=location.limit(kind))
+            for kind in inputs.phases.kinds
+            for split in self.splits(kind, location)
+        ]
+        sizes = (len(each.choices) for split in splits for each in self.read(split, Counter()))
+        return ChoiceTask(max(sizes, default=_FEWEST_CHOICES))
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -122,25 +139,3 @@ def _by_choice(packed: Any, exists: np.ndarray, padding: int, dtype: type) -> np
     columns: np.ndarray = np.full([*exists.shape, packed.shape[1]], padding, dtype)
     columns[exists] = packed.numpy()
     return columns
-
-
-def task_for(location: DataLocation, kinds: Iterable[str]) -> ChoiceTask:
-    """Returns the task whose records have room for all choices of some splits.
-
-    Reads the files once, and holds no example in memory.
-
-    Args:
-        location: The place of the data set.
-        kinds: The splits to read, each one of `splits.KINDS`.
-
-    Raises:
-        InputError: A file is missing or malformed.
-    """
-    task = ChoiceTask()
-    splits = [
-        dataclasses.replace(split, limit=location.limit(kind))
-        for kind in kinds
-        for split in task.splits(kind, location)
-    ]
-    sizes = (len(each.choices) for split in splits for each in task.read(split, Counter()))
-    return ChoiceTask(max(sizes, default=_FEWEST_CHOICES))

@@ -18,7 +18,7 @@ from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import RESULTS as RESULTS_BY_TYPE
 from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.splits import DataLocation, Split
-from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Encoded, Task, head_facts
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Encoded, Task, TaskInputs, head_facts
 
 if TYPE_CHECKING:
     from bert_tf.tasks.classification.results.submission import Submission
@@ -35,6 +35,10 @@ TABLES = {
 
 class SplitReader(Protocol):
     """Finds and reads the splits of a data set."""
+
+    def prepare(self, task: "ClassificationTask", inputs: TaskInputs) -> "ClassificationTask":
+        """Completes the task of the data set; see `tasks.task.Task`."""
+        return task
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the splits of a kind; see `tasks.task.Task`."""
@@ -79,6 +83,10 @@ class ClassificationTask(Task):
 
     def __post_init__(self) -> None:
         check_choice(TABLES, "task_type", self.task_type)
+
+    def prepare(self, inputs: TaskInputs) -> "ClassificationTask":
+        """Returns the task with what its reader finds, such as labels; see `tasks.task.Task`."""
+        return self.reader.prepare(self, inputs)
 
     @property
     def table(self) -> features.Table:

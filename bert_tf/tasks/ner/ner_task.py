@@ -18,7 +18,7 @@ from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.examples import NerExample
 from bert_tf.tasks.ner.results import NerResults
 from bert_tf.tasks.splits import DataLocation, Split
-from bert_tf.tasks.task import Encoded, Task, head_facts
+from bert_tf.tasks.task import Encoded, Task, TaskInputs, head_facts
 
 if TYPE_CHECKING:
     from bert_tf.tasks.ner.ner_objective import NerObjective
@@ -48,7 +48,9 @@ class NerTask(Task):
 
     Attributes:
         tokenizer: The tokenizer of the model. It splits the texts of .jsonl files into words.
-        labels: The tags that the model predicts, in the order of its outputs.
+            `prepare` sets it.
+        labels: The tags that the model predicts, in the order of its outputs. `prepare` sets them:
+            those of the train split, or of the trained model.
         scheme: The scheme of `labels`, one of `schemes.SCHEMES`.
         columns: The columns of the words and of the tags.
         input_scheme: The scheme of the tags in the files, one of `schemes.SCHEMES`; or `DETECT`, to
@@ -64,8 +66,8 @@ class NerTask(Task):
         InputError: A scheme is unknown.
     """
 
-    tokenizer: "BertTokenizer"
-    labels: tuple[str, ...]
+    tokenizer: "BertTokenizer" = None  # type: ignore[assignment]
+    labels: tuple[str, ...] = ()
     scheme: str = "iob2"
     columns: Columns = dataclasses.field(default_factory=Columns)
     input_scheme: str = DETECT
@@ -86,6 +88,25 @@ class NerTask(Task):
     def __post_init__(self) -> None:
         check_choice(schemes.SCHEMES, "scheme", self.scheme)
         check_choice((DETECT, *schemes.SCHEMES), "input_scheme", self.input_scheme)
+
+    def prepare(self, inputs: TaskInputs) -> "NerTask":
+        """Returns the task with its tokenizer and labels; see `tasks.task.Task`.
+
+        Raises:
+            InputError: The train file cannot be read or has no entities, or the trained model has
+                no tags as labels.
+        """
+        task = dataclasses.replace(self, tokenizer=inputs.tokenizer)
+        if inputs.phases.train:
+            return _with_train_labels(task, inputs.location, inputs.max_seq_length)
+        labels = inputs.trained.get("labels")
+        if not labels:
+            raise InputError(
+                "The model has no labels, so it is not a model for named entities. Give a model "
+                "that run_ner trained as init_checkpoint or output_dir, or give do_train=True."
+            )
+        scheme = inputs.trained.get("scheme") or schemes.scheme_of_labels(labels)
+        return dataclasses.replace(task, labels=tuple(labels), scheme=scheme)
 
     @property
     def selection(self) -> tuple[str, ...]:
@@ -184,7 +205,7 @@ def _is_json(path: str) -> bool:
     return os.path.splitext(path)[1].lower() == _JSON_ENDING
 
 
-def with_train_labels(task: NerTask, location: DataLocation, max_seq_length: int) -> NerTask:
+def _with_train_labels(task: NerTask, location: DataLocation, max_seq_length: int) -> NerTask:
     """Returns a task with labels for the types of the train split: all tags of its scheme.
 
     The task also has the mean number of records of a train sentence.

@@ -17,7 +17,7 @@ from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.examples import SquadExample, read_examples
 from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
-from bert_tf.tasks.task import Encoded, Task, head_facts
+from bert_tf.tasks.task import Encoded, Task, TaskInputs, head_facts
 
 if TYPE_CHECKING:
     from bert_tf.tasks.squad.squad_objective import SquadObjective
@@ -30,21 +30,23 @@ _TRAINING_SHUFFLE_SEED = 12345  # of google-research/bert's run_squad
 class SquadTask(Task):
     """Finds the answers to questions, in data in the JSON format of SQuAD 1.1 or 2.0.
 
-    Dev and test split are the same file: `DataLocation.test_file`, or `dev-v1.1.json` or
-    `dev-v2.0.json` in `data_dir`. It is the file of --predict_file.
+    Dev and test split are the same file: `DataLocation.test_file` or `dev_file`, or `dev-v1.1.json`
+    or `dev-v2.0.json` in `data_dir`. It is the file of --predict_file.
 
     Attributes:
         tokenizer: The tokenizer of the model; answers are converted to the original text with it.
+            `prepare` sets it.
         windows: The settings of the windows.
         answers: The settings of the answers.
         requires_answers: Whether each question of the dev split must have answers, for metrics.
+            `prepare` sets it if the run evaluates.
         head: The layers between the encoder and the output layer.
 
     Raises:
         InputError: A setting is out of range.
     """
 
-    tokenizer: "BertTokenizer"
+    tokenizer: "BertTokenizer" = None  # type: ignore[assignment]
     windows: WindowSettings = dataclasses.field(default_factory=WindowSettings)
     answers: AnswerSettings = dataclasses.field(default_factory=AnswerSettings)
     requires_answers: bool = False
@@ -54,6 +56,17 @@ class SquadTask(Task):
     table = features.SPAN
     best_by = ("f1", 1)
     prediction_files = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD)
+
+    def prepare(self, inputs: TaskInputs) -> "SquadTask":
+        """Returns the task with its tokenizer; see `tasks.task.Task`.
+
+        Raises:
+            InputError: `max_seq_length` leaves no room for the context.
+        """
+        check_room(inputs.max_seq_length, self.windows)
+        return dataclasses.replace(
+            self, tokenizer=inputs.tokenizer, requires_answers=inputs.phases.evaluate
+        )
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -68,7 +81,8 @@ class SquadTask(Task):
             InputError: The file does not exist.
         """
         kind = "train" if kind == "train" else "dev"
-        path = location.train_file if kind == "train" else location.test_file
+        dev_file = location.test_file or location.dev_file
+        path = location.train_file if kind == "train" else dev_file
         if path is None:
             version = "2.0" if self.answers.version_2_with_negative else "1.1"
             path = os.path.join(location.data_dir or "", f"{kind}-v{version}.json")

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
-from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask
+from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask, SplitReader
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
 from bert_tf.tasks.splits import DataLocation, FileSource, Split, share_of
 from bert_tf.tasks.tables import column_values
+from bert_tf.tasks.task import TaskInputs
 
 # The metrics in addition to the loss and the accuracy, and the metric that selects the best
 # weights, by task type.
@@ -63,18 +64,29 @@ class TextColumns:
 
 
 @dataclasses.dataclass(frozen=True)
-class CustomReader:
+class CustomReader(SplitReader):
     """Reads files with named columns, or a data set of tensorflow-datasets.
 
     Attributes:
         columns: The columns.
-        labels: The labels of the task.
+        labels: The labels of the task. If None, `prepare` reads them.
         task_type: "classification", "regression" or "multi_label".
     """
 
     columns: TextColumns
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] | None
     task_type: str = "classification"
+
+    def prepare(self, task: ClassificationTask, inputs: TaskInputs) -> ClassificationTask:
+        """Returns the task with its labels: those of the trained model, or of the train split."""
+        if self.labels is not None:
+            return task
+        labels = inputs.trained.get("labels")
+        if labels is None:
+            labels = labels_of(self.columns, inputs.location, self.task_type)
+        _check_labels(labels, self.task_type)
+        reader = dataclasses.replace(self, labels=tuple(labels))
+        return dataclasses.replace(task, labels=tuple(labels), reader=reader)
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Returns the only split of a kind, or those of a data set of tensorflow-datasets.
@@ -115,9 +127,8 @@ def _without(row: Mapping[str, Any], columns: TextColumns) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in columns.names}
 
 
-def custom(
+def custom_task(
     columns: TextColumns,
-    location: DataLocation,
     task_type: str = "classification",
     labels: Sequence[str] | None = None,
     threshold: float = 0.5,
@@ -126,32 +137,30 @@ def custom(
 
     Args:
         columns: The columns.
-        location: The place of the data set. It is read only if `labels` is None.
         task_type: "classification" (one label), "regression" (a score) or "multi_label" (any number
             of labels).
-        labels: All labels, in the order of the outputs, or None for those of the train split; see
-            `labels_of`. Blanks at both ends are removed. Regression has no labels.
+        labels: All labels, in the order of the outputs, or None for those of the trained model or
+            of the train split; see `labels_of`. Blanks at both ends are removed. Regression has no
+            labels.
         threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
 
     Raises:
-        InputError: There are too few labels, a label is repeated or empty, the train split cannot
-            be read, or another value is not valid.
+        InputError: There are too few labels, a label is repeated or empty, or another value is not
+            valid.
     """
     check_choice(TABLES, "task_type", task_type)
     if not 0 < threshold < 1:
         raise InputError(f"threshold must be above 0 and below 1. Received: {threshold}.")
-    if task_type == "regression":
-        labels = ()
-    elif labels is None:
-        labels = labels_of(columns, location, task_type)
-    labels = [label.strip() for label in labels]
-    _check_labels(labels, task_type)
+    labels = () if task_type == "regression" else labels
+    if labels is not None:
+        labels = tuple(label.strip() for label in labels)
+        _check_labels(labels, task_type)
     metric_names, best = _METRICS[task_type]
     return ClassificationTask(
         name="custom",
-        labels=tuple(labels),
+        labels=labels or (),
         pair=columns.text_b is not None,
-        reader=CustomReader(columns, tuple(labels), task_type),
+        reader=CustomReader(columns, labels, task_type),
         task_type=task_type,
         metric_names=metric_names,
         best_by=(best, 1),

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.classification_task import ClassificationTask
+from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.submission import Submission
+from bert_tf.tasks.classification.sources import tfds_reader
 from bert_tf.tasks.classification.sources.labels import check_label, nearest
 from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
+from bert_tf.tasks.task import TaskInputs
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
@@ -39,7 +41,7 @@ _AX_FILES: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class GlueReader:
+class GlueReader(SplitReader):
     """Reads the official files of a GLUE task.
 
     Columns are found by their names in the header line. Quotes are ordinary characters.
@@ -67,6 +69,11 @@ class GlueReader:
     )
     skips_short_rows: bool = False
     header: tuple[str, ...] | None = None
+
+    def prepare(self, task: ClassificationTask, inputs: TaskInputs) -> ClassificationTask:
+        """Returns the task; it reads tensorflow-datasets if the location is a data set of it."""
+        location = inputs.location
+        return tfds_reader.read_from_tfds(task, location) if location.tfds_name else task
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the files of a kind of split.
@@ -203,7 +210,7 @@ GLUE_TASKS: dict[str, ClassificationTask] = {task.name: task for task in _TASKS}
 ALIASES = {"sst2": "sst-2", "stsb": "sts-b"}
 
 
-def glue(name: str) -> ClassificationTask:
+def glue_task(name: str) -> ClassificationTask:
     """Returns a GLUE task.
 
     Args:

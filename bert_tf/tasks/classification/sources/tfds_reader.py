@@ -7,7 +7,7 @@ from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.classification_task import ClassificationTask
+from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
@@ -66,7 +66,7 @@ class TfdsSource:
 
 
 @dataclasses.dataclass(frozen=True)
-class TfdsReader:
+class TfdsReader(SplitReader):
     """Reads a data set of tensorflow-datasets.
 
     Attributes:

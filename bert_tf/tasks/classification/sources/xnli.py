@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.classification_task import ClassificationTask
+from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
 from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.labels import check_label
 from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
@@ -39,7 +39,7 @@ def xnli(language: str = "zh") -> ClassificationTask:
 
 
 @dataclasses.dataclass(frozen=True)
-class XnliReader:
+class XnliReader(SplitReader):
     """Reads the released files of XNLI.
 
     Attributes:

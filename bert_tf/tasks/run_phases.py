@@ -1,10 +1,10 @@
-"""Fine-tunes a model on a task, evaluates the model and writes predictions."""
+"""The phases of a fine-tuning run: training, evaluation and prediction."""
 
+import dataclasses
 import functools
 import logging
-import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ import tensorflow as tf
 from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.modeling import costs
-from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache
+from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache, step_costs
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.head_objective import HeadObjective
@@ -28,18 +27,32 @@ from bert_tf.training.lifecycle import restoring
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import TRAINING_FILE
-from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
+from bert_tf.training.reporting.step_cost import log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_LISTED_RECORDS = 5
-_BATCHES_FOR_MEAN_LENGTH = 160
 # In shorter runs with higher rates, the updates without bias correction can spoil the result.
 _HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
 
 
-def fine_tune(
+@dataclasses.dataclass(frozen=True)
+class PhaseResults:
+    """The results of a run.
+
+    Attributes:
+        values: The results on the dev splits, and on test splits whose predictions have metrics.
+        summary: A sentence with the metric that selects the best weights; "" if there is none.
+        is_chief: Whether this process is the one that writes files.
+    """
+
+    values: dict[str, float]
+    summary: str
+    is_chief: bool
+
+
+def run_phases(
     phases: RunPhases,
     data: TaskData,
     config: BertConfig,
@@ -49,7 +62,7 @@ def fine_tune(
     initialize: Callable[[Any], None] | None = None,
     features: FeatureSettings | None = None,
     check_only: bool = False,
-) -> dict[str, float]:
+) -> PhaseResults:
     """Starts or resumes training, then evaluates and predicts.
 
     Args:
@@ -63,10 +76,7 @@ def fine_tune(
             function is called only if the run does not resume. None keeps the random weights.
         features: If not None, only the head is trained, on hidden states of the frozen encoder,
             which are computed once for the train and dev splits. The head must not be the default.
-        check_only: Whether to return {} after all checks, before anything is written.
-
-    Returns:
-        The results on the dev splits, and on test splits whose predictions have metrics.
+        check_only: Whether to stop after all checks, before anything is written.
 
     Raises:
         InputError: An earlier run in the output folder has different settings, another run writes
@@ -78,13 +88,14 @@ def fine_tune(
     run = _Run(data, config, folder, training, runtime, initialize, features)
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
     if check_only:
-        return {}
+        return PhaseResults({}, "", run.trainer.is_chief)
     with run.trainer.locked_folder():
-        return run.execute(phases, step)
+        values = run.execute(phases, step)
+    return PhaseResults(values, run.summary(values), run.trainer.is_chief)
 
 
 class _Run:
-    """The phases of a run, with the objects that they share; see `fine_tune`."""
+    """The phases of a run, with the objects that they share; see `run_phases`."""
 
     def __init__(
         self,
@@ -221,11 +232,14 @@ class _Run:
         held_out = self._held_out() if self._runtime.eval_steps else HeldOutData()
         per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
         if self.trainer.is_chief:
-            length = (
-                _mean_length(order, records, training) if self._trim else data.config.max_seq_length
-            )
+            length = float(data.config.max_seq_length)
+            if self._trim:
+                length = step_costs.mean_length(order, records, training)
             if self._features is None:
-                per_step |= log_step_cost(self._step_cost(length), self.trainer.replicas)
+                cost = step_costs.step_cost(
+                    data, self._config, training, self._runtime, self.trainer, length
+                )
+                per_step |= log_step_cost(cost, self.trainer.replicas)
         from_step = functools.partial(batches.training_batches, records, order, self._parse)
         lookup = RecordLookup(
             describe=functools.partial(_describe_records, split.split.source.name, records)
@@ -309,31 +323,22 @@ class _Run:
                 "another seed.", metric, result.value, result.baseline,
             )  # fmt: skip
 
+    def summary(self, results: Mapping[str, float]) -> str:
+        """Returns the metric that selects the best weights as a sentence, or ""."""
+        task, splits = self._data.task, self._data.splits
+        metric, evaluated = task.best_by[0], [*splits["dev"], *splits["test"]]
+        name = evaluated[0].split.result_name(metric) if evaluated else ""
+        if name not in results:
+            return ""
+        kind = evaluated[0].split.kind
+        baseline = self._baseline.get(metric) if kind == "dev" else None
+        note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
+        return f"{task.name}: {metric} {results[name]:.4f} on the {kind} split{note}."
+
     def _write_report(self, split: SplitData, found: TaskResults) -> None:
         if report := found.report():
             path = os.path.join(self._folder, f"{split.split.result_name('report')}.txt")
             files.write_text(path, report)
-
-    def _step_cost(self, length: float) -> StepCost:
-        """Returns the cost of a step whose sequences have a mean length."""
-        data, training, runtime = self._data, self._training, self._runtime
-        (shape,) = (each.shape for each in data.task.table if each.name == "input_ids")
-        per_record = math.prod(data.task.sizes[axis] for axis in shape[:-1])  # 1, or choices
-        sequences = training.global_batch_size * per_record
-        at_a_time = sequences // (self.trainer.replicas * runtime.gradient_accumulation_steps)
-        memory = costs.training_step_memory(
-            self._config, at_a_time, data.config.max_seq_length, 0, training.precision,
-            runtime.recompute, averaged=training.ema_decay > 0,
-        )  # fmt: skip
-        variables = self.trainer.objective.variables.values()
-        return StepCost(
-            parameters=sum(math.prod(variable.shape) for variable in variables),
-            tokens=round(sequences * length),
-            flops=costs.training_step_flops(self._config, sequences, round(length), 0, False),
-            memory=memory,
-            precision=training.precision,
-            recompute=runtime.recompute,
-        )
 
 
 def _advise_on_learning_rate(training: TrainingConfig) -> None:
@@ -363,14 +368,6 @@ def _check_compilation(model: Any, runtime: RuntimeConfig) -> None:
             "jit_compile=True cannot compile the LSTM layers of the head for a GPU. Give "
             "jit_compile=False."
         )
-
-
-def _mean_length(
-    order: batches.TrainingOrder, records: RecordFile, training: TrainingConfig
-) -> float:
-    """Returns the mean length to which the sequences of the first batches are padded."""
-    steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
-    return float(np.mean([records.index.num_tokens[order.batch(step)].max() for step in steps]))
 
 
 def _describe_records(source: str, records: RecordFile, origin: np.ndarray) -> str:

@@ -1,0 +1,213 @@
+"""`fine_tune`: trains a BERT for a task, evaluates it and predicts, in one call.
+
+The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call `run`.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bert_tf.errors import InputError
+from bert_tf.head_config import HeadConfig
+from bert_tf.run_model import RunModel
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.feature_cache import FeatureSettings
+from bert_tf.tasks.run_phases import PhaseResults, run_phases
+from bert_tf.tasks.task import (
+    CHANGEABLE_FACTS,
+    DECISION_FACTS,
+    DataLocation,
+    Task,
+    TaskInputs,
+)
+from bert_tf.tasks.task_data import TaskData
+from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.strategy import make_strategy
+
+_LOGGER = logging.getLogger(__name__)
+_TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
+
+
+def fine_tune(
+    task: Task,
+    data: DataLocation,
+    output_dir: str,
+    *,
+    init_checkpoint: str | None = None,
+    bert_config_file: str | None = None,
+    vocab_file: str | None = None,
+    do_lower_case: bool | None = None,
+    init_head: bool | None = None,
+    overwrite: bool = False,
+    phases: RunPhases = _TRAIN_AND_EVALUATE,
+    config: FineTuningConfig | None = None,
+    training: TrainingConfig | None = None,
+    runtime: RuntimeConfig | None = None,
+    features: FeatureSettings | None = None,
+) -> dict[str, float]:
+    """Trains a model for a task, evaluates it and writes predictions.
+
+    The files in `output_dir` are those of the programs for fine-tuning. The same call resumes an
+    interrupted run. Without training, the model is that of the run in `output_dir`, or else
+    `init_checkpoint`.
+
+    Args:
+        task: The task: `glue_task`, `custom_task`, `SquadTask`, `NerTask`, `ChoiceTask`, or your
+            own subclass of `Task`.
+        data: The place of the data set.
+        output_dir: The folder of the run.
+        init_checkpoint: The pretrained model; see `bert_tf.load`. None for random weights.
+        bert_config_file: The architecture: a file, or a size such as "tiny". None for that of the
+            checkpoint.
+        vocab_file: The vocabulary. None for that of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for that of the checkpoint.
+        init_head: Whether the head comes from `init_checkpoint` too. By default, it does if that is
+            a run of the same task with the same labels.
+        overwrite: Whether to remove an earlier run in `output_dir` instead of resuming it.
+        phases: The phases to run.
+        config: Lengths, epochs and batch sizes of evaluations.
+        training: The settings that affect the trained weights. The numbers of steps are calculated
+            from the epochs of `config`; those of `training` are ignored.
+        runtime: Devices, logging and checkpoints.
+        features: If given, only the head is trained, on cached hidden states of the frozen encoder.
+
+    Returns:
+        The results on the dev splits, such as "eval_accuracy", and on test splits with labels.
+
+    Raises:
+        InputError: A setting or a file is not valid, or `output_dir` contains another run.
+    """
+    model = RunModel(
+        init_checkpoint, bert_config_file, vocab_file, do_lower_case, output_dir, phases.train,
+        overwrite,
+    )  # fmt: skip
+    results = run(
+        task, data, model, phases, config or FineTuningConfig(), training or TrainingConfig(),
+        runtime or RuntimeConfig(), features, init_head,
+    )  # fmt: skip
+    return results.values
+
+
+def run(
+    task: Task,
+    location: DataLocation,
+    model: RunModel,
+    phases: RunPhases,
+    config: FineTuningConfig,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    features: FeatureSettings | None = None,
+    init_head: bool | None = None,
+    check_only: bool = False,
+) -> PhaseResults:
+    """Runs the phases in `model.output_dir`; see `fine_tune`.
+
+    Args:
+        task: As in `fine_tune`, with the layers of the head.
+        location: The place of the data set.
+        model: The model, and the folder of the run.
+        phases: As in `fine_tune`.
+        config: As in `fine_tune`.
+        training: As in `fine_tune`.
+        runtime: As in `fine_tune`.
+        features: As in `fine_tune`.
+        init_head: As in `fine_tune`.
+        check_only: Whether to stop after all checks, before anything is written.
+
+    Raises:
+        InputError: As in `fine_tune`.
+    """
+    make_strategy(runtime)  # reports missing devices before anything is read
+    pretrained = model.pretrained
+    tokenizer = pretrained.tokenizer
+    pretrained.config.check_length(config.max_seq_length)
+    inputs = TaskInputs(location, phases, tokenizer, config.max_seq_length, model.facts)
+    task = _with_trained_head(task, model.facts).prepare(inputs)
+    data = TaskData(task, location, tokenizer, config, phases, model.output_dir or "")
+    steps, warmup_steps = data.num_steps(training.global_batch_size)
+    selects_by_dev = phases.train and runtime.early_stopping_evals > 0
+    settings = _run_settings(data, model, tokenizer, selects_by_dev, features, init_head)
+    training = dataclasses.replace(
+        training, num_train_steps=steps, num_warmup_steps=warmup_steps, data=settings
+    )
+    metadata = CheckpointMetadata(
+        config=pretrained.config.to_dict(),
+        vocabulary=tokenizer.vocabulary,
+        do_lower_case=tokenizer.do_lower_case,
+        extra=_facts(task, config.max_seq_length, phases.train),
+    )
+    overwrite = phases.train and model.overwrite
+    folder = RunFolder(model.output_dir or "", metadata, overwrite, task.output_files)
+    return run_phases(
+        phases, data, pretrained.config, folder, training, runtime,
+        _initializer(task, model, phases, init_head), features, check_only,
+    )  # fmt: skip
+
+
+def _with_trained_head(task: Any, trained: Mapping[str, Any]) -> Task:
+    """Returns the task with the layers of the head of the trained model, if there is one."""
+    if not trained or not hasattr(task, "head"):
+        return task
+    return dataclasses.replace(task, head=HeadConfig.from_dict(trained.get("head")))
+
+
+def _facts(task: Task, max_seq_length: int, trains: bool) -> dict[str, Any]:
+    """Returns the facts that are saved with the weights, or compared with the saved ones."""
+    if trains:
+        return {**task.facts, "max_seq_length": max_seq_length}
+    # A trained model may be used for another task with the same labels, and with another length.
+    ignored = ("task", *DECISION_FACTS, *CHANGEABLE_FACTS)
+    return {name: value for name, value in task.facts.items() if name not in ignored}
+
+
+def _run_settings(
+    data: TaskData,
+    model: RunModel,
+    tokenizer: BertTokenizer,
+    selects_by_dev: bool,
+    features: FeatureSettings | None,
+    init_head: bool | None,
+) -> dict[str, Any]:
+    """Returns the values that identify the examples and initial weights of a run."""
+    # The room for choices in the records also depends on the files to evaluate and predict.
+    ignored = (*DECISION_FACTS, "num_choices")
+    return {
+        **{name: value for name, value in data.task.facts.items() if name not in ignored},
+        "train_split": data.fingerprint(),
+        "dev_split": data.fingerprint("dev") if selects_by_dev else None,
+        "init_checkpoint": model.initial_weights,
+        "init_head": init_head,
+        "max_seq_length": data.config.max_seq_length,
+        "vocabulary_sha256": tokenizer.vocabulary_sha256,
+        "do_lower_case": tokenizer.do_lower_case,
+        **({"approach": "features", "feature_dtype": features.dtype} if features else {}),
+    }
+
+
+def _initializer(
+    task: Task, model: RunModel, phases: RunPhases, init_head: bool | None
+) -> Callable[[Any], None] | None:
+    """Returns a function that assigns the initial weights; None if they must be those of a run."""
+    if not model.init_checkpoint:
+        if init_head is not None:
+            raise InputError("init_head needs init_checkpoint. Give both or none.")
+        return _report_random_weights if phases.train else None
+    if not phases.train and model.trained_run:
+        _LOGGER.info(
+            "Using the weights of the run in %s, and not those of init_checkpoint.",
+            model.output_dir,
+        )
+    if not phases.train and init_head is None:
+        init_head = True  # a head with random weights is of no use
+
+    def initialize(objective: Any) -> None:
+        model.pretrained.initialize_task(objective.model, task.facts, init_head)
+
+    return initialize
+
+
+def _report_random_weights(_: Any) -> None:
+    _LOGGER.info("Without init_checkpoint, the initial weights are random.")

@@ -1,0 +1,50 @@
+"""The length of the sequences in fine-tuning, and the cost of a step; for logs."""
+
+import math
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.modeling import costs
+from bert_tf.tasks.batches import TrainingOrder
+from bert_tf.tasks.record_files import RecordFile
+from bert_tf.tasks.task_data import TaskData
+from bert_tf.training.config import RuntimeConfig, TrainingConfig
+from bert_tf.training.reporting.step_cost import StepCost
+from bert_tf.training.trainer import Trainer
+
+_BATCHES_FOR_MEAN_LENGTH = 160
+
+
+def mean_length(order: TrainingOrder, records: RecordFile, training: TrainingConfig) -> float:
+    """Returns the mean length to which the sequences of the first batches are padded."""
+    steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
+    return float(np.mean([records.index.num_tokens[order.batch(step)].max() for step in steps]))
+
+
+def step_cost(
+    data: TaskData,
+    config: BertConfig,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    trainer: Trainer,
+    length: float,
+) -> StepCost:
+    """Returns the cost of a step whose sequences have a mean length."""
+    (shape,) = (each.shape for each in data.task.table if each.name == "input_ids")
+    per_record = math.prod(data.task.sizes[axis] for axis in shape[:-1])  # 1, or choices
+    sequences = training.global_batch_size * per_record
+    at_a_time = sequences // (trainer.replicas * runtime.gradient_accumulation_steps)
+    memory = costs.training_step_memory(
+        config, at_a_time, data.config.max_seq_length, 0, training.precision, runtime.recompute,
+        averaged=training.ema_decay > 0,
+    )  # fmt: skip
+    variables = trainer.objective.variables.values()
+    return StepCost(
+        parameters=sum(math.prod(variable.shape) for variable in variables),
+        tokens=round(sequences * length),
+        flops=costs.training_step_flops(config, sequences, round(length), 0, False),
+        memory=memory,
+        precision=training.precision,
+        recompute=runtime.recompute,
+    )

@@ -32,13 +32,11 @@ RESERVED_FACTS = (
     "format", "do_lower_case", "vocabulary_sha256", "weights_sha256", "config_sha256",
     "facts_sha256",
 )  # fmt: skip
-TASK_TYPES = ("classification", "regression", "multi_label", "span", "tagging", "choice")
 # The types of the facts that the programs use. Users may save further facts.
 FACTS_SCHEMA = {
     **dict.fromkeys(RESERVED_FACTS, TEXT), "format": COUNT, "do_lower_case": TRUTH,
     "step": COUNT, "eval": OBJECT, "head": OBJECT, "embedding": OBJECT,
-    "task": TEXT, "task_type": Rule(f"one of {', '.join(TASK_TYPES)}", (str,), TASK_TYPES),
-    "labels": TEXTS, "pair": TRUTH,
+    "task": TEXT, "task_type": TEXT, "labels": TEXTS, "pair": TRUTH,
     "threshold": Rule("above 0 and below 1", (float,), minimum=5e-324, maximum=1 - 2**-53),
     "scheme": TEXT, "document_context": TRUTH, "num_choices": COUNT, "max_seq_length": LENGTH,
     "doc_stride": LENGTH, "max_query_length": LENGTH, "n_best_size": LENGTH,

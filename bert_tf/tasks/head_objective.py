@@ -43,8 +43,8 @@ class HeadObjective:
         """Returns the sum of the losses, and the numerators of the metrics."""
         if training:
             with self.model.dropout_seeds.use(seed):
-                return self._sums(self._run_model(batch, training=True), batch)
-        return self._sums(self._run_model(batch), batch)
+                return self.sums_of_outputs(self._run_model(batch, training=True), batch)
+        return self.sums_of_outputs(self._run_model(batch), batch)
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
         """Returns the mean loss per example."""
@@ -69,7 +69,17 @@ class HeadObjective:
             return dict(self.model.outputs_of_features(states, mask, training))
         return dict(self.model(batch, training=training))
 
-    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+    def sums_of_outputs(
+        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the sum of the losses, and the numerators of the metrics.
+
+        By default, they are those of a softmax over classes.
+
+        Args:
+            outputs: The outputs of the model.
+            batch: The features of the batch.
+        """
         logits, labels = outputs["logits"], batch["label_ids"]
         return {
             "loss": tf.reduce_sum(cross_entropy(logits, labels)),

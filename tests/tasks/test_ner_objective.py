@@ -78,7 +78,7 @@ def test_ignored_positions_have_no_gradient():
     with tf.GradientTape() as tape:
         logits = tf.constant(objective.model(data, training=False)["logits"])
         tape.watch(logits)
-        sums = objective._sums({"logits": logits}, data)
+        sums = objective.sums_of_outputs({"logits": logits}, data)
         loss = objective.loss(sums, objective.counts(data))
     gradient = np.abs(tape.gradient(loss, logits).numpy()).sum(axis=-1)
     np.testing.assert_array_equal(gradient > 0, LABELS > 0)

@@ -75,9 +75,14 @@ def load_served(checkpoint: Pretrained, settings: ServingSettings | None = None)
 
 
 def task_of(checkpoint: Pretrained) -> str:
-    """Returns the task that a checkpoint was trained for, one of `settings.TASKS`."""
+    """Returns the task that a checkpoint was trained for, one of `settings.TASKS`.
+
+    Raises:
+        InputError: It was trained for a task that bert-tf has no served model of.
+    """
     task_type = checkpoint.facts.get("task_type")
-    if task_type in SERVED_TASKS:
+    if task_type is not None:
+        check_choice(SERVED_TASKS, "The fact task_type of an exported model", task_type)
         return str(task_type)
     for task, each in SERVED_TASKS.items():
         if each.head and each.head[0] in checkpoint.weights:

@@ -26,7 +26,10 @@ class RegressionObjective(HeadObjective):
     google-research/bert has no regression.
     """
 
-    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+    def sums_of_outputs(
+        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the sum of the losses, and the numerators of the metrics."""
         logits, labels = outputs["logits"], batch["label_ids"]
         return {"loss": tf.reduce_sum(tf.square(logits[:, 0] - labels))}
 
@@ -56,7 +59,10 @@ class MultiLabelObjective(HeadObjective):
         super().__init__(model, best_by)
         self.threshold = threshold
 
-    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+    def sums_of_outputs(
+        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the sum of the losses, and the numerators of the metrics."""
         logits, labels = outputs["logits"], batch["label_ids"]
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
         predicted = tf.cast(tf.sigmoid(logits) >= self.threshold, tf.float32)

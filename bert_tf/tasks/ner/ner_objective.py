@@ -20,7 +20,10 @@ class NerObjective(HeadObjective):
         """Returns the number of words with a label; each record has at least one."""
         return {"words": tf.reduce_sum(_has_label(batch))}
 
-    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+    def sums_of_outputs(
+        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the sum of the losses, and the numerators of the metrics."""
         logits, has_label = outputs["logits"], _has_label(batch)
         labels = tf.maximum(batch["label_ids"] - 1, 0)
         return {

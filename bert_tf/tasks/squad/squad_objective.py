@@ -36,7 +36,10 @@ class SquadObjective(HeadObjective):
         super().__init__(model, best_by)
         self.full_length = padding_as_released
 
-    def _sums(self, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+    def sums_of_outputs(
+        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the sum of the losses, and the numerators of the metrics."""
         sums = {"loss": 0.0}
         for name in ("start", "end"):
             logits, positions = outputs[f"{name}_logits"], batch[f"{name}_positions"]

@@ -1,0 +1,67 @@
+"""The task in CONTRIBUTING.md, which is not a part of bert-tf, trains, evaluates and predicts."""
+
+import json
+import logging
+import pathlib
+
+import numpy as np
+import pytest
+from guide_program import program, write_checkpoints
+
+import bert_tf
+from bert_tf.export.served.load import load_served
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "CONTRIBUTING.md"
+# The share of the annotators who accept a text depends on one word.
+SHARES = {"good": 0.9, "long": 0.5, "old": 0.1}
+
+
+def rows(count, seed):
+    rng = np.random.default_rng(seed)
+    for word in rng.choice(list(SHARES), count).tolist():
+        share = SHARES[word]
+        yield {"text": f"a {word} film", "shares": [share, round(1 - share, 2)]}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_checkpoints(tmp_path)
+    (tmp_path / "disputed").mkdir()
+    for seed, (name, count) in enumerate({"train": 64, "dev": 24, "test": 6}.items()):
+        text = "".join(json.dumps(row) + "\n" for row in rows(count, seed))
+        (tmp_path / f"disputed/{name}.jsonl").write_text(text)
+    return tmp_path
+
+
+def test_the_task_learns_the_shares(folder, caplog):
+    code = compile(program(DOCUMENT, "Adding a task"), "CONTRIBUTING.md", "exec")
+    names = {"__name__": "disputed"}
+    exec(code, names)
+    results = names["results"]
+    targets = np.array([row["shares"] for row in rows(24, 1)])
+    lowest = -np.sum(targets * np.log(targets), axis=1).mean()  # the entropy of the shares
+    mean = targets.mean(axis=0)
+    assert results["eval_cross_entropy_baseline"] == pytest.approx(-np.sum(mean * np.log(mean)))
+    assert lowest <= results["eval_cross_entropy"] < lowest + 0.05
+    lines = (folder / "runs/disputed/predictions.jsonl").read_text().splitlines()
+    expected = list(rows(6, 2))
+    assert [json.loads(line)["text"] for line in lines] == [row["text"] for row in expected]
+    predicted = np.array([json.loads(line)["shares"] for line in lines])
+    np.testing.assert_allclose(predicted, [row["shares"] for row in expected], atol=0.2)
+    # The same call again finds the finished run.
+    with caplog.at_level(logging.INFO):
+        exec(code, names)
+    assert names["results"] == results
+    trained = bert_tf.load("runs/disputed")
+    assert trained.facts["labels"] == ["acceptable", "unacceptable"]
+    with pytest.raises(bert_tf.InputError, match=r"must be one of .* Received: 'shares'"):
+        load_served(trained)  # not as a classifier, whose head it has
+
+
+def test_a_malformed_file_is_refused_before_anything_is_written(folder):
+    (folder / "disputed/dev.jsonl").write_text('{"text": "a film", "shares": [1]}\n')
+    code = compile(program(DOCUMENT, "Adding a task"), "CONTRIBUTING.md", "exec")
+    with pytest.raises(bert_tf.InputError, match="line 1: 'shares' must be a list of 2"):
+        exec(code, {"__name__": "disputed"})
+    assert not (folder / "runs").exists()

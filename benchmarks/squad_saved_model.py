@@ -47,7 +47,7 @@ def python_answers(checkpoint, examples, settings):
 
     from bert_tf.modeling import BertSpanPredictor
     from bert_tf.tasks.squad.best_answers import AnswerFinder
-    from bert_tf.tasks.squad.encoding import WindowSettings, encode
+    from bert_tf.tasks.squad.squad_encoding import WindowSettings, encode
 
     facts = checkpoint.facts
     windows = WindowSettings(facts["doc_stride"], facts["max_query_length"])
@@ -115,7 +115,7 @@ def compare(checkpoint, signature, examples, settings):
         examples: The questions.
         settings: The settings of the answers.
     """
-    from bert_tf.tasks.squad.results import AnswerMetrics
+    from bert_tf.tasks.squad.squad_results import AnswerMetrics
 
     counts = collections.Counter()
     scores = {"run_squad": AnswerMetrics(settings), "SavedModel": AnswerMetrics(settings)}
@@ -156,8 +156,8 @@ def main():
 
     from bert_tf import files, json_files
     from bert_tf.pretrained import load
-    from bert_tf.tasks.squad.examples import read_examples
-    from bert_tf.tasks.squad.results import THRESHOLD
+    from bert_tf.tasks.squad.squad_examples import read_examples
+    from bert_tf.tasks.squad.squad_results import THRESHOLD
 
     checkpoint = load(FLAGS.checkpoint)
     version_2 = checkpoint.facts["version_2_with_negative"]

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from bert_tf.tasks.choice.choice_task import ChoiceTask
     from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
     from bert_tf.tasks.classification.sources.glue import glue_task
-    from bert_tf.tasks.config import FineTuningConfig
+    from bert_tf.tasks.fine_tuning_config import FineTuningConfig
     from bert_tf.tasks.ner.ner_task import NerTask
     from bert_tf.tasks.splits import DataLocation
     from bert_tf.tasks.squad.best_answers import AnswerSettings
-    from bert_tf.tasks.squad.encoding import WindowSettings
+    from bert_tf.tasks.squad.squad_encoding import WindowSettings
     from bert_tf.tasks.squad.squad_task import SquadTask
     from bert_tf.tokenization import BertTokenizer
     from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -68,7 +68,7 @@ _MODULES = {
     "BertTokenizer": "tokenization",
     "ChoiceTask": "tasks.choice.choice_task",
     "DataLocation": "tasks.splits",
-    "FineTuningConfig": "tasks.config",
+    "FineTuningConfig": "tasks.fine_tuning_config",
     "HeadConfig": "head_config",
     "InputError": "errors",
     "NerTask": "tasks.ner.ner_task",
@@ -83,7 +83,7 @@ _MODULES = {
     "TrainingData": "training.trainer",
     "TrainingInterrupted": "errors",
     "WarmupSchedule": "training.step.keras_optimizer",
-    "WindowSettings": "tasks.squad.encoding",
+    "WindowSettings": "tasks.squad.squad_encoding",
     "custom_task": "tasks.classification.sources.custom",
     "export_model": "export.exporter",
     "fine_tune": "fine_tuning",

@@ -11,8 +11,8 @@ from typing import Any
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.run_model import RunModel
-from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.feature_cache import FeatureSettings
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.run_phases import PhaseResults, run_phases
 from bert_tf.tasks.task import (
     CHANGEABLE_FACTS,

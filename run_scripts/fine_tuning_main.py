@@ -18,7 +18,7 @@ from bert_tf.help_text import name_programs
 from bert_tf.output_paths import check_output_folder
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
 from bert_tf.training.config import RunPhases
 

@@ -12,7 +12,7 @@ from bert_tf.command_line import FLAG_OF_PARAMETER
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 from bert_tf.output_paths import check_output_folder
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 
 if TYPE_CHECKING:

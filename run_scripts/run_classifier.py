@@ -31,7 +31,7 @@ from bert_tf.tasks import ALIASES, TASKS
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.sources import custom, tfds_reader, xnli
 from bert_tf.tasks.classification.sources.labels import nearest
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS

@@ -26,7 +26,7 @@ from absl import flags
 from bert_tf import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.ner_task import DETECT, NerTask
 from bert_tf.tasks.ner.schemes import SCHEMES

@@ -24,7 +24,7 @@ from absl import flags
 
 from bert_tf import command_line, config_flags
 from bert_tf.errors import InputError
-from bert_tf.pretraining.config import OBJECTIVES, PretrainingModel, PretrainingRecords
+from bert_tf.pretraining.pretraining_config import OBJECTIVES, PretrainingModel, PretrainingRecords
 from bert_tf.run_scripts import flags as shared
 from bert_tf.training.config import RunPhases, TrainingConfig
 

@@ -31,9 +31,9 @@ from bert_tf import command_line, config_flags
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.squad.best_answers import AnswerSettings
-from bert_tf.tasks.squad.encoding import WindowSettings
+from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS

@@ -23,7 +23,7 @@ from bert_tf import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.choice.choice_task import ChoiceTask
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 
 FLAGS = flags.FLAGS
 config_flags.define(FineTuningConfig, ("max_seq_length",))

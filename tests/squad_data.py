@@ -11,8 +11,8 @@ from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 
 from bert_tf.tasks.squad.best_answers import AnswerSettings
-from bert_tf.tasks.squad.encoding import WindowSettings
-from bert_tf.tasks.squad.examples import read_examples
+from bert_tf.tasks.squad.squad_encoding import WindowSettings
+from bert_tf.tasks.squad.squad_examples import read_examples
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tokenization import BertTokenizer
 

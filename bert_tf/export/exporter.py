@@ -22,7 +22,7 @@ from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import check_tokenizer, read_pretrained, save_checkpoint
-from bert_tf.tasks.squad.results import THRESHOLD
+from bert_tf.tasks.squad.squad_results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.lifecycle.run_state import STATE_FILE, TRAINING_FILE, run_of

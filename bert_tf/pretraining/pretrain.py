@@ -12,8 +12,8 @@ from bert_tf import files
 from bert_tf.manifest import absolute_path
 from bert_tf.modeling import BertPretrainer, costs
 from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
-from bert_tf.pretraining.config import PretrainingModel, PretrainingRecords
 from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
+from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.read_errors import explain_read_error
 from bert_tf.pretraining.samples import masked_sentences

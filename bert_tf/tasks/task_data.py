@@ -10,7 +10,7 @@ from typing import Any
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks import record_files
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.results import check_not_replaced
 from bert_tf.tasks.splits import KINDS, DataLocation, Split

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.pretraining.config import PretrainingRecords
+from bert_tf.pretraining.pretraining_config import PretrainingRecords
 from bert_tf.run_scripts import quickstart
 from bert_tf.run_scripts.sweeps.plan import make_plan
 from bert_tf.tasks import record_files

@@ -15,9 +15,9 @@ from bert_tf.export.served.graph_functions import substrings
 from bert_tf.export.served.tagger import ServedTagger
 from bert_tf.export.served.tags import TagTable
 from bert_tf.tasks.ner import conll
-from bert_tf.tasks.ner.examples import NerExample
+from bert_tf.tasks.ner.ner_examples import NerExample
+from bert_tf.tasks.ner.ner_results import NerResults
 from bert_tf.tasks.ner.ner_task import NerTask
-from bert_tf.tasks.ner.results import NerResults
 from bert_tf.tasks.task import DataLocation
 
 TAGS = export_models.TAGS

@@ -24,7 +24,7 @@ from bert_tf.export import exporter
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
 from bert_tf.export.settings import ServingSettings
 from bert_tf.tasks.squad.best_answers import AnswerSettings
-from bert_tf.tasks.squad.encoding import WindowSettings
+from bert_tf.tasks.squad.squad_encoding import WindowSettings
 
 CONFIG = bert_tf.BertConfig(
     vocab_size=60, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,

@@ -7,7 +7,7 @@ import pytest
 import bert_tf
 from benchmarks import squad_saved_model
 from bert_tf.export.served import load_served
-from bert_tf.tasks.squad.examples import read_examples
+from bert_tf.tasks.squad.squad_examples import read_examples
 
 EVERY = 10  # of the 10,570 questions
 FACTS = {

@@ -7,9 +7,9 @@ import pytest
 from run_programs import assert_refused, run_main
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.submission_zip import checked_text, write_submission_zip
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import FileSource, Split
 
 # The official file names, the number of test examples, and a valid prediction.

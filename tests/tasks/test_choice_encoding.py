@@ -9,8 +9,8 @@ from reference import multiple_choice as reference
 from reference.tokenizer import Tokenizer
 
 from bert_tf import features
+from bert_tf.tasks.choice.choice_examples import ChoiceExample
 from bert_tf.tasks.choice.choice_task import ChoiceTask
-from bert_tf.tasks.choice.examples import ChoiceExample
 from bert_tf.tokenization import BertTokenizer
 
 TOKENS = [

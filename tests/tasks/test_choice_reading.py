@@ -7,8 +7,8 @@ import pytest
 from prepared import prepared
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.choice.choice_examples import UNKNOWN_IN_TEST, ChoiceExample, read_examples
 from bert_tf.tasks.choice.choice_task import ChoiceTask
-from bert_tf.tasks.choice.examples import UNKNOWN_IN_TEST, ChoiceExample, read_examples
 from bert_tf.tasks.task import DataLocation
 from bert_tf.training.config import RunPhases
 

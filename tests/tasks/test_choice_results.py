@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from reference import multiple_choice as reference
 
+from bert_tf.tasks.choice.choice_examples import ChoiceExample
+from bert_tf.tasks.choice.choice_results import ChoiceResults
 from bert_tf.tasks.choice.choice_task import ChoiceTask
-from bert_tf.tasks.choice.examples import ChoiceExample
-from bert_tf.tasks.choice.results import ChoiceResults
 from bert_tf.tasks.splits import FileSource, Split
 
 

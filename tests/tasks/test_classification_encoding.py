@@ -10,7 +10,7 @@ from reference import tokenizer as reference
 
 from bert_tf import features
 from bert_tf.tasks.classification.classification_task import ClassificationTask
-from bert_tf.tasks.classification.examples import TextExample
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tokenization import BertTokenizer
 
 TOKENS = [

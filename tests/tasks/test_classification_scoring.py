@@ -6,12 +6,12 @@ import scipy.special
 import scipy.stats
 import sklearn.metrics
 
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import (
     ClassificationResults,
     MultiLabelResults,
     RegressionResults,
 )
+from bert_tf.tasks.classification.text_examples import TextExample
 
 # More than one block of examples.
 COUNT = 5000

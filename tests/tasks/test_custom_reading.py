@@ -11,9 +11,9 @@ from prepared import prepared
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task, labels_of
 from bert_tf.tasks.classification.sources.row_examples import UNKNOWN_IN_TEST
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.task import DataLocation
 
 SENTENCE = TextColumns("s")

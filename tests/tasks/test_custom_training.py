@@ -12,7 +12,7 @@ from prepared import prepared
 
 from bert_tf.config import BertConfig
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.run_phases import run_phases
 from bert_tf.tasks.task import DataLocation
 from bert_tf.tasks.task_data import TaskData

@@ -14,7 +14,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification.results.scoring import ClassificationResults
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.run_phases import run_phases
 from bert_tf.tasks.task import DataLocation
 from bert_tf.tasks.task_data import TaskData

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.sources.labels import check_label
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.task import DataLocation
 
 MNLI_START = (

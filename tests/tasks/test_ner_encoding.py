@@ -11,8 +11,8 @@ from squad_data import WORDS, tokenizers
 
 from bert_tf import features
 from bert_tf.tasks import record_files
-from bert_tf.tasks.ner.encoding import EMPTY_WORDS, SEVERAL_WINDOWS
-from bert_tf.tasks.ner.examples import NerExample, join_documents
+from bert_tf.tasks.ner.ner_encoding import EMPTY_WORDS, SEVERAL_WINDOWS
+from bert_tf.tasks.ner.ner_examples import NerExample, join_documents
 from bert_tf.tasks.ner.ner_task import NerTask
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

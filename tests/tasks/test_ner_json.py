@@ -6,8 +6,8 @@ import pytest
 from ner_data import make_task, read, write
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.ner.examples import SKIPPED
 from bert_tf.tasks.ner.json_sentences import EXTENDED, render
+from bert_tf.tasks.ner.ner_examples import SKIPPED
 from bert_tf.tasks.ner.ner_task import FORBIDDEN
 
 TASK = make_task()

@@ -8,7 +8,7 @@ from prepared import prepared
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.ner.conll import ALONE, Columns, render
-from bert_tf.tasks.ner.examples import SKIPPED
+from bert_tf.tasks.ner.ner_examples import SKIPPED
 from bert_tf.tasks.ner.ner_task import FORBIDDEN
 from bert_tf.tasks.task import DataLocation
 

@@ -5,9 +5,9 @@ import logging
 import numpy as np
 import pytest
 
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import RESULTS
 from bert_tf.tasks.classification.results.submission import Submission
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import FileSource, Split
 
 OFFICIAL = {"": ("test.tsv",)}

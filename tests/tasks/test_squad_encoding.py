@@ -27,7 +27,7 @@ from bert_tf.errors import InputError
 from bert_tf.tasks import record_files
 from bert_tf.tasks import windows as task_windows
 from bert_tf.tasks.splits import FileSource, Split
-from bert_tf.tasks.squad.encoding import WindowSettings
+from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tokenization import BertTokenizer
 

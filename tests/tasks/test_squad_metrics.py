@@ -23,10 +23,10 @@ from squad_data import (
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.splits import FileSource, Split
-from bert_tf.tasks.squad import ensemble, metrics
+from bert_tf.tasks.squad import ensemble, squad_metrics
 from bert_tf.tasks.squad.best_answers import AnswerSettings
-from bert_tf.tasks.squad.examples import SquadExample
-from bert_tf.tasks.squad.results import AnswerMetrics
+from bert_tf.tasks.squad.squad_examples import SquadExample
+from bert_tf.tasks.squad.squad_results import AnswerMetrics
 
 # Prediction, correct answer, exact match, and F1 in version 1.1 and in version 2.0.
 PAIRS = [
@@ -49,9 +49,9 @@ PAIRS = [
 @pytest.mark.parametrize(("prediction", "answer", "em", "f1", "f1_v2"), PAIRS)
 def test_scores_by_hand(prediction, answer, em, f1, f1_v2):
     for pair in ((prediction, answer), (answer, prediction)):
-        assert metrics.exact_match(*pair) == em
-        assert metrics.f1(*pair) == pytest.approx(f1)
-        assert metrics.f1_with_negative(*pair) == pytest.approx(f1_v2)
+        assert squad_metrics.exact_match(*pair) == em
+        assert squad_metrics.f1(*pair) == pytest.approx(f1)
+        assert squad_metrics.f1_with_negative(*pair) == pytest.approx(f1_v2)
 
 
 def random_answer(rng):
@@ -64,23 +64,23 @@ def test_scores_of_random_texts():
     values = set()
     for _ in range(3000):
         pair = random_answer(rng), random_answer(rng)
-        assert metrics.normalize(pair[0]) == oracle.normalize_answer(pair[0])
-        assert metrics.exact_match(*pair) == oracle.exact(*pair)
-        assert metrics.f1(*pair) == oracle.f1_v1(*pair)
-        assert metrics.f1_with_negative(*pair) == oracle.f1_v2(*pair)
-        values.add(metrics.f1(*pair))
+        assert squad_metrics.normalize(pair[0]) == oracle.normalize_answer(pair[0])
+        assert squad_metrics.exact_match(*pair) == oracle.exact(*pair)
+        assert squad_metrics.f1(*pair) == oracle.f1_v1(*pair)
+        assert squad_metrics.f1_with_negative(*pair) == oracle.f1_v2(*pair)
+        values.add(squad_metrics.f1(*pair))
     assert len(values) > 8
 
 
 def test_the_best_of_several_answers_counts():
     answers = ["blue", "red green", "red"]
-    assert metrics.best_of(metrics.exact_match, "the red", answers) == 1
-    assert metrics.best_of(metrics.f1, "green", answers) == pytest.approx(2 / 3)
+    assert squad_metrics.best_of(squad_metrics.exact_match, "the red", answers) == 1
+    assert squad_metrics.best_of(squad_metrics.f1, "green", answers) == pytest.approx(2 / 3)
 
 
 def test_correct_answers_of_version_2_have_a_word():
-    assert metrics.correct_answers(["the", "cat", ".", "cat"]) == ["cat", "cat"]
-    assert metrics.correct_answers(["the", "!"]) == metrics.correct_answers([]) == [""]
+    assert squad_metrics.correct_answers(["the", "cat", ".", "cat"]) == ["cat", "cat"]
+    assert squad_metrics.correct_answers(["the", "!"]) == squad_metrics.correct_answers([]) == [""]
 
 
 def results_of(examples, version_2, best, diffs=None, threshold=0.0):

@@ -8,7 +8,7 @@ from reference import squad as oracle
 from squad_data import answers_of, data_of, paragraph_of, random_data, read, write
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.squad import examples as squad_examples
+from bert_tf.tasks.squad import squad_examples
 
 CONTEXTS = [
     "",

@@ -6,7 +6,7 @@ import pytest
 from squad_data import tokenizers
 
 from bert_tf.tasks.classification.sources.glue import glue_task
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import DataLocation
 from bert_tf.tasks.task_data import TaskData

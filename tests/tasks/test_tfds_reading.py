@@ -13,13 +13,13 @@ from prepared import prepared
 from bert_tf.errors import InputError
 from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification.classification_task import ClassificationTask
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task, labels_of
 from bert_tf.tasks.classification.sources.tfds_reader import (
     WITHOUT_LABEL,
     find_text_features,
     read_from_tfds,
 )
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.task import DataLocation
 
 NLI = ("contradiction", "entailment", "neutral")

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.xnli import xnli
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.task import DataLocation
 
 HEADER = (

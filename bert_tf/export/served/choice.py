@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties
 from bert_tf.export.served.served_model import ServedModel
+from bert_tf.tasks.choice.choice_examples import read_examples
 from bert_tf.tasks.choice.choice_objective import MISSING_CHOICE
-from bert_tf.tasks.choice.examples import read_examples
 from bert_tf.tasks.task import Outputs
 
 

@@ -10,11 +10,11 @@ from bert_tf.export.served.graph_functions import Tensors, adjacent_ties
 from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import TASK_TYPES
 from bert_tf.modeling import BertClassifier
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import MultiLabelResults, RegressionResults
 from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.sources.labels import place_of
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_of
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer

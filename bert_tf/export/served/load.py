@@ -25,10 +25,10 @@ from bert_tf.modeling import (
     BertTagger,
 )
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.squad.best_answers import AnswerSettings
-from bert_tf.tasks.squad.encoding import WindowSettings
+from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tokenization import BertTokenizer
 

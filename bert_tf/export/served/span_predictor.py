@@ -14,9 +14,9 @@ from bert_tf.export.served.served_model import ServedModel
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.tasks.classification.sources.row_examples import text_of
 from bert_tf.tasks.squad.best_answers import AnswerSettings
-from bert_tf.tasks.squad.encoding import SPECIAL_TOKENS, WindowSettings
-from bert_tf.tasks.squad.examples import SquadExample, read_examples
-from bert_tf.tasks.squad.results import AnswerMetrics
+from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
+from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
+from bert_tf.tasks.squad.squad_results import AnswerMetrics
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer

@@ -12,8 +12,8 @@ from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.served.tags import TagTable
 from bert_tf.modeling import BertTagger
 from bert_tf.tasks.ner import conll, json_sentences
-from bert_tf.tasks.ner.encoding import SPECIAL_TOKENS, stride_of
-from bert_tf.tasks.ner.metrics import EntityMetrics
+from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS, stride_of
+from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.task import Outputs
 from bert_tf.tasks.words import is_word_start
 from bert_tf.tokenization import BertTokenizer

@@ -12,8 +12,8 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.tasks.choice.examples import ENDINGS, ChoiceExample, read_examples
-from bert_tf.tasks.choice.results import ChoiceResults
+from bert_tf.tasks.choice.choice_examples import ENDINGS, ChoiceExample, read_examples
+from bert_tf.tasks.choice.choice_results import ChoiceResults
 from bert_tf.tasks.splits import SPLIT_NAMES, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 

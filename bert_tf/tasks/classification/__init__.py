@@ -1,6 +1,6 @@
 """Classification of sentences and sentence pairs.
 
-Read `examples`, then `classification_task` (implements `tasks.task.Task`) and
+Read `text_examples`, then `classification_task` (implements `tasks.task.Task`) and
 `classification_objective` (losses). The package `results` computes metrics and writes predictions.
 The package `sources` has the tasks: it finds and reads their data. `submission_zip` collects the
 files for the GLUE server in an archive.

@@ -14,9 +14,9 @@ from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.scoring import RESULTS as RESULTS_BY_TYPE
 from bert_tf.tasks.classification.results.text_results import TextResults
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Encoded, Task, TaskInputs, head_facts
 

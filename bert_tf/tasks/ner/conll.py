@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import text_files
-from bert_tf.tasks.ner.examples import (
+from bert_tf.tasks.ner.ner_examples import (
     SKIPPED,
     MalformedSentenceError,
     NerExample,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.ner.examples import SKIPPED, MalformedSentenceError, NerExample, check_tag
+from bert_tf.tasks.ner.ner_examples import SKIPPED, MalformedSentenceError, NerExample, check_tag
 from bert_tf.tasks.ner.schemes import Entity, find_entities, is_tag, to_tags
 from bert_tf.tasks.tables import json_lines
 from bert_tf.tasks.words import is_word_start

@@ -13,10 +13,10 @@ from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
-from bert_tf.tasks.ner import conll, encoding, json_sentences, schemes
+from bert_tf.tasks.ner import conll, json_sentences, ner_encoding, schemes
 from bert_tf.tasks.ner.conll import Columns
-from bert_tf.tasks.ner.examples import NerExample
-from bert_tf.tasks.ner.results import NerResults
+from bert_tf.tasks.ner.ner_examples import NerExample
+from bert_tf.tasks.ner.ner_results import NerResults
 from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs, head_facts
 
@@ -170,7 +170,7 @@ class NerTask(Task):
         self, examples: Sequence[NerExample], tokenizer: "BertTokenizer", max_seq_length: int
     ) -> Encoded:
         """Converts a block of examples to records, one for each window."""
-        return encoding.encode(
+        return ner_encoding.encode(
             examples, tokenizer, max_seq_length, self._label_index, self.scheme,
             self.document_context,
         )  # fmt: skip

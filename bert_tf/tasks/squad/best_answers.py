@@ -13,8 +13,8 @@ import numpy as np
 
 from bert_tf.errors import InputError, check_at_least
 from bert_tf.tasks.results import Outputs
-from bert_tf.tasks.squad.examples import SquadExample
 from bert_tf.tasks.squad.final_text import final_text
+from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.windows import has_max_context, windows
 from bert_tf.tasks.words import tokenize_words
 

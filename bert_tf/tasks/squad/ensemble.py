@@ -11,8 +11,8 @@ from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.tasks.results import check_not_replaced, with_baselines
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
-from bert_tf.tasks.squad.examples import SquadExample, read_examples
-from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
+from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
+from bert_tf.tasks.squad.squad_results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
 from bert_tf.tasks.text_files import json_file
 
 OUTPUTS = PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, "eval_results.txt"

@@ -12,11 +12,11 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
-from bert_tf.tasks.squad import encoding
+from bert_tf.tasks.squad import squad_encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
-from bert_tf.tasks.squad.encoding import SPECIAL_TOKENS, WindowSettings
-from bert_tf.tasks.squad.examples import SquadExample, read_examples
-from bert_tf.tasks.squad.results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
+from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
+from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
+from bert_tf.tasks.squad.squad_results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
 from bert_tf.tasks.task import Encoded, Task, TaskInputs, head_facts
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class SquadTask(Task):
             InputError: `max_seq_length` leaves no room for the context.
         """
         check_room(max_seq_length, self.windows)
-        return encoding.encode(examples, tokenizer, max_seq_length, self.windows)
+        return squad_encoding.encode(examples, tokenizer, max_seq_length, self.windows)
 
     def make_objective(self, config: BertConfig, **options: Any) -> "SquadObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.submission import HEADER, Submission
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.results import Outputs, TaskResults
 from bert_tf.tasks.splits import Split
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
 from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask, SplitReader
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, FileSource, Split, share_of
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import TaskInputs

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.examples import Label, TextExample
 from bert_tf.tasks.classification.sources.labels import check_label, place_of
+from bert_tf.tasks.classification.text_examples import Label, TextExample
 
 UNKNOWN_IN_TEST = "test rows with an unknown label"
 # The records store scores as float32.

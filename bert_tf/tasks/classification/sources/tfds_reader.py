@@ -8,9 +8,9 @@ from typing import Any
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tfds_builders import open_builder
 

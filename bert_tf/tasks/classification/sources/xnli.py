@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
-from bert_tf.tasks.classification.examples import TextExample
 from bert_tf.tasks.classification.sources.labels import check_label
 from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
+from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 
 LABELS = ("contradiction", "entailment", "neutral")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_tf.errors import check_at_least
-from bert_tf.tasks.squad.examples import SquadExample
+from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.task import Encoded
 from bert_tf.tasks.windows import count_windows
 from bert_tf.tasks.words import Pieces, tokenize_words

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from bert_tf.tasks.ner.examples import NerExample
-from bert_tf.tasks.ner.metrics import EntityMetrics
+from bert_tf.tasks.ner.ner_examples import NerExample
+from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.schemes import find_entities, to_tags, types_of
 from bert_tf.tasks.results import Outputs, TaskResults
 from bert_tf.tasks.text_tables import aligned

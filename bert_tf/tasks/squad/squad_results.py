@@ -9,9 +9,9 @@ import numpy as np
 
 from bert_tf import files
 from bert_tf.tasks.results import Outputs, TaskResults
-from bert_tf.tasks.squad import metrics
+from bert_tf.tasks.squad import squad_metrics
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestAnswers
-from bert_tf.tasks.squad.examples import SquadExample
+from bert_tf.tasks.squad.squad_examples import SquadExample
 
 _LOGGER = logging.getLogger(__name__)
 PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
@@ -46,19 +46,19 @@ class AnswerMetrics:
         if example.answers is None:
             self._num_unknown += 1
         elif self._settings.version_2_with_negative:
-            correct = metrics.correct_answers(example.answers)
+            correct = squad_metrics.correct_answers(example.answers)
             em_f1 = [
-                metrics.best_of(metric, text, correct)
+                squad_metrics.best_of(metric, text, correct)
                 for text in (predicted, best_text)
-                for metric in (metrics.exact_match, metrics.f1_with_negative)
+                for metric in (squad_metrics.exact_match, squad_metrics.f1_with_negative)
             ]
             self._rows.append(
                 (*em_f1, null_diff, float(bool(best_text)), float(bool(example.answers)))
             )
         else:
             em_f1 = [
-                metrics.best_of(metric, predicted, example.answers)
-                for metric in (metrics.exact_match, metrics.f1)
+                squad_metrics.best_of(metric, predicted, example.answers)
+                for metric in (squad_metrics.exact_match, squad_metrics.f1)
             ]
             self._rows.append(tuple(em_f1))
 
@@ -81,7 +81,7 @@ class AnswerMetrics:
                 results[f"{name}_exact"] = _percent(em[chosen])
                 results[f"{name}_f1"] = _percent(f1[chosen])
         for name, scores in (("exact", best_em), ("f1", best_f1)):
-            score, threshold = metrics.best_threshold(
+            score, threshold = squad_metrics.best_threshold(
                 scores, null_diffs, has_answer == 1, has_text == 1
             )
             results[f"best_{name}"], results[f"best_{name}_thresh"] = score, threshold
@@ -103,7 +103,7 @@ class AnswerMetrics:
         if not self._settings.version_2_with_negative or not self._rows:
             return None
         _, _, _, best_f1, null_diffs, has_text, has_answer = np.array(self._rows).T
-        score, threshold = metrics.best_threshold(
+        score, threshold = squad_metrics.best_threshold(
             best_f1, null_diffs, has_answer == 1, has_text == 1
         )
         answers_none = score == _percent(1 - has_answer)

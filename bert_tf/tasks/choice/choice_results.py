@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from bert_tf.tasks.choice.examples import ChoiceExample
+from bert_tf.tasks.choice.choice_examples import ChoiceExample
 from bert_tf.tasks.results import Outputs, TaskResults, shortest_float
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_tf.tasks.ner.examples import NerExample
+from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.schemes import convert
 from bert_tf.tasks.task import Encoded
 from bert_tf.tasks.windows import count_windows, has_max_context

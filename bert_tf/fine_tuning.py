@@ -14,13 +14,7 @@ from bert_tf.run_model import RunModel
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.run_phases import PhaseResults, run_phases
-from bert_tf.tasks.task import (
-    CHANGEABLE_FACTS,
-    DECISION_FACTS,
-    DataLocation,
-    Task,
-    TaskInputs,
-)
+from bert_tf.tasks.task import DataLocation, Task, TaskInputs
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -137,7 +131,10 @@ def run(
         config=pretrained.config.to_dict(),
         vocabulary=tokenizer.vocabulary,
         do_lower_case=tokenizer.do_lower_case,
-        extra=_facts(task, config.max_seq_length, phases.train),
+        # A trained model may be used for another task with the same labels, with another length.
+        extra={**task.facts.saved(), "max_seq_length": config.max_seq_length}
+        if phases.train
+        else task.facts.of_model(),
     )
     overwrite = phases.train and model.overwrite
     folder = RunFolder(model.output_dir or "", metadata, overwrite, task.output_files)
@@ -154,15 +151,6 @@ def _with_trained_head(task: Any, trained: Mapping[str, Any]) -> Task:
     return dataclasses.replace(task, head=HeadConfig.from_dict(trained.get("head")))
 
 
-def _facts(task: Task, max_seq_length: int, trains: bool) -> dict[str, Any]:
-    """Returns the facts that are saved with the weights, or compared with the saved ones."""
-    if trains:
-        return {**task.facts, "max_seq_length": max_seq_length}
-    # A trained model may be used for another task with the same labels, and with another length.
-    ignored = ("task", *DECISION_FACTS, *CHANGEABLE_FACTS)
-    return {name: value for name, value in task.facts.items() if name not in ignored}
-
-
 def _run_settings(
     data: TaskData,
     model: RunModel,
@@ -172,10 +160,8 @@ def _run_settings(
     init_head: bool | None,
 ) -> dict[str, Any]:
     """Returns the values that identify the examples and initial weights of a run."""
-    # The room for choices in the records also depends on the files to evaluate and predict.
-    ignored = (*DECISION_FACTS, "num_choices")
     return {
-        **{name: value for name, value in data.task.facts.items() if name not in ignored},
+        **data.task.facts.of_run(),
         "train_split": data.fingerprint(),
         "dev_split": data.fingerprint("dev") if selects_by_dev else None,
         "init_checkpoint": model.initial_weights,
@@ -204,7 +190,7 @@ def _initializer(
         init_head = True  # a head with random weights is of no use
 
     def initialize(objective: Any) -> None:
-        model.pretrained.initialize_task(objective.model, task.facts, init_head)
+        model.pretrained.initialize_task(objective.model, task.facts.saved(), init_head)
 
     return initialize
 

@@ -14,8 +14,8 @@ INSIDE_BERT_TF = ("data_prep", "run_scripts")
 FOUNDATION = (
     "atomic_files", "command_line", "config", "config_flags", "errors", "features", "file_checks",
     "files", "head_config", "help_text", "json_files", "locks", "manifest", "output_paths",
-    "progress", "startup", "stop_program", "tfds_builders", "tfrecords", "weights", "wire_format",
-    "workspace",
+    "progress", "startup", "stop_program", "task_facts", "tfds_builders", "tfrecords", "weights",
+    "wire_format", "workspace",
 )  # fmt: skip
 
 # For each package: the packages of this project that it may import in addition to itself and the

@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.head_config import HeadConfig
+from bert_tf.task_facts import TaskFacts
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
 from bert_tf.tasks.splits import ENDINGS, SPLIT_NAMES, DataLocation, FileSource, Split
@@ -22,32 +22,13 @@ from bert_tf.training.config import RunPhases
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
-# The entries of `Task.facts` that neither records nor weights depend on. They may differ between
-# the training and the use of a model.
-DECISION_FACTS = (
-    "threshold", "n_best_size", "max_answer_length", "null_score_diff_threshold",
-)  # fmt: skip
-# The entries of `Task.facts` that records or weights depend on, and that may differ between the
-# training and the use of a model.
-CHANGEABLE_FACTS = (
-    "doc_stride", "max_query_length", "version_2_with_negative", "padding_as_released",
-    "num_choices", "document_context",
-)  # fmt: skip
 # The features of a batch that take the place of the encoder, if it is frozen: hidden states,
 # float32 [B, T, K, H], and their mask, int32 [B, T]; see `feature_cache`.
 CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_mask"
-# The entry of `Task.facts` with the layers of the head; see `HeadConfig`. Records do not depend on
-# it.
-HEAD_FACT = "head"
 # The name of the file of `dev_examples`.
 DEV_EXAMPLES = "dev_examples.jsonl"
 # The name of the file of `dev_result`.
 RESULTS = "results.json"
-
-
-def head_facts(head: HeadConfig) -> dict[str, Any]:
-    """Returns the entry of `Task.facts` for the layers of the head; {} for the default head."""
-    return {} if head.is_default else {HEAD_FACT: head.to_dict()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,10 +117,10 @@ class Task:
         return ()
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """JSON values about the task, such as `task` (its name) and `labels`.
+    def facts(self) -> TaskFacts:
+        """Facts about the task, such as its name and labels.
 
-        The facts are saved with the weights, and are used by exports.
+        They are saved with the weights, identify runs and records, and are used by exports.
         """
         raise NotImplementedError
 

@@ -14,7 +14,7 @@ from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.results import check_not_replaced
 from bert_tf.tasks.splits import KINDS, DataLocation, Split
-from bert_tf.tasks.task import DECISION_FACTS, HEAD_FACT, Encoded, Task
+from bert_tf.tasks.task import Encoded, Task
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 from bert_tf.training.config import RunPhases
@@ -207,11 +207,10 @@ class TaskData:
         return SplitData(split, number, key)
 
     def _key(self, split: Split) -> dict[str, Any]:
-        ignored = (*DECISION_FACTS, HEAD_FACT)
         return {
             "source": {"content": self._fingerprints[split.name], "limit": split.limit},
             "split": split.name,
-            "task": {k: v for k, v in self.task.facts.items() if k not in ignored},
+            "task": self.task.facts.of_records(),
             "features": [[each.name, each.dtype, list(each.shape)] for each in self.task.table],
             "max_seq_length": self.config.max_seq_length,
             "vocabulary_sha256": self._tokenizer.vocabulary_sha256,

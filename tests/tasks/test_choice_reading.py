@@ -194,7 +194,7 @@ def test_records_have_room_for_the_largest_number_of_choices(tmp_path):
     task = ChoiceTask()
     assert prepared(task, location) == ChoiceTask(3)
     assert prepared(task, location, RunPhases(True, True)).sizes == {"C": 5}
-    assert prepared(task, location, RunPhases(False, False, True)).facts == {
+    assert prepared(task, location, RunPhases(False, False, True)).facts.saved() == {
         "task": "swag", "task_type": "choice", "num_choices": 7,
     }  # fmt: skip
     assert prepared(task, location, RunPhases(False, False)) == ChoiceTask(2)

@@ -377,8 +377,8 @@ def test_a_column_with_too_many_labels_is_refused(tmp_path):
 
 
 def test_facts_of_the_three_task_types():
-    assert SINGLE.facts == {
+    assert SINGLE.facts.saved() == {
         "task": "custom", "task_type": "classification", "labels": ["a", "b"], "pair": False
     }  # fmt: skip
-    assert SCORES.facts["labels"] == [] and SCORES.best_by == ("spearman", 1)
-    assert TOPICS.facts["threshold"] == 0.5 and TOPICS.best_by == ("micro_f1", 1)
+    assert SCORES.facts.labels == () and SCORES.best_by == ("spearman", 1)
+    assert TOPICS.facts.threshold == 0.5 and TOPICS.best_by == ("micro_f1", 1)

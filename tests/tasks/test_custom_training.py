@@ -66,7 +66,7 @@ def run(data_dir, output, task_type):
         steps, warmup, seed=1, global_batch_size=8, learning_rate=5e-3,
         data={"examples": data.fingerprint()},
     )  # fmt: skip
-    metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts)
+    metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts.saved())
     runtime = RuntimeConfig(eval_steps=80)
     found = run_phases(phases, data, CONFIG, RunFolder(str(output), metadata), training, runtime)
     return found.values

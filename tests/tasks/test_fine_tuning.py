@@ -55,7 +55,7 @@ def run(data_dir, output, phases=None, name="sst-2", location=None, initialize=N
         steps, warmup, seed=1, global_batch_size=8, learning_rate=1e-2,
         data={"examples": data.fingerprint()},
     )  # fmt: skip
-    metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts)
+    metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts.saved())
     folder = RunFolder(str(output), metadata)
     runtime = RuntimeConfig(**runtime)
     return run_phases(phases, data, CONFIG, folder, training, runtime, initialize).values

@@ -95,7 +95,7 @@ def test_outputs_are_the_best_tags():
 
 def test_facts_of_the_task():
     task = make_task(document_context=True)
-    assert task.facts == {
+    assert task.facts.saved() == {
         "task": "ner", "task_type": "tagging", "labels": list(task.labels), "scheme": "iob2",
         "document_context": True,
     }  # fmt: skip

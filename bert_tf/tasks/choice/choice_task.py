@@ -12,6 +12,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
+from bert_tf.task_facts import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ENDINGS, ChoiceExample, read_examples
 from bert_tf.tasks.choice.choice_results import ChoiceResults
 from bert_tf.tasks.splits import SPLIT_NAMES, Split
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 _SPLIT_NAMES = {**SPLIT_NAMES, "dev": ("dev", "val", "validation")}  # SWAG has val.csv
 _FEWEST_CHOICES = 2
 _SPECIAL_TOKENS = 3  # [CLS] A [SEP] B [SEP]
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceFacts(TaskFacts):
+    """The facts of `ChoiceTask`."""
+
+    # The room in the records depends on all files that a run reads, also on those to predict.
+    num_choices: int = dataclasses.field(default=_FEWEST_CHOICES, metadata=ROOM)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +78,9 @@ class ChoiceTask(Task):
         return {"C": self.num_choices}
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """JSON values about the task; see `tasks.task.Task`."""
-        return {"task": self.name, "task_type": "choice", "num_choices": self.num_choices}
+    def facts(self) -> ChoiceFacts:
+        """Facts about the task; see `tasks.task.Task`."""
+        return ChoiceFacts(self.name, "choice", num_choices=self.num_choices)
 
     def examples(self, split: Split, counts: Counter[str]) -> Iterator[ChoiceExample]:
         """Yields the examples of a split; see `read_examples`."""

@@ -14,11 +14,12 @@ from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
+from bert_tf.task_facts import DECISION, TaskFacts
 from bert_tf.tasks.classification.results.scoring import RESULTS as RESULTS_BY_TYPE
 from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, Split
-from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Encoded, Task, TaskInputs, head_facts
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Encoded, Task, TaskInputs
 
 if TYPE_CHECKING:
     from bert_tf.tasks.classification.results.submission import Submission
@@ -45,6 +46,15 @@ class SplitReader(Protocol):
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields the examples of a split; see `tasks.task.Task`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationFacts(TaskFacts):
+    """The facts of `ClassificationTask`; the threshold is None without several labels."""
+
+    pair: bool = False
+    head: HeadConfig | None = None
+    threshold: float | None = dataclasses.field(default=None, metadata=DECISION)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,16 +109,12 @@ class ClassificationTask(Task):
         return {"C": len(self.labels)}
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """Facts about the task as JSON values; see `tasks.task.Task`."""
-        facts = {
-            "task": self.trained_as or self.name,
-            "task_type": self.task_type,
-            "labels": list(self.labels),
-            "pair": self.pair,
-            **head_facts(self.head),
-        }
-        return {**facts, "threshold": self.threshold} if self.task_type == "multi_label" else facts
+    def facts(self) -> ClassificationFacts:
+        """Facts about the task; see `tasks.task.Task`."""
+        return ClassificationFacts(
+            self.trained_as or self.name, self.task_type, self.labels, self.pair, self.head,
+            self.threshold if self.task_type == "multi_label" else None,
+        )  # fmt: skip
 
     @property
     def output_files(self) -> list[str]:

@@ -13,12 +13,13 @@ from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
+from bert_tf.task_facts import SETTING, TaskFacts
 from bert_tf.tasks.ner import conll, json_sentences, ner_encoding, schemes
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.ner_results import NerResults
 from bert_tf.tasks.splits import DataLocation, Split
-from bert_tf.tasks.task import Encoded, Task, TaskInputs, head_facts
+from bert_tf.tasks.task import Encoded, Task, TaskInputs
 
 if TYPE_CHECKING:
     from bert_tf.tasks.ner.ner_objective import NerObjective
@@ -37,6 +38,15 @@ _PREDICTIONS, _JSON_PREDICTIONS = "predictions.conll", "predictions.jsonl"
 DETECT = "detect"
 _SENTENCES_PER_BLOCK = 1024
 FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads them"
+
+
+@dataclasses.dataclass(frozen=True)
+class NerFacts(TaskFacts):
+    """The facts of `NerTask`."""
+
+    scheme: str = "iob2"
+    document_context: bool = dataclasses.field(default=False, metadata=SETTING)
+    head: HeadConfig | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,16 +124,11 @@ class NerTask(Task):
         return (*map(str, dataclasses.astuple(self.columns)), self.input_scheme)
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """JSON values about the task; see `tasks.task.Task`."""
-        return {
-            "task": self.name,
-            "task_type": "tagging",
-            "labels": list(self.labels),
-            "scheme": self.scheme,
-            "document_context": self.document_context,
-            **head_facts(self.head),
-        }
+    def facts(self) -> NerFacts:
+        """Facts about the task; see `tasks.task.Task`."""
+        return NerFacts(
+            self.name, "tagging", self.labels, self.scheme, self.document_context, self.head
+        )
 
     @functools.cached_property
     def _label_index(self) -> Mapping[str, int]:

@@ -11,19 +11,34 @@ from bert_tf import features, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
+from bert_tf.task_facts import DECISION, SETTING, TaskFacts
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 from bert_tf.tasks.squad import squad_encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
-from bert_tf.tasks.task import Encoded, Task, TaskInputs, head_facts
+from bert_tf.tasks.task import Encoded, Task, TaskInputs
 
 if TYPE_CHECKING:
     from bert_tf.tasks.squad.squad_objective import SquadObjective
     from bert_tf.tokenization import BertTokenizer
 
 _TRAINING_SHUFFLE_SEED = 12345  # of google-research/bert's run_squad
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadFacts(TaskFacts):
+    """The facts of `SquadTask`: the fields of `WindowSettings` and `AnswerSettings`."""
+
+    doc_stride: int = dataclasses.field(metadata=SETTING)
+    max_query_length: int = dataclasses.field(metadata=SETTING)
+    n_best_size: int = dataclasses.field(metadata=DECISION)
+    max_answer_length: int = dataclasses.field(metadata=DECISION)
+    version_2_with_negative: bool = dataclasses.field(metadata=SETTING)
+    null_score_diff_threshold: float = dataclasses.field(metadata=DECISION)
+    padding_as_released: bool = dataclasses.field(metadata=SETTING)
+    head: HeadConfig | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +84,10 @@ class SquadTask(Task):
         )
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """JSON values about the task; see `tasks.task.Task`."""
+    def facts(self) -> SquadFacts:
+        """Facts about the task; see `tasks.task.Task`."""
         settings = {**dataclasses.asdict(self.windows), **dataclasses.asdict(self.answers)}
-        return {"task": self.name, "task_type": "span", **settings, **head_facts(self.head)}
+        return SquadFacts(self.name, "span", **settings, head=self.head)
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Returns the split of a kind; see `tasks.task.Task`.

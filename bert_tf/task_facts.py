@@ -1,0 +1,56 @@
+"""`TaskFacts`: what is saved about a task with the weights of its model, and compared later."""
+
+import dataclasses
+from typing import Any
+
+from bert_tf.head_config import HeadConfig
+
+# The metadata of a field whose value may differ between the training and the use of a model.
+# Records depend on a setting, and not on a decision. Weights do not depend on the room in records.
+SETTING, DECISION, ROOM = {"use": "setting"}, {"use": "decision"}, {"use": "room"}
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskFacts:
+    """Facts about a task. A task with more of them has a subclass; all values are JSON values.
+
+    A field with the metadata `SETTING`, `DECISION` or `ROOM` may have another value when the
+    trained model is used. All other fields must be equal then, except for `task`. Records do not
+    depend on a `HeadConfig`. Fields whose value is None are omitted.
+
+    Attributes:
+        task: The name of the task.
+        task_type: The kind of the task: "classification", "span" or any other text.
+        labels: The labels in the order of the model's outputs; None for a task without labels.
+    """
+
+    task: str
+    task_type: str
+    labels: tuple[str, ...] | None = None
+
+    def saved(self) -> dict[str, Any]:
+        """Returns the facts that are saved with the weights."""
+        return self._values(())
+
+    def of_run(self) -> dict[str, Any]:
+        """Returns the facts on which the weights depend."""
+        return self._values(("decision", "room"))
+
+    def of_records(self) -> dict[str, Any]:
+        """Returns the facts on which records depend."""
+        return self._values(("decision", "head"))
+
+    def of_model(self) -> dict[str, Any]:
+        """Returns the facts in which a trained model must agree with the task that uses it."""
+        values = self._values(("decision", "setting", "room"))
+        return {name: value for name, value in values.items() if name != "task"}
+
+    def _values(self, without: tuple[str, ...]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value, use = getattr(self, field.name), field.metadata.get("use")
+            if isinstance(value, HeadConfig):
+                value, use = (None if value.is_default else value.to_dict()), "head"
+            if value is not None and use not in without:
+                found[field.name] = list(value) if isinstance(value, tuple) else value
+        return found

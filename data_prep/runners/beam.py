@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf import files, startup
 from bert_tf.data_prep.pretraining_data import segments, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages, unpacking
@@ -58,6 +58,7 @@ def create(
         import apache_beam as beam
     except ImportError as error:
         raise InputError('runner=beam needs Apache Beam: pip install "bert-tf[beam]".') from error
+    startup.import_tensorflow()
     job, is_complete = outputs.plan_job(config, input_file, tuple(output_files), overwrite)
     if is_complete:
         return {}

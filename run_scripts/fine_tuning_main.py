@@ -12,7 +12,6 @@ from absl import flags
 
 from bert_tf import config_flags, files, startup
 from bert_tf.errors import InputError
-from bert_tf.export.layout import next_version
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.help_text import name_programs
 from bert_tf.output_paths import check_output_folder
@@ -92,6 +91,7 @@ def run_task(
     _check_flags()
     startup.import_tensorflow()
     from bert_tf import fine_tuning
+    from bert_tf.export.layout import next_version
 
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)

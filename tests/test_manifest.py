@@ -122,8 +122,7 @@ def test_size_and_checksum_of_a_changed_file_differ(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[1, 2]", '"text"', '{"shards": 5}', '{"shards": ["a"]}', '{"shards": [{}]}',
-     '{"shards": [{"name": "a.tfrecord"}]}', '{"shards": [{"name": 5, "bytes": 1, "sha256": ""}]}'],
+    ["", "[1, 2]", '{"shards": 5}', '{"shards": ["a"]}', '{"shards": [{"name": "a.tfrecord"}]}'],
 )  # fmt: skip
 def test_a_damaged_manifest_is_refused_or_skipped(tmp_path, content):
     damaged = tmp_path / "b.manifest.json"
@@ -135,11 +134,6 @@ def test_a_damaged_manifest_is_refused_or_skipped(tmp_path, content):
         manifest.manifests_next_to([str(tmp_path / "a.tfrecord")])
     found = manifest.manifests_next_to([str(tmp_path / "a.tfrecord")], skip_damaged=True)
     assert [each.path for each in found] == [good]
-
-
-def test_a_missing_manifest_is_refused(tmp_path):
-    with pytest.raises(InputError, match="There is no file"):
-        Manifest.read(str(tmp_path / "a.manifest.json"))
 
 
 def test_manifests_in_all_folders_are_found_once(tmp_path, monkeypatch):

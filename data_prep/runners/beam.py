@@ -200,9 +200,7 @@ class _Masking(NamedTuple):
 
 def _remove_parts(job: RecordsJob) -> None:
     """Removes all parts. If no shard is complete, also removes the folder of the parts."""
-    from tensorflow.io import gfile
-
-    for path in gfile.glob(f"{job.parts_folder}/part-*"):
-        gfile.remove(path)
-    if not gfile.glob(f"{job.parts_folder}/shard-*"):
+    for path in files.gfile().glob(f"{job.parts_folder}/part-*"):
+        files.gfile().remove(path)
+    if not files.gfile().glob(f"{job.parts_folder}/shard-*"):
         files.remove(job.parts_folder)

@@ -178,32 +178,6 @@ def test_batches_of_different_sizes_are_refused_as_pairs_when_a_graph_runs(token
             function(first, second)
 
 
-def ancestors(operation):
-    """Returns all operations of a graph that run before an operation."""
-    found, waiting = set(), [operation]
-    while waiting:
-        latest = waiting.pop()
-        new = {*latest.control_inputs, *(each.op for each in latest.inputs)} - found
-        found |= new
-        waiting += new
-    return found
-
-
-def test_every_operation_on_pairs_depends_on_the_check_of_their_number(tokenizer):
-    """Otherwise an operation could fail before the check, with another message."""
-    ragged = tf.RaggedTensorSpec([None, None], tf.int32)
-    graph = tf.function(tokenizer.pack).get_concrete_function(ragged, ragged).graph
-    (assertion,) = (each for each in graph.get_operations() if each.name == "Assert/AssertGuard")
-    unguarded = [
-        each.name
-        for each in set(graph.get_operations()) - ancestors(assertion) - {assertion}
-        if each.type != "Placeholder"
-        and any(other.type == "Placeholder" for other in ancestors(each))
-        and assertion not in ancestors(each)
-    ]
-    assert not unguarded
-
-
 def test_ids_are_accepted_in_functions(tokenizer):
     function = tf.function(lambda ids: (tokenizer.detokenize(ids), tokenizer.pack(ids)))
     text, packed = function(tf.constant([UN, AFF]))

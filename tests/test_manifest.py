@@ -8,7 +8,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from bert_tf import manifest
+from bert_tf import files, manifest
 from bert_tf.errors import InputError
 from bert_tf.manifest import Manifest, Shard
 
@@ -109,6 +109,7 @@ def test_manifests_on_remote_storage(tmp_path):
 
 def test_size_and_checksum_of_a_changed_file_differ(tmp_path):
     shard = shard_of(tmp_path / "a.tfrecord")
+    assert files.size_and_sha256(shard.path) == (shard.bytes, shard.sha256)
     assert shard.has_recorded_size() and shard.has_recorded_checksum()
     (tmp_path / "a.tfrecord").write_bytes(b"12346")
     assert shard.has_recorded_size() and not shard.has_recorded_checksum()

@@ -37,10 +37,15 @@ UNKNOWN = f"W{PREFIX} plugin.cc:7] The plug-in for my accelerator is too old."
 
 
 PROGRAM = """
+import sys
+from absl import flags
 from bert_tf import command_line, startup
 from bert_tf.errors import InputError
 
+flags.DEFINE_string("output_dir", "run", "")
+
 def main():
+    assert ("tensorflow" in sys.modules) == ("://" in flags.FLAGS.output_dir)
     startup.import_tensorflow()
     import tensorflow
 
@@ -50,7 +55,7 @@ command_line.run(main)
 """
 
 
-def run_with_tensorflow(tmp_path, last_lines, log_level=None):
+def run_with_tensorflow(tmp_path, last_lines, *flags, log_level=None):
     """Runs `PROGRAM` with a TensorFlow that writes `KNOWN` and `UNKNOWN`, then runs `last_lines`.
 
     The lines are written to file descriptor 2, as TensorFlow's C++ code does.
@@ -64,7 +69,7 @@ def run_with_tensorflow(tmp_path, last_lines, log_level=None):
     if log_level:
         environment["TF_CPP_MIN_LOG_LEVEL"] = log_level
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", PROGRAM, *flags],
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
 
@@ -79,8 +84,10 @@ class config:
 """
 
 
-def test_known_lines_are_hidden_and_other_lines_are_kept(tmp_path):
-    result = run_with_tensorflow(tmp_path, LOADED)
+@pytest.mark.parametrize("flags", [[], ["--output_dir=gs://bucket/run"]], ids=["local", "remote"])
+def test_known_lines_are_hidden_and_other_lines_are_kept(tmp_path, flags):
+    """The checks of a remote path need TensorFlow, which is then imported before the main."""
+    result = run_with_tensorflow(tmp_path, LOADED, *flags)
     assert result.returncode == 2
     assert result.stderr.splitlines() == [
         UNKNOWN, "a line from the search for devices", "error: the end of the program."

@@ -323,26 +323,6 @@ def test_only_sparse_gradients():
     assert np.abs(model.get_weights()[0] - before).max() > 0.05
 
 
-def test_bert_with_lora_inside_a_functional_model():
-    inputs, labels = small_batches()
-    keras.utils.set_random_seed(0)
-    bert = make("encoder")
-    symbolic = {
-        name: keras.Input([value.shape[1]], dtype="int32", name=name)
-        for name, value in inputs.items()
-    }
-    hidden = keras.layers.Dense(8, name="adapted")
-    pooled = hidden(bert(symbolic)["pooled_output"])
-    model = keras.Model(symbolic, keras.layers.Dense(3)(pooled))
-    hidden.enable_lora(2)
-    kernel = np.array(hidden._kernel)
-    model.compile(AdamWeightDecay(1e-3), cross_entropy(from_logits=True))
-    losses = model.fit(inputs, labels, epochs=12, verbose=0).history["loss"]
-    assert losses[-1] < 0.1 * losses[0]
-    np.testing.assert_array_equal(hidden._kernel, kernel)
-    assert np.abs(hidden.lora_kernel_b).max() > 1e-3
-
-
 def test_mixed_float16_is_refused():
     model = BertClassifier(BertConfig.from_dict(CONFIG), num_labels=3, dtype="mixed_float16")
     with pytest.raises(InputError, match="Use mixed_bfloat16"):

@@ -94,6 +94,7 @@ _MODULES = {
 __all__ = list(_MODULES)
 _WITH_KERAS = (
     "modeling", "pretrained", "export", "training.step", "training.trainer", "fine_tuning",
+    "tasks.choice", "tasks.ner", "tasks.squad.squad_task",
 )  # fmt: skip
 
 

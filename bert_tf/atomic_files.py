@@ -29,7 +29,8 @@ from bert_tf.output_paths import is_stdout, resolve_output
 _TEMPORARY, _OLD = ".bert_tf.tmp", ".bert_tf.old"  # ends of names
 
 
-def _gfile() -> Any:
+def gfile() -> Any:
+    """Returns TensorFlow's module for files, which is imported when it is needed."""
     from tensorflow.io import gfile
 
     return gfile
@@ -61,7 +62,7 @@ def atomic_replace(path: str) -> Iterator[str]:
     with _temporary(target, is_folder=False) as temporary:
         yield temporary
         if "://" in target:
-            _gfile().rename(temporary, target, overwrite=True)
+            gfile().rename(temporary, target, overwrite=True)
             return
         _keep_mode(target, temporary)
         _sync_entry(temporary)
@@ -299,9 +300,8 @@ def remove(path: str) -> None:
         elif os.path.lexists(path):
             os.remove(path)
         return
-    gfile = _gfile()
-    if gfile.exists(path):
-        gfile.rmtree(path) if gfile.isdir(path) else gfile.remove(path)
+    if gfile().exists(path):
+        gfile().rmtree(path) if gfile().isdir(path) else gfile().remove(path)
 
 
 @contextmanager

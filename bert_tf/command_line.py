@@ -47,8 +47,8 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
     Args:
         main: A function that reads its flags from `absl.flags.FLAGS`. `--help`
             prints the docstring and the key flags of the module that defines `main`. `main`
-            imports the modules that import TensorFlow, so that they are imported after the flags
-            are parsed, and without TensorFlow's start-up lines.
+            checks the flags, calls `startup.import_tensorflow` and then imports the modules that
+            import TensorFlow.
         takes_command: Whether `main` has one argument, the list of the words after "--" on the
             command line.
     """
@@ -68,10 +68,11 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
         show_log_records()
         if len(argv) > 1:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
-        startup.quiet_tensorflow_import()
         stop_signals = StopSignals()
         try:
             with stop_signals.handled(), _explained_stdout_errors():
+                if _has_remote_path():
+                    startup.import_tensorflow()
                 main(words) if takes_command else main()
         except InputError as error:
             fail(str(error))
@@ -97,6 +98,15 @@ def _explain_interruption() -> None:
         f"Interrupted. To continue, give the same command{without * _is_given('overwrite')}.",
         file=sys.stderr,
     )
+
+
+def _has_remote_path() -> bool:
+    """Returns whether a check of the flags may need TensorFlow's file systems."""
+    return any("://" in str(flags.FLAGS[name].value) for name in _path_flags())
+
+
+def _path_flags() -> Iterator[str]:
+    return filter(_PATH_FLAG.search, flags.FLAGS)
 
 
 def _is_given(flag: str) -> bool:
@@ -238,7 +248,7 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
         if wrong := _NOT_BOOLEAN.match(message):
             message = f"{wrong[1]} must be true or false."
         fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} See --help.")
-    for name in filter(_PATH_FLAG.search, flags.FLAGS):
+    for name in _path_flags():
         flags.FLAGS[name].value = _expand_home(flags.FLAGS[name].value)
     return words
 

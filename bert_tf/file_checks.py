@@ -1,12 +1,9 @@
-"""Checks the place, the kind, the size and the name of a file before it is read or written."""
+"""Checks the place, the kind and the name of a file before it is read or written."""
 
 import os
 import stat
 
 from bert_tf.errors import InputError
-
-# The largest vocabulary or JSON file that is read. Those of the known models have below 20 MB.
-MAX_TEXT_BYTES = 200_000_000
 
 
 def check_is_regular(path: str) -> None:
@@ -58,21 +55,6 @@ def is_inside(path: str, folder: str) -> bool:
     """Returns whether a path is a folder, or something in it, also through links."""
     one, two = (each if "://" in each else os.path.realpath(each) for each in (path, folder))
     return f"{one.rstrip('/')}/".startswith(f"{two.rstrip('/')}/")
-
-
-def check_text_size(path: str) -> None:
-    """Checks that a file, which must exist, is small enough for a vocabulary or a JSON file.
-
-    Raises:
-        InputError: The file is too large.
-    """
-    from tensorflow.io import gfile
-
-    if (size := gfile.stat(path).length) > MAX_TEXT_BYTES:
-        raise InputError(
-            f"{path} has {size / 1e6:,.0f} MB. A vocabulary or a JSON file of a model has at most "
-            f"{MAX_TEXT_BYTES / 1e6:,.0f} MB. Give another file."
-        )
 
 
 def check_plain_name(name: str, source: str) -> None:

@@ -16,6 +16,7 @@ from typing import IO, Any
 from bert_tf.atomic_files import atomic_folder as atomic_folder
 from bert_tf.atomic_files import atomic_replace, reason_of
 from bert_tf.atomic_files import explain_write_errors as explain_write_errors
+from bert_tf.atomic_files import gfile as gfile
 from bert_tf.atomic_files import make_folder as make_folder
 from bert_tf.atomic_files import remove as remove
 from bert_tf.errors import InputError
@@ -23,16 +24,12 @@ from bert_tf.file_checks import check_is_regular, check_no_file_scheme
 
 _CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 64 << 20  # a line is read into memory
+# The largest vocabulary or JSON file that is read. Those of the known models have below 20 MB.
+MAX_TEXT_BYTES = 200_000_000
 _OTHER_MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }  # fmt: skip
-
-
-def _gfile() -> Any:
-    from tensorflow.io import gfile
-
-    return gfile
 
 
 def read_bytes(path: str) -> bytes:
@@ -41,10 +38,9 @@ def read_bytes(path: str) -> bytes:
     Raises:
         InputError: The file is missing or cannot be read.
     """
-    gfile = _gfile()
     check_is_file(path)
     check_is_regular(path)
-    with explain_read_errors(path), gfile.GFile(path, "rb") as file:
+    with explain_read_errors(path), gfile().GFile(path, "rb") as file:
         return file.read()
 
 
@@ -57,7 +53,7 @@ def exists(path: str) -> bool:
     import tensorflow as tf
 
     try:
-        return bool(_gfile().exists(path))
+        return bool(gfile().exists(path))
     except tf.errors.UnimplementedError:  # TensorFlow does not know the scheme
         return False
     except tf.errors.OpError as error:  # such as gs:// without a network
@@ -80,13 +76,13 @@ def list_folder(path: str) -> list[str]:
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     with explain_read_errors(path):
-        names = _gfile().listdir(path) if exists(path) else []
+        names = gfile().listdir(path) if exists(path) else []
     return sorted(name.rstrip("/") for name in names)
 
 
 def is_file(path: str) -> bool:
     """Returns whether there is a file, and not a folder, with this path."""
-    return exists(path) and not _gfile().isdir(path)
+    return exists(path) and not gfile().isdir(path)
 
 
 def check_is_file(path: str) -> None:
@@ -97,7 +93,7 @@ def check_is_file(path: str) -> None:
     """
     if not exists(path):
         raise InputError(f"There is no file {path}.")
-    if _gfile().isdir(path):
+    if gfile().isdir(path):
         raise InputError(f"{path} is a folder; give a file.")
 
 
@@ -126,6 +122,21 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     except others as error:
         reason = str(error).rstrip(".")
         raise InputError(f"{path} cannot be read{content}: {reason}.") from error
+
+
+def read_model_text(path: str) -> str:
+    """Reads a vocabulary or a JSON file, UTF-8, after a check of its size.
+
+    Raises:
+        InputError: As in `read_text`, or the file is too large for such a file.
+    """
+    check_is_file(path)
+    if (size := gfile().stat(path).length) > MAX_TEXT_BYTES:
+        raise InputError(
+            f"{path} has {size / 1e6:,.0f} MB. A vocabulary or a JSON file of a model has at most "
+            f"{MAX_TEXT_BYTES / 1e6:,.0f} MB. Give another file."
+        )
+    return read_text(path)
 
 
 def read_text(path: str) -> str:
@@ -159,6 +170,7 @@ def read_lines(path: str) -> Iterator[str]:
     Raises:
         InputError: As in `read_text`, or a line has more than 64 MiB.
     """
+    check_is_file(path)
     rest, number = b"", 1
     for chunk in _chunks(path):
         if number == 1 and not rest:
@@ -179,9 +191,7 @@ def read_lines(path: str) -> Iterator[str]:
 
 
 def _chunks(path: str) -> Iterator[bytes]:
-    gfile = _gfile()
-    check_is_file(path)
-    with explain_read_errors(path), gfile.GFile(path, "rb") as file:
+    with explain_read_errors(path), gfile().GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
 
@@ -193,11 +203,21 @@ def sha256_of_file(path: str) -> str:
         InputError: The file is missing, cannot be read, or is a pipe or a device.
     """
     check_is_file(path)
+    return size_and_sha256(path)[1]
+
+
+def size_and_sha256(path: str) -> tuple[int, str]:
+    """Returns the size of a file in bytes and its hexadecimal SHA-256.
+
+    Raises:
+        InputError: The file cannot be read, or is a pipe or a device.
+    """
     check_is_regular(path)
-    digest = hashlib.sha256()
+    digest, size = hashlib.sha256(), 0
     for chunk in _chunks(path):
         digest.update(chunk)
-    return digest.hexdigest()
+        size += len(chunk)
+    return size, digest.hexdigest()
 
 
 def check_byte_order_mark(path: str, start: bytes) -> None:
@@ -243,7 +263,7 @@ def check_lines(path: str, start: bytes) -> None:
 
 def open_binary(path: str, mode: str) -> IO[bytes]:
     """Opens a file in a binary mode; a local file without TensorFlow."""
-    return _gfile().GFile(path, mode) if "://" in path else open(path, mode)
+    return gfile().GFile(path, mode) if "://" in path else open(path, mode)
 
 
 def write_bytes(path: str, content: bytes) -> None:
@@ -275,7 +295,6 @@ def expand_globs(
     Raises:
         InputError: A glob matches no file, or its file system is unknown.
     """
-    gfile = _gfile()
     if isinstance(patterns, str):
         patterns = patterns.split(",")
     found: dict[str, str] = {}  # paths by their real path
@@ -288,7 +307,7 @@ def expand_globs(
             raise InputError(f"{pattern} has **. Give a glob for each level, such as a/*,a/*/*.")
         # The name of an existing file may contain glob characters such as "[".
         with explain_read_errors(pattern):
-            matches = [pattern] if gfile.exists(pattern) else gfile.glob(pattern)
+            matches = [pattern] if gfile().exists(pattern) else gfile().glob(pattern)
         matches = [each for each in matches if each == pattern or not each.endswith(without)]
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")

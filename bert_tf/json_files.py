@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from bert_tf import file_checks, files
+from bert_tf import files
 from bert_tf.errors import InputError
 
 _MAX_LEVELS = 100
@@ -83,9 +83,7 @@ def read(
     Raises:
         InputError: The file is missing or is not a JSON object, or a value breaks its rule.
     """
-    files.check_is_file(path)
-    file_checks.check_text_size(path)
-    text = files.read_text(path)
+    text = files.read_model_text(path)
     try:
         values = parse(text, path, allow_nan=own)
         return check(values, schema or {}, path, required)

@@ -1,11 +1,9 @@
 """Locks of open files, which end with the processes that hold them."""
 
 import contextlib
-import errno
 import fcntl
 import logging
 import os
-import stat
 from typing import IO, Any
 
 _LOGGER = logging.getLogger(__name__)
@@ -15,12 +13,9 @@ def open_file(path: str) -> IO[str]:
     """Opens a file to lock, and creates it if there is none.
 
     Raises:
-        OSError: The file cannot be written, or is a link, a pipe or a device.
+        OSError: The file cannot be written, or is a link.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file; remove it")
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return open(path, "a", opener=lambda name, _: os.open(name, flags, 0o666))
 
 

@@ -5,7 +5,6 @@ A shard is one of the record files that a run of `create_pretraining_data` write
 
 import contextlib
 import dataclasses
-import hashlib
 import itertools
 import os
 from collections.abc import Iterable
@@ -13,12 +12,10 @@ from typing import Any
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
-from bert_tf.file_checks import check_is_regular
 from bert_tf.json_files import COUNT, LENGTH, OBJECT, TEXT, TRUTH, Rule
 
 SUFFIX, STATS_SUFFIX, COMPLETED_SUFFIX = ".manifest.json", ".stats.json", ".COMPLETED"
 _FORMAT = {"format": "bert_tf pretraining records", "version": 1}
-_BLOCK_BYTES = 1 << 22
 _SCHEMA = {
     "shards": Rule("a list of objects", (list,), items=(dict,)),
     "fingerprint": TEXT, "flags": OBJECT, "vocabulary_sha256": TEXT, "vocab_size": COUNT,
@@ -49,10 +46,8 @@ class Shard:
 
     def has_recorded_size(self) -> bool:
         """Whether the file exists and has the size that the manifest records."""
-        from tensorflow.io import gfile
-
         is_regular = files.exists(self.path) if "://" in self.path else os.path.isfile(self.path)
-        return is_regular and gfile.stat(self.path).length == self.bytes
+        return is_regular and files.gfile().stat(self.path).length == self.bytes
 
     def has_recorded_checksum(self) -> bool:
         """Whether the file has the SHA-256 in the manifest. This method reads the whole file.
@@ -60,7 +55,7 @@ class Shard:
         Raises:
             InputError: The file cannot be read.
         """
-        return size_and_sha256(self.path)[1] == self.sha256
+        return files.size_and_sha256(self.path)[1] == self.sha256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,15 +134,13 @@ def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[
     Raises:
         InputError: A manifest is damaged.
     """
-    from tensorflow.io import gfile
-
     folders: dict[str, str] = {}
     for path in itertools.chain.from_iterable(map(_with_target, paths)):
         folder = os.path.dirname(path)
         folders.setdefault(folder if "://" in folder else os.path.realpath(folder), folder)
     manifests = []
     for folder in sorted(folders.values()):
-        for name in sorted(gfile.listdir(folder or ".")):
+        for name in sorted(files.gfile().listdir(folder or ".")):
             if name.endswith(SUFFIX):
                 with contextlib.suppress(*[InputError] if skip_damaged else []):
                     manifests.append(Manifest.read(os.path.join(folder, name)))
@@ -167,23 +160,6 @@ def list_shards(manifests: Iterable[Manifest], path: str) -> list[tuple[Manifest
     """
     entries = [(manifest, manifest.find_shard(path)) for manifest in manifests]
     return [(manifest, shard) for manifest, shard in entries if shard is not None]
-
-
-def size_and_sha256(path: str) -> tuple[int, str]:
-    """Reads a file and returns its size in bytes and its hexadecimal SHA-256.
-
-    Raises:
-        InputError: The file cannot be read, or is a pipe or a device.
-    """
-    from tensorflow.io import gfile
-
-    check_is_regular(path)
-    digest, size = hashlib.sha256(), 0
-    with files.explain_read_errors(path), gfile.GFile(path, "rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()
 
 
 def absolute_path(path: str, folder: str = "") -> str:

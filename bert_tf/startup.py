@@ -8,15 +8,12 @@ also if TensorFlow ends this process, for example because the CPU lacks an instr
 """
 
 import contextlib
-import functools
 import glob
-import importlib.abc
-import importlib.machinery
+import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 # A line that explains why TensorFlow uses no GPU contains one of these texts.
@@ -45,65 +42,50 @@ KNOWN_LINES = (
     "TF-TRT Warning",
     "cuda_diagnostics.cc",
 )
-# The program of the process at the other end of the pipe. It writes the lines with a reason why no
-# GPU is used to stdout. They are few: if that pipe were full, both processes would wait for ever.
+# The program of the process at the other end of the pipe. At the end, it writes the hidden lines to
+# stdout; if the process that reads them was killed, it ends without a message.
 _FILTER = """
-import os, sys
-number, *texts = sys.argv[1:]
-texts = [os.fsencode(text) for text in texts]
+import os, signal, sys
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+known = [os.fsencode(text) for text in sys.argv[1:]]
+hidden = []
 for line in sys.stdin.buffer:
-    if any(text in line for text in texts[:int(number)]):
-        sys.stdout.buffer.write(line)
-    elif not any(text in line for text in texts):
-        sys.stderr.buffer.write(line)
-        sys.stderr.buffer.flush()
+    if any(text in line for text in known):
+        hidden.append(line)
+    else:
+        os.write(2, line)
+sys.stdout.buffer.writelines(hidden)
 """
 
 
-def quiet_tensorflow_import(report_unused_gpus: bool = True) -> None:
-    """Makes the next import of TensorFlow in this process write no start-up lines.
+def set_environment() -> None:
+    """Sets the variables of TensorFlow and Keras for this process and its child processes.
 
-    If Keras is imported later, here or in a child process, it uses TensorFlow.
+    Keras uses TensorFlow. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later operations, such as the
+    compilation by XLA; a value that the user has set is kept.
+    """
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
-    The import also lists the devices. Lines of later operations, such as the compilation by XLA,
-    are suppressed by TF_CPP_MIN_LOG_LEVEL=1, which this function sets for this process and its
-    child processes if the variable is not set. If the user has set TF_CPP_MIN_LOG_LEVEL=0, nothing
-    is suppressed.
+
+def import_tensorflow(report_unused_gpus: bool = True) -> None:
+    """Imports TensorFlow without its start-up lines, after a program has checked its flags.
+
+    The import also lists the devices. If the user has set TF_CPP_MIN_LOG_LEVEL=0, nothing is
+    hidden.
 
     Args:
         report_unused_gpus: Whether a line on stderr says that TensorFlow uses no GPU although this
             machine has one.
     """
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1") != "0":
-        sys.meta_path.insert(0, _QuietFinder(report_unused_gpus))
-
-
-class _QuietFinder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow for the import system, and changes how TensorFlow is executed."""
-
-    def __init__(self, report_unused_gpus: bool) -> None:
-        self._report = report_unused_gpus
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Returns the specification of TensorFlow, and None for other modules."""
-        if name != "tensorflow":
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is not None and spec.loader is not None:
-            execute = functools.partial(_execute, spec.loader.exec_module, self._report)
-            spec.loader.exec_module = execute  # type: ignore[method-assign]
-        return spec
-
-
-def _execute(execute: Callable[[ModuleType], None], report: bool, tensorflow: Any) -> None:
+    set_environment()
+    if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
+        return
     with quiet_stderr() as lines:
-        execute(tensorflow)
+        tensorflow: Any = importlib.import_module("tensorflow")
         gpus = tensorflow.config.list_physical_devices("GPU")
     note = unused_gpu_note(sorted(glob.glob("/dev/nvidia[0-9]*")), lines, gpus)
-    if report and note:
+    if report_unused_gpus and note:
         print(note, file=sys.stderr)
 
 
@@ -112,28 +94,25 @@ def quiet_stderr() -> Iterator[list[str]]:
     """Writes all output to file descriptor 2 except known lines to stderr.
 
     Yields:
-        A list, which at the end contains the lines that state why no GPU is used.
+        A list, which at the end contains the hidden lines.
     """
-    reasons: list[str] = []
-    if sys.stderr is None:  # the process has no file descriptor 2
-        yield reasons
-        return
+    hidden: list[str] = []
     sys.stderr.flush()
     # In its own session, the process does not receive the SIGINT of Ctrl-C.
-    command = [sys.executable, "-I", "-S", "-c", _FILTER, str(len(_GPU_REASONS)), *KNOWN_LINES]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    ) as process:
+        [sys.executable, "-I", "-S", "-c", _FILTER, *KNOWN_LINES],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+    ) as process:  # fmt: skip
         assert process.stdin
         stderr = os.dup(2)
         os.dup2(process.stdin.fileno(), 2)
         try:
-            yield reasons
+            yield hidden
         finally:
             sys.stderr.flush()
             os.dup2(stderr, 2)
             os.close(stderr)
-            reasons += process.communicate()[0].decode(errors="replace").splitlines()
+            hidden += process.communicate()[0].decode(errors="replace").splitlines()
 
 
 def unused_gpu_note(
@@ -143,7 +122,7 @@ def unused_gpu_note(
 
     Args:
         device_files: The device files of the GPUs of this machine, such as /dev/nvidia0.
-        lines: The lines with reasons that TensorFlow wrote when it listed its devices.
+        lines: The lines that TensorFlow wrote when it listed its devices.
         gpus: The GPUs that TensorFlow lists.
     """
     if gpus or not device_files:

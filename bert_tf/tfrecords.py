@@ -42,10 +42,8 @@ def compression(path: str) -> str:
     Raises:
         InputError: The path is not that of a regular file, or the file cannot be read.
     """
-    from tensorflow.io import gfile
-
     _check_regular(path)
-    with files.explain_read_errors(path), gfile.GFile(path, "rb") as file:
+    with files.explain_read_errors(path), files.gfile().GFile(path, "rb") as file:
         start = file.read(HEADER.size)
     return "GZIP" if start.startswith(_GZIP_MAGIC) and not _has_valid_length(start) else ""
 
@@ -56,10 +54,8 @@ def is_tfrecord(path: str) -> bool:
     Raises:
         InputError: As in `compression`; or the file is gzip and damaged.
     """
-    from tensorflow.io import gfile
-
     is_gzip = compression(path) == "GZIP"
-    with files.explain_read_errors(path), gfile.GFile(path, "rb") as file:
+    with files.explain_read_errors(path), files.gfile().GFile(path, "rb") as file:
         content = gzip.GzipFile(fileobj=file) if is_gzip else file
         return _has_valid_length(content.read(HEADER.size))
 
@@ -69,9 +65,7 @@ def size_and_mtime(path: str) -> tuple[int, int]:
     if "://" not in path:
         facts = os.stat(path)  # TensorFlow rounds the time to seconds
         return facts.st_size, facts.st_mtime_ns
-    from tensorflow.io import gfile
-
-    stored = gfile.stat(path)
+    stored = files.gfile().stat(path)
     return stored.length, stored.mtime_nsec
 
 
@@ -94,9 +88,7 @@ def mask_crc32c(crc: int) -> int:
 
 def _check_regular(path: str) -> None:
     """Checks that a path is that of a file; reading from a named pipe would block."""
-    from tensorflow.io import gfile
-
-    if gfile.isdir(path):
+    if files.gfile().isdir(path):
         raise InputError(
             f"{path} is a folder. Give the record files in it, such as {path.rstrip('/')}/*."
         )

@@ -20,7 +20,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from bert_tf import file_checks, files, json_files
+from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.json_files import COUNT, LENGTH, NUMBER, OBJECT, TEXT, TEXTS, TRUTH, Rule
 
@@ -279,9 +279,7 @@ def read_vocabulary(path: str) -> list[str]:
 
     Source: google-research/bert `tokenization.load_vocab`.
     """
-    files.check_is_file(path)
-    file_checks.check_text_size(path)
-    text = files.read_text(path).removeprefix("\ufeff")
+    text = files.read_model_text(path).removeprefix("\ufeff")
     entries = [_strip_entry(line) for line in text.split("\n")]
     while entries and not entries[-1]:
         entries.pop()

@@ -7,4 +7,8 @@ The programs, which define flags, are `make_sample_data`, `train_vocabulary`,
 and `create_pretraining_data`; `word_counts` and `vocabulary_learning` are used by
 `train_vocabulary`; `pretraining_data` and `runners` create and inspect records; `sample_data`
 collects the sample text.
+
+TensorFlow is imported inside functions: the flags of the programs are defined from config classes
+in these modules, and for local text files the main process of `create_pretraining_data` leaves all
+work that needs TensorFlow to its worker processes.
 """

@@ -27,9 +27,8 @@ import sys
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
+from bert_tf import command_line, config_flags, startup
 from bert_tf.data_prep.pretraining_data import settings
-from bert_tf.data_prep.runners import inspection
 
 flags.DEFINE_string("input_file", None, "TFRecord files, a comma list of globs.", required=True)
 flags.DEFINE_string("vocab_file", None, "The vocabulary of the records.", required=True)
@@ -48,6 +47,9 @@ def main() -> None:
     """Builds the expected settings from the flags and inspects the records."""
     values = flags.FLAGS
     config = config_flags.build(settings.RecordsConfig)
+    startup.import_tensorflow()
+    from bert_tf.data_prep.runners import inspection
+
     if not inspection.inspect(config, values.input_file, values.num_examples):
         sys.exit(1)
 

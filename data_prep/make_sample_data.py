@@ -28,7 +28,7 @@ classification set do not contain the name of any classified library.
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
+from bert_tf import command_line, config_flags, startup
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
 
 flags.DEFINE_string("output_dir", None, "The folder to write. It is written atomically.")
@@ -39,6 +39,7 @@ config_flags.define(SampleDataConfig)
 def main() -> None:
     """Builds the sample data and prints its counts."""
     config = config_flags.build(SampleDataConfig)
+    startup.import_tensorflow()
     stats = build_sample_data(config)
     for name, part in stats["parts"].items():
         print(f"{name}: {part['documents']:,} documents, {part['sentences']:,} sentences")

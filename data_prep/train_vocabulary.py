@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, output_paths
+from bert_tf import command_line, config_flags, output_paths, startup
 from bert_tf.data_prep import vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.tokenization.unknown_share import unknown_warning
@@ -47,6 +47,7 @@ def main() -> None:
     config = config_flags.build(vocabulary_learning.VocabularyConfig)
     source = config_flags.build(text_blocks.TextSource)
     output_paths.check_output_file(values.output_file)
+    startup.import_tensorflow()
     counter = text_blocks.TextCounter()
     blocks, total_bytes = text_blocks.read_blocks(source, values.output_file, counter)
     counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)

@@ -13,8 +13,7 @@ models must give equal outputs for a fixed input.
 
 from absl import flags
 
-from bert_tf import command_line
-from bert_tf.conversion import DIALECTS, WRITABLE_DIALECTS, convert, read_config
+from bert_tf import command_line, startup
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("from", None, "The checkpoint to read.")
@@ -22,8 +21,9 @@ flags.DEFINE_string(
     "to", None, "The folder to write; a checkpoint of the same dialect in it is replaced."
 )
 flags.DEFINE_enum(
-    "dialect", "bert-tf", WRITABLE_DIALECTS,
-    "; ".join(f"{name}: {DIALECTS[name].description}" for name in WRITABLE_DIALECTS) + ".",
+    "dialect", "bert-tf", ["bert-tf", "hugging_face", "google"],
+    "bert-tf: a weights folder of bert-tf; hugging_face: a folder of transformers; google: "
+    "bert_model.ckpt of google-research/bert.",
 )  # fmt: skip
 flags.DEFINE_string("bert_config_file", None, "bert_config.json. Default: the one of --from.")
 flags.DEFINE_string("vocab_file", None, "vocab.txt. Default: the one of --from.")
@@ -39,6 +39,9 @@ flags.mark_flags_as_required(["from", "to"])
 
 def main() -> None:
     """Converts the checkpoint and prints a report."""
+    startup.import_tensorflow()
+    from bert_tf.conversion import convert, read_config
+
     config = read_config(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
     report = convert(
         FLAGS["from"].value,

@@ -26,7 +26,7 @@ those of the original model.
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
+from bert_tf import command_line, config_flags, startup
 from bert_tf.export.settings import ServingSettings
 from bert_tf.tasks.ner.schemes import SCHEMES
 
@@ -61,8 +61,8 @@ flags.mark_flags_as_required(["checkpoint", "export_dir"])
 
 def main() -> None:
     """Exports the checkpoint."""
-    # Before the import of TensorFlow, which takes seconds.
     settings = config_flags.build(ServingSettings)
+    startup.import_tensorflow()
     import tensorflow as tf
 
     from bert_tf.export import exporter

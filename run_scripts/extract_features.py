@@ -13,19 +13,14 @@ With --output_format=npz or --output_format=tfrecord, the program writes compact
 (shards) instead, each for --lines_per_shard lines. numpy.load reads an npz shard.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
+from bert_tf import command_line, config_flags, startup
 from bert_tf.data_prep.corpus import formats
 from bert_tf.errors import LARGEST_INT32, InputError
-from bert_tf.feature_extraction import output
-from bert_tf.feature_extraction.extractor import (
-    ExtractionConfig,
-    FeatureExtractor,
-    LineFeatures,
-)
+from bert_tf.feature_extraction.extraction_config import FORMATS, ExtractionConfig
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import flags as shared
 
@@ -41,7 +36,7 @@ shared.define_model_flags("The model, in any dialect of convert_checkpoint.")
 flags.adopt_module_key_flags(shared)
 flags.DEFINE_string("layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings.")
 config_flags.define(ExtractionConfig, without=("layers",))
-flags.DEFINE_enum("output_format", "jsonl", output.FORMATS, "jsonl: the original format, large.")
+flags.DEFINE_enum("output_format", "jsonl", FORMATS, "jsonl: the original format, large.")
 flags.DEFINE_enum(
     "output_dtype", "float32", ["float16", "float32"], "Data type in npz and tfrecord."
 )
@@ -65,44 +60,19 @@ def layers() -> tuple[int, ...]:
         ) from error
 
 
-def read_lines() -> list[str]:
-    """Returns the lines of --input_file.
+def read_lines(paths: Iterable[str]) -> list[str]:
+    """Returns the lines of text files.
 
     Raises:
-        InputError: A file is missing or is not valid UTF-8, there are no lines, or an output would
-            replace an input.
+        InputError: A file is not valid UTF-8, or there are no lines.
     """
     lines: list[str] = []
-    found = formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
-    for path in found:
+    for path in paths:
         for raw, position in formats.read_lines(path):
             lines += formats.decode(raw, path, position).removesuffix("\n").split("\n")
     if not lines:
         raise InputError(f"There is no text in {FLAGS.input_file}.")
-    casing_file = f"{FLAGS.vocab_file}.json"  # next to the vocabulary, if there is one
-    output.check_output(
-        FLAGS.output_file,
-        FLAGS.output_format,
-        [*found, *filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file)), casing_file],
-        FLAGS.init_checkpoint or "",
-        -(-len(lines) // FLAGS.lines_per_shard),
-    )
     return lines
-
-
-def extractor(config: ExtractionConfig) -> FeatureExtractor:
-    """Returns a feature extractor with the weights and the tokenizer of --init_checkpoint.
-
-    Raises:
-        InputError: There is no checkpoint, no model configuration or no vocabulary.
-    """
-    from bert_tf.modeling import BertEncoder
-
-    if not FLAGS.init_checkpoint:
-        raise InputError("The model is unknown. Give --init_checkpoint.")
-    model = shared.run_model().pretrained
-    tokenizer = model.tokenizer
-    return FeatureExtractor(model.model(BertEncoder), tokenizer, config)
 
 
 def main() -> None:
@@ -113,9 +83,27 @@ def main() -> None:
         if FLAGS[name].present and FLAGS.output_format == "jsonl":
             raise InputError(f"--{name} has no effect with --output_format=jsonl. Leave it out.")
     config = config_flags.build(ExtractionConfig, layers=layers())
+    startup.import_tensorflow()
+    from bert_tf.feature_extraction import output
+    from bert_tf.feature_extraction.extractor import FeatureExtractor, LineFeatures
+    from bert_tf.modeling import BertEncoder
+
     output.check_output(FLAGS.output_file, FLAGS.output_format)
-    lines = read_lines()
-    extract = extractor(config)
+    found = formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
+    lines = read_lines(found)
+    casing_file = f"{FLAGS.vocab_file}.json"  # next to the vocabulary, if there is one
+    output.check_output(
+        FLAGS.output_file,
+        FLAGS.output_format,
+        [*found, *filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file)), casing_file],
+        FLAGS.init_checkpoint or "",
+        -(-len(lines) // FLAGS.lines_per_shard),
+    )
+    if not FLAGS.init_checkpoint:
+        raise InputError("The model is unknown. Give --init_checkpoint.")
+    model = shared.run_model().pretrained
+    tokenizer = model.tokenizer
+    extract = FeatureExtractor(model.model(BertEncoder), tokenizer, config)
     with Progress("extracting", len(lines), "lines") as progress:
 
         def with_progress() -> Iterator[LineFeatures]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from absl import flags
 
-from bert_tf import config_flags, files
+from bert_tf import config_flags, files, startup
 from bert_tf.errors import InputError
-from bert_tf.export.layout import next_version
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.help_text import name_programs
 from bert_tf.output_paths import check_output_folder
@@ -90,7 +89,9 @@ def run_task(
     if not phases.kinds:
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
     _check_flags()
+    startup.import_tensorflow()
     from bert_tf import fine_tuning
+    from bert_tf.export.layout import next_version
 
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
@@ -115,7 +116,7 @@ def run_task(
 
 
 def _check_flags() -> None:
-    """Checks the values of flags, as far as possible before the slow import of TensorFlow.
+    """Checks the values of flags, as far as possible without TensorFlow.
 
     Raises:
         InputError: A value is out of range, flags contradict each other, or --output_dir or

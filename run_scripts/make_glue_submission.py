@@ -10,7 +10,7 @@ test file. The server requires eleven files; the program lists those that are mi
 
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf import command_line, startup
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list(
@@ -23,6 +23,7 @@ flags.mark_flags_as_required(["input_dirs", "output_file"])
 
 def main() -> None:
     """Writes the zip file and prints its content."""
+    startup.import_tensorflow()
     from bert_tf.tasks.classification.submission_zip import write_submission_zip
 
     print(write_submission_zip(FLAGS.input_dirs, FLAGS.output_file))

@@ -36,7 +36,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf import command_line, files
+from bert_tf import command_line, files, startup
 from bert_tf.errors import InputError
 from bert_tf.output_paths import check_output_file
 from bert_tf.progress import Progress
@@ -98,7 +98,8 @@ flags.mark_flag_as_required("model")
 
 def main() -> None:
     """Prints a prediction for each text."""
-    check_flags()  # before the import of TensorFlow, which takes seconds
+    check_flags()
+    startup.import_tensorflow()
     from bert_tf.export.predictor import Predictor
 
     signature = "score" if FLAGS.score else "serving_default"

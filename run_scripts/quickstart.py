@@ -128,6 +128,7 @@ def main() -> None:
         raise InputError(f"--output_dir must be a local folder. Received: {FLAGS.output_dir}.")
     folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
     check_output_dir(folder)
+    startup.set_environment()  # for the program that imports nothing of this project
     stages = Stages(folder, size)
     make_records(stages)
     train(stages, pretraining_steps(stages))

@@ -29,7 +29,7 @@ from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks import ALIASES, TASKS
 from bert_tf.tasks.classification.classification_task import TABLES
-from bert_tf.tasks.classification.sources import custom, tfds_reader, xnli
+from bert_tf.tasks.classification.sources import custom, tfds_reader
 from bert_tf.tasks.classification.sources.labels import nearest
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import DataLocation, Task
@@ -75,7 +75,7 @@ flags.mark_flags_as_required(["task_name", "output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    _task_name()  # before the slow import of TensorFlow
+    _task_name()
     fine_tuning_main.run_task(
         fine_tuning_main.data_location, make_task, fine_tuning_main.export_command
     )
@@ -95,7 +95,9 @@ def make_task(location: DataLocation) -> Task:
     if name in TASKS:
         return TASKS[name]
     if name == "xnli":
-        return xnli.xnli(FLAGS.xnli_language)
+        from bert_tf.tasks.classification.sources.xnli import xnli
+
+        return xnli(FLAGS.xnli_language)
     return _make_custom_task(location)
 
 

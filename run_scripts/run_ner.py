@@ -28,8 +28,7 @@ from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.ner.conll import Columns
-from bert_tf.tasks.ner.ner_task import DETECT, NerTask
-from bert_tf.tasks.ner.schemes import SCHEMES
+from bert_tf.tasks.ner.schemes import DETECT, SCHEMES
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
@@ -68,6 +67,8 @@ def main() -> None:
 
 def make_task(_: DataLocation) -> Task:
     """Returns the task; without training, the trained model gives the default of the context."""
+    from bert_tf.tasks.ner.ner_task import NerTask
+
     return NerTask(
         scheme=FLAGS.scheme, columns=config_flags.build(Columns), input_scheme=FLAGS.input_scheme,
         **shared.values_or_trained("document_context"),

@@ -22,7 +22,7 @@ from typing import Any
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
+from bert_tf import command_line, config_flags, startup
 from bert_tf.errors import InputError
 from bert_tf.pretraining.pretraining_config import OBJECTIVES, PretrainingModel, PretrainingRecords
 from bert_tf.run_scripts import flags as shared
@@ -81,13 +81,13 @@ flags.mark_flags_as_required(["output_dir"])
 def main() -> None:
     """Trains and evaluates."""
     _check_phases()
-    # These objects check the flags. TensorFlow, which takes seconds to import, is imported after.
     shared.check_output_dir()
     runtime = shared.runtime_config()
     training = shared.training_config(num_warmup_steps=_num_warmup_steps())
     given = command_line.flag_values(PretrainingRecords)
     given = {name: value for name, value in given.items() if value is not None}
     records = PretrainingRecords((), (), **given)
+    startup.import_tensorflow()
     from bert_tf.pretraining import record_checks
     from bert_tf.pretraining.pretrain import pretrain
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder

@@ -22,8 +22,8 @@ from absl import flags
 from bert_tf import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
-from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
+from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
 config_flags.define(FineTuningConfig, ("max_seq_length",))
@@ -37,8 +37,15 @@ flags.mark_flags_as_required(["output_dir"])
 def main() -> None:
     """Trains, evaluates and predicts."""
     fine_tuning_main.run_task(
-        fine_tuning_main.data_location, lambda _: ChoiceTask(), fine_tuning_main.export_command
+        fine_tuning_main.data_location, make_task, fine_tuning_main.export_command
     )
+
+
+def make_task(_: DataLocation) -> Task:
+    """Returns the task."""
+    from bert_tf.tasks.choice.choice_task import ChoiceTask
+
+    return ChoiceTask()
 
 
 def run() -> None:

@@ -21,7 +21,7 @@ import sys
 
 from absl import flags
 
-from bert_tf import command_line, files
+from bert_tf import command_line, files, startup
 from bert_tf.help_text import name_programs
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts.sweeps import cells
@@ -68,6 +68,7 @@ def main(command: list[str]) -> None:
 
 def _report(plan: Plan, store: SweepStore) -> None:
     """Writes and prints the results; exits with code 1 if a run failed."""
+    startup.import_tensorflow()
     from bert_tf.run_scripts.sweeps import hparams_page
 
     outcomes = store.outcomes()

@@ -31,13 +31,12 @@ command_line.run(main)
 """
 
 
-def run(body, *flags, stderr=subprocess.PIPE):
+def run(body, *flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE):
     program = PROGRAM.format(body=body)
     command = [sys.executable, "-c", program, *flags]
     return subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False,
-        preexec_fn=with_sighup,
-    )  # fmt: skip
+        command, stdout=stdout, stderr=stderr, text=True, check=False, preexec_fn=with_sighup
+    )
 
 
 def with_sighup():
@@ -50,19 +49,15 @@ def with_sighup():
     [("print('a')", []), ("print('a' * 100_000)", []), ("pass", ["--help"])],
 )
 def test_a_full_stdout_is_reported_in_one_line(body, flags):
-    program = PROGRAM.format(body=body)
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-c", program, *flags]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = run(body, *flags, stdout=full)
     message = "error: The standard output cannot be written: No space left on device.\n"
     assert (done.returncode, done.stderr) == (2, message)
 
 
 def test_an_error_is_reported_although_stdout_is_full():
-    program = PROGRAM.format(body="print('a'); raise InputError('b')")
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-c", program]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = run("print('a'); raise InputError('b')", stdout=full)
     # Without a buffer, the first error is that of stdout.
     assert done.returncode == 2 and done.stderr.startswith("error: ")
     assert len(done.stderr.splitlines()) == 1
@@ -144,15 +139,13 @@ def test_exceptions_become_messages_and_exit_codes(raised, code, message):
     ("body", "printed"),
     [
         # A library drops the exception, or raises another one.
-        ("try: os.kill(os.getpid(), 15)\n    except BaseException: pass\n    time.sleep(60)", ""),
-        ("try:\n        try: os.kill(os.getpid(), 15)\n        except BaseException: pass\n"
-         "        time.sleep(60)\n    except BaseException as error: raise TypeError", ""),
         ("try: os.kill(os.getpid(), 15)\n    except BaseException: pass", ""),
+        ("try:\n        try: os.kill(os.getpid(), 15)\n        except BaseException: pass\n"
+         "        raise KeyError\n    except BaseException as error: raise TypeError", ""),
         # What cleans up is not disturbed.
-        ("try: os.kill(os.getpid(), 15)\n    finally:\n        time.sleep(2.5)\n"
-         "        print('removed')", "removed\n"),
+        ("try: os.kill(os.getpid(), 15)\n    finally: print('removed')", "removed\n"),
     ],
-    ids=["handler", "other_error", "end", "clean_up"],
+    ids=["dropped", "other_error", "clean_up"],
 )  # fmt: skip
 def test_a_program_ends_after_sigterm_whatever_happens_to_the_exception(body, printed):
     done = run(body)

@@ -1,6 +1,5 @@
 """`BertConfig`: reading and writing released files, and refusing invalid values."""
 
-import dataclasses
 import json
 
 import pytest
@@ -85,8 +84,3 @@ def test_text_without_a_config_is_refused():
         BertConfig.from_json("[]")
     with pytest.raises(InputError, match=r"needs the key vocab_size.*hidden_size"):
         BertConfig.from_json('{"hidden_size": 768}')
-
-
-def test_fields_cannot_be_assigned():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        BertConfig(10).hidden_size = 5  # type: ignore[misc]

@@ -13,7 +13,8 @@ from bert_tf import weights
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.feature_extraction import output
-from bert_tf.feature_extraction.extractor import ExtractionConfig, FeatureExtractor
+from bert_tf.feature_extraction.extraction_config import ExtractionConfig
+from bert_tf.feature_extraction.extractor import FeatureExtractor
 from bert_tf.modeling import BertEncoder, variables_by_name
 from bert_tf.tokenization import BertTokenizer
 

@@ -19,17 +19,6 @@ def columns(count: int) -> dict[str, np.ndarray]:
     }
 
 
-def test_protobuf_reads_encoded_examples():
-    data = columns(5)
-    for row, record in enumerate(features.encode(data, features.PRETRAINING)):
-        example = tf.train.Example.FromString(record).features.feature
-        assert set(example) == set(data)
-        for feature in features.PRETRAINING:
-            kind = "int64_list" if feature.dtype == "int64" else "float_list"
-            values = list(getattr(example[feature.name], kind).value)
-            assert values == data[feature.name][row].tolist()
-
-
 def test_parser_reads_examples_of_protobuf():
     data = columns(4)
     records = []

@@ -6,16 +6,14 @@ A dialect is a checkpoint format, such as "google" or "hugging_face".
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 
 import numpy as np
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import weight_table
 from bert_tf.errors import InputError
-
-if TYPE_CHECKING:
-    from bert_tf.modeling import BertEncoder, BertTaskModel
+from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
 
 _SHOWN_NAMES = 6
 _ENCODER = "bert/"
@@ -154,9 +152,7 @@ def _shorten(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_SHOWN_NAMES]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
-def assign(
-    model: Union["BertEncoder", "BertTaskModel"], contents: CheckpointContents
-) -> AssignmentReport:
+def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> AssignmentReport:
     """Sets a model's variables from a checkpoint.
 
     Args:
@@ -172,8 +168,6 @@ def assign(
             masked-LM head and the output layer of the checkpoint's masked LM is not the word
             embeddings. In these cases, all variables keep their values.
     """
-    from bert_tf.modeling import variables_by_name
-
     variables = variables_by_name(model)
     if not contents.tied_masked_lm and any(name.startswith(_MASKED_LM) for name in variables):
         raise InputError(

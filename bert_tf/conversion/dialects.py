@@ -18,20 +18,18 @@ class Dialect:
         write: Function `write(folder, contents)` that writes a checkpoint to `folder`. An existing
             folder is replaced. The function returns the path of the checkpoint, as `read_weights`
             accepts it. `write` is None if the dialect can only be read.
-        description: Short description of a checkpoint of this dialect, for help texts.
     """
 
     read: Callable[[str, bool], CheckpointContents | None]
     write: Callable[[str, CheckpointContents], str] | None
-    description: str
 
 
 # `read_weights` uses the first dialect in this dict that recognizes the path. A Hugging Face folder
 # may also contain a TensorFlow checkpoint of the same model, so "hugging_face" precedes "google".
 DIALECTS = {
-    "bert-tf": Dialect(weights_folder.read, weights_folder.write, "a weights folder of bert-tf"),
-    "hugging_face": Dialect(hugging_face.read, hugging_face.write, "a folder of transformers"),
-    "google": Dialect(google.read, google.write, "bert_model.ckpt of google-research/bert"),
-    "model_garden": Dialect(model_garden.read, None, "an encoder of the TensorFlow Model Garden"),
+    "bert-tf": Dialect(weights_folder.read, weights_folder.write),
+    "hugging_face": Dialect(hugging_face.read, hugging_face.write),
+    "google": Dialect(google.read, google.write),
+    "model_garden": Dialect(model_garden.read, None),
 }
 WRITABLE_DIALECTS = tuple(name for name, dialect in DIALECTS.items() if dialect.write)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.config import BertConfig
@@ -108,8 +109,6 @@ def write(folder: str, contents: CheckpointContents) -> str:
     Returns:
         The prefix of the checkpoint.
     """
-    import tensorflow as tf
-
     values: dict[str, Any] = {**contents.arrays, **contents.slots}
     name = "bert_model.ckpt"
     if contents.slots:

@@ -6,6 +6,7 @@ Checkpoints of this dialect (format) can be read but not written.
 from typing import Any
 
 import numpy as np
+from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf.conversion import tensorflow_checkpoint, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
@@ -60,8 +61,6 @@ def _read(prefix: str, reader: Any) -> CheckpointContents:
 
 def _keys_by_full_name(reader: Any) -> dict[str, str]:
     """Returns a dict from full variable name to checkpoint key; optimizer slots are omitted."""
-    from tensorflow.core.protobuf import trackable_object_graph_pb2
-
     serialized = reader.get_tensor(tensorflow_checkpoint.OBJECT_GRAPH)
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(serialized)
     slots = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}

@@ -9,7 +9,9 @@ import shutil
 import struct
 import tempfile
 import zipfile
-from typing import Any
+
+import tensorflow as tf
+from tensorflow.io import gfile
 
 from bert_tf import file_checks, files, json_files
 from bert_tf.config import SIZES, BertConfig
@@ -18,6 +20,7 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
+from bert_tf.modeling.costs import check_fits_memory
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.tokenization.vocabulary import load_vocabulary
 
@@ -27,12 +30,6 @@ _HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # also of a relative path
 _PICKLED = (".bin", ".pt", ".pth")
 # Weights can hardly be compressed, and the other files of a checkpoint are small.
 _MAX_ZIP_FACTOR, _SMALL_ZIP_BYTES, _MAX_ZIP_FILES = 20, 100_000_000, 10_000
-
-
-def _gfile() -> Any:
-    from tensorflow.io import gfile
-
-    return gfile
 
 
 def read_weights(path: str, slots: bool = False) -> CheckpointContents:
@@ -62,7 +59,7 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
         raise InputError(
             f"{path!r} is not a path of a checkpoint. Give a local path, gs:// or hf://owner/name."
         )
-    elif path.endswith(".zip") and not _gfile().isdir(path):
+    elif path.endswith(".zip") and not gfile.isdir(path):
         contents = _read_zip(path, slots)
     else:
         contents = _read(path.rstrip("/") or "/", slots)
@@ -74,10 +71,8 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
 
 def _has_file_system(path: str) -> bool:
     """Whether TensorFlow can read paths with the scheme of this path, such as gs://."""
-    import tensorflow as tf
-
     try:
-        tf.io.gfile.exists(path)
+        gfile.exists(path)
     except tf.errors.UnimplementedError:
         return False
     except tf.errors.OpError:
@@ -86,8 +81,6 @@ def _has_file_system(path: str) -> bool:
 
 
 def _check_fits_memory(config: BertConfig, source: str) -> None:
-    from bert_tf.modeling.costs import check_fits_memory
-
     try:
         check_fits_memory(config)
     except InputError as error:
@@ -147,7 +140,7 @@ def _read_from_hub(path: str) -> CheckpointContents:
     except Exception as error:  # the hub client raises many types of exceptions
         message = " ".join(str(error).split())
         raise InputError(f"{path} cannot be downloaded: {message}") from error
-    if not any(name.endswith(".safetensors") for name in _gfile().listdir(folder)):
+    if not any(name.endswith(".safetensors") for name in gfile.listdir(folder)):
         raise InputError(
             f"{path} has no model.safetensors. Pickled files (.bin) are not read, because loading "
             "them can execute arbitrary code. Convert them with transformers and give the folder."
@@ -156,7 +149,6 @@ def _read_from_hub(path: str) -> CheckpointContents:
 
 
 def _read_zip(path: str, slots: bool) -> CheckpointContents:
-    gfile = _gfile()
     files.check_is_file(path)
     file_checks.check_is_regular(path)
     with tempfile.TemporaryDirectory() as folder:
@@ -185,7 +177,7 @@ def _unpack(path: str, folder: str) -> None:
     others = RuntimeError, zipfile.BadZipFile, lzma.LZMAError, struct.error
     with files.explain_read_errors(path, " as a zip file"):
         try:
-            with _gfile().GFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            with gfile.GFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
                 _check_unpacked_size(path, archive.infolist(), folder)
                 archive.extractall(folder)
         except others as error:
@@ -194,7 +186,7 @@ def _unpack(path: str, folder: str) -> None:
 
 
 def _check_unpacked_size(path: str, members: list[zipfile.ZipInfo], folder: str) -> None:
-    packed = _gfile().stat(path).length
+    packed = gfile.stat(path).length
     unpacked = sum(member.file_size for member in members)
     is_bomb = unpacked > max(_SMALL_ZIP_BYTES, _MAX_ZIP_FACTOR * packed)
     if is_bomb or len(members) > _MAX_ZIP_FILES:
@@ -226,8 +218,8 @@ def _read(path: str, slots: bool) -> CheckpointContents:
 
 
 def _reason_for_no_checkpoint(path: str) -> str:
-    is_folder = _gfile().isdir(path)
-    names = _gfile().listdir(path) if is_folder else []
+    is_folder = gfile.isdir(path)
+    names = gfile.listdir(path) if is_folder else []
     if "saved_model.pb" in names:
         return f"{path} is an exported SavedModel. Give the checkpoint that it was exported from."
     paths = [path, *(posixpath.join(path, name) for name in names)]

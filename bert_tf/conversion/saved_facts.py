@@ -2,20 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 
 import numpy as np
 
 from bert_tf import json_files
 from bert_tf.errors import InputError, check_label_names
+from bert_tf.modeling import BertEncoder, BertTaskModel
 from bert_tf.weights import EMBEDDING_SCHEMA, FACTS_SCHEMA, RESERVED_FACTS
-
-if TYPE_CHECKING:
-    from bert_tf.modeling import BertEncoder, BertTaskModel
 
 
 def check_labels(
-    model: Union["BertEncoder", "BertTaskModel"], labels: Any, regression: bool = False
+    model: BertEncoder | BertTaskModel, labels: Any, regression: bool = False
 ) -> list[str]:
     """Returns labels as a list, after a check that the model has one output for each label.
 

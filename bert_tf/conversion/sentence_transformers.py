@@ -8,6 +8,8 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+from tensorflow.io import gfile
+
 from bert_tf import files, json_files
 from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.errors import InputError
@@ -74,8 +76,6 @@ def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
         embedding: A result of `read_embedding`. Nothing is written if it is empty or not supported.
         size: The number of values of a vector.
     """
-    from tensorflow.io import gfile
-
     if not embedding or "problem" in embedding:
         return
     names = (*_STEPS, _NORMALIZE) if embedding.get("normalize", True) else _STEPS

@@ -3,10 +3,13 @@
 import os
 import re
 
+from tensorflow.io import gfile
+
 from bert_tf import files, json_files, output_paths, weights
 from bert_tf.conversion.sentence_transformers import POOLING_FOLDER
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
+from bert_tf.training.lifecycle.run_state import run_of
 
 # The files that the writer of each dialect creates; first the one that it always writes last.
 _PREFIX = r"(bert_model\.ckpt|model\.ckpt-\d+)\."
@@ -37,8 +40,6 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
         InputError: The folder is a file, belongs to a run of training, contains a source or is in a
             source, or contains anything else than an undamaged checkpoint of this dialect.
     """
-    from tensorflow.io import gfile
-
     target = output_paths.resolve_output(folder, is_folder=True)
     target = target if "://" in target else os.path.realpath(target)
     _check_place(folder, target, sources)
@@ -75,8 +76,6 @@ def _refusal(folder: str, reason: str) -> InputError:
 
 
 def _check_place(folder: str, target: str, sources: tuple[str, ...]) -> None:
-    from bert_tf.training.lifecycle.run_state import run_of
-
     run = run_of(target)
     if run is not None:
         raise _refusal(folder, f"belongs to the run in {run}")

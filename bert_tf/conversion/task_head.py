@@ -2,16 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, classifier_of
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
-
-if TYPE_CHECKING:
-    from bert_tf.modeling import BertTaskModel
+from bert_tf.modeling import BertTaskModel, variables_by_name
 
 _ENCODER = "bert/"
 # A run without training always needs the head, so the message must not presume that the user gave
@@ -40,7 +38,7 @@ class HeadChoice:
 
 
 def choose_head(
-    model: "BertTaskModel",
+    model: BertTaskModel,
     contents: CheckpointContents,
     facts: Mapping[str, Any],
     init_head: bool | None = None,
@@ -90,11 +88,9 @@ def _random(reason: str) -> HeadChoice:
 
 
 def _head_arrays(
-    model: "BertTaskModel", contents: CheckpointContents
+    model: BertTaskModel, contents: CheckpointContents
 ) -> tuple[dict[str, np.ndarray], dict[str, tuple[int, ...]]]:
     """Returns the checkpoint's arrays for the head by name, and the model's shapes by name."""
-    from bert_tf.modeling import variables_by_name
-
     variables = variables_by_name(model)
     available = {**contents.arrays, **classifier_of(variables, contents)}
     shapes = {n: tuple(v.shape) for n, v in variables.items() if not n.startswith(_ENCODER)}
@@ -141,7 +137,7 @@ def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) 
 
 
 def _require_same_head(
-    model: "BertTaskModel",
+    model: BertTaskModel,
     contents: CheckpointContents,
     facts: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray],

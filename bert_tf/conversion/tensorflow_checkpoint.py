@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from bert_tf import file_checks, json_files
 from bert_tf.config import BertConfig
@@ -34,8 +36,6 @@ def find(path: str) -> tuple[str, Any]:
         InputError: The checkpoint is damaged, or the folder contains several checkpoints but no
             file `checkpoint` that names one of them.
     """
-    import tensorflow as tf
-
     with explain_read_errors(path):
         prefix = _find_prefix(path)
     if prefix is None:
@@ -55,9 +55,6 @@ def explain_read_errors(prefix: str) -> Iterator[None]:
     Raises:
         InputError: The block raised an error.
     """
-    import tensorflow as tf
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
     # TensorFlow also raises errors of Python, for names that are not UTF-8 or odd shapes.
     others = ValueError, TypeError, IndexError, RuntimeError, MemoryError, OSError
     try:
@@ -74,16 +71,12 @@ def explain_read_errors(prefix: str) -> Iterator[None]:
 
 def get_weight(reader: Any, name: str) -> np.ndarray:
     """Reads a tensor; floating-point numbers become float32."""
-    import tensorflow as tf
-
     array: np.ndarray = np.asarray(reader.get_tensor(name))
     with np.errstate(over="ignore"):  # `check_weights` refuses infinite weights
         return array.astype(np.float32) if tf.as_dtype(array.dtype).is_floating else array
 
 
 def _find_prefix(path: str) -> str | None:
-    import tensorflow as tf
-
     prefix = path.removesuffix(".index")
     # The `.index` file is checked before the folder, because some file systems report that the
     # prefix of an existing file is a folder.

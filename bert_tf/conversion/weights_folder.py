@@ -7,6 +7,8 @@ from bert_tf import files, weights
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.checkpoint_files import find_file
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_state import OPTIMIZER_FILE, check_checkpoint, is_checkpoint
 
 _SLOTS = ("/adam_m", "/adam_v")
 
@@ -26,9 +28,6 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     Raises:
         InputError: A file is missing or damaged.
     """
-    from bert_tf.training.lifecycle.run_folder import RunFolder
-    from bert_tf.training.lifecycle.run_state import check_checkpoint, is_checkpoint
-
     folder: str | None = path
     if weights.is_weights_folder(path):
         if is_checkpoint(path):
@@ -40,8 +39,6 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def _read_folder(folder: str, slots: bool) -> CheckpointContents:
-    from bert_tf.training.lifecycle.run_state import OPTIMIZER_FILE
-
     for name in (weights.FACTS_FILE, weights.CONFIG_FILE, weights.VOCABULARY_FILE):
         find_file(folder, name)  # refuses links that lead out of the folder
     contents = weights.read_weights_folder(folder)

@@ -28,6 +28,7 @@ from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
+from bert_tf.modeling import BertEncoder
 
 
 def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
@@ -115,8 +116,6 @@ def convert(
             `slots` has no effect, or the written checkpoint differs from the source. An earlier
             checkpoint in `target` is then unchanged.
     """
-    from bert_tf.modeling import BertEncoder
-
     _writer(dialect)
     if slots and dialect != "google":
         raise InputError(f"slots=True needs the dialect google. Received: {dialect!r}.")
@@ -283,8 +282,6 @@ def output_difference(one: CheckpointContents, two: CheckpointContents) -> float
 
 
 def _encoder_outputs(contents: CheckpointContents) -> dict[str, np.ndarray]:
-    from bert_tf.modeling import BertEncoder
-
     config = contents.require_config()
     model = BertEncoder(config, seed=0)
     assign(model, contents)

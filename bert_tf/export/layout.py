@@ -3,6 +3,9 @@
 import logging
 import os
 
+import tensorflow as tf
+from tensorflow.io import gfile
+
 from bert_tf import files
 from bert_tf.errors import InputError, plain_message
 
@@ -23,8 +26,6 @@ def newest_version(folder: str) -> str:
         InputError: The folder contains neither a SavedModel nor numbered folders with one, or the
             folder with the highest number has none.
     """
-    from tensorflow.io import gfile
-
     names = sorted(_version_names(folder), key=int, reverse=True)
     found = [folder, *(os.path.join(folder, name) for name in names)]
     for each in found:
@@ -50,8 +51,6 @@ def newest_version(folder: str) -> str:
 
 def has_saved_model(folder: str) -> bool:
     """Returns whether a version in a folder is a SavedModel."""
-    from tensorflow.io import gfile
-
     paths = (os.path.join(folder, name, "saved_model.pb") for name in _version_names(folder))
     return any(map(gfile.exists, paths))
 
@@ -66,8 +65,6 @@ def next_version(folder: str) -> int:
         InputError: The path is a file, the folder contains other files and no version, or its
             highest version has no successor.
     """
-    from tensorflow.io import gfile
-
     is_folder = _is_folder(folder)
     if not is_folder and gfile.exists(folder):
         raise InputError(f"{folder} is a file. Give the path of a folder for the versions.")
@@ -106,10 +103,8 @@ def _is_folder(path: str) -> bool:
     Raises:
         InputError: TensorFlow cannot read paths of this kind, such as http://.
     """
-    import tensorflow as tf
-
     try:
-        return bool(tf.io.gfile.exists(path) and tf.io.gfile.isdir(path))
+        return bool(gfile.exists(path) and gfile.isdir(path))
     except tf.errors.OpError as error:
         reason = plain_message(error).splitlines()[0]
         raise InputError(

@@ -13,6 +13,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import op_def_registry
+
 from bert_tf import files
 from bert_tf.errors import InputError
 
@@ -41,8 +44,6 @@ def read_graph(folder: str) -> Any:
     Raises:
         InputError: The file is missing, damaged, or not of TensorFlow 2.
     """
-    from tensorflow.core.protobuf import saved_model_pb2
-
     path = os.path.join(folder, FILE)
     model = saved_model_pb2.SavedModel()
     with files.explain_read_errors(path):
@@ -85,8 +86,6 @@ def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
 
     TensorFlow would call such a function instead of the operation.
     """
-    from tensorflow.python.framework import op_def_registry
-
     names = collections.Counter(each.signature.name for each in library.function)
     for name, count in names.items():
         is_operation = name in allowed | _OF_SAVE | _OF_RESTORE or op_def_registry.get(name)

@@ -1,8 +1,7 @@
 """Feature extraction: the hidden states of BERT as features of tokens or words. Layer 3.
 
-Read `extractor` (from lines of text to features), then `output` (writes features to files). May
-import layers 0 to 2; TensorFlow is imported inside functions, so that programs can list the
-settings quickly.
+Read `extraction_config` (the settings), `extractor` (from lines of text to features), then `output`
+(writes features to files). May import layers 0 to 2.
 
 Shape letters: B batch, S sequence length, T tokens or words of a line, K vectors per token, H
 hidden size.

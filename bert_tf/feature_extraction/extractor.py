@@ -3,51 +3,18 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from bert_tf.errors import InputError, check_at_least
+from bert_tf.errors import InputError
+from bert_tf.feature_extraction.extraction_config import ExtractionConfig
+from bert_tf.modeling import BertEncoder
+from bert_tf.tokenization import BertTokenizer
 
-if TYPE_CHECKING:
-    from bert_tf.modeling import BertEncoder
-    from bert_tf.tokenization import BertTokenizer
-
-COMBINATIONS = ("none", "concat", "sum")
-UNITS = ("token", "word")
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
-
-
-@dataclasses.dataclass(frozen=True)
-class ExtractionConfig:
-    """Settings of the feature extraction.
-
-    Attributes:
-        layers: Indices of the Transformer blocks whose outputs are extracted: 0 is the first of L
-            blocks, -1 the last, and -(L + 1) the embeddings.
-        combine: none gives one vector per layer; concat or sum combine the layers into one vector.
-            In the paper, concat of the last four layers is the best for named entities.
-        unit: token gives one vector per WordPiece token; word the mean over the tokens of a word.
-        max_seq_length: Longer lines are truncated to this number of tokens, with [CLS] and [SEP].
-        batch_size: Lines per batch.
-
-    Raises:
-        InputError: `batch_size` is below 1, or `max_seq_length` below 3.
-
-    Source: paper, section 5.3; google-research/bert `extract_features.py`.
-    """
-
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"combine": COMBINATIONS, "unit": UNITS}
-    layers: tuple[int, ...] = (-1, -2, -3, -4)
-    combine: str = "none"
-    unit: str = "token"
-    max_seq_length: int = 128
-    batch_size: int = 32
-
-    def __post_init__(self) -> None:
-        check_at_least(1, self, "batch_size")
-        check_at_least(3, self, "max_seq_length")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +47,8 @@ class FeatureExtractor:
     """
 
     def __init__(
-        self, encoder: "BertEncoder", tokenizer: "BertTokenizer", config: ExtractionConfig
+        self, encoder: BertEncoder, tokenizer: BertTokenizer, config: ExtractionConfig
     ) -> None:
-        import tensorflow as tf
-
         blocks = encoder.config.num_hidden_layers
         for layer in config.layers:
             if not -blocks - 1 <= layer < blocks:
@@ -103,8 +68,6 @@ class FeatureExtractor:
 
     def _hidden_states(self, ids: Any, mask: Any, segments: Any) -> Any:
         """Returns the hidden states of the configured layers, float32 [B, K, S, H]."""
-        import tensorflow as tf
-
         outputs = self._encoder({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
         states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
         selected = [states[i + 1] if i >= 0 else states[i] for i in self._config.layers]

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf import files, output_paths
 from bert_tf.errors import LARGEST_INT32, InputError
-from bert_tf.feature_extraction.extractor import ExtractionConfig, LineFeatures
+from bert_tf.feature_extraction.extraction_config import ExtractionConfig
+from bert_tf.feature_extraction.extractor import LineFeatures
 from bert_tf.file_checks import is_inside
 
-FORMATS = ("jsonl", "npz", "tfrecord")
 # The names of files of checkpoints of all dialects.
 _OF_CHECKPOINTS = re.compile(
     r"checkpoint|.*\.(index|meta|data-\d{5}-of-\d{5}|safetensors|safetensors\.index\.json|bin|h5)"
@@ -89,8 +90,6 @@ def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
         features: Features of the line.
         dtype: Dtype of `values`, "float16" or "float32", stored little-endian.
     """
-    import tensorflow as tf
-
     values = _cast(features.values, np.dtype(dtype).newbyteorder("<"))
 
     def integers(numbers: Sequence[int]) -> Any:
@@ -218,8 +217,6 @@ def _write_jsonl(path: str, features: Iterable[LineFeatures], config: Extraction
 
 
 def _write_shard(path: str, lines: Sequence[LineFeatures], first: int, dtype: str) -> None:
-    import tensorflow as tf
-
     if posixpath.splitext(path)[1] == ".npz":
         files.write_bytes(path, to_npz(lines, dtype))
         return

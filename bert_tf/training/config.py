@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_tf.errors import (
-    LARGEST_INT32,
     InputError,
     check_at_least,
     check_between,
@@ -93,9 +92,9 @@ class TrainingConfig:
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_integers(1, self, "global_batch_size", maximum=_MAX_BATCH)
-        _check_integers(1, self, "num_train_steps")
-        _check_integers(0, self, "seed", "num_warmup_steps")
+        check_at_least(1, self, "global_batch_size", maximum=_MAX_BATCH)
+        check_at_least(1, self, "num_train_steps")
+        check_at_least(0, self, "seed", "num_warmup_steps")
         if not 0 <= self.num_warmup_steps <= self.num_train_steps:
             raise InputError(
                 f"num_warmup_steps must be from 0 to num_train_steps ({self.num_train_steps}). "
@@ -174,11 +173,11 @@ class RuntimeConfig:
     profile_steps: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        _check_integers(
+        check_at_least(
             1, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps",
             "keep_checkpoints", "gradient_accumulation_steps",
         )  # fmt: skip
-        _check_integers(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
+        check_at_least(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
         check_choice(STRATEGIES, "distribution_strategy", self.distribution_strategy)
         if self.num_gpus and self.distribution_strategy != "mirrored":
             raise InputError(
@@ -189,36 +188,20 @@ class RuntimeConfig:
             raise InputError(
                 "early_stopping_evals needs evaluations during training: give eval_steps too."
             )
-        if self.profile_steps and not _are_rising_steps(self.profile_steps):
+        if self.profile_steps and not 0 <= self.profile_steps[0] < self.profile_steps[1]:
             raise InputError(
                 "profile_steps must be two steps, the first smaller than the second. "
                 f"Received: {self.profile_steps}."
             )
 
 
-def _check_integers(minimum: int, config: Any, *names: str, maximum: int = LARGEST_INT32) -> None:
-    """Checks that fields are integers in [minimum, maximum]; raises an `InputError` if not."""
-    for name in names:
-        value = getattr(config, name)
-        if not isinstance(value, int):
-            raise InputError(f"{name} must be an int. Received: {value!r}.")
-    check_at_least(minimum, config, *names, maximum=maximum)
-
-
 def _check_floats(minimum: float, maximum: float, config: Any, *names: str) -> None:
     """Checks that fields are numbers in [minimum, maximum]; raises an `InputError` if not."""
     for name in names:
         value = getattr(config, name)
-        if not isinstance(value, int | float):
-            raise InputError(f"{name} must be a float. Received: {value!r}.")
         if minimum > 0 and not value > 0:  # also if the value is NaN
             raise InputError(f"{name} must be above 0. Received: {value}.")
     check_between(minimum, maximum, config, *names)
-
-
-def _are_rising_steps(steps: Any) -> bool:
-    is_pair = isinstance(steps, tuple) and [type(step) for step in steps] == [int, int]
-    return is_pair and 0 <= steps[0] < steps[1] <= LARGEST_INT32
 
 
 @dataclasses.dataclass(frozen=True)

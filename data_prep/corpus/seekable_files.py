@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 
+from bert_tf import files
 from bert_tf.data_prep.corpus import formats
 
 
@@ -57,11 +58,9 @@ def unpack(file: SeekableFile, feature: str, target: str) -> None:
     Raises:
         InputError: The input file cannot be read, or a document is not valid UTF-8.
     """
-    import tensorflow as tf
-
     plain = file.format in ("text", "jsonl")
     chunks = formats.read_chunks(file.source) if plain else _as_json_lines(file, feature)
-    with tf.io.gfile.GFile(target, "wb") as output:
+    with files.gfile().GFile(target, "wb") as output:
         output.write(b"")  # creates the file even if it stays empty
         for chunk in chunks:
             output.write(chunk)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from bert_tf import output_paths
+from bert_tf import files, output_paths
 from bert_tf.data_prep.corpus import formats, tfds_splits
 from bert_tf.errors import InputError
 from bert_tf.tokenization.vocabulary import check_casing_file
@@ -107,8 +107,6 @@ def read_blocks(
         InputError: No file matches, a file cannot be read, or a file has no text under
             `text_feature`. The error can also be raised while the blocks are read.
     """
-    import tensorflow as tf
-
     feature, found, counter = source.text_feature, {}, counter or TextCounter()
     if source.input_file:
         found = formats.input_files(source.input_file, source.input_format, feature, True)
@@ -123,7 +121,7 @@ def read_blocks(
         file_format == "text" and not path.endswith(".gz") and not formats.is_pipe(path)
         for path, file_format in found.items()
     )
-    size = sum(tf.io.gfile.stat(path).length for path in found) if plain else None
+    size = sum(files.gfile().stat(path).length for path in found) if plain else None
     blocks = (
         block
         for path, file_format in found.items()

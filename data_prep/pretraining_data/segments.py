@@ -14,7 +14,7 @@ from bert_tf.data_prep.corpus.seekable_files import SeekableFile
 from bert_tf.data_prep.corpus.tfds_splits import TfdsSplit
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
-from bert_tf.files import explain_read_errors
+from bert_tf.files import explain_read_errors, gfile
 
 # A document must fit in memory together with the segments that supply random next sentences.
 MAX_DOCUMENT_BYTES = 8 << 20
@@ -89,10 +89,8 @@ def sizes(config: RecordsConfig, segments: Iterable[Segment]) -> tuple[int, ...]
 
 
 def _size(path: str) -> int:
-    import tensorflow as tf
-
     with explain_read_errors(path):
-        return int(tf.io.gfile.stat(path).length)
+        return int(gfile().stat(path).length)
 
 
 def _document_end(file: SeekableFile, start: int) -> int | None:

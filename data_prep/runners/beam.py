@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf import files, startup
 from bert_tf.data_prep.pretraining_data import segments, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages, unpacking
@@ -58,6 +58,7 @@ def create(
         import apache_beam as beam
     except ImportError as error:
         raise InputError('runner=beam needs Apache Beam: pip install "bert-tf[beam]".') from error
+    startup.import_tensorflow()
     job, is_complete = outputs.plan_job(config, input_file, tuple(output_files), overwrite)
     if is_complete:
         return {}
@@ -199,9 +200,7 @@ class _Masking(NamedTuple):
 
 def _remove_parts(job: RecordsJob) -> None:
     """Removes all parts. If no shard is complete, also removes the folder of the parts."""
-    from tensorflow.io import gfile
-
-    for path in gfile.glob(f"{job.parts_folder}/part-*"):
-        gfile.remove(path)
-    if not gfile.glob(f"{job.parts_folder}/shard-*"):
+    for path in files.gfile().glob(f"{job.parts_folder}/part-*"):
+        files.gfile().remove(path)
+    if not files.gfile().glob(f"{job.parts_folder}/shard-*"):
         files.remove(job.parts_folder)

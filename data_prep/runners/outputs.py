@@ -21,7 +21,7 @@ from bert_tf.data_prep.runners.job import RecordsJob, output_stem, set_shard_cou
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
-from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path, size_and_sha256
+from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
 from bert_tf.tfrecords import is_tfrecord
 from bert_tf.tokenization.vocabulary import known_casing
 
@@ -81,7 +81,7 @@ def input_identity(path: str) -> dict[str, Any]:
     Raises:
         InputError: The file cannot be read.
     """
-    size, sha256 = size_and_sha256(path)
+    size, sha256 = files.size_and_sha256(path)
     return {"path": path, "bytes": size, "sha256": sha256}
 
 
@@ -192,10 +192,8 @@ def _existing_manifest(job: RecordsJob) -> Manifest:
 
 def _is_complete(job: RecordsJob) -> bool:
     """Whether an earlier run of this job has written all shards, at the paths of this job."""
-    from tensorflow.io import gfile
-
     manifest = _existing_manifest(job)
-    is_written = all(map(gfile.exists, job.output_paths))
+    is_written = all(map(files.exists, job.output_paths))
     if manifest.facts.get("fingerprint") != job.fingerprint or not is_written:
         return False
     listed = map(manifest.find_shard, job.shard_paths)
@@ -221,9 +219,7 @@ def _shards_to_remove(job: RecordsJob) -> list[str]:
 
 def _check_no_other_records(job: RecordsJob) -> None:
     """Checks that no output file exists, unless an earlier run of this job wrote it."""
-    from tensorflow.io import gfile
-
-    existing = [path for path in job.output_paths if gfile.exists(path)]
+    existing = [path for path in job.output_paths if files.exists(path)]
     manifest, removed = _existing_manifest(job), _shards_to_remove(job)
     is_same = manifest.facts.get("fingerprint") == job.fingerprint and not removed
     resumes = any(belongs_to_job(folder, job) for folder in (job.work_folder, job.parts_folder))
@@ -252,10 +248,8 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
 
 def belongs_to_job(folder: str, job: RecordsJob) -> bool:
     """Whether the intermediate files in a folder belong to this job."""
-    from tensorflow.io import gfile
-
     path = f"{folder}/{IDENTITY}"
-    return gfile.exists(path) and files.read_bytes(path) == job.identity
+    return files.exists(path) and files.read_bytes(path) == job.identity
 
 
 def make_folders(job: RecordsJob) -> None:
@@ -290,12 +284,10 @@ def completed_shards(
         The entries for the manifest, by split and index of the shard. If the size of a shard has
         changed since the shard was written, the shard is not included.
     """
-    from tensorflow.io import gfile
-
     completed = {}
     for (split, number), path in zip(job.shard_keys, job.shard_paths, strict=True):
         marker = intermediate.path("shard", split, number)
-        if gfile.exists(marker):
+        if files.exists(marker):
             shard = Shard(absolute_path(path), split=split, **json_files.read(marker, own=True))
             if shard.has_recorded_size():
                 completed[split, number] = shard
@@ -336,9 +328,7 @@ def write_manifest(job: RecordsJob, intermediate: IntermediateFiles) -> dict[str
 
 def _total_stats(intermediate: IntermediateFiles, split: str) -> stats.Stats:
     """Returns the sum of the statistics of the text and of all parts of a split."""
-    from tensorflow.io import gfile
-
     kinds = (f"text_stats-{split}-", f"part_stats-{split}-")
-    names = [name for name in gfile.listdir(intermediate.folder) if name.startswith(kinds)]
+    names = [name for name in files.gfile().listdir(intermediate.folder) if name.startswith(kinds)]
     contents = (files.read_bytes(f"{intermediate.folder}/{name}") for name in names)
     return stats.total(map(stats.Stats.from_bytes, contents))

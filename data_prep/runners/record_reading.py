@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf import features, manifest, tfrecords
 from bert_tf.errors import InputError, plain_message
@@ -67,8 +68,6 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
     The description is empty, except with the last batch of a damaged file. There, the description
     is the reason why the record after the batch cannot be read.
     """
-    import tensorflow as tf
-
     data = tf.data.TFRecordDataset(path, tfrecords.compression(path))
     start = 0
     try:
@@ -105,8 +104,6 @@ def _find_parser(records: Sequence[bytes], path: str, sizes: dict[str, int]) -> 
 
 def _features(record: bytes) -> Any:
     """Returns the features of a `tf.train.Example`, or None if the record is not an example."""
-    import tensorflow as tf
-
     try:
         return tf.train.Example.FromString(record).features.feature
     except Exception:  # protobuf's DecodeError is in different modules in different versions
@@ -125,8 +122,6 @@ def _lengths(record: bytes) -> dict[str, int]:
 
 def _try_parse(parse: Any, records: Sequence[bytes]) -> Columns:
     """Parses records; returns no columns if there is no record or if any record is not valid."""
-    import tensorflow as tf
-
     # TensorFlow raises UnicodeDecodeError if its error message contains bytes that are not UTF-8.
     with contextlib.suppress(tf.errors.InvalidArgumentError, UnicodeDecodeError):
         if parse is not None and records:

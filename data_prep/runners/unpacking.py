@@ -45,9 +45,7 @@ def cut_input(job: RecordsJob, folder: str, workers: Workers) -> RecordsJob:
 
 def _unpack(file: SeekableFile, feature: str) -> int:
     """Unpacks a file if it is not yet unpacked; returns its unpacked size in bytes."""
-    from tensorflow.io import gfile
-
-    if not gfile.exists(file.path):
+    if not files.exists(file.path):
         with files.atomic_replace(file.path) as temporary:
             unpack(file, feature, temporary)
-    return int(gfile.stat(file.path).length)
+    return int(files.gfile().stat(file.path).length)

@@ -23,8 +23,8 @@ class WorkerKilledError(InputError):
 
 
 def use_one_core() -> None:
-    """Imports TensorFlow without its start-up lines, and makes it use one core."""
-    startup.quiet_tensorflow_import(report_unused_gpus=False)
+    """Imports TensorFlow, and makes it use one core."""
+    startup.import_tensorflow(report_unused_gpus=False)
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -46,6 +46,7 @@ class Workers:
         self.count = count
         self._pool: ProcessPoolExecutor | None = None
         if count == 1:
+            startup.import_tensorflow()
             return
         spawn = multiprocessing.get_context("spawn")
         try:

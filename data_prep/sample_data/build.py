@@ -123,18 +123,17 @@ def _check_config(config: SampleDataConfig) -> None:
     check_at_least(0, config, "max_documents")
     folder = output_paths.resolve_output(config.output_dir, is_folder=True)
     output_paths.check_output_file(os.path.join(folder, STATS))
-    from tensorflow.io import gfile
-
-    if not gfile.exists(folder) or (gfile.isdir(folder) and not gfile.listdir(folder)):
+    if not files.list_folder(folder):
         return
     if not config.overwrite:
         raise InputError(
             f"The output folder {folder} already exists. Give another output_dir or overwrite=True."
         )
     stats = os.path.join(folder, STATS)
-    listed = json_files.read(stats).get("files") if gfile.exists(stats) else None
+    listed = json_files.read(stats).get("files") if files.exists(stats) else None
     known = {STATS, *(listed if isinstance(listed, dict) else ())}
-    found = (os.path.join(at, name) for at, _, names in gfile.walk(folder) for name in names)
+    entries = files.gfile().walk(folder)
+    found = (os.path.join(at, name) for at, _, names in entries for name in names)
     paths = {os.path.relpath(path, folder) for path in found}
     if "corpus/train.txt" not in known or not paths <= known:
         raise InputError(

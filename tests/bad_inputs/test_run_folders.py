@@ -130,21 +130,7 @@ ROWS = [
     (older(step="10"), "state.json is damaged: step must be a whole number"),
     (older(step=10.5), "state.json is damaged: step must be a whole number"),
     (older(bad_steps=-1), "state.json is damaged: bad_steps must be a whole number"),
-    (older(best=[]), "state.json is damaged: best must be a JSON object of numbers"),
-    (older(best={"value": "x", "step": 1, "evals_since": 1}), "best must be a JSON object of num"),
-    (older(best={}), "state.json is damaged: best: step must be a whole number"),
-    (older(best={"step": 1.5, "evals_since": 1}), "best: step must be a whole number"),
-    (older(elapsed_secs="5"), "state.json is damaged: elapsed_secs must be a number from 0"),
-    (older(elapsed_secs=-5), "state.json is damaged: elapsed_secs must be a number from 0"),
-    (older(elapsed_secs=float("nan")), "elapsed_secs must be a number from 0"),
-    (older(time_is_up="no"), "state.json is damaged: time_is_up must be true or false"),
-    (older(unlogged=[5]), "state.json is damaged: unlogged must be a JSON object"),
-    (older(unlogged={"steps": 1}), "unlogged: sums must be a JSON object of numbers"),
-    (older(unlogged={"steps": 1, "sums": {"x": "1"}, "counts": {}, "scalars": {}}),
-     "unlogged: sums must be a JSON object of numbers"),
-    (older(files=[]), "state.json is damaged: files must be a JSON object of strings"),
-    (older(files={"model.safetensors": 5}), "files must be a JSON object of strings"),
-    (older(files={}), "state.json is damaged: it has no checksum of model.safetensors"),
+    (older(files=[]), "state.json is damaged: files must be a JSON object"),
     (listed("/dev/zero"), "state.json names the file '/dev/zero'"),
     (listed("../../bert_config.json"), "state.json names the file '../../bert_config.json'"),
     (listed("a\0b"), "state.json names the file 'a\\x00b'"),
@@ -181,8 +167,6 @@ def test_every_value_of_the_state_is_read_back(tmp_path):
     best = run_state.BestEvaluation(float("nan"), 5, 2)
     totals = run_state.StepTotals(3, {"loss": 1.5}, {"weight": 3.0}, {"gradient_norm": 0.5})
     written = run_state.RunState(10, 1, best, 2.5, True, totals)
-    for name in run_state._LISTED:
-        (tmp_path / name).write_text("")
     run_state.write_state(str(tmp_path), to_json_dict(written))
     read = run_state.read_state(str(tmp_path))
     assert repr(read) == repr(written)  # NaN is not equal to NaN
@@ -264,7 +248,7 @@ FACTS = [
 def test_odd_facts_are_refused(valid, tmp_path, name, value, words):
     folder = tmp_path / "model"
     folder.mkdir()
-    for each in (*run_state._LISTED[:3], "vocab.txt"):
+    for each in ("model.safetensors", "bert_config.json", "weights.json", "vocab.txt"):
         shutil.copy(valid / STEP / each, folder)
     without_weights_checksums(edit("weights.json", task_type="multi_label", threshold=0.3))(folder)
     assert read_weights(str(folder)).extra["threshold"] == 0.3

@@ -54,7 +54,6 @@ ROWS = (
     (CLASSIFY, {"keep_checkpoints": "0"}, "keep_checkpoints must be at least 1. Received: 0"),
     (CLASSIFY, {"stop_at_step": "-1"}, "stop_at_step must be at least 0. Received: -1"),
     (CLASSIFY, {"profile_steps": "5,5"}, "profile_steps must be two steps, the first smaller"),
-    (CLASSIFY, {"profile_steps": "1,99999999999"}, "profile_steps must be two steps"),
 )  # fmt: skip
 
 

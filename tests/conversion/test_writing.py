@@ -326,3 +326,7 @@ def test_convert_checkpoint_writes_a_google_checkpoint(tmp_path):
     )  # fmt: skip
     assert failed.returncode == 2
     assert failed.stderr.strip().splitlines()[-1].startswith("error: There is no checkpoint")
+    wrong = subprocess.run(
+        [*command, "--from=x", "--to=y", "--dialect=keras"], capture_output=True, text=True
+    )
+    assert wrong.returncode == 2 and f"<{'|'.join(WRITABLE_DIALECTS)}>" in wrong.stderr

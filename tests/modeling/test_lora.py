@@ -122,15 +122,6 @@ def test_arrays_are_the_float32_values_of_the_variables(dtype):
         np.testing.assert_array_equal(array, np.float32(variables[name]))
 
 
-def test_array_of_a_merged_kernel():
-    model = adapted_classifier()
-    value = model.bert.layer_1.attention.value
-    value.lora_kernel_b.assign(np.ones((2, 8)))
-    update = 2 * np.array(value.lora_kernel_a) @ np.ones((2, 8))  # lora_alpha / rank is 2
-    array = arrays_by_name(model)["bert/encoder/layer_1/attention/self/value/kernel"]
-    np.testing.assert_allclose(array, np.array(value.kernel) + update, atol=1e-6)
-
-
 def test_wrong_use_is_refused():
     layer = Dense(6, 5, name="query")
     with pytest.raises(InputError, match=r"rank must be at least 1\. Received: 0"):

@@ -2,11 +2,8 @@
 
 import errno
 import io
-import json
 import os
 import shutil
-import subprocess
-import sys
 
 import linear_runs as runs
 import numpy as np
@@ -156,56 +153,3 @@ def test_a_full_disk_stops_the_run_with_one_line(tmp_path, change):
     step = latest_valid_step(tmp_path)
     latest = RunFolder(str(tmp_path)).latest_checkpoint()
     assert latest == (step and f"{tmp_path}/checkpoints/step-{step:08d}")
-
-
-# This program runs in its own mount namespace, in which any user may mount a small disk.
-FULL_DISK = """
-import json, os, pathlib, subprocess, sys
-sys.path[:0] = sys.argv[1:3]
-import test_interrupted_saves as t
-from bert_tf.errors import InputError
-
-disk, uninterrupted = sys.argv[3:]
-expected = t.run(uninterrupted)
-for pages in range(2, 200, 2):
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4 * pages}k", "tmpfs", disk], check=True)
-    message = ""
-    try:
-        t.run(disk)
-    except InputError as error:
-        message = str(error)
-    step = t.latest_valid_step(disk)
-    temporary = [str(path) for path in pathlib.Path(disk).rglob(".*.tmp*")]
-    subprocess.run(["mount", "-o", "remount,size=10m", disk], check=True)
-    t.assert_same(t.run(disk), expected)
-    subprocess.run(["umount", "--lazy", disk], check=True)
-    print("RESULT", json.dumps([message, step, temporary]), flush=True)
-    if not message:
-        break
-"""
-
-
-@pytest.mark.slow
-def test_runs_on_a_mounted_disk_that_becomes_full(tmp_path):
-    unshare = ["unshare", "--map-root-user", "--mount"]
-    if subprocess.run(
-        [*unshare, "mount", "-t", "tmpfs", "tmpfs", tmp_path], check=False
-    ).returncode:
-        pytest.skip("requires permission to mount a small disk (unshare --map-root-user --mount)")
-    disk, folder = tmp_path / "disk", os.path.dirname(__file__)
-    disk.mkdir()
-    command = [sys.executable, "-c", FULL_DISK, os.path.dirname(folder), folder]
-    process = subprocess.run(
-        [*unshare, *command, str(disk), str(tmp_path / "uninterrupted")],
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    lines = [line for line in process.stdout.splitlines() if line.startswith("RESULT ")]
-    *refused, (message, step, _) = [json.loads(line.removeprefix("RESULT ")) for line in lines]
-    assert len(refused) > 10 and not message and step == 6
-    for message, _, temporary in refused:
-        assert message.startswith(str(disk)) and message.endswith(
-            "cannot be written: No space left on device."
-        )
-        assert not temporary
-    steps = [step or 0 for _, step, _ in refused]
-    assert steps == sorted(steps) and {0, 2} <= set(steps)

@@ -2,7 +2,6 @@
 
 import hashlib
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -25,29 +24,6 @@ def test_attributes_describe_the_vocabulary(tokenizer):
     assert tokenizer.vocabulary == TOKENS and tokenizer.vocab_size == len(TOKENS)
     assert tokenizer.do_lower_case is True
     assert tokenizer.vocabulary_sha256 == hashlib.sha256("\n".join(TOKENS).encode()).hexdigest()
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ["Hello, world", "unaffable"], ("Hello, world", "unaffable"),
-        [b"Hello, world", b"unaffable"],
-        np.array(["Hello, world", "unaffable"]), np.array(["Hello, world", "unaffable"], object),
-        tf.constant(["Hello, world", "unaffable"]),
-    ],
-    ids=["list", "tuple", "bytes", "numpy", "objects", "tensor"],
-)  # fmt: skip
-def test_every_kind_of_input_gives_the_same_ids(tokenizer, texts):
-    ids = tokenizer.tokenize(texts)
-    assert isinstance(ids, tf.RaggedTensor) and ids.dtype == tf.int32
-    assert ids.to_list() == [[HELLO, COMMA, WORLD], [UN, AFF, ABLE]]
-
-
-def test_single_and_empty_texts_and_empty_batches(tokenizer):
-    assert tokenizer.tokenize("Hello world").numpy().tolist() == [HELLO, WORLD]
-    assert tokenizer.tokenize("").numpy().tolist() == []
-    assert tokenizer.tokenize([]).to_list() == []
-    assert [len(each.to_list()) for each in tokenizer.tokenize_with_offsets([])] == [0, 0, 0]
 
 
 def test_a_lone_surrogate_makes_a_word_unknown_as_in_python(tokenizer):

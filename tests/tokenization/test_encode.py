@@ -130,10 +130,3 @@ def test_encode_has_a_static_length_unless_it_trims(tokenizer):
         concrete = function.get_concrete_function(strings, trim_to_longest)
         for value in concrete.structured_outputs.values():
             assert value.shape.as_list() == [None, length]
-
-
-def test_encode_refuses_pairs_with_different_numbers_of_texts(tokenizer):
-    with pytest.raises(InputError, match=r"same number .* Received: a batch of 2 and a batch of 1"):
-        tokenizer.encode(["a", "b"], ["c"])
-    with pytest.raises(InputError, match=r"same number .* Received: one text and a batch of 1"):
-        tokenizer.encode("a", ["c"])

@@ -55,15 +55,10 @@ def test_every_kind_of_single_text_gives_tensors(tokenizer, method, text):
 @pytest.mark.parametrize(
     ("texts", "received"),
     [
-        (None, "None, a value of type NoneType"), (7, "7, a value of type int"),
-        ({"a": 1}, "type dict"), ({"a"}, "type set"), ((c for c in "ab"), "type generator"),
+        (None, "None, a value of type NoneType"), ({"a": 1}, "type dict"),
         ([1, 2], "1, a value of type int at index 0"), (["a", None], "type NoneType at index 1"),
-        (["a", 1.5], r"1\.5, a value of type float at index 1"), (b"a"[0], "type int"),
-        (np.array([1.5]), "type float at index 0"),
-        (np.array(["a", None], object), "type NoneType at index 1"),
-        ([["a"], ["b"]], r"shape \(2, 1\)\. Flatten them"), ([[]], r"shape \(1, 0\)"),
-        ([["a"], ["b", "c"]], "type list at index 0"),
-        (tf.constant([["a"]]), r"shape \(1, 1\)"), (tf.constant([1]), "of int32"),
+        (np.array(["a", None], object), "type NoneType at index 1"), (b"a"[0], "type int"),
+        ([["a"], ["b"]], r"shape \(2, 1\)\. Flatten them"), (tf.constant([1]), "of int32"),
         (tf.ragged.constant([["a"]]), r"RaggedTensor of string .*give its \.values"),
     ],
     ids=lambda value: type(value).__name__,
@@ -72,15 +67,6 @@ def test_values_that_are_not_texts_are_refused(tokenizer, method, texts, receive
     with pytest.raises(InputError, match=rf"^Texts must be .*Received: .*{received}") as caught:
         getattr(tokenizer, method)(texts)
     assert "\n" not in str(caught.value)
-
-
-def test_values_that_are_not_texts_are_refused_in_a_function(tokenizer):
-    function = tf.function(lambda texts: tokenizer.tokenize(texts).values)
-    # TensorFlow wraps errors that a function raises, but keeps the message.
-    with pytest.raises(Exception, match="InputError: Texts must be"):
-        function(tf.constant([1]))
-    with pytest.raises(Exception, match=r"shape \(1, 1\)"):
-        function(tf.constant([["a"]]))
 
 
 IDS = [
@@ -133,11 +119,9 @@ def test_texts_without_tokens_and_batches_without_texts_are_accepted(tokenizer):
 @pytest.mark.parametrize(
     ("ids", "received"),
     [
-        (None, "type NoneType"), ("hello", "'hello', a value of type str"), (5, "shape"),
-        ([1.5], r"1\.5, a value of type float"), (["a"], "'a', a value of type str"),
+        (None, "type NoneType"), (5, "shape"), ([1.5], r"1\.5, a value of type float"),
         ([[[1]]], r"\[\[1\]\], a value of type list at index 0"), ([[1], 2], "2, .* at index 1"),
-        ([[[1], [2, 3]]], "type list"), (np.zeros([1, 1, 1], int), "shape"), ([None], "NoneType"),
-        (tf.constant([1.0]), "float32"), (tf.constant("a"), "string"), (tf.constant(1), "shape"),
+        (np.zeros([1, 1, 1], int), "shape"), (tf.constant([1.0]), "float32"),
         (tf.ragged.constant([[[1]]]), "RaggedTensor"), ([True], "True, a value of type bool"),
     ],
     ids=lambda value: type(value).__name__,
@@ -178,32 +162,6 @@ def test_batches_of_different_sizes_are_refused_as_pairs_when_a_graph_runs(token
             function(first, second)
 
 
-def ancestors(operation):
-    """Returns all operations of a graph that run before an operation."""
-    found, waiting = set(), [operation]
-    while waiting:
-        latest = waiting.pop()
-        new = {*latest.control_inputs, *(each.op for each in latest.inputs)} - found
-        found |= new
-        waiting += new
-    return found
-
-
-def test_every_operation_on_pairs_depends_on_the_check_of_their_number(tokenizer):
-    """Otherwise an operation could fail before the check, with another message."""
-    ragged = tf.RaggedTensorSpec([None, None], tf.int32)
-    graph = tf.function(tokenizer.pack).get_concrete_function(ragged, ragged).graph
-    (assertion,) = (each for each in graph.get_operations() if each.name == "Assert/AssertGuard")
-    unguarded = [
-        each.name
-        for each in set(graph.get_operations()) - ancestors(assertion) - {assertion}
-        if each.type != "Placeholder"
-        and any(other.type == "Placeholder" for other in ancestors(each))
-        and assertion not in ancestors(each)
-    ]
-    assert not unguarded
-
-
 def test_ids_are_accepted_in_functions(tokenizer):
     function = tf.function(lambda ids: (tokenizer.detokenize(ids), tokenizer.pack(ids)))
     text, packed = function(tf.constant([UN, AFF]))
@@ -220,14 +178,10 @@ def test_offsets_in_characters_are_accepted_as_lists(tokenizer):
 @pytest.mark.parametrize(
     ("vocab", "message"),
     [
-        (None, "type NoneType"), (5, "type int"), (b"vocab.txt", "type bytes"),
-        (dict.fromkeys(TOKENS), "type dict"), (set(TOKENS), "type set"), (iter(TOKENS), "iterator"),
-        ([*TOKENS, 7], r"token 10 must be a str\. Received: 7"),
-        ([*TOKENS, b"a"], r"token 10 must be a str\. Received: b'a'"),
-        ([*TOKENS, None], r"token 10 .* Received: None"), (np.array([1]), r"token 1 must be a str"),
-        ([*TOKENS, "\ud800"], "line 10 contains a lone surrogate"), ([], "none of the 0 lines"),
+        (None, "type NoneType"), (b"vocab.txt", "type bytes"), (iter(TOKENS), "iterator"),
+        ([*TOKENS, 7], r"token 10 must be a str\. Received: 7"), ([], "none of the 0 lines"),
+        ([*TOKENS, "\ud800"], "line 10 contains a lone surrogate"),
         ([*TOKENS, ""], "line 10 is empty"), (pathlib.Path("nowhere"), "no file nowhere"),
-        ("", "There is no file"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import collections
 import errno
-import json
 import logging
 import os
 import string
@@ -67,11 +66,6 @@ def test_the_tokenizer_accepts_a_path_object(tmp_path):
     assert BertTokenizer(tmp_path / "vocab.txt").vocabulary == GOOD
 
 
-def test_a_file_that_does_not_exist_is_refused():
-    with pytest.raises(InputError, match=r"There is no file nowhere/vocab\.txt"):
-        BertTokenizer("nowhere/vocab.txt")
-
-
 def test_a_vocabulary_of_special_tokens_only_is_refused():
     with pytest.raises(InputError, match="cannot use the vocabulary"):
         BertTokenizer(GOOD[:5])
@@ -111,8 +105,8 @@ def test_released_files_are_read_exactly(test_data, caplog, name, size, cls_id, 
 
 
 def test_only_the_two_tokens_of_the_released_chinese_file_keep_their_white_space(tmp_path):
-    path = write(tmp_path, "\n".join([*GOOD, "\u2028", "##\u2028", "c\u2028"]))
-    assert load_vocabulary(path) == [*GOOD, "\u2028", "##\u2028", "c"]
+    path = write(tmp_path, "\n".join([*GOOD, "\u2028", "##\u2028", "c\u2028", "d\u2028e"]))
+    assert load_vocabulary(path) == [*GOOD, "\u2028", "##\u2028", "c", "d\u2028e"]
 
 
 @pytest.mark.parametrize("token", ["b a", "a\tb", "a\x00", "a\rb"])
@@ -204,24 +198,6 @@ def test_a_vocabulary_is_written_with_its_casing_or_not_at_all(tmp_path, monkeyp
     assert recorded_casing(path) is not True
     write_vocabulary(path, [*GOOD, "c"], True)
     assert recorded_casing(path) is True
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"do_lower_case": "no"}'])
-def test_other_content_next_to_a_vocabulary_is_refused(tmp_path, content):
-    path = write(tmp_path, "\n".join(GOOD))
-    (tmp_path / "vocab.txt.json").write_text(content)
-    with pytest.raises(InputError, match=r"vocab\.txt\.json") as caught:
-        BertTokenizer(path)
-    assert len(str(caught.value)) < 500
-
-
-@pytest.mark.parametrize("value", [1, None, "true"])
-def test_a_casing_that_is_not_a_bool_is_refused(tmp_path, value):
-    path = write(tmp_path, "\n".join(GOOD))
-    content = {"do_lower_case": value, "vocabulary_sha256": "0"}
-    (tmp_path / "vocab.txt.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match=r"do_lower_case must be true or false"):
-        recorded_casing(path)
 
 
 def test_a_model_without_checkpoint_takes_the_casing_next_to_its_vocabulary(tmp_path):

@@ -73,6 +73,7 @@ def test_three_bad_steps_in_a_row_stop_the_run_and_are_named(tmp_path, steps_in_
     last = runs.log_entries(tmp_path)[-1]
     assert (last["step"], last["skipped_steps"]) == (8, 1 if every == 1 else 3)
     assert every == 1 or 0 < last["loss"] < 100  # of the five good steps
+    assert len(runs.log_entries(tmp_path)) == (8 if every == 1 else 1)
 
 
 def test_bad_steps_before_and_after_a_restart_are_added(tmp_path):
@@ -190,13 +191,6 @@ def test_debug_nans_names_the_layer_of_a_bert_model(layer):
     batch["masked_lm_weights"] = tf.ones([2, 1])
     cause = non_finite.find_cause(objective, batch, tf.constant([1, 2]))
     assert cause.endswith(f"/bert/{layer}")
-
-
-def test_a_failed_run_keeps_its_log_entries(tmp_path):
-    run = runs.make_trainer(tmp_path, runtime=RuntimeConfig(log_steps=1))
-    with pytest.raises(InputError, match="are not finite"):
-        runs.train(run, batches_with_infinity(5, 6, 7))
-    assert [entry["step"] for entry in runs.log_entries(tmp_path)] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_debug_nans_gives_the_same_weights(tmp_path):

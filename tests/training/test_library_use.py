@@ -105,24 +105,6 @@ def test_the_example_prints_nothing_and_changes_no_global_state(tmp_path):
     assert in_new_process(PROGRAM, EXAMPLE, tmp_path) == ("", [])
 
 
-RESUME_DAMAGED = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import linear_runs as runs
-runs.run(sys.argv[2])
-"""
-
-
-def test_a_warning_appears_once_without_any_logging_configuration(tmp_path):
-    runs.run(tmp_path)
-    newest = RunFolder(str(tmp_path)).latest_checkpoint()
-    os.truncate(f"{newest}/optimizer.safetensors", 20)
-    tests = os.path.dirname(os.path.dirname(__file__))
-    warning = f"warning: ignoring {newest}: {newest}/optimizer.safetensors is damaged or was "
-    out, (line,) = in_new_process(RESUME_DAMAGED, tests, tmp_path)
-    assert (out, line[: len(warning)]) == ("", warning)
-
-
 def handlers():
     return [signal.getsignal(number) for number in STOP_SIGNALS]
 
@@ -272,10 +254,3 @@ def test_train_can_be_called_once(tmp_path):
     runs.train(trainer)
     with pytest.raises(InputError, match=r"train was called twice\. Create a new Trainer"):
         runs.train(trainer)
-
-
-def test_the_message_of_an_interrupted_run_that_replaced_another_one():
-    assert str(TrainingInterrupted(2, 5, overwrite=True)) == (
-        "SIGINT stopped training at step 5. To resume, train again with the same arguments, but "
-        "overwrite=False."
-    )

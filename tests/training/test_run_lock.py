@@ -45,25 +45,6 @@ def test_a_folder_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, ca
         pass
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize(
-    "name, text",
-    [
-        ("bert_config.json", '{"inputs": 4}'),
-        ("metrics.jsonl", "mine"),
-        ("best/model", "mine"),
-        ("eval_results.txt", "mine"),
-    ],
-)
-def test_files_of_others_are_not_replaced(tmp_path, name, text, overwrite):
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text(text)
-    with pytest.raises(InputError, match=r"would be replaced, but .* contains no run of bert-tf"):
-        runs.run(tmp_path, overwrite=overwrite)
-    assert (tmp_path / name).read_text() == text
-    assert os.listdir(tmp_path) == [name.split("/")[0]]
-
-
 def test_an_evaluation_does_not_replace_files_of_others(tmp_path):
     (tmp_path / "predictions.jsonl").write_text("mine")
     (tmp_path / "bert_config.json").write_text("not replaced")
@@ -82,19 +63,6 @@ def test_a_run_in_a_folder_of_another_run_is_refused(tmp_path, name, monkeypatch
     for path in (tmp_path / name, pathlib.Path(".")):
         with pytest.raises(InputError, match=f"belongs to the run in {tmp_path}. Give another"):
             runs.run(path)
-
-
-@pytest.mark.parametrize("kind", ["pipe", "link"])
-def test_a_lock_file_of_another_kind_is_refused(tmp_path, kind):
-    folder, lock = tmp_path / "run", tmp_path / "run/run.lock"
-    folder.mkdir()
-    os.mkfifo(lock) if kind == "pipe" else lock.symlink_to("../elsewhere")
-    with (
-        pytest.raises(InputError, match=r"run.lock cannot be written: it is not a regular file"),
-        RunFolder(str(folder)).locked(),
-    ):
-        pass
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_lock_file_that_another_run_removes_is_created_again(tmp_path, monkeypatch):

@@ -118,13 +118,6 @@ def test_one_step_with_the_learning_rate_0_follows_a_long_evaluation(tmp_path):
     assert runs.train(make_trainer(tmp_path, 1000.0)) == 6  # the run is complete
 
 
-def test_another_time_budget_is_refused(tmp_path):
-    runs.train(make_trainer(tmp_path, 1000.0, stop_at_step=5))
-    message = "time_budget_secs=1000.0, but this run has time_budget_secs=2000.0"
-    with pytest.raises(InputError, match=message):
-        runs.train(make_trainer(tmp_path, 2000.0))
-
-
 def test_the_clock_is_not_read_without_a_time_budget(tmp_path, monkeypatch):
     def fail():
         raise AssertionError("tf.timestamp was called")

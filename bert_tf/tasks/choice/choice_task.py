@@ -6,21 +6,21 @@ Shape letters: N examples, C choices, S sequence length, R sequences of all exam
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.config import BertConfig
+from bert_tf.modeling import BertMultipleChoice
 from bert_tf.task_facts import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ENDINGS, ChoiceExample, read_examples
+from bert_tf.tasks.choice.choice_objective import ChoiceObjective
 from bert_tf.tasks.choice.choice_results import ChoiceResults
 from bert_tf.tasks.splits import SPLIT_NAMES, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
-
-if TYPE_CHECKING:
-    from bert_tf.tasks.choice.choice_objective import ChoiceObjective
-    from bert_tf.tokenization import BertTokenizer
+from bert_tf.tokenization import BertTokenizer
 
 _SPLIT_NAMES = {**SPLIT_NAMES, "dev": ("dev", "val", "validation")}  # SWAG has val.csv
 _FEWEST_CHOICES = 2
@@ -87,7 +87,7 @@ class ChoiceTask(Task):
         return read_examples(split.source.name, split.kind, counts)
 
     def encode(
-        self, examples: Sequence[ChoiceExample], tokenizer: "BertTokenizer", max_seq_length: int
+        self, examples: Sequence[ChoiceExample], tokenizer: BertTokenizer, max_seq_length: int
     ) -> Encoded:
         """Converts a block of N examples to N records; a missing label becomes 0.
 
@@ -99,8 +99,6 @@ class ChoiceTask(Task):
             with a sequence that is too long, and "with an empty text" is the number of examples in
             which a text has no token.
         """
-        import tensorflow as tf
-
         per_example = np.array([len(example.choices) for example in examples], np.int64)
         # [R], the example of each sequence
         row: np.ndarray = np.repeat(np.arange(len(examples)), per_example)
@@ -124,11 +122,8 @@ class ChoiceTask(Task):
         }
         return Encoded(columns, counts=counts)
 
-    def make_objective(self, config: BertConfig, **options: Any) -> "ChoiceObjective":
+    def make_objective(self, config: BertConfig, **options: Any) -> ChoiceObjective:
         """Builds the model and its loss; see `tasks.task.Task`."""
-        from bert_tf.modeling import BertMultipleChoice
-        from bert_tf.tasks.choice.choice_objective import ChoiceObjective
-
         return ChoiceObjective(BertMultipleChoice(config, **options), self.best_by)
 
     def make_results(self, split: Split) -> ChoiceResults:

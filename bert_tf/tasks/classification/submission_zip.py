@@ -6,6 +6,8 @@ import os
 import zipfile
 from collections.abc import Iterator, Sequence
 
+import tensorflow as tf
+
 from bert_tf import files, output_paths
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
@@ -123,8 +125,6 @@ def _predictions(
 
 def _find_files(folders: Sequence[str]) -> dict[str, str]:
     """Returns the path of each submission file, by name, in the order of `TEST_EXAMPLES`."""
-    import tensorflow as tf
-
     if not all(folders) or not folders:
         raise InputError(
             f"input_dirs has an empty name. Received: {','.join(folders)!r}. Give the output "

@@ -16,7 +16,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,7 @@ from bert_tf.tasks.ner.ner_examples import SKIPPED, MalformedSentenceError, NerE
 from bert_tf.tasks.ner.schemes import Entity, find_entities, is_tag, to_tags
 from bert_tf.tasks.tables import json_lines
 from bert_tf.tasks.words import is_word_start
-
-if TYPE_CHECKING:
-    from bert_tf.tokenization import BertTokenizer
+from bert_tf.tokenization import BertTokenizer
 
 EXTENDED = "entities that start or end inside a word, extended to the complete word"
 # The key of the predictions in an output line.
@@ -54,7 +52,7 @@ class JsonSentence:
 
 
 def read_examples(
-    path: str, kind: str, scheme: str | None, tokenizer: "BertTokenizer", counts: Counter[str]
+    path: str, kind: str, scheme: str | None, tokenizer: BertTokenizer, counts: Counter[str]
 ) -> Iterator[NerExample]:
     """Yields the sentences of a file, in their order.
 
@@ -99,7 +97,7 @@ class WordFinder:
         tokenizer: Converts text to ids.
     """
 
-    def __init__(self, tokenizer: "BertTokenizer") -> None:
+    def __init__(self, tokenizer: BertTokenizer) -> None:
         self._tokenizer = tokenizer
         self._starts_word = is_word_start(tokenizer.vocabulary)
 

@@ -8,7 +8,6 @@ documents.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,7 @@ from bert_tf.tasks.ner.schemes import convert
 from bert_tf.tasks.task import Encoded
 from bert_tf.tasks.windows import count_windows, has_max_context
 from bert_tf.tasks.words import Pieces, tokenize_sequence
-
-if TYPE_CHECKING:
-    from bert_tf.tokenization import BertTokenizer
+from bert_tf.tokenization import BertTokenizer
 
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]
 # A piece can only be in a window and in this number of windows before and after it: windows overlap
@@ -31,7 +28,7 @@ EMPTY_WORDS = "words whose characters the tokenizer removes, read as [UNK]"
 
 def encode(
     examples: Sequence[NerExample],
-    tokenizer: "BertTokenizer",
+    tokenizer: BertTokenizer,
     max_seq_length: int,
     labels: Mapping[str, int],
     scheme: str,
@@ -108,7 +105,7 @@ class _Texts:
     num_empty_words: int
 
     @classmethod
-    def of(cls, examples: Sequence[NerExample], tokenizer: "BertTokenizer", reach: int) -> "_Texts":
+    def of(cls, examples: Sequence[NerExample], tokenizer: BertTokenizer, reach: int) -> "_Texts":
         """Tokenizes N sentences, with up to `reach` words of their documents on both sides."""
         words, places = _words_with_neighbors(examples, reach)
         pieces = tokenize_sequence(words, tokenizer)
@@ -254,7 +251,7 @@ def _drop_windows_without_labels(
 
 
 def _inputs(
-    ids: np.ndarray, windows: _Windows, tokenizer: "BertTokenizer", max_seq_length: int
+    ids: np.ndarray, windows: _Windows, tokenizer: BertTokenizer, max_seq_length: int
 ) -> dict[str, np.ndarray]:
     """Returns the inputs of the model.
 

@@ -7,23 +7,22 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
+from bert_tf.modeling import BertTagger
 from bert_tf.task_facts import SETTING, TaskFacts
 from bert_tf.tasks.ner import conll, json_sentences, ner_encoding, schemes
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.ner_examples import NerExample
+from bert_tf.tasks.ner.ner_objective import NerObjective
 from bert_tf.tasks.ner.ner_results import NerResults
 from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
-
-if TYPE_CHECKING:
-    from bert_tf.tasks.ner.ner_objective import NerObjective
-    from bert_tf.tokenization import BertTokenizer
+from bert_tf.tokenization import BertTokenizer
 
 # The names of split files without their endings, by kind. "eng.train", "eng.testa" and "eng.testb"
 # are the names of the CoNLL-2003 shared task.
@@ -35,7 +34,6 @@ _STEMS = {
 _ENDINGS = ("", ".conll", ".txt", ".bio", ".iob", ".tsv", ".jsonl")
 _JSON_ENDING = ".jsonl"
 _PREDICTIONS, _JSON_PREDICTIONS = "predictions.conll", "predictions.jsonl"
-DETECT = "detect"
 _SENTENCES_PER_BLOCK = 1024
 FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads them"
 
@@ -63,7 +61,7 @@ class NerTask(Task):
             those of the train split, or of the trained model.
         scheme: The scheme of `labels`, one of `schemes.SCHEMES`.
         columns: The columns of the words and of the tags.
-        input_scheme: The scheme of the tags in the files, one of `schemes.SCHEMES`; or `DETECT`, to
+        input_scheme: The scheme of the tags in the files, one of `schemes.SCHEMES`; or `detect`, to
             detect it for each file (see `schemes.SchemeEvidence`). The entities do not depend on
             it: it decides which tags are malformed or counted as forbidden, and the scheme of the
             predictions.
@@ -76,11 +74,11 @@ class NerTask(Task):
         InputError: A scheme is unknown.
     """
 
-    tokenizer: "BertTokenizer" = None  # type: ignore[assignment]
+    tokenizer: BertTokenizer = None  # type: ignore[assignment]
     labels: tuple[str, ...] = ()
     scheme: str = "iob2"
     columns: Columns = dataclasses.field(default_factory=Columns)
-    input_scheme: str = DETECT
+    input_scheme: str = schemes.DETECT
     document_context: bool = False
     records_per_example: float = 1.0
     head: HeadConfig = HeadConfig()  # noqa: RUF009 it is immutable
@@ -97,7 +95,7 @@ class NerTask(Task):
 
     def __post_init__(self) -> None:
         check_choice(schemes.SCHEMES, "scheme", self.scheme)
-        check_choice((DETECT, *schemes.SCHEMES), "input_scheme", self.input_scheme)
+        check_choice((schemes.DETECT, *schemes.SCHEMES), "input_scheme", self.input_scheme)
 
     def prepare(self, inputs: TaskInputs) -> "NerTask":
         """Returns the task with its tokenizer and labels; see `tasks.task.Task`.
@@ -136,7 +134,7 @@ class NerTask(Task):
 
     @property
     def _file_scheme(self) -> str | None:
-        return None if self.input_scheme == DETECT else self.input_scheme
+        return None if self.input_scheme == schemes.DETECT else self.input_scheme
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[NerExample]:
         """Yields the examples of a split; see `tasks.task.Task`.
@@ -172,7 +170,7 @@ class NerTask(Task):
         return {"tokens": list(example.words), "tags": schemes.convert(example.tags, self.scheme)}
 
     def encode(
-        self, examples: Sequence[NerExample], tokenizer: "BertTokenizer", max_seq_length: int
+        self, examples: Sequence[NerExample], tokenizer: BertTokenizer, max_seq_length: int
     ) -> Encoded:
         """Converts a block of examples to records, one for each window."""
         return ner_encoding.encode(
@@ -180,11 +178,8 @@ class NerTask(Task):
             self.document_context,
         )  # fmt: skip
 
-    def make_objective(self, config: BertConfig, **options: Any) -> "NerObjective":
+    def make_objective(self, config: BertConfig, **options: Any) -> NerObjective:
         """Builds the model and its loss; see `tasks.task.Task`."""
-        from bert_tf.modeling import BertTagger
-        from bert_tf.tasks.ner.ner_objective import NerObjective
-
         model = BertTagger(config, num_labels=len(self.labels), head=self.head, **options)
         return NerObjective(model, self.best_by)
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from bert_tf.errors import InputError
 
 SCHEMES = ("iob2", "iob1", "iobes")
+DETECT = "detect"  # instead of a scheme: that of the tags in each file
 OUTSIDE = "O"
 _PREFIXES = {"iob2": "BI", "iob1": "BI", "iobes": "BIES"}
 

@@ -5,24 +5,23 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_tf import features, files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
+from bert_tf.modeling import BertSpanPredictor
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 from bert_tf.tasks.squad import squad_encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
+from bert_tf.tasks.squad.squad_objective import SquadObjective
 from bert_tf.tasks.squad.squad_results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
-
-if TYPE_CHECKING:
-    from bert_tf.tasks.squad.squad_objective import SquadObjective
-    from bert_tf.tokenization import BertTokenizer
+from bert_tf.tokenization import BertTokenizer
 
 _TRAINING_SHUFFLE_SEED = 12345  # of google-research/bert's run_squad
 
@@ -61,7 +60,7 @@ class SquadTask(Task):
         InputError: A setting is out of range.
     """
 
-    tokenizer: "BertTokenizer" = None  # type: ignore[assignment]
+    tokenizer: BertTokenizer = None  # type: ignore[assignment]
     windows: WindowSettings = dataclasses.field(default_factory=WindowSettings)
     answers: AnswerSettings = dataclasses.field(default_factory=AnswerSettings)
     requires_answers: bool = False
@@ -137,7 +136,7 @@ class SquadTask(Task):
         }
 
     def encode(
-        self, examples: Sequence[SquadExample], tokenizer: "BertTokenizer", max_seq_length: int
+        self, examples: Sequence[SquadExample], tokenizer: BertTokenizer, max_seq_length: int
     ) -> Encoded:
         """Converts a block of examples to records, one for each window.
 
@@ -147,11 +146,8 @@ class SquadTask(Task):
         check_room(max_seq_length, self.windows)
         return squad_encoding.encode(examples, tokenizer, max_seq_length, self.windows)
 
-    def make_objective(self, config: BertConfig, **options: Any) -> "SquadObjective":
+    def make_objective(self, config: BertConfig, **options: Any) -> SquadObjective:
         """Builds the model and its loss; see `tasks.task.Task`."""
-        from bert_tf.modeling import BertSpanPredictor
-        from bert_tf.tasks.squad.squad_objective import SquadObjective
-
         model = BertSpanPredictor(config, head=self.head, **options)
         return SquadObjective(model, self.best_by, self.answers.padding_as_released)
 

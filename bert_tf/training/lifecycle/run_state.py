@@ -13,9 +13,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import file_checks, files, json_files, weights
+from bert_tf import file_checks, files, json_files
 from bert_tf.errors import InputError
-from bert_tf.json_files import COUNT, OBJECT, TEXT, TRUTH, Rule
+from bert_tf.json_files import COUNT, OBJECT
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.step.step_scalars import StepTotals
 
@@ -26,20 +26,9 @@ CHECKPOINT_NAME = re.compile(r"(?:^|/)step-(\d{8,})/?$")
 # The settings of each run, also of an older version.
 _SETTINGS_OF_RUNS = {"num_train_steps", "num_warmup_steps", "learning_rate", "global_batch_size"}
 _FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
-_LISTED = (weights.WEIGHTS_FILE, weights.CONFIG_FILE, weights.FACTS_FILE, *_FILES_OF_TRAINING)
-_TOTALS = Rule("a JSON object of numbers", (dict,), items=(float,))
-_SCHEMA = {
-    "step": COUNT, "bad_steps": COUNT,
-    "best": Rule("a JSON object of numbers", (dict,), items=(float, type(None))),
-    "files": Rule("a JSON object of strings", (dict,), items=(str,)),
-}  # fmt: skip
-# Earlier versions did not save the values of a time budget and of the steps without log entry.
-_NEWER_SCHEMA = {
-    "elapsed_secs": Rule("a number from 0 to 10^12", (float,), minimum=0, maximum=1e12),
-    "time_is_up": TRUTH, "unlogged": OBJECT, "facts_sha256": TEXT,
-}  # fmt: skip
-_BEST_SCHEMA = {"step": COUNT, "evals_since": COUNT}
-_UNLOGGED_SCHEMA = {"steps": COUNT, "sums": _TOTALS, "counts": _TOTALS, "scalars": _TOTALS}
+# The checksum covers all values. Those of earlier versions have none, and lack the values of a time
+# budget and of the steps without log entry.
+_SCHEMA = {"step": COUNT, "bad_steps": COUNT, "best": OBJECT, "files": OBJECT}
 
 
 @dataclasses.dataclass
@@ -93,7 +82,7 @@ def read_state(folder: str) -> RunState:
         BestEvaluation(best.get("value"), best["step"], best["evals_since"]),
         values.get("elapsed_secs") or 0.0,
         values.get("time_is_up") or False,
-        StepTotals(*(unlogged[name] for name in _UNLOGGED_SCHEMA)) if unlogged else StepTotals(),
+        StepTotals(**unlogged) if unlogged else StepTotals(),
     )
 
 
@@ -146,23 +135,16 @@ def _read_values(folder: str) -> dict[str, Any]:
             "folder again from its source, or give another checkpoint."
         )
     values = json_files.read(path, _SCHEMA, own=True, required=True)
-    damaged = f"{path} is damaged"
-    json_files.check(values, _NEWER_SCHEMA, damaged)
-    json_files.check(values["best"], _BEST_SCHEMA, f"{damaged}: best", required=True)
-    if values.get("unlogged"):
-        json_files.check(
-            values["unlogged"], _UNLOGGED_SCHEMA, f"{damaged}: unlogged", required=True
-        )
     expected = values.get("facts_sha256")
     if expected is not None and expected != json_files.sha256_of_values(values):
         raise _damage(path)
     match = CHECKPOINT_NAME.search(folder)
     if match and int(match[1]) != values["step"]:
-        raise InputError(f"{damaged}: it is of step {values['step']}, but its folder is {folder}.")
+        raise InputError(
+            f"{path} is damaged: it is of step {values['step']}, but its folder is {folder}."
+        )
     for name in values["files"]:
         file_checks.check_plain_name(name, path)
-    if missing := [name for name in _LISTED if name not in values["files"]]:
-        raise InputError(f"{damaged}: it has no checksum of {missing[0]}.")
     return values
 
 

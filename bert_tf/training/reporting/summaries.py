@@ -149,7 +149,6 @@ def _remove_events_after(path: str, step: int) -> set[str]:
     kept: list[bytes] = []
     tags: set[str] = set()
     is_changed = False
-    file_checks.check_is_regular(path)
     with files.explain_read_errors(path):
         try:
             for record in tf.data.TFRecordDataset(path).as_numpy_iterator():

@@ -5,6 +5,8 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
+import tensorflow as tf
+
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
 from bert_tf.tasks.classification.sources.labels import check_label
@@ -66,8 +68,6 @@ class XnliReader(SplitReader):
 
     def _check_train_language(self, data_dir: str) -> None:
         """Checks that there is a train file of the language, if there are any train files."""
-        import tensorflow as tf
-
         pattern = f"{_TRAIN_PREFIX}*.tsv"
         languages = {
             os.path.basename(path)[len(_TRAIN_PREFIX) : -len(".tsv")]

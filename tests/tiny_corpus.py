@@ -14,6 +14,12 @@ WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
 PIECES = ["##x", "##yz", "##q"]
 VOCABULARY = [*SPECIAL, *WORDS, *PIECES]
 CLS, SEP, MASK = 2, 3, 4
+# With these settings, the input is cut into many small segments (groups of whole documents), so
+# that every stage has several tasks.
+MANY_SEGMENTS = {
+    "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
+    "num_output_shards": 3,
+}  # fmt: skip
 
 
 def vocabulary_file(folder):

@@ -4,7 +4,7 @@ Read in this order: `job` (one set of records to create, and its file names), `s
 stages: read, pair, mask and assemble), `shuffling` (shuffles the records on disk), `outputs`
 (checks before a run, and the manifest after it), `work_folder` (the folder of the intermediate
 files, and its lock), `workers` (a pool of processes), `unpacking` (unpacks input files),
-`preparation` (reads and pairs the text, on any runner), `local` (a run on one machine), `beam` (a
+`preparation` (the steps of a run, on any runner), `local` (a run on one machine), `beam` (a
 run on Apache Beam), `record_reading` (reads records that any program created), `inspection` (prints
 and checks records).
 

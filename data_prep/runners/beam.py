@@ -12,23 +12,23 @@ the shards that are complete.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bert_tf import files, startup
-from bert_tf.data_prep.pretraining_data import segments, stats
+from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages, unpacking
+from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages
 from bert_tf.data_prep.runners.job import RecordsJob
+from bert_tf.data_prep.runners.preparation import Key
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.work_folder import check_folder, locked_work_folder
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.errors import InputError
 
-Key = tuple[str, int]  # a split, and the index of a part or a shard
 NumberedRows = tuple[int, np.ndarray]  # index of a segment, and rows of it
 
 
@@ -71,24 +71,15 @@ def create(
         outputs.make_folders(job)
         _make_parts_folder(job)
         try:
-            job = unpacking.cut_input(job, job.parts_folder, Workers(1))
-            sizes = segments.sizes(job.config, job.segments)
-            parts = IntermediateFiles(job.config, job.parts_folder, sizes)
-            bins = preparation.prepare(job, parts, partial(_run, options, parts))
-            plans = {
-                split: stages.plan_parts(job.config, bins[split], len(paths))
-                for split, paths in job.shards.items()
-            }
-            outputs.remove_old_records(job)
-            missing = set(job.shard_keys) - outputs.completed_shards(job, parts).keys()
-            with beam.Pipeline(options=options) as pipeline:
-                _Masking(job, parts, plans, missing).build(pipeline)
+            reports = preparation.create_records(
+                job, job.parts_folder, Workers(1), partial(_run, options),
+                lambda *arguments: _Masking(*arguments).run(options),
+            )  # fmt: skip
         except Exception as error:
             _remove_parts(job)
             if message := _input_error_message(error):
                 raise InputError(message) from error
             raise
-        reports = outputs.write_manifest(job, parts)
         files.remove(job.parts_folder)
     return reports
 
@@ -118,7 +109,7 @@ def _run(
     parts: IntermediateFiles,
     name: str,
     unit: str,
-    stage: Callable[..., None],
+    stage: preparation.Stage,
     tasks: Iterable[preparation.Task],
 ) -> None:
     """Is a `preparation.Runner` when the options of Beam and the files are given."""
@@ -141,29 +132,30 @@ class _Masking(NamedTuple):
         job: The set of records to create.
         parts: The names of the intermediate files.
         plans: The parts of each split.
-        missing: Split and index of each shard that is not yet complete.
+        completed: Split and index of each shard that is already complete.
     """
 
     job: RecordsJob
     parts: IntermediateFiles
     plans: preparation.Plans
-    missing: Collection[Key]
+    completed: Collection[Key]
 
-    def build(self, pipeline: Any) -> None:
-        """Adds all transforms to a `beam.Pipeline`."""
+    def run(self, options: Any) -> None:
+        """Runs all transforms with these options of Beam."""
         import apache_beam as beam
 
         count = len(self.job.segments)
-        _ = (
-            pipeline
-            | "segments" >> beam.Create([(s, n) for s in self.job.shards for n in range(count)])
-            | "spread" >> beam.Reshuffle()
-            | "route" >> beam.FlatMapTuple(self.route)
-            | "to parts" >> beam.GroupByKey()
-            | "mask" >> beam.MapTuple(self.mask)
-            | "to shards" >> beam.GroupByKey()
-            | "assemble" >> beam.MapTuple(self.assemble)
-        )
+        with beam.Pipeline(options=options) as pipeline:
+            _ = (
+                pipeline
+                | "segments" >> beam.Create([(s, n) for s in self.job.shards for n in range(count)])
+                | "spread" >> beam.Reshuffle()
+                | "route" >> beam.FlatMapTuple(self.route)
+                | "to parts" >> beam.GroupByKey()
+                | "mask" >> beam.MapTuple(self.mask)
+                | "to shards" >> beam.GroupByKey()
+                | "assemble" >> beam.MapTuple(self.assemble)
+            )
 
     def route(self, split: str, number: int) -> Iterator[tuple[Key, NumberedRows]]:
         """Yields, for each part, the rows of a segment whose bins are in the part.
@@ -177,7 +169,7 @@ class _Masking(NamedTuple):
         for index, part in enumerate(self.plans[split]):
             mine = shuffling.slice_of_part(keys, part)
             is_used = mine.stop > mine.start or (part.rows == 0 and number == 0)
-            if is_used and (split, part.shard) in self.missing:
+            if is_used and (split, part.shard) not in self.completed:
                 yield (split, index), (number, rows[mine])
 
     def mask(self, key: Key, slices: Iterable[NumberedRows]) -> tuple[Key, tuple[int, int]]:

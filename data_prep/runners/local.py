@@ -9,15 +9,15 @@ import concurrent.futures
 import functools
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from bert_tf.data_prep.corpus import formats
-from bert_tf.data_prep.pretraining_data import segments, stats
+from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import outputs, preparation, stages, unpacking, work_folder
+from bert_tf.data_prep.runners import outputs, preparation, stages, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob
-from bert_tf.data_prep.runners.preparation import Plans, Task
+from bert_tf.data_prep.runners.preparation import Key, Plans, Stage, Task
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.progress import Progress
@@ -61,18 +61,9 @@ def create(
                 work_folder.remove(job.work_folder)
             return {}
         with work_folder.locked_work_folder(job):
-            job = unpacking.cut_input(job, job.work_folder, workers)
-            sizes = segments.sizes(job.config, job.segments)
-            files = IntermediateFiles(job.config, job.work_folder, sizes)
             workers.call(outputs.make_folders, job)
-            bins = preparation.prepare(job, files, functools.partial(_run, workers, files))
-            plans = {
-                split: workers.call(stages.plan_parts, job.config, bins[split], len(paths))
-                for split, paths in job.shards.items()
-            }
-            workers.call(outputs.remove_old_records, job)
-            _mask(job, files, plans, workers)
-            return dict(workers.call(outputs.write_manifest, job, files))
+            run, mask = (functools.partial(each, workers) for each in (_run, _mask))
+            return preparation.create_records(job, job.work_folder, workers, run, mask)
 
 
 def _local_input_bytes(patterns: str) -> int:
@@ -86,75 +77,71 @@ def _local_input_bytes(patterns: str) -> int:
     return sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
 
 
-class PendingFile(NamedTuple):
-    """A file that a worker process writes.
-
-    Attributes:
-        path: The file.
-        size: The work that writing the file takes, in the unit of the progress report.
-        wait: A function that waits until the file exists.
-    """
-
-    path: str
-    size: int
-    wait: Callable[[], Any]
-
-
 def _run(
     workers: Workers,
     files: IntermediateFiles,
     name: str,
     unit: str,
-    stage: Callable[..., None],
-    tasks: Iterable[Task],
+    stage: Stage,
+    tasks: Sequence[Task],
 ) -> None:
     """Is a `preparation.Runner` when the workers and the files are given."""
-    pending = _start(workers, files, stage, tasks)
-    with Progress(name, sum(file.size for file in pending), unit) as progress:
-        list(_finished(pending, progress))
+    waits = _start(workers, files, stage, tasks)
+    with Progress(name, sum(task.size for task in tasks), unit) as progress:
+        list(_finished(tasks, waits, progress))
 
 
 def _start(
-    workers: Workers, files: IntermediateFiles, stage: Callable[..., None], tasks: Iterable[Task]
-) -> list[PendingFile]:
-    """Starts the calls of a stage, except those whose file an earlier run wrote."""
+    workers: Workers, files: IntermediateFiles, stage: Stage, tasks: Iterable[Task]
+) -> list[Callable[[], Any]]:
+    """Starts the tasks of a stage, except those whose file an earlier run wrote.
+
+    Returns:
+        For each task, a function that waits until the file exists.
+    """
     return [
-        PendingFile(path, size, lambda: None)
-        if os.path.exists(path)
-        else PendingFile(path, size, workers.submit(stage, files, *arguments))
-        for path, size, arguments in tasks
+        bool if os.path.exists(task.path) else workers.submit(stage, files, *task.arguments)
+        for task in tasks
     ]
 
 
-def _finished(pending: Iterable[PendingFile], progress: Progress) -> Iterator[str]:
-    """Waits for each file, and yields its path."""
-    for file in pending:
-        file.wait()
-        progress.update(file.size)
-        yield file.path
+def _finished(
+    tasks: Iterable[Task], waits: Iterable[Callable[[], Any]], progress: Progress
+) -> Iterator[str]:
+    """Waits for the file of each task, and yields its path."""
+    for task, wait in zip(tasks, waits, strict=True):
+        wait()
+        progress.update(task.size)
+        yield task.path
 
 
-def _mask(job: RecordsJob, files: IntermediateFiles, plans: Plans, workers: Workers) -> None:
+def _mask(
+    workers: Workers,
+    job: RecordsJob,
+    files: IntermediateFiles,
+    plans: Plans,
+    completed: Collection[Key],
+) -> None:
     """Masks all parts. The assembly of a shard starts before all parts of the shard are masked."""
     sampled = stats.sampled_share(sum(part.rows for plan in plans.values() for part in plan))
-    completed = workers.call(outputs.completed_shards, job, files)
-    parts = {}
+    parts, waits = {}, {}
     for split, shard in [key for key in job.shard_keys if key not in completed]:
-        tasks = [
+        parts[split, shard] = [
             Task(files.path("part", split, number), part.rows, (split, number, part, sampled))
             for number, part in enumerate(plans[split])
             if part.shard == shard
         ]
-        parts[split, shard] = _start(workers, files, stages.mask_part, tasks)
-    total = sum(file.size for files_ in parts.values() for file in files_)
+        waits[split, shard] = _start(workers, files, stages.mask_part, parts[split, shard])
+    total = sum(part.size for tasks in parts.values() for part in tasks)
     with (
         Progress("masking", total, "examples") as progress,
         concurrent.futures.ThreadPoolExecutor(workers.count) as threads,
     ):
 
-        def assemble(key: tuple[str, int]) -> None:
+        def assemble(key: Key) -> None:
             path, rows = job.shards[key[0]][key[1]], sum(part.size for part in parts[key])
-            stages.assemble_shard(files, key, _finished(parts[key], progress), path, rows)
+            paths = _finished(parts[key], waits[key], progress)
+            stages.assemble_shard(files, key, paths, path, rows)
             for part in parts[key]:
                 os.remove(part.path)
 

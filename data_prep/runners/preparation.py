@@ -1,17 +1,20 @@
-"""Reads and pairs the text of a job, on any runner.
+"""The steps of a run, on any runner: cut, read and pair the text, mask it, write the manifest.
 
 All results are files, in the folder of the intermediate files. A runner is a function that calls a
 stage once for each task. The main process then reads the counts and the keys of all segments.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf.data_prep.runners import outputs, shuffling, stages
+from bert_tf.data_prep.pretraining_data import segments
+from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
+from bert_tf.data_prep.runners.workers import Workers
 
 Plans = dict[str, list[shuffling.Part]]
 
@@ -30,8 +33,39 @@ class Task(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+Stage = Callable[..., None]
+Key = tuple[str, int]  # a split, and the index of a part or a shard
 # Arguments: a description of the work, its unit, the stage and the tasks. Returns after all tasks.
-Runner = Callable[[str, str, Callable[..., None], Sequence[Task]], None]
+Runner = Callable[[str, str, Stage, Sequence[Task]], None]
+# Arguments: the job, the files, the parts of each split, and the shards that are already complete.
+Masker = Callable[[RecordsJob, IntermediateFiles, Plans, Collection[Key]], None]
+
+
+def create_records(
+    job: RecordsJob, folder: str, workers: Workers, run: Callable[..., None], mask: Masker
+) -> dict[str, Any]:
+    """Runs all steps of a job, from its input to its manifest.
+
+    Args:
+        job: The job without segments.
+        folder: The folder of the intermediate files.
+        workers: The processes that unpack the input, plan the parts and write the manifest.
+        run: A `Runner` whose first argument is `IntermediateFiles`.
+        mask: Masks the parts, and joins them into shards.
+
+    Returns:
+        The report for each split.
+    """
+    job = unpacking.cut_input(job, folder, workers)
+    files = IntermediateFiles(job.config, folder, segments.sizes(job.config, job.segments))
+    bins = prepare(job, files, partial(run, files))
+    plans = {
+        split: workers.call(stages.plan_parts, job.config, bins[split], len(paths))
+        for split, paths in job.shards.items()
+    }
+    workers.call(outputs.remove_old_records, job)
+    mask(job, files, plans, workers.call(outputs.completed_shards, job, files))
+    return dict(workers.call(outputs.write_manifest, job, files))
 
 
 def prepare(job: RecordsJob, files: IntermediateFiles, run: Runner) -> dict[str, np.ndarray]:

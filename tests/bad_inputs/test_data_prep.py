@@ -181,7 +181,7 @@ SETTINGS = [
     ({"eval_fraction": math.nan}, "eval_fraction must be from 0 to 1"),
     ({"dupe_factor": 0}, "dupe_factor must be from 1"),
     ({"dupe_factor": 1_000_000_000}, "dupe_factor must be from 1"),
-    ({"max_seq_length": 3}, "max_seq_length must leave 2 to 16384 tokens"),
+    ({"max_seq_length": 4}, "max_seq_length must leave 2 to 16384 tokens"),
     ({"max_seq_length": 0}, "max_seq_length must leave"),
     ({"max_seq_length": -1}, "max_seq_length must leave"),
     ({"max_seq_length": 1_000_000_000}, "max_seq_length must leave"),

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 import tensorflow as tf
-from tiny_corpus import corpus, make, text_of, vocabulary_file
+from tiny_corpus import corpus, make, text_of
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import inspection, record_reading
@@ -13,11 +13,6 @@ from bert_tf.errors import InputError
 
 # These bytes are neither a valid protobuf nor valid UTF-8.
 GARBAGE = b"\xff\x13garbage"
-
-
-@pytest.fixture
-def vocab_file(tmp_path):
-    return vocabulary_file(tmp_path)
 
 
 @pytest.fixture

@@ -3,35 +3,10 @@
 import json
 import re
 
-import pytest
 from run_programs import assert_refused, run_main
-from tiny_corpus import WORDS, corpus, text_of, vocabulary_file
+from tiny_corpus import WORDS, corpus, text_of
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.errors import InputError
-
-
-@pytest.fixture
-def vocab_file(tmp_path):
-    return vocabulary_file(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"max_seq_length": 4},
-        {"max_predictions_per_seq": 0},
-        {"dupe_factor": 0},
-        {"masked_lm_prob": 1.5},
-        {"mask_token_prob": 0.8, "random_token_prob": 0.3},
-        {"eval_fraction": 1.0},
-        {"objective": "nsp"},
-    ],
-)
-def test_settings_out_of_range_are_refused(flags):
-    with pytest.raises(InputError, match=next(iter(flags))):
-        RecordsConfig("vocab.txt", **flags)
-
 
 # The flags of google-research/bert's create_pretraining_data.py and their defaults. The default of
 # do_lower_case is the casing of the vocabulary.

@@ -9,17 +9,13 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_corpus import corpus, text_of, vocabulary_file
+from tiny_corpus import MANY_SEGMENTS, corpus, text_of
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local, outputs, shuffling, stages
 from bert_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
-FLAGS = {
-    "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
-    "num_output_shards": 3,
-}  # fmt: skip
 # This program creates records on a small tmpfs and enlarges the tmpfs after each failure.
 ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
@@ -58,8 +54,8 @@ def source(tmp_path):
 
 
 @pytest.fixture
-def config(tmp_path):
-    return RecordsConfig(vocabulary_file(tmp_path), **FLAGS)
+def config(vocab_file):
+    return RecordsConfig(vocab_file, **MANY_SEGMENTS)
 
 
 def contents(folder):
@@ -131,7 +127,7 @@ def test_a_run_resumes_each_time_after_the_disk_was_full(tmp_path, config, sourc
         possible = False
     if not possible:
         pytest.skip("needs a user namespace to mount a small file system in")
-    arguments = json.dumps([config.vocab_file, source, str(tmp_path / "small"), FLAGS])
+    arguments = json.dumps([config.vocab_file, source, str(tmp_path / "small"), MANY_SEGMENTS])
     done = subprocess.run(
         [*namespace, sys.executable, "-c", ON_A_SMALL_DISK, arguments],
         cwd=ROOT, capture_output=True, text=True, check=False,

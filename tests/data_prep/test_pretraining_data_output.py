@@ -9,16 +9,11 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of, vocabulary_file
+from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local, outputs
 from bert_tf.errors import InputError
-
-
-@pytest.fixture
-def vocab_file(tmp_path):
-    return vocabulary_file(tmp_path)
 
 
 def test_the_manifest_lists_the_shards_with_sizes_and_checksums(tmp_path, vocab_file):
@@ -187,22 +182,6 @@ def test_overwrite_keeps_a_listed_file_whose_content_has_changed(tmp_path, vocab
     local.create(RecordsConfig(vocab_file), str(tmp_path / "corpus.txt"), output, 1, overwrite=True)
     assert other.read_bytes() == content
     assert not (tmp_path / "out/data-00001-of-00002.tfrecord").exists()
-
-
-def test_an_output_that_is_a_folder_or_an_input_is_refused(tmp_path, vocab_file):
-    source = tmp_path / "corpus.txt"
-    source.write_text(text_of(corpus(5)))
-    before = source.read_bytes()
-    config = RecordsConfig(vocab_file)
-    for output, words in (
-        (f"{tmp_path}", "is a folder"),
-        (f"{tmp_path}/new/", "the path of a file to write"),
-        (f"{tmp_path}/../{tmp_path.name}/corpus.txt", "is an input too"),
-    ):
-        with pytest.raises(InputError, match=words):
-            local.create(config, str(source), [output], 1, overwrite=True)
-    assert source.read_bytes() == before
-    assert sorted(os.listdir(tmp_path)) == ["corpus.txt", "vocab.txt"]
 
 
 def test_outputs_that_differ_only_after_tfrecord_have_separate_files(tmp_path, vocab_file):

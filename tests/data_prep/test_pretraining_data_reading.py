@@ -4,12 +4,11 @@ A segment is a group of whole documents that one task processes.
 """
 
 import json
-import os
 import random
 
 import pytest
 import text_files
-from tiny_corpus import make, vocabulary_file
+from tiny_corpus import make
 
 from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.corpus.seekable_files import seekable_files
@@ -17,11 +16,6 @@ from bert_tf.data_prep.pretraining_data import segments, sentences
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local
 from bert_tf.errors import InputError
-
-
-@pytest.fixture
-def vocab_file(tmp_path):
-    return vocabulary_file(tmp_path)
 
 
 def cut(config, paths):
@@ -84,22 +78,6 @@ def test_each_json_line_is_a_document(tmp_path, vocab_file):
         tmp_path, ["\n".join(lines) + "\n"], input_format="jsonl", text_feature="body"
     )
     assert found == [(0, "wab wac."), (0, "wad wae"), (1, "waf")]
-
-
-@pytest.mark.parametrize(
-    ("second", "words"),
-    [
-        (b'{"body": "wac"}', r"Line 2 of .*\"text\""),
-        (b'{"text": 3}', r"Line 2 of .*\"text\""),
-        (b'{"text": "wac', r"Line 2 of .*\"text\""),
-        (b'["text"]', r"Line 2 of .*\"text\""),
-        (b"[" * 100_000, r"Line 2 of .*\"text\""),
-        (b'{"text": "wac \xff"}', r"corpus.txt is not UTF-8: byte 0xff in line 2"),
-    ],
-)
-def test_an_invalid_json_line_is_named(tmp_path, vocab_file, second, words):
-    with pytest.raises(InputError, match=words):
-        make(tmp_path, vocab_file, b'{"text": "wab"}\n' + second + b"\n", input_format="jsonl")
 
 
 def test_half_a_surrogate_pair_in_json_is_dropped(tmp_path, vocab_file):
@@ -168,19 +146,3 @@ def test_split_sentences_splits_paragraphs(tmp_path):
     assert found == [
         (0, "One is here."), (0, "Two is there!"), (1, "Does three come?"), (1, "Yes."),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "no text"),
-        ("\n  \n\n", "no text"),
-        ("wab wac\nwad\n", "one document"),
-        (b"wab\nwac \xff wad\n\nwae\n", "corpus.txt is not UTF-8: byte 0xff in line 2"),
-        (b"\x1f\x8b\x08\x00" + b"wab" * 9, "packed .gzip.*Unpack"),
-    ],
-)
-def test_unusable_input_is_refused_and_leaves_no_output(tmp_path, vocab_file, text, words):
-    with pytest.raises(InputError, match=words):
-        make(tmp_path, vocab_file, text)
-    assert not (tmp_path / "out").exists() or not os.listdir(tmp_path / "out")

@@ -17,13 +17,7 @@ from tiny_corpus import (
     make,
     parsed,
     text_of,
-    vocabulary_file,
 )  # fmt: skip
-
-
-@pytest.fixture
-def vocab_file(tmp_path):
-    return vocabulary_file(tmp_path)
 
 
 def starts_by_token(documents):
@@ -157,11 +151,6 @@ def test_sequences_without_b_contain_each_token_once(tmp_path, vocab_file, objec
         assert not (records["input_ids"] == MASK).any()
     else:
         assert predicted.tolist() == [min(20, max(1, round(int(n) * 0.15))) for n in lengths]
-
-
-def test_one_document_is_sufficient_for_sequences_without_b(tmp_path, vocab_file):
-    reports, _ = make(tmp_path, vocab_file, "wab wac\nwad\n", objective="mlm")
-    assert reports["train"]["examples"] > 0
 
 
 def test_unused_predictions_of_short_sequences_are_padded_as_released(tmp_path, vocab_file):

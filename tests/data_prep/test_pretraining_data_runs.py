@@ -13,21 +13,14 @@ import sys
 import time
 
 import pytest
+from tiny_corpus import MANY_SEGMENTS, WORDS, corpus, text_of
 
-from bert_tf import locks
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local, stages, work_folder
 from bert_tf.data_prep.runners.workers import WorkerKilledError
 from bert_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
-WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
-# With these settings, the input is cut into many small segments (groups of whole documents), so
-# that every stage has several tasks.
-MANY_SEGMENTS = {
-    "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
-    "num_output_shards": 3,
-}  # fmt: skip
 PROGRAM = """
 import sys
 from bert_tf.errors import InputError
@@ -50,19 +43,11 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def files(tmp_path):
-    vocabulary, source = tmp_path / "vocab.txt", tmp_path / "corpus.txt"
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##x"]
-    vocabulary.write_text("\n".join(tokens) + "\n", encoding="utf-8")
-    rng = random.Random(7)
-    documents = [
-        "\n".join(
-            " ".join(rng.choices(WORDS, k=rng.randint(1, 25))) for _ in range(rng.randint(1, 30))
-        )
-        for _ in range(200)
-    ]
-    source.write_text("\n\n".join(documents), encoding="utf-8")
-    return str(vocabulary), str(source)
+def files(tmp_path, vocab_file):
+    """Returns the paths of a vocabulary and of a text."""
+    source = tmp_path / "corpus.txt"
+    source.write_text(text_of(corpus(200)), encoding="utf-8")
+    return vocab_file, str(source)
 
 
 def contents(folder):
@@ -229,22 +214,6 @@ def test_a_second_run_of_the_same_output_is_refused(files, tmp_path, request, ru
         with pytest.raises(InputError, match="Another process is writing"):
             create(RecordsConfig(vocabulary), source, [str(tmp_path / "out/a.tfrecord")], last)
     assert os.listdir(tmp_path / "out") == [".a.work"]
-
-
-def test_a_lock_that_its_last_owner_removes_is_created_again(files, tmp_path, monkeypatch):
-    vocabulary, source = files
-    opened, real = [], locks.try_lock
-
-    def try_lock(lock):
-        if not isinstance(lock, int):
-            opened.append(lock.name)
-        if opened == [f"{tmp_path}/out/.a.work/lock"]:
-            os.remove(opened[0])
-        return real(lock)
-
-    monkeypatch.setattr(locks, "try_lock", try_lock)
-    local.create(RecordsConfig(vocabulary), source, [str(tmp_path / "out/a.tfrecord")], 1)
-    assert len(opened) == 2
 
 
 def test_a_work_folder_shows_what_it_is_until_its_end(tmp_path, monkeypatch):

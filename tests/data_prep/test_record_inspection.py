@@ -8,18 +8,13 @@ import pytest
 import tensorflow as tf
 from reference import pretraining_data as released
 from run_programs import assert_refused, run_main
-from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_of, vocabulary_file
+from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_of
 
 from bert_tf.data_prep.pretraining_data import expected_distribution, record_rules, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import inspection, record_reading, stages
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
-
-
-@pytest.fixture
-def vocab_file(tmp_path):
-    return vocabulary_file(tmp_path)
 
 
 def example(length, predictions, instance, v2=False):

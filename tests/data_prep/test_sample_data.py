@@ -268,7 +268,7 @@ def test_tags_have_the_format_of_conll(sample):
         assert found == {"O", "B-CODE", "I-CODE"}
 
 
-def test_existing_folders_are_not_overwritten(sample, tmp_path):
+def test_existing_folders_are_not_overwritten(sample):
     before = file_contents(sample)
     done = run(sample, "--max_documents=100")
     assert done.returncode == 2
@@ -276,10 +276,6 @@ def test_existing_folders_are_not_overwritten(sample, tmp_path):
     assert str(sample) in line and "overwrite=True" in line
     assert "Traceback" not in done.stderr
     assert file_contents(sample) == before
-    (tmp_path / "precious").write_text("mine")
-    with pytest.raises(InputError, match=r"has no stats\.json"):
-        build.build_sample_data(build.SampleDataConfig(str(tmp_path), overwrite=True))
-    assert (tmp_path / "precious").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Each input format, for vocabulary training and for record creation."""
 
-import base64
 import collections
 import gzip
 import hashlib
@@ -14,7 +13,7 @@ import pytest
 import tensorflow as tf
 import text_files
 from run_programs import assert_refused, run_main
-from tiny_corpus import corpus, vocabulary_file
+from tiny_corpus import corpus
 
 from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.corpus import formats, text_blocks
@@ -28,11 +27,6 @@ DOCUMENTS = ["wab wac\nwad", "wae", "waf wag\nwah wab\nwac"]
 WORDS = {"wab": 2, "wac": 2, "wad": 1, "wae": 1, "waf": 1, "wag": 1, "wah": 1}
 # With these settings, even a short text is cut into several segments (groups of whole documents).
 SMALL_SEGMENTS = {"segment_bytes": 3000, "pool_bytes": 9000, "dupe_factor": 2, "max_seq_length": 64}
-
-
-@pytest.fixture
-def vocab_file(tmp_path):
-    return vocabulary_file(tmp_path)
 
 
 def count(input_file, **source):
@@ -182,14 +176,6 @@ def test_input_format_overrides_the_file_name(tmp_path, vocab_file):
     assert create(vocab_file, tmp_path / "a.data", tmp_path / "b", **flags) == expected
 
 
-def damaged_gz(path):
-    path.write_bytes(gzip.compress(base64.b64encode(os.urandom(3 << 20)))[: 2 << 20])
-
-
-def parquet_of_numbers(path):
-    pyarrow.parquet.write_table(pyarrow.table({"text": [1, 2]}), path)
-
-
 def second_record_is_not_utf8(path):
     with tf.io.TFRecordWriter(str(path)) as writer:
         for value in (b"wab", b"wa\xff"):
@@ -206,27 +192,15 @@ def packed(content):
 # Each item: file name, content (or a function that writes the file), error message, and whether
 # vocabulary training accepts the file. Vocabulary training ignores bytes that are not valid UTF-8.
 REFUSED = [
-    (
-        "a.txt",
-        b"\x1f\x8b\x08\x00 wab",
-        r"a.txt is packed \(gzip\), not text. Unpack it first",
-        False,
-    ),
-    ("a.txt", b"PK\x03\x04 wab", r"a.txt is packed \(zip\), not text. Unpack it first", False),
     ("a.txt", b"\x28\xb5\x2f\xfd wab", r"a.txt is packed \(zstd\), not text", False),
     ("a.jsonl", b"\x28\xb5\x2f\xfd wab", r"a.jsonl is packed \(zstd\), not text", False),
-    ("a.txt", "wab".encode("utf-16"), r"a.txt is UTF-16.*iconv -f UTF-16", False),
     ("a.txt.gz", packed("wab".encode("utf-16")), r"a.txt.gz is UTF-16", False),
     ("a.txt", b"wab\nwa\xff", r"a.txt is not UTF-8: byte 0xff in line 2. Convert it first", True),
     ("a.txt.gz", packed(b"wab\nwa\xff"), r"a.txt.gz is not UTF-8: .* in line 2", True),
-    ("a.jsonl", b'{"text": "wab"}\n"wac"', r'Line 2 of \S*a.jsonl is not .* under "text"', False),
     ("a.jsonl.gz", packed(b"\n[1]"), r"Line 2 of \S*a.jsonl.gz is not a JSON object", False),
     ("a.jsonl", b'{"text": "wab"}\n{"text": "\xff"}', r"not UTF-8: byte 0xff in line 2", False),
-    ("a.parquet", b"wab\n" * 99, r"a.parquet cannot be read as Parquet: .*magic bytes", False),
-    ("a.parquet", parquet_of_numbers, r"no text in a column 'text'. It has: text.", False),
-    ("a.tfrecord", b"wab\n" * 99, r"a.tfrecord cannot be read as TFRecord: ", False),
+    ("a.parquet", b"", r"a.parquet cannot be read as Parquet: .*0 bytes", False),
     ("a.tfrecord", second_record_is_not_utf8, r"not UTF-8: byte 0xff in record 2", True),
-    ("a.txt.gz", damaged_gz, r"a.txt.gz cannot be read as gzip: .*ended before", False),
     ("a.jsonl.gz", b"wab", r"a.jsonl.gz cannot be read as gzip: Not a gzipped file", False),
 ]
 
@@ -303,12 +277,6 @@ def test_files_with_no_or_one_document(tmp_path, vocab_file, ending):
     with pytest.raises(InputError, match="is one document"):
         create(vocab_file, path, output)
     assert create(vocab_file, path, output, objective="mlm")
-
-
-def test_an_empty_parquet_file_is_refused(tmp_path, vocab_file):
-    (tmp_path / "a.parquet").write_bytes(b"")
-    with pytest.raises(InputError, match=r"a.parquet cannot be read as Parquet: .*0 bytes"):
-        count(tmp_path / "a.parquet")
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])

@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-import tensorflow as tf
 import text_files
 from reference import tokenizer as reference
 
@@ -52,40 +51,6 @@ def count_all(source, do_lower_case=True, num_workers=2):
 def test_counts_words_as_the_released_tokenizer_splits_them(tmp_path, name, do_lower_case):
     source = text_blocks.TextSource(write(tmp_path, name))
     assert count(source, do_lower_case=do_lower_case) == counted(LINES, do_lower_case)
-
-
-def test_counts_words_of_several_files(tmp_path):
-    write(tmp_path, "a.txt"), write(tmp_path, "b.txt")
-    expected = counted([*LINES, *LINES])
-    assert count(text_blocks.TextSource(str(tmp_path / "*.txt"))) == expected
-
-
-def test_counts_words_of_tfrecords(tmp_path):
-    path = str(tmp_path / "text.tfrecord.gz")
-    with tf.io.TFRecordWriter(path, "GZIP") as writer:
-        for line in LINES:
-            feature = {"body": {"bytes_list": {"value": [line.encode()]}}}
-            writer.write(tf.train.Example(features={"feature": feature}).SerializeToString())
-    assert count(text_blocks.TextSource(path, text_feature="body")) == counted(LINES)
-    with pytest.raises(InputError, match=r"no text in a feature 'text'\. It has: body"):
-        text_blocks.read_blocks(text_blocks.TextSource(path))
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("text.txt.gz", r"text\.txt\.gz cannot be read as gzip: "),
-        ("text.tfrecord", r"text\.tfrecord cannot be read as TFRecord: "),
-        ("folder", "folder is a folder"),
-    ],
-)
-def test_content_that_does_not_fit_the_file_name_is_refused(tmp_path, name, message):
-    if name == "folder":
-        (tmp_path / name).mkdir()
-    else:
-        (tmp_path / name).write_text("plain text, longer than a header of a record\n" * 10)
-    with pytest.raises(InputError, match=message):
-        count(text_blocks.TextSource(str(tmp_path / name)))
 
 
 def test_counts_words_of_a_tensorflow_dataset(tmp_path):

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import struct
-import warnings
 import zipfile
 
 import numpy as np
@@ -85,14 +84,6 @@ def link(name, target):
     def change(folder):
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(target)
-
-    return change
-
-
-def pipe(name):
-    def change(folder):
-        (folder / name).unlink()
-        os.mkfifo(folder / name)
 
     return change
 
@@ -193,12 +184,6 @@ def bomb(path):
         archive.writestr("model/zeros", bytes(110_000_000))
 
 
-def repeat_member(path):
-    with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # zipfile warns of the repeated name
-        archive.writestr(archive.namelist()[0], "other content")
-
-
 def cut_zip(path):
     path.write_bytes(path.read_bytes()[:-30])
 
@@ -209,90 +194,43 @@ def damage_zip(path):
     path.write_bytes(content)
 
 
-DEEP = "[" * 100_000 + "]" * 100_000
-OTHER_CONFIG = {"hidden_size": 8, "vocab_size": 9}
 OWN_REPLACED = "is damaged or was replaced"
 # A row: a name in NAMES, "shards" or "zip", the change, words of the message.
 CHECKPOINTS = [
     ("hf", edit("config.json", id2label=["a"]), "config.json: id2label must be an object"),
-    ("hf", edit("config.json", id2label={"0": {}}), "config.json: id2label must be an object"),
-    ("hf", edit("config.json", architectures=5), "architectures must be a list of strings"),
-    ("hf", edit("config.json", architectures=[{}]), "architectures must be a list of strings"),
-    ("hf", edit("config.json", hidden_act=["gelu"]), "hidden_act must be a string"),
     ("hf", edit("config.json", hidden_act="nothing"), "the hidden_act 'nothing'"),
-    ("hf", edit("config.json", model_type=3), "model_type must be a string. Received: 3"),
-    ("hf", edit("config.json", is_decoder="yes"), "is_decoder must be true or false"),
-    ("hf", put("config.json", DEEP), "config.json is not JSON: it has too many levels"),
-    ("hf", put("config.json", '{"a": ' + "9" * 5000 + "}"), "a number has 5000 digits"),
     ("hf", put("config.json", '{"layer_norm_eps": NaN}'), "it contains NaN"),
-    ("hf", put("config.json", '{"layer_norm_eps": 1e999}'), "the number 1e999 is too large"),
     ("hf", put("config.json", '{"a": 1, "a": 2}'), "the key 'a' occurs twice"),
     ("hf", put("config.json", '{"a": "\\ud800"}'), "has a lone surrogate"),
-    ("hf", put("config.json", "[1]"), "must contain one JSON object. Received: [1]"),
     ("hf", put("config.json", b"{\xff}"), "config.json is not UTF-8: byte 0xff in line 1"),
     ("hf", put("config.json", ""), "config.json is not JSON"),
-    ("hf", edit("config.json", hidden_size=10**12), "hidden_size must be at most 2147483647"),
-    ("hf", edit("config.json", hidden_size=10**9), "The model needs 24,000,000,"),
     ("hf", edit("config.json", vocab_size=2 * 10**9), "The model needs 72 GB", "its embeddings"),
-    ("hf", edit("config.json", num_hidden_layers=10**6), "num_hidden_layers must be at most 1000"),
-    ("hf", edit("config.json", max_position_embeddings=1.5), "positive integer. Received: 1.5"),
     ("hf", edit("config.json", max_position_embeddings=0), "positive integer. Received: 0"),
-    ("hf", edit("config.json", max_position_embeddings="512"), "positive integer. Received: '512'"),
-    ("hf", edit("config.json", vocab_size=True), "vocab_size must be a positive integer"),
     ("hf", edit("config.json", hidden_dropout_prob=-0.1), "must be in [0, 1). Received: -0.1"),
-    ("hf", edit("config.json", hidden_dropout_prob=False), "must be in [0, 1). Received: False"),
-    ("hf", edit("config.json", initializer_range=True), "initializer_range must be above 0"),
     ("hf", edit("config.json", num_attention_heads=0), "num_attention_heads must be a positive"),
-    ("hf", edit("tokenizer.json", model=[]), "tokenizer.json: model must be a JSON object"),
-    ("hf", edit("tokenizer.json", normalizer="x"), "normalizer must be a JSON object"),
-    ("hf", edit("tokenizer.json", post_processor=1), "post_processor must be a JSON object"),
-    ("hf", put("tokenizer.json", DEEP), "tokenizer.json is not JSON: it has too many levels"),
-    ("hf", edit("tokenizer_config.json", tokenizer_class=[]), "tokenizer_class must be a string"),
-    ("shards", edit(SHARDS, weight_map=[1]), "weight_map must be an object with file names"),
-    ("shards", edit(SHARDS, weight_map={"a": 5}), "weight_map must be an object with file names"),
     ("shards", edit(SHARDS, weight_map={"a": "../outside.safetensors"}), "'../outside.safetensors'",
      "Only names without a folder"),
     ("shards", edit(SHARDS, weight_map={"a": "no.safetensors"}), "There is no file"),
     ("hf", labels("a", "a"), "config.json: id2label must have one different label", "'a' for 1"),
     ("hf", labels("", "a"), "in one line for each output. Received: '' for 0"),
-    ("hf", labels("a", " "), "in one line for each output. Received: ' ' for 1"),
     ("hf", labels("a", "a\nb"), "in one line for each output. Received: 'a\\nb' for 1"),
-    ("hf", labels("a", "b\n"), "in one line for each output. Received: 'b\\n' for 1"),
-    ("hf", labels("a\tb", "b"), "in one line for each output. Received: 'a\\tb' for 0"),
-    ("hf", add_tensors(classifier__bias=np.ones((), "f4")),
-     "classifier.bias must have the shape [2], one value for each output. Received: the shape []"),
     ("hf", add_tensors(classifier__bias=np.ones(3, "f4")), "must have the shape [2]"),
     ("hf", add_tensors(bert__embeddings__word_embeddings__weight=np.ones((9, 8), "f4")),
      "has two tensors for bert/embeddings/word_embeddings"),
     ("shards", repeat_shard, "y.safetensors repeats embeddings.LayerNorm.bias of another file"),
     ("hf", link("vocab.txt", "vocab.txt"), "vocab.txt is a link to vocab.txt, which does not"),
-    ("hf", link("tokenizer.json", "nowhere"), "tokenizer.json is a link to nowhere, which does"),
     ("hf", cut("model.safetensors", 500), "model.safetensors is not a valid safetensors file"),
-    ("hf", put("model.safetensors", struct.pack("<Q", 1 << 62)), "not a valid safetensors file"),
-    ("hf", header(a={"dtype": "F32", "shape": [4], "data_offsets": [0, 16]},
-                  b={"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}), "not a valid"),
-    ("hf", header(a={"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}), "not a valid"),
     ("hf", header(a={"dtype": "F8_E4M3", "shape": [16], "data_offsets": [0, 16]}),
      "a has the dtype F8_E4M3"),
     ("hf", tensor(np.int32, 1), "bert/embeddings/word_embeddings has the dtype int32"),
     ("hf", tensor(np.float32, np.nan), "NaN or infinite values in bert/embeddings/word_embeddings"),
     ("hf", tensor(np.float32, -np.inf), "NaN or infinite values in bert/embeddings/word"),
     ("hf", tensor(np.float64, 1e300), "NaN or infinite values in bert/embeddings/word_embeddings"),
-    ("hf", link("vocab.txt", "../secret"), "vocab.txt is a link to", "Replace the link"),
     ("hf", link("config.json", "../secret"), "config.json is a link to"),
-    ("hf", pipe("vocab.txt"), "vocab.txt is a pipe or a device"),
-    ("hf", large("vocab.txt"), "vocab.txt has 300 MB"),
-    ("hf", link("model.safetensors", "/dev/zero"), "model.safetensors is a pipe or a device"),
     ("own", edit("bert_config.json", num_attention_heads=4), "bert_config.json", OWN_REPLACED),
     ("own", edit("bert_config.json", hidden_act="relu"), "bert_config.json", OWN_REPLACED),
     ("own", edit("weights.json", labels=["yes", "no"]), "weights.json", OWN_REPLACED),
-    ("own", edit("weights.json", facts_sha256=None), "weights.json", OWN_REPLACED),
-    ("own", edit("weights.json", format=1), "weights.json", OWN_REPLACED),
     ("own", edit("weights.json", format=3), 'must contain "format": 2. Received: 3'),
-    ("own", edit("weights.json", format=1, labels=5, facts_sha256=None),
-     "weights.json is damaged: labels must be a list of strings. Received: 5"),
-    ("own", edit("weights.json", do_lower_case=1), "do_lower_case must be true or false"),
-    ("own", put("weights.json", "[1]"), "weights.json is damaged"),
     ("own", flip("model.safetensors", -1), "model.safetensors", OWN_REPLACED),
     ("own", flip("vocab.txt", 1), "vocab.txt", OWN_REPLACED),
     *(("own", link(name, "../secret"), f"{name} is a link to", "outside of its folder")
@@ -301,27 +239,17 @@ CHECKPOINTS = [
     ("google", flip(DATA, 50), "bert_model.ckpt is not a valid TensorFlow checkpoint"),
     ("google", cut(DATA, 100), "is not a valid TensorFlow checkpoint"),
     ("google", lambda folder: (folder / DATA).unlink(), "not a valid TensorFlow checkpoint"),
-    ("google", pipe(DATA), "is a pipe or a device"),
     ("google", cut(INDEX, 60), "not a valid TensorFlow checkpoint"),
-    ("google", cut(INDEX, 20), "not a valid TensorFlow checkpoint"),
     ("google", flip(INDEX, 30), "not a valid TensorFlow checkpoint"),
-    ("google", pipe("checkpoint"), "checkpoint is a pipe or a device"),
-    ("google", link("checkpoint", "../secret"), "checkpoint is a link to", "outside of its folder"),
     ("google", put("checkpoint", 'model_checkpoint_path: "../other/x.ckpt"'), "in another folder"),
     ("google", variable(np.float32, np.nan), "NaN or infinite values in bert/embeddings/word"),
     ("google", variable(np.float64, 1e300), "NaN or infinite values in bert/embeddings/word"),
     ("google", variable(np.int32, 1), "bert/embeddings/word_embeddings has the dtype int32"),
-    ("google", variable(str, "x"), "bert/embeddings/word_embeddings has the dtype object"),
     ("google", edit("bert_config.json", vocab_size=2 * 10**9), "The model needs 72 GB"),
-    ("google", link("vocab.txt", "../secret"), "vocab.txt is a link to"),
-    ("google", edit("tokenizer_config.json", do_lower_case="no"), "must be true or false"),
     ("zip", in_headers(6, 8, 1), "cannot be read as a zip file", "encrypted"),
-    ("zip", in_headers(8, 10, 99), "cannot be read as a zip file", "compression"),
-    ("zip", repeat_member, "contains", "twice. Pack the checkpoint again"),
     ("zip", bomb, "No checkpoint can be compressed that much"),
     ("zip", cut_zip, "cannot be read as a zip file"),
     ("zip", damage_zip, "cannot be read as a zip file"),
-    ("zip", lambda path: path.write_bytes(b"PK"), "cannot be read as a zip file"),
 ]  # fmt: skip
 
 
@@ -391,31 +319,18 @@ def test_the_memory_limit_of_the_process_counts(valid, monkeypatch):
 # A row: program, flags, words of the message. {name} stands for a changed checkpoint.
 CHANGED = {
     "nan": ("hf", tensor(np.float32, np.nan)),
-    "tampered": ("own", edit("bert_config.json", num_attention_heads=4)),
-    "relu": ("own", edit("bert_config.json", hidden_act="relu")),
-    "damaged": ("google", flip(DATA, 50)),
-    "pipe": ("own", pipe("vocab.txt")),
     "large": ("google", edit("bert_config.json", vocab_size=2 * 10**9)),
-    "deep": ("google", put("bert_config.json", DEEP)),
-    "layers": ("hf", edit("config.json", num_hidden_layers=2)),
     "empty": ("hf", put("vocab.txt", "")),
     "repeated": ("google", put("vocab.txt", "\n".join([*VOCABULARY[:-1], "a"]))),
     "glu": ("google", edit("bert_config.json", hidden_act="glu")),
     "valid": ("own", lambda folder: None),
 }
 PROGRAMS = [
-    ("convert_checkpoint", ["--from=http://host/a"], "'http://host/a' is not a path of a chec"),
-    ("convert_checkpoint", ["--from="], "'' is not a path of a checkpoint"),
     ("convert_checkpoint", ["--from={valid}/vocab.txt"], "There is no checkpoint"),
     ("convert_checkpoint", ["--from=nowhere"], "There is no checkpoint nowhere"),
     ("convert_checkpoint", ["--from=nowhere.zip"], "There is no file nowhere.zip"),
-    ("convert_checkpoint", ["--from={valid}", "--vocab_file={pipe}/vocab.txt"], "is a pipe"),
-    ("convert_checkpoint", ["--from={valid}", "--vocab_file=http://host/a"], "http://host/a"),
-    ("convert_checkpoint", ["--from={valid}", "--bert_config_file={deep}/bert_config.json"],
-     "too many levels"),
     ("convert_checkpoint", ["--from={empty}"], "none of the 0 lines is [PAD]"),
     ("convert_checkpoint", ["--from={repeated}"], "line 9 repeats 'a' of line 6"),
-    ("convert_checkpoint", ["--from={layers}"], "lacks 16 weights of this encoder"),
     ("convert_checkpoint", ["--from={glu}"], "hidden_act 'glu' is not a known activation"),
     ("convert_checkpoint", ["--from={valid}", "--vocab_file=reversed.txt"],
      "was trained with the vocabulary", "Leave out --vocab_file"),
@@ -428,19 +343,10 @@ PROGRAMS = [
     ("extract_features", ["--init_checkpoint={valid}", "--bert_config_file=relu.json"],
      "The given config has hidden_act='relu', but"),
     ("extract_features", ["--init_checkpoint=missing"], "There is no checkpoint missing"),
-    ("extract_features", ["--init_checkpoint={glu}"], "hidden_act 'glu' is not a known activation"),
     ("extract_features", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embed"),
-    ("extract_features", ["--init_checkpoint={tampered}"], "bert_config.json", OWN_REPLACED),
-    ("extract_features", ["--init_checkpoint={damaged}"], "not a valid TensorFlow checkpoint"),
     ("run_classifier", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embeddings/w"),
-    ("run_classifier", ["--init_checkpoint={relu}"], "bert_config.json", OWN_REPLACED),
-    ("run_classifier", ["--init_checkpoint=http://host/a"], "is not a path of a checkpoint"),
     ("run_classifier", ["--bert_config_file={large}/bert_config.json"], "The model needs 72 GB"),
-    ("run_classifier", ["--init_checkpoint={valid}", "--vocab_file={pipe}/vocab.txt"], "is a pipe"),
-    ("export_model", ["--checkpoint={tampered}"], "bert_config.json", OWN_REPLACED),
-    ("export_model", ["--checkpoint={relu}"], "bert_config.json", OWN_REPLACED),
     ("export_model", ["--checkpoint={nan}"], "NaN or infinite values in bert/embeddings/word"),
-    ("export_model", ["--checkpoint={damaged}"], "not a valid TensorFlow checkpoint"),
 ]  # fmt: skip
 OTHER_FLAGS = {
     "convert_checkpoint": ["--to=out"],

@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import json
 import lzma
-import math
 import os
 import shutil
 import subprocess
@@ -28,8 +27,8 @@ from bert_tf.tokenization.vocabulary import write_vocabulary
 
 RECORDS = "bert_tf.data_prep.create_pretraining_data"
 SAMPLE = "bert_tf.data_prep.make_sample_data"
-TEXT = "a b c. a b\nc a b\n\nb b a c\na c\n\n" * 9
 MANY_DIGITS = "9" * 5000
+TEXT = "a b c. a b\nc a b\n\nb b a c\na c\n\n" * 9
 
 
 def write_tfrecord(path, key, options=""):
@@ -52,7 +51,6 @@ def write_files(folder):
         "russian.txt": russian.encode("utf-16-le"), "mark.txt": TEXT.encode("utf-16"),
         "latin1.txt": b"a\n\n\xe9t\xe9\n", "jsonl.txt": "\n".join(lines).encode(),
         "array.json": json.dumps([{"text": "a"}], indent=1).encode(),
-        "strings.txt": b'["a"]\n["b"]',
         "cr_lf.txt": b"a\rb\rc\r\n",
         "chinese.txt": ("汉语是世界上使用人数多的" * 90).encode("utf-16-le"),
         "umlauts.txt": ("der Bär frißt gern süße Äpfel\n" * 9).encode("latin-1"),
@@ -60,11 +58,9 @@ def write_files(folder):
         "pretty.json": json.dumps({"text": "a"}, indent=1).encode(), "text.bz2": bz2.compress(raw),
         "text.xz": lzma.compress(raw), "gzip.txt": gzip.compress(raw),
         "twice.gz": gzip.compress(gzip.compress(raw)), "cut.gz": gzip.compress(raw * 99)[:99],
-        "zip.gz": b"PK\3\4" + raw, "array.jsonl": b'["a"]\n', "number.jsonl": b'{"text": 1}\n',
-        "null.jsonl": b'{"text": null}\n', "nested.jsonl": b'{"text": {"text": "a"}}\n',
-        "no_text.jsonl": b'{"body": "a"}\n', "deep.jsonl": b"[" * 100_000,
+        "array.jsonl": b'["a"]\n', "number.jsonl": b'{"text": 1}\n',
+        "no_text.jsonl": b'{"body": "a"}\n',
         "twice.jsonl": b'{"text": "a"}\n{"text": "b", "text": "c"}\n',
-        "digits.jsonl": f'{{"text": "a"}}\n{{"text": {MANY_DIGITS}}}\n'.encode(),
         "cut.jsonl": b'{"text": "a"}\n{"text": "b', "text.parquet": raw, "text.tfrecord": raw,
         "no_mask.txt": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", "data.stats.json": b"{}",
     }  # fmt: skip
@@ -77,15 +73,10 @@ def write_files(folder):
     pyarrow.parquet.write_table(pyarrow.table({"text": TEXT.split("\n\n")}), folder / "parquet.txt")
     pyarrow.parquet.write_table(pyarrow.table({"body": ["a", "b"]}), folder / "body.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"text": [["a"], ["b"]]}), folder / "lists.parquet")
-    two = pyarrow.Table.from_arrays([["a"], ["b"]], names=["text", "text"])
-    pyarrow.parquet.write_table(two, folder / "two.parquet")
     write_tfrecord(folder / "tfrecord.txt", "text")
     write_tfrecord(folder / "body.tfrecord", "body")
     (folder / "folder").mkdir()
-    (folder / "hidden").mkdir()
-    (folder / "hidden/good.txt").write_bytes(raw)
     os.mkfifo(folder / "pipe")
-    os.mkfifo(folder / "hidden/.pipe")
     (folder / "loop.tfrecord").symlink_to("loop.tfrecord")
     (folder / "link.tfrecord").symlink_to("good.txt")
 
@@ -110,7 +101,6 @@ CONTENTS = [
     ("jsonl.txt", ["contains JSON", "input_format=jsonl"], True),
     ("pretty.json", ["contains JSON"], True),
     ("array.json", ["contains JSON", "jq -c '.[]'"], True),
-    ("strings.txt", ["contains JSON"], True),
     ("text.bz2", ["packed (bzip2)", "Unpack it first"], True),
     ("text.xz", ["packed (xz)"], True),
     ("text.zip", ["packed (zip)"], True),
@@ -119,23 +109,17 @@ CONTENTS = [
     ("gzip.txt", ["packed (gzip)"], True),
     ("twice.gz", ["packed (gzip)"], True),
     ("cut.gz", ["cannot be read as gzip"], True),
-    ("zip.gz", ["cannot be read as gzip"], True),
     ("parquet.txt", ["parquet file", "input_format=parquet"], True),
     ("tfrecord.txt", ["tfrecord file", "input_format=tfrecord"], True),
     ("text.parquet", ["cannot be read as Parquet"], True),
     ("text.tfrecord", ["cannot be read as TFRecord"], True),
     ("body.parquet", ["no text in a column 'text'", "body (string)", "text_feature"], True),
     ("lists.parquet", ["no text in a column 'text'", "text (list<"], True),
-    ("two.parquet", ["no text in a column 'text'", "text (string), text (string)"], True),
     ("body.tfrecord", ["no text in a feature 'text'", "body"], True),
     ("array.jsonl", ["Line 1 of", "not a JSON object"], True),
     ("number.jsonl", ["Line 1 of", 'one string under "text"'], True),
-    ("null.jsonl", ["Line 1 of", 'one string under "text"'], True),
-    ("nested.jsonl", ["Line 1 of", 'one string under "text"'], True),
     ("no_text.jsonl", ["Line 1 of", "text_feature names the key"], True),
-    ("deep.jsonl", ["Line 1 of", "not a JSON object"], True),
     ("twice.jsonl", ["Line 2 of", 'one string under "text"'], True),
-    ("digits.jsonl", ["Line 2 of", 'one string under "text"'], True),
     ("cut.jsonl", ["Line 2 of", "not a JSON object"], True),
     ("nothing*.txt", ["No input file matches"], True),
     ("folder", ["folder", "*"], True),
@@ -143,79 +127,48 @@ CONTENTS = [
 
 # Flags of the programs, and words of the message. The programs run without TensorFlow.
 FLAGS = [
-    (RECORDS, ["--input_file=-"], ["--input_file - is a pipe", "Write it to a file"]),
     (RECORDS, ["--num_output_shards=100000"], ["--num_output_shards must be from 1 to 99999"]),
     (RECORDS, ["--max_predictions_per_seq=500"], ["not exceed --max_seq_length, which is 128"]),
-    (RECORDS, ["--random_seed=1e5"], ["--random_seed=1e5"]),
-    (RECORDS, ["--output_file=,"], ["Give the path of a file to write"]),
     (RECORDS, ["--tfds_name=x", "--input_format=tfds"], ["--input_file and --tfds_name are two"]),
     (RECORDS, ["--beam_options=--runner=x"], ["--beam_options has no effect without --runner=be"]),
     (RECORDS, ["--num_workers=257"], ["--num_workers", "256"]),
-    (RECORDS, ["--runner=beam", "--beam_options='"], ["--beam_options", "No closing quotation"]),
     (SAMPLE, ["--output_dir="], ["Give the path of a folder to write"]),
-    (
-        SAMPLE,
-        ["--output_dir=loop.tfrecord"],
-        ["loop.tfrecord cannot be written: Too many levels of"],
-    ),
-    (SAMPLE, ["--output_dir=/dev/null/a"], ["/dev/null/a", "/dev/null is not a folder"]),
-    (SAMPLE, ["--output_dir=out", "--num_workers=1000000000"], ["--num_workers", "256"]),
 ]
 
 # Settings of record creation, and words of the message.
 SETTINGS = [
-    ({"num_output_shards": 1_000_000_000}, "num_output_shards must be from 1 to 99999"),
-    ({"num_output_shards": 0}, "num_output_shards must be from 1"),
     ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be from 1"),
-    ({"max_predictions_per_seq": -1}, "max_predictions_per_seq must be from 1"),
     ({"max_predictions_per_seq": 21, "max_seq_length": 16}, "max_seq_length, which is 16"),
     ({"max_ngram_size": 21}, "must not exceed max_predictions_per_seq, which is 20"),
     ({"masked_lm_prob": 0.0}, "masked_lm_prob must be above 0"),
     ({"masked_lm_prob": 1.5}, "masked_lm_prob must be from 0 to 1. Received: 1.5"),
-    ({"masked_lm_prob": math.nan}, "masked_lm_prob must be from 0 to 1. Received: nan"),
-    ({"short_seq_prob": -0.1}, "short_seq_prob must be from 0 to 1"),
     ({"short_seq_prob": 1.1}, "short_seq_prob must be from 0 to 1"),
-    ({"mask_token_prob": math.inf}, "mask_token_prob must be from 0 to 1"),
     ({"random_token_prob": 0.3}, "must not sum to more than 1"),
     ({"eval_fraction": 1.0}, "eval_fraction must be below 1"),
-    ({"eval_fraction": math.nan}, "eval_fraction must be from 0 to 1"),
     ({"dupe_factor": 0}, "dupe_factor must be from 1"),
     ({"dupe_factor": 1_000_000_000}, "dupe_factor must be from 1"),
     ({"max_seq_length": 4}, "max_seq_length must leave 2 to 16384 tokens"),
-    ({"max_seq_length": 0}, "max_seq_length must leave"),
-    ({"max_seq_length": -1}, "max_seq_length must leave"),
-    ({"max_seq_length": 1_000_000_000}, "max_seq_length must leave"),
     ({"objective": "nsp"}, "objective must be one of"),
     ({"input_format": "csv"}, "input_format must be one of"),
     ({"compression": "bz2"}, "compression must be one of"),
     ({"tfds_name": "x", "input_format": "text"}, "tfds_name go together"),
     ({"replace_whole_words": True}, "has no effect without do_whole_word_mask. Leave it out"),
-    ({"keep_words_apart_at_sep": True}, "has no effect without do_whole_word_mask"),
-    ({"tfds_data_dir": "x"}, "tfds_data_dir has no effect without tfds_name"),
     ({"objective": "mlm", "same_document_label": "next"}, "another objective than mlm"),
     ({"objective": "causal", "do_whole_word_mask": True}, "another objective than causal"),
-    ({"objective": "causal", "max_ngram_size": 2}, "max_ngram_size has no effect without another"),
 ]
 
 # Outputs, globs of the input, settings, and words of the message; with overwrite=True.
 OUTPUTS = [
     ("out/a.tfrecord", "-", {}, "input_file - is a pipe"),
     ("out/a.tfrecord", "pipe", {}, "input_file pipe is a pipe"),
-    ("out/a.tfrecord", "good.txt,pip*", {}, "input_file pipe is a pipe"),
-    ("out/a.tfrecord", "/dev/stdin", {}, "input_file /dev/stdin is a pipe"),
-    ("out/a.tfrecord", "/dev/zero", {}, "input_file /dev/zero is a pipe"),
     ("out/a.tfrecord,./out/a.tfrecord", "good.txt", {}, "names a file twice"),
     ("out/a.tfrecord,out/a.stats.json", "good.txt", {}, "a.stats.json is two files of the rec"),
-    ("out/a.tfrecord,out/a.tfrecord/b", "good.txt", {}, "a.tfrecord is two files of the records"),
     (
         "out/a.tfrecord,out/a.eval-00000-of-00001.tfrecord",
         "good.txt",
         {"eval_fraction": 0.5},
         "a.eval-00000-of-00001.tfrecord is two files",
     ),
-    ("out/a.tfrecord,out/.a.work/b.tfrecord", "good.txt", {}, "is in the folder of a run"),
-    ("out/a.tfrecord,out/.a.work/lock", "good.txt", {}, "is in the folder of a run"),
-    ("out/a.tfrecord", "hidden/*", {}, "input_file hidden/.pipe is a pipe or a device"),
     ("out/a.tfrecord", "folder/**/*.txt", {}, "folder/**/*.txt has **. Give a glob for each"),
     ("out/a.tfrecord", "good.txt,voc*.txt", {}, "vocab_file vocab.txt is in input_file too"),
     ("vocab.txt.json", "good.txt", {}, "vocab.txt.json is an input too"),
@@ -223,22 +176,15 @@ OUTPUTS = [
     ("link.tfrecord", "good.txt", {}, "good.txt is an input too"),
     ("vocab.txt", "good.txt", {}, "vocab.txt is an input too"),
     ("data.tfrecord", "data.stats.json,good.txt", {}, "data.stats.json is an input too"),
-    ("goal.txt", "goo?.txt,go*.txt", {}, "goal.txt matches input_file"),
     ("good.tfrecord", "good*", {"num_output_shards": 3}, "good-00000-of-00003.tfrecord matches"),
     ("out/a.tfrecord", "out/*,good.txt", {}, "No input file matches"),
     ("folder", "good.txt", {}, "folder is a folder"),
-    ("folder/", "good.txt", {}, "Received: 'folder/'"),
     ("good.txt/a.tfrecord", "good.txt", {}, "good.txt"),
-    ("pipe", "good.txt", {}, "pipe is a pipe"),
-    ("loop.tfrecord", "good.txt", {}, "loop.tfrecord cannot be written: Too many levels"),
     ("/dev/full", "good.txt", {}, "/dev/full is a device"),
-    ("n" * 300, "good.txt", {}, "cannot be written: File name too long"),
     ("out/a.tfrecord", ",", {}, "No input file was given"),
     ("out/a.tfrecord", "nothing*.txt", {}, "No input file matches"),
-    ("out/a.tfrecord", "", {"tfds_name": "../../x:train"}, "tensorflow-datasets cannot load"),
     ("out/a.tfrecord", "", {"tfds_name": ":train"}, "tensorflow-datasets cannot load"),
     ("out/a.tfrecord", "good.txt", {"vocab_file": "none.txt"}, "none.txt"),
-    ("out/a.tfrecord", "good.txt", {"vocab_file": "folder"}, "folder is a folder"),
     ("out/a.tfrecord", "good.txt", {"vocab_file": "no_mask.txt"}, "[MASK]"),
 ]
 

@@ -25,37 +25,23 @@ EXPORT_ROWS = [
     ([CHECKPOINT], ["--export_dir is required"]),
     (["--export_dir=new"], ["--checkpoint is required"]),
     ([CHECKPOINT, "--export_dir=text.txt"], ["text.txt is a file", "folder for the versions"]),
-    ([CHECKPOINT, "--export_dir=/dev/null"], ["/dev/null is a file"]),
-    ([CHECKPOINT, "--export_dir=text.txt/a"], ["text.txt/a cannot be created", "Not a directory"]),
     ([CHECKPOINT, "--export_dir=ckpt/classification"], ["is inside the checkpoint", "removed"]),
-    ([CHECKPOINT, "--export_dir=ckpt"], ["ckpt contains other files, such as classification"]),
     ([CHECKPOINT, "--export_dir=."], [". contains other files", "new folder"]),
     ([CHECKPOINT, "--export_dir=ckpt/classification/a"], ["is inside the checkpoint", "removed"]),
-    ([CHECKPOINT, "--export_dir=link"], ["link contains other files"]),
     ([CHECKPOINT, "--export_dir="], ["export_dir. Received an empty path"]),
     ([CHECKPOINT, "--export_dir=new", "--top_k=5"], ["top_k=5 has no effect for the task clas"]),
     ([CHECKPOINT, "--export_dir=new", "--pooling=mean"], ["only for embedding. Leave it out"]),
-    ([CHECKPOINT, "--export_dir=new", "--normalize=false"], ["normalize=False has no effect"]),
     ([CHECKPOINT, "--export_dir=new", "--null_score_diff_threshold=1"], ["only for span"]),
-    ([CHECKPOINT, "--export_dir=http://host/a"], ["http://host/a"]),
-    ([CHECKPOINT, "--export_dir=last"], ["version 9223372036854775807", "another folder"]),
-    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=-1"], ["--max_seq_length must be", "-1"]),
     ([CHECKPOINT, "--export_dir=new", "--max_seq_length=0"], ["--max_seq_length must be at", "0"]),
-    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=1000000000"], ["from 3 to 16", "10000000"]),
-    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=1e9"], ["max_seq_length=1e9"]),
-    ([CHECKPOINT, "--export_dir=new", "--format=both", "--tflite_length=-1"], ["at least 3", "-1"]),
     ([CHECKPOINT, "--export_dir=new", "--format=both", "--tflite_length=0"], ["at least 3", "0"]),
     ([CHECKPOINT, "--export_dir=new", "--tflite_length=8"], ["--tflite_length needs format"]),
     ([CHECKPOINT, "--export_dir=new", "--format=tflite", "--tflite_precisions="], ["at least one"]),
     ([CHECKPOINT, "--export_dir=new", "--top_k=0"], ["--top_k must be at least 1", "0"]),
-    ([CHECKPOINT, "--export_dir=new", "--top_k=-1"], ["--top_k must be at least 1", "-1"]),
-    ([CHECKPOINT, "--export_dir=new", "--null_score_diff_threshold=nan"], ["finite", "nan"]),
     ([CHECKPOINT, "--export_dir=new", "--precision=int4"], ["--precision must be", "float32"]),
     ([CHECKPOINT, "--export_dir=new", "--precision=int8"], ["Give --tflite_precisions="]),
     ([CHECKPOINT, "--export_dir=new", "--task=span"], ["cannot be exported for this task"]),
     ([CHECKPOINT, "--export_dir=new", "--dev_data=none.tsv"], ["none.tsv"]),
     ([CHECKPOINT, "--export_dir=new", "--dev_data=text.txt"], ["text.txt"]),
-    (["--checkpoint=none", "--export_dir=new"], ["none"]),
     (["--checkpoint=served", "--export_dir=new"], ["served", "no checkpoint"]),
 ]  # fmt: skip
 PREDICT_ROWS = [
@@ -63,45 +49,26 @@ PREDICT_ROWS = [
     (["--model=", "--text=a"], ["--model is empty"]),
     (["--model=none", "--text=a"], ["There is no file or folder none"]),
     (["--model=http://host/a", "--text=a"], ["http://host/a is an address", "Download"]),
-    (["--model=http://host/a.tflite", "--text=a"], ["http://host/a.tflite is an address"]),
-    (["--model=foo://host/a", "--text=a"], ["foo://host/a"]),
     (["--model=text.txt", "--text=a"], ["text.txt is not an exported model"]),
     (["--model=ckpt/classification", "--text=a"], ["is not an exported model"]),
-    (["--model=odd_versions", "--text=a"], ["1111 is the newest version, but has no saved"]),
     ([MODEL, "--text=a\udcff"], ["--text=a", "xff", "is not UTF-8"]),
-    ([MODEL, "--context=a\udcff", "--question=a"], ["--context=a", "xff", "is not UTF-8"]),
     ([MODEL, "--text=a", "--input_file=text.txt"], ["Several inputs were given"]),
     ([MODEL, "--question=a"], ["--question and --context need each other"]),
     ([MODEL, "--choice=a"], ["--choice needs --context"]),
     ([MODEL, "--text=a", "--batch_size=0"], ["batch_size"]),
-    ([MODEL, "--text=a", "--batch_size=-2"], ["batch_size"]),
     ([MODEL, "--text=a", "--score"], ["no signature 'score'", "serving_default"]),
     ([MODEL, "--input_file=none.txt"], ["There is no file or folder none.txt"]),
-    ([MODEL, "--input_file="], ["--input_file is empty"]),
-    ([MODEL, "--input_file=cr.txt"], ["cr.txt has the line ends CR"]),
     ([MODEL, "--input_file=utf_16.txt"], ["utf_16.txt is UTF-16LE", "iconv -f UTF-16LE"]),
-    ([MODEL, "--input_file=/dev/fd/0"], ["No text was given"]),
     ([MODEL, "--input_file=latin.txt"], ["latin.txt is not UTF-8", "line 2"]),
     ([MODEL, "--input_file=empty.txt"], ["No text was given", "empty.txt"]),
-    ([MODEL, "--input_file=ckpt"], ["ckpt is a folder"]),
     (["--model=graph_cut", "--text=a"], ["graph_cut"]),
-    (["--model=graph_empty", "--text=a"], ["graph_empty", "damaged"]),
-    (["--model=graph_text", "--text=a"], ["graph_text"]),
-    (["--model=graph_flip", "--text=a"], ["graph_flip"]),
-    (["--model=index_cut", "--text=a"], ["variables.index was changed after the export"]),
     (["--model=index_flip", "--text=a"], ["variables.index was changed after the export"]),
-    (["--model=data_cut", "--text=a"], ["data_cut/1 cannot be loaded"]),
     (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
     (["--model=data_removed", "--text=a"], ["data_removed/1 cannot be loaded"]),
     (["--model=facts_removed", "--text=a"], ["There is no file", "weights.json"]),
-    (["--model=facts_list", "--text=a"], ["weights.json is damaged", "one JSON object"]),
     (["--model=facts_labels", "--text=a"], ["weights.json was changed", "its SHA-256"]),
-    (["--model=facts_length", "--text=a"], ["weights.json was changed", "its SHA-256"]),
-    (["--model=facts_without_sha", "--text=a"], ["does not state its SHA-256"]),
     (["--model=fails", "--text=a"], ["The model cannot compute these texts", "no_number"]),
-    (["--model=asserts", "--text=a"], ["The model cannot compute these texts"]),
     (["--model=score_nan", "--text=a"], ["The output score of the model has NaN or infinite"]),
-    (["--model=fingerprint", "--text=a"], ["fingerprint.pb was changed after the export"]),
     (["--model=incomplete", "--text=a"], ["incomplete/2 is the newest version, but has no saved"]),
     ([MODEL, "--context=a", "--choice=b"], ["--choice is for models of multiple choice", "text"]),
     ([MODEL, "--context=a", "--question=b"], ["--question is for models of two texts", "text"]),
@@ -109,9 +76,7 @@ PREDICT_ROWS = [
 ]  # fmt: skip
 LITE_ROWS = [
     (["--model=cut.tflite", "--text=a"], ["cut.tflite", "damaged"]),
-    (["--model=header.tflite", "--text=a"], ["header.tflite is damaged", "SHA-256"]),
     (["--model=middle.tflite", "--text=a"], ["middle.tflite is damaged", "SHA-256"]),
-    (["--model=zip.tflite", "--text=a"], ["zip.tflite", "damaged"]),
     (["--model=text.tflite", "--text=a"], ["text.tflite contains no bert_tf.json"]),
 ]  # fmt: skip
 
@@ -128,31 +93,17 @@ def signed(facts):
     return {**facts, "facts_sha256": sha256_of_values(facts)}
 
 
-def without_sha(content):
-    facts = json.loads(content)
-    return json.dumps(signed({key: facts[key] for key in facts if key != "files_sha256"})).encode()
-
-
 def facts_with(**changes):
     return lambda content: json.dumps({**json.loads(content), **changes}).encode()
 
 
 DAMAGE = {
     "graph_cut": ("saved_model.pb", half),
-    "graph_empty": ("saved_model.pb", lambda _: b""),
-    "graph_text": ("saved_model.pb", lambda _: b"not a graph\n" * 9),
-    "graph_flip": ("saved_model.pb", lambda content: flip(content, len(content) // 2)),
-    "index_cut": ("variables/variables.index", half),
     "index_flip": ("variables/variables.index", lambda content: flip(content, 40)),
-    "data_cut": ("variables/variables.data-00000-of-00001", half),
     "data_flip": ("variables/variables.data-00000-of-00001", lambda content: flip(content, 40)),
     "data_removed": ("variables/variables.data-00000-of-00001", None),
-    "fingerprint": ("fingerprint.pb", lambda _: b"garbage"),
     "facts_removed": ("assets.extra/weights.json", None),
-    "facts_without_sha": ("assets.extra/weights.json", without_sha),
-    "facts_list": ("assets.extra/weights.json", lambda _: b"[]"),
     "facts_labels": ("assets.extra/weights.json", facts_with(labels=["a", "b", "c"])),
-    "facts_length": ("assets.extra/weights.json", facts_with(max_seq_length=7)),
 }
 
 
@@ -160,15 +111,9 @@ def filled(text, value):
     return tf.fill([tf.size(text)], value)
 
 
-def asserts(text):
-    tf.debugging.assert_less(tf.size(text), 0)
-    return {"score": filled(text, 1.0)}
-
-
 # Odd models that pass the check of the graph.
 ODD = {
     "fails": lambda text: {"score": tf.strings.to_number(filled(text, "no_number"))},
-    "asserts": asserts,
     "score_nan": lambda text: {"score": filled(text, float("nan"))},
 }
 

@@ -8,17 +8,13 @@ import json
 import os
 
 import pytest
-import tensorflow as tf
 from hostile_records import SIZES, VALUES, frames, header, record, with_value, write
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from run_programs import assert_refused, run_mains
 
-from bert_tf import tfrecords
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import inspection
 from bert_tf.errors import InputError
-from bert_tf.pretraining import batches, damage, read_errors, record_checks
+from bert_tf.pretraining import batches, read_errors, record_checks
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
 CONFIG = {
@@ -36,13 +32,10 @@ FILES = {
     "empty.gz": b"",
     "no_gzip.gz": b"",  # replaced by the fixture
     "cut.gz": b"",
-    "zip": b"PK\x03\x04" + bytes(100),
     "no_example": frames(b"\xff\xff"),
     "empty_record": frames(b""),
     "other_length": frames(record(input_ids=[2, 3], input_mask=[1, 1], segment_ids=[0, 0])),
-    "two_names": frames(record(segment_ids=None, input_type_ids=VALUES["segment_ids"])),
     "no_mask": frames(record(input_mask=None)),
-    "no_values": frames(record(input_mask=[])),
     "floats": frames(record(input_ids=[float(i) for i in VALUES["input_ids"]])),
     "integers": frames(record(masked_lm_weights=[1, 1])),
     "bytes": frames(record(input_ids=[b"2"])),
@@ -71,26 +64,17 @@ FILES = {
 # A row: the record files, and words of the message of the function that checks them.
 FILE_ROWS = [
     ("text", ["text is not a TFRecord file"]),
-    ("zip", ["zip is not a TFRecord file"]),
     ("empty", ["empty is empty"]),
     ("empty.gz", ["empty.gz holds no record"]),
     ("no_gzip.gz", ["no_gzip.gz is not a TFRecord file"]),
     ("cut.gz", ["cut.gz"]),
     ("folder", ["folder is a folder", "Give the record files in it"]),
-    ("fold*", ["folder is a folder"]),
     ("fifo", ["fifo is a pipe or a device"]),
-    ("/dev/zero", ["/dev/zero is a pipe or a device"]),
-    ("dangl*", ["dangling cannot be read: No such file"]),
-    ("loop", ["loop"]),
     ("nowhere", ["No record file matches", "nowhere"]),
-    (",", ["No record file"]),
-    ("http://localhost/a", ["http://localhost/a cannot be read: File system scheme 'http'"]),
     ("no_example", ["no_example", "not a tf.train.Example"]),
     ("empty_record", ["empty_record has no feature input_ids"]),
     ("other_length", ["input_ids of length 2, but length 8 is expected"]),
-    ("good,two_names", ["use different names for the features"]),
     ("no_mask", ["no_mask has no feature input_mask"]),
-    ("no_values", ["input_mask of length 0"]),
     ("floats", ["floats cannot be parsed", "input_ids"]),
     ("integers", ["integers cannot be parsed", "masked_lm_weights"]),
     ("bytes", ["input_ids of length 0"]),
@@ -107,13 +91,10 @@ FILE_ROWS = [
 INSPECTION_ROWS = [
     ("long.gz", ["record 2", "truncated"]),
     ("cut", ["cannot be read from this record on", "record 1"]),
-    ("long_by_one", ["cannot be read from this record on", "record 1"]),
     ("text", ["No record of"]),
     ("empty", ["the files hold no record"]),
     ("cut.gz", ["cannot be read from this record on"]),
     ("folder", ["folder is a folder"]),
-    ("fifo", ["fifo is a pipe or a device"]),
-    ("/dev/zero", ["/dev/zero is a pipe or a device"]),
     ("nowhere", ["No record file matches"]),
     ("no_example", ["not a tf.train.Example"]),
     ("floats", ["the features or their lengths differ"]),
@@ -131,37 +112,16 @@ P, I = "run_scripts.run_pretraining", "data_prep.inspect_records"  # noqa: E741
 PROGRAM_ROWS = [
     (P, {"input_file": "text", "skip_bad_records": True}, ["holds no record that can be"]),
     (P, {"input_file": "fifo"}, ["fifo is a pipe or a device"]),
-    (I, {"input_file": "fifo"}, ["fifo is a pipe or a device"]),
     (I, {"vocab_file": "folder"}, ["folder"]),
-    (I, {"masked_lm_prob": "nan"}, ["masked_lm_prob", "nan"]),
-    (I, {"num_examples": "1e300"}, ["num_examples"]),
     (I, {"num_examples": -1}, ["--num_examples=-1", "non-negative"]),
-    (P, {"max_seq_length": -1}, ["--max_seq_length must be at least 1. Received: -1"]),
     (P, {"max_seq_length": 0}, ["--max_seq_length must be at least 1. Received: 0"]),
-    (P, {"max_seq_length": 10**9}, ["--max_seq_length=1000000000", "(16)"]),
-    (P, {"max_seq_length": 10**30}, ["--max_seq_length must be at most 2147483647"]),
     (P, {"max_predictions_per_seq": 0}, ["--max_predictions_per_seq must be at least 1"]),
-    (P, {"max_predictions_per_seq": 500}, ["length 2, but length 500 is expected"]),
     (P, {"train_batch_size": 0}, ["--train_batch_size must be at least 1"]),
-    (P, {"train_batch_size": 10**12}, ["--train_batch_size must be at most"]),
-    (P, {"eval_batch_size": 0}, ["--eval_batch_size must be at least 1"]),
     (P, {"learning_rate": "nan"}, ["learning_rate must be above 0. Received: nan"]),
-    (P, {"learning_rate": "inf"}, ["learning_rate must be from", "Received: inf"]),
-    (P, {"num_train_steps": "1e300"}, ["--num_train_steps=1e300"]),
-    (P, {"num_train_steps": 10**30}, ["--num_train_steps must be at most 2147483647"]),
     (P, {"num_train_steps": 0}, ["--num_train_steps must be at least 1"]),
     (P, {"num_train_steps": 200, "num_warmup_steps": 201}, ["from 0 to --num_train_steps (200)"]),
     # The default of --num_warmup_steps follows the steps.
     (P, {"num_train_steps": 200, "input_file": "text"}, ["text is not a TFRecord file"]),
-    (P, {"num_warmup_steps": -1}, ["--num_warmup_steps must be at least 0. Received: -1"]),
-    (P, {"eval_steps": -1}, ["--eval_steps must be at least 0"]),
-    (P, {"log_steps": 0}, ["--log_steps must be at least 1"]),
-    (P, {"save_checkpoints_steps": 0}, ["--save_checkpoints_steps must be at least 1"]),
-    (P, {"shuffle_buffer_size": 0}, ["--shuffle_buffer_size must be from 1 to 16777216"]),
-    (P, {"max_eval_steps": -1}, ["--max_eval_steps must be at least 0"]),
-    (P, {"seed": 2**31}, ["seed must be at most 2147483647"]),
-    (P, {"time_budget_secs": "nan"}, ["--time_budget_secs must be from 0"]),
-    (P, {"profile_steps": "5,5"}, ["--profile_steps must be two steps"]),
     (P, {"bert_config_file": "folder"}, ["folder is a folder; give a file"]),
     (P, {"bert_config_file": "tiny"}, ["bert_config_file=tiny needs --vocab_file"]),
     (P, {"bert_config_file": "huge"}, ["There is no file huge", "sizes tiny, mini"]),
@@ -267,74 +227,3 @@ def test_bad_input_is_refused_in_one_line(results, number):
 def test_nothing_is_written_after_bad_input(results, folder):
     assert len(results) == len(PROGRAM_ROWS)
     assert not (folder / "out").exists()
-
-
-KINDS = ("bit", "byte", "cut", "insert", "repeat", "length")
-ORIGINALS = [GOOD, record(next_sentence_labels=[1]), GOOD]
-PLACE = st.floats(0, 1, exclude_max=True)
-
-
-def mutate(content, kind, place, number):
-    """Returns the content with one change at a place in [0, 1)."""
-    at, changed = int(place * len(content)), bytearray(content)
-    if kind == "bit":
-        changed[at] ^= 1 << number % 8
-    elif kind == "byte":
-        changed[at] = number % 256
-    elif kind == "cut":
-        del changed[at:]
-    elif kind == "insert":
-        changed[at:at] = number.to_bytes(8, "little")[: 1 + number % 8]
-    elif kind == "repeat":
-        changed[at:at] = changed[at : at + 1 + number % 64]
-    else:  # a length with a valid checksum, in place of the header of a record
-        start = len(frames(GOOD)) * int(3 * place)
-        changed[start : start + 12] = header(number % (1 << 20))
-    return bytes(changed)
-
-
-def read(path):
-    """Returns the readable records of a file, and whether an error followed them."""
-    found = []
-    try:
-        for each in tfrecords.open_records(path).as_numpy_iterator():
-            found.append(each)
-    except (InputError, tf.errors.OpError):
-        return found, True
-    return found, False
-
-
-@pytest.fixture(scope="module")
-def fuzzing(tmp_path_factory):
-    return tmp_path_factory.mktemp("fuzzing")
-
-
-@pytest.mark.slow
-@given(
-    compressed=st.booleans(), packed=st.booleans(), kind=st.sampled_from(KINDS), place=PLACE,
-    number=st.integers(0, (1 << 64) - 1) | st.integers(0, 1 << 20),
-)  # fmt: skip
-@settings(
-    max_examples=2000, derandomize=True, database=None, deadline=None,
-    suppress_health_check=list(HealthCheck),
-)  # fmt: skip
-def test_no_changed_record_is_accepted(fuzzing, compressed, packed, kind, place, number):
-    """Reads changed files; `packed` selects a change of the compressed bytes."""
-    content = frames(*ORIGINALS)
-    path = fuzzing / ("a.gz" if compressed else "a")
-    if compressed and packed:
-        path.write_bytes(mutate(gzip.compress(content, mtime=0), kind, place, number))
-    else:
-        write(path, mutate(content, kind, place, number))
-    found, _ = read(str(path))
-    assert found == ORIGINALS[: len(found)]
-    try:
-        (copy,) = damage.salvage([str(path)], str(fuzzing / "salvaged")).paths
-    except InputError:
-        return  # no record is left
-    found, failed = read(copy)
-    # Python reads gzip files with reserved bits in the header, and TensorFlow refuses them. Such a
-    # file is not copied, and reading it is an error.
-    assert not failed or (compressed and packed and copy == str(path))
-    remaining = iter(ORIGINALS)
-    assert all(each in remaining for each in found)

@@ -42,7 +42,6 @@ STSB = b"sentence1\tsentence2\tscore\n"
 XNLI = b"language\tgold_label\tsentence1\tsentence2\n"
 SWAG = b"sent1,sent2,ending0,ending1,label\n"
 DEEP = b"[" * 99_999
-LONG = b"1" * 5000
 LARGE = b"x" * 30_000_000
 
 
@@ -72,8 +71,6 @@ REFUSED = [
     ("swag", "train.csv", SWAG + b"a,b,c,d,\n", "line 2 has no label"),
     ("topics", "dev.jsonl", b'{"s": "x", "label": ["a", ""]}', "line 1: column 'label' is empty"),
     ("scores", "train.tsv", b"s\tlabel\nx\tnan\n", "line 2: column 'label' has 'nan'"),
-    ("scores", "train.tsv", b"s\tlabel\nx\t" + LONG, "line 2: column 'label' has '1111"),
-    ("scores", "train.jsonl", b'{"s": "x", "label": -Infinity}', "column 'label' has '-inf'"),
     ("sts-b", "train.tsv", STSB + b"x\ty\tnan\n", "line 2: the score 'nan' is not a number"),
     ("labels", "train.tsv", b"s\tlabel\nx\ta\n", "All labels in", "are 'a'"),
     # JSON lines
@@ -81,21 +78,13 @@ REFUSED = [
     ("labels", "train.jsonl", b'{"s": "x", "s": "y", "label": "a"}', "line 1", "key 's' occurs"),
     ("labels", "train.jsonl", b'{"s": "\\ud800", "label": "a"}', "line 1", "a lone surrogate"),
     ("labels", "train.jsonl", b'{"s": "x", "label": "\\udc00"}', "line 1", "a lone surrogate"),
-    ("labels", "train.jsonl", b'{"s": "x", "label": "a", "t": ' + LONG + b"}", "has 5000 digits"),
-    ("labels", "train.jsonl", b'{"s": "x"}\n' + DEEP, "line 1 has no column 'label'"),
-    ("labels", "train.jsonl", DEEP, "line 1 is not JSON", "too many levels"),
-    ("labels", "train.jsonl", b'{"s": ' + b"[" * 300 + b"]" * 300 + b"}", "more than 100 levels"),
     ("swag", "train.jsonl", b'{"context": "a", "context": "b"}', "the key 'context' occurs twice"),
     ("swag", "train.jsonl", b'{"context": "a", "choices": ["b", true], "label": 0}', "choice 1"),
     ("swag", "train.jsonl", b'{"context": "a", "choices": ["b", "c"], "label": true}', "bel True"),
     ("swag", "train.jsonl", b'{"context": "\\udfff", "choices": ["b", "c"]}', "a lone surrogate"),
-    ("swag", "train.jsonl", json.dumps({"context": "a", "choices": ["b"] * 1001}).encode(),
-     "at most 1000. Received: 1001"),
     ("ner", "train.jsonl", b'{"tokens": ["a"], "tokens": ["b"]}', "the key 'tokens' occurs twice"),
     ("ner", "train.jsonl", b'{"tokens": ["\\ud800"], "tags": ["O"]}', "a lone surrogate"),
     ("ner", "dev.jsonl", b'{"tokens": ["a", 1], "tags": ["O", "O"]}', "must be a list of texts"),
-    ("ner", "dev.jsonl", b'{"text": "a b", "entities": [{"start": 2, "end": 1, "label": "X"}]}',
-     "0 <= start < end <= 3"),
     ("ner", "dev.jsonl", b'{"text": "a b", "entities": [{"start": 0, "end": 9, "label": "X"}]}',
      "0 <= start < end <= 3"),
     ("ner", "dev.jsonl", b'{"text": "a", "entities": [{"start": 0, "end": 1, "label": "X"}, '
@@ -112,7 +101,6 @@ REFUSED = [
     ("swag", "train.csv", SWAG.replace(b"\n", b"\r") + b"a,b,c,d,0", "has the line ends CR"),
     # Structure
     ("labels", "train.csv", b's,label\nx,a\n"' + LARGE, "line 3 is not CSV", "end of data"),
-    ("labels", "train.csv", b"s,label\n" + LARGE + b",c\n", "line 2: the label 'c'"),
     ("labels", "train.tsv", b"", "train.tsv is empty"),
     ("labels", "train.parquet", b"PAR1" + b"\0" * 100, "cannot be read as Parquet"),
     ("swag", "train.csv", b"", "train.csv is empty"),
@@ -122,15 +110,9 @@ REFUSED = [
     # SQuAD
     ("squad", "train.json", b"", "train.json is not JSON"),
     ("squad", "train.json", b'{"data": 1, "data": []}', "the key 'data' occurs twice"),
-    ("squad", "train.json", b'{"data": ' + DEEP, "train.json is not JSON", "too many levels"),
-    ("squad", "train.json", b'{"data": ' + LONG + b"}", "a number has 5000 digits"),
     ("squad", "train.json", squad(context=b'"\\ud800"'), "has a lone surrogate"),
     ("squad", "train.json", squad(context=b"true"), "'context' must be a text. Received: true"),
-    ("squad", "train.json", squad(answers=b"null"), "'answers' must be a list. Received: null"),
-    ("squad", "train.json", squad(answers=b'[{"text": "a", "answer_start": 1e3}]'), "whole number"),
     ("squad", "train.json", squad(more=b', "is_impossible": "no"'), "must be true or false"),
-    ("squad", "dev.json", squad(more=b', "is_impossible": 1'), "must be true or false"),
-    ("squad", "dev.json", squad(more=b', "is_impossible": null'), "must be true or false"),
 ]  # fmt: skip
 
 
@@ -175,25 +157,21 @@ CONFIG = {
 }  # fmt: skip
 CLASSIFIER = {"task_name": "custom", "data_dir": "data", "text_a_column": "s"}
 SQUAD = {"max_query_length": "2", "data_dir": "data"}
-SWEEP = ("--grid=learning_rate=1e-3", "--output_dir=out")
-HUGE = str(10**30)
 
 
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    for name in ("data", "both", "glue", "nul", "pipe"):
+    for name in ("data", "both", "glue"):
         (tmp_path / name).mkdir()
     for path in ("data/train.csv", "both/train.csv", "both/train.tsv"):
         (tmp_path / path).write_text("s,label\n" + "a b,a\nb,b\n" * 4)
     (tmp_path / "data/train.conll").write_text("a B-X\nb O\n\n")
     (tmp_path / "data/train-v1.1.json").write_bytes(squad())
     (tmp_path / "data/swag.csv").write_bytes(SWAG + b"a,b,c,d,0\n")
-    (tmp_path / "nul/RTE.tsv").write_bytes(b"index\tprediction\n0\tentail\0ment\n")
     (tmp_path / "glue/RTE.tsv").write_bytes(b"index\tprediction\n0\tentailment\tx\n")
-    for name in ("pipe.csv", "pipe.conll", "pipe.json", "pipe/RTE.tsv"):
-        os.mkfifo(tmp_path / name)
+    os.mkfifo(tmp_path / "pipe.csv")
     return tmp_path
 
 
@@ -222,23 +200,15 @@ def submit(folder, output="out.zip"):
 
 # The command, and words of the message.
 COMMANDS = [
-    (classify(num_train_epochs="1e300"), "--num_train_epochs must be above 0 and at most 1,000"),
     (classify(num_train_epochs="nan"), "--num_train_epochs must be above 0", "Received: nan"),
-    (classify(num_train_epochs="-1"), "--num_train_epochs must be above 0", "Received: -1.0"),
     (classify(max_seq_length="2"), "--max_seq_length must be at least 3. Received: 2"),
-    (classify(max_seq_length=HUGE), "--max_seq_length must be at most 2147483647"),
-    (classify(max_seq_length=10**9), "exceeds the model's max_position_embeddings (16)"),
     (classify(learning_rate="nan"), "--learning_rate must be above 0. Received: nan"),
-    (classify(learning_rate="1e300"), "--learning_rate must be from 1.17", "Received: 1e+300"),
     (classify(learning_rate="1e-300"), "--learning_rate must be from 1.17", "Received: 1e-300"),
     (classify(warmup_proportion="2"), "--warmup_proportion must be in [0, 1]. Received: 2.0"),
     (classify(warmup_proportion="nan"), "--warmup_proportion must be in [0, 1]. Received: nan"),
     (classify(max_train_examples="-1"), "--max_train_examples must be at least 0. Received: -1"),
-    (classify(max_train_examples=HUGE), "--max_train_examples must be at most 2147483647"),
-    (classify(max_eval_examples=HUGE), "--max_eval_examples must be at most 2147483647"),
     (classify(eval_batch_size="0"), "--eval_batch_size must be at least 1. Received: 0"),
     (classify(predict_batch_size="-1"), "--predict_batch_size must be at least 1. Received: -1"),
-    (classify(train_batch_size=HUGE), "--train_batch_size must be at most 1048576"),
     (classify(head="bilstm", lstm_size="1000000000"), "--lstm_size must be from 2 to 8192"),
     (classify(head="bilstm", lstm_layers="1000000000"), "--lstm_layers must be from 1 to 20"),
     (classify(labels=""), "at least two different labels. Received: no labels"),
@@ -253,7 +223,6 @@ COMMANDS = [
     (classify(train_file="data"), "data", "must end in one of .tsv"),
     (classify(data_dir="", tfds_name="../../x:train"), "cannot load ../../x:train"),
     (fine_tune("run_squad", **SQUAD, doc_stride="0"), "--doc_stride must be at least 1"),
-    (fine_tune("run_squad", **SQUAD, doc_stride=HUGE), "--doc_stride must be at most 2147483647"),
     (fine_tune("run_squad", **SQUAD, n_best_size="-1"), "--n_best_size must be at least 1"),
     (fine_tune("run_squad", **SQUAD, max_answer_length="0"), "--max_answer_length must be at"),
     (fine_tune("run_squad", data_dir="data", max_query_length="-1"), "--max_query_length must be"),
@@ -267,23 +236,11 @@ COMMANDS = [
     (classify(export_dir="out/best/x"), "--export_dir=out/best/x would contain files of the run"),
     (classify(export_dir="vocab.txt"), "vocab.txt"),
     (fine_tune("run_squad", **SQUAD, null_score_diff_threshold="nan"), "must be a number"),
-    (fine_tune("run_squad", **SQUAD, train_file="pipe.json"), "pipe.json is a pipe or a device"),
-    (fine_tune("run_ner", data_dir="data", token_column=HUGE), "--token_column must be from -2"),
-    (fine_tune("run_ner", train_file="pipe.conll"), "pipe.conll is a pipe or a device"),
-    (fine_tune("run_swag", train_file="pipe.csv"), "pipe.csv is a pipe or a device"),
-    (sweep("--grid=learning_rate=nan,nan", "--output_dir=out"), "repeats a flag or a value"),
-    (sweep("--grid=learning_rate=1,,2", "--output_dir=out"), "the name of a flag and its values"),
-    (sweep(*SWEEP, "--seeds=-1"), "--seeds=-1: -1 is not an integer in the range [1, 10000]"),
-    (sweep(*SWEEP, "--parallel=0"), "--parallel=0: 0 is not a positive integer"),
     (sweep("--grid=learning_rate=1", "--output_dir=vocab.txt"), "vocab.txt is a file"),
     (submit("nowhere"), "nowhere contains no submission file"),
-    (submit("vocab.txt"), "vocab.txt contains no submission file"),
     (sweep("--grid=dev_file=a.csv,b.csv", "--output_dir=out"), "runs of one task on one dev split"),
     (submit(""), "input_dirs has an empty name. Received: ''"),
-    (submit("glue,,nul"), "input_dirs has an empty name. Received: 'glue,,nul'"),
     (submit("glue"), "RTE.tsv, line 2: the index 0 and a prediction are required"),
-    (submit("nul"), "RTE.tsv, line 2 contains a NUL character"),
-    (submit("pipe"), "RTE.tsv is a pipe or a device"),
     (submit("glue", "glue/RTE.tsv"), "RTE.tsv"),
 ]  # fmt: skip
 

@@ -103,7 +103,9 @@ def main() -> None:
         raise InputError("The model is unknown. Give --init_checkpoint.")
     model = shared.run_model().pretrained
     tokenizer = model.tokenizer
-    extract = FeatureExtractor(model.model(BertEncoder), tokenizer, config)
+    encoder = model.model(BertEncoder)
+    encoder.skip_padding = True
+    extract = FeatureExtractor(encoder, tokenizer, config)
     with Progress("extracting", len(lines), "lines") as progress:
 
         def with_progress() -> Iterator[LineFeatures]:

@@ -18,6 +18,8 @@ from bert_tf.export.gate_process import Gate
 from bert_tf.export.job import ExportJob
 from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.served import ServedModel, load_served
+from bert_tf.export.settings import ServingSettings
+from bert_tf.pretrained import Pretrained
 from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 
 _LOGGER = logging.getLogger(__name__)
@@ -37,10 +39,17 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
     Raises:
         InputError: The checkpoint cannot be exported for the task.
     """
-    served = load_served(job.origin.checkpoint, job.settings)
+    served = _load(job.origin.checkpoint, job.settings)
     labelled = labelled_requests(served, job.dev_data) if job.dev_data else []
     _warn_about_unknown(job, labelled)
     return functools.partial(_write, job, served, labelled)
+
+
+def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
+    """Returns a served model that computes nothing on padding."""
+    served = load_served(checkpoint, settings)
+    served.model.skip_padding = True
+    return served
 
 
 def _warn_about_unknown(job: ExportJob, labelled: Sequence[Request]) -> None:
@@ -71,7 +80,7 @@ def _write(
     (outputs,) = process.run([folder], [requests])
     if settings.precision != "float32":  # compared with the float32 model
         single = dataclasses.replace(settings, precision="float32")
-        signatures = load_served(checkpoint, single).signatures()
+        signatures = _load(checkpoint, single).signatures()
     expected = gate.outputs_in_memory(signatures, requests)
     report = gate.judge(served, requests, expected, outputs, gate.LIMITS[settings.precision])
     _LOGGER.info(

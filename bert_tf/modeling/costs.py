@@ -181,8 +181,7 @@ def _block_activation_bytes(config: BertConfig, batch_size: int, length: int, si
     wide = 3 * config.intermediate_size
     # Each of the two layer normalizations keeps its normalized values in float32.
     normalized = 2 * tokens * hidden * _FLOAT32
-    # The block keeps the attention probabilities and, with dropout, also the dropout mask and the
-    # product of the probabilities and the mask.
-    maps = 1 + 2 * (config.attention_probs_dropout_prob > 0)
-    scores = maps * batch_size * config.num_attention_heads * length * length
-    return size * (tokens * (narrow * hidden + wide) + scores) + normalized
+    # The block keeps the attention probabilities and, with dropout, also the mask: a byte each.
+    scores = batch_size * config.num_attention_heads * length * length
+    maps = scores * (size + (config.attention_probs_dropout_prob > 0))
+    return size * tokens * (narrow * hidden + wide) + maps + normalized

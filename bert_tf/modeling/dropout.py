@@ -115,6 +115,12 @@ class Dropout(keras.layers.Layer):
         seed = self.dropout_seeds.of_layer(self._index)
         return fused.dropout(inputs, self.rate, seed)
 
+    def mask(self, shape: tuple[Any, ...]) -> tuple[Any, float]:
+        """Returns a mask of the elements to keep and their factor; (None, 1.0) without dropout."""
+        if self.rate == 0:
+            return None, 1.0
+        return fused.dropout_mask(shape, self.rate, self.dropout_seeds.of_layer(self._index))
+
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
 

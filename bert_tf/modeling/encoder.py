@@ -12,6 +12,7 @@ from bert_tf.modeling.dropout import Dropout, DropoutSeeds
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import complete_inputs
 from bert_tf.modeling.layers import Dense, LayerNorm, Variables, restore_shape, with_name_prefix
+from bert_tf.modeling.token_rows import TokenRows
 from bert_tf.modeling.transformer import ConfiguredLayer, TransformerBlock, attention_bias
 
 
@@ -123,6 +124,10 @@ class BertEncoder(BertBaseModel):
 
     Attributes:
         blocks: List of the L blocks, which are also the attributes `layer_0`, `layer_1` etc.
+        skip_padding: Whether the blocks compute tokens only, and not padding; default False. The
+            outputs at padding, which have the values of google-research/bert otherwise, are then 0,
+            and so is the input of `pooled_output` for a sequence without tokens. It needs dynamic
+            shapes: XLA, TPUs and TFLite cannot compile it. Ignored with `attention_maps`.
 
     Raises:
         InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the inputs of a
@@ -155,6 +160,7 @@ class BertEncoder(BertBaseModel):
                 name = f"layer_{i}"
                 setattr(self, name, TransformerBlock(config, *parts, dtype=dtype, name=name))
             self.pooler = Dense(size, size, "tanh", initial, dtype=dtype, name="pooler")
+        self.skip_padding = False
         self.built = True
 
     @property
@@ -174,35 +180,42 @@ class BertEncoder(BertBaseModel):
         hidden = self.embeddings(inputs["input_ids"], inputs["segment_ids"], training=training)
         bias = attention_bias(inputs["input_mask"], self.config.attention, self.compute_dtype)
         outputs: dict[str, Any] = {"embedding_output": hidden}
+        skips_padding = self.skip_padding and not attention_maps
+        layout = TokenRows(inputs["input_mask"], skips_padding, training)
+        rows = layout.of_batch(hidden)
         states, maps = [], []
         for block in self.blocks:
             if training and self.recompute and not attention_maps:
-                hidden = self._call_with_recomputation(block, hidden, bias)
+                rows = self._call_with_recomputation(block, rows, layout, bias)
             else:
-                hidden, probabilities = block(hidden, bias, training=training)
-                maps.append(probabilities)
-            states.append(hidden)
+                rows, map_ = block(
+                    rows, bias, layout=layout, training=training, needs_map=attention_maps
+                )
+                maps.append(map_)
+            states.append(layout.to_batch(rows))
         outputs["encoder_outputs"] = states
-        outputs["sequence_output"] = hidden
-        outputs["pooled_output"] = self.pooler(hidden[:, 0])
+        outputs["sequence_output"] = states[-1]
+        outputs["pooled_output"] = self.pooler(states[-1][:, 0])
         if attention_maps:
             outputs["attention_maps"] = maps
         return outputs
 
-    def _call_with_recomputation(self, block: TransformerBlock, hidden: Any, bias: Any) -> Any:
+    def _call_with_recomputation(
+        self, block: TransformerBlock, rows: Any, layout: TokenRows, bias: Any
+    ) -> Any:
         seed = self.dropout_seeds.next()
 
-        def call(hidden: Any, bias: Any) -> Any:
+        def call(rows: Any, bias: Any) -> Any:
             # The backward pass calls this function a second time and must get the same dropout
             # masks. `zero` is 0 (for inputs without NaN) but depends on the block's input. Adding
             # `zero` to the seed therefore delays the creation of the block's masks until the block
             # runs. Otherwise the masks of all blocks would be created at once and take up the
             # memory that recomputation saves.
-            zero = ops.cast(ops.isnan(hidden[0, 0, 0]), "int32")
+            zero = ops.cast(ops.any(ops.isnan(rows[:1, 0])), "int32")
             with self.dropout_seeds.use(ops.add(seed, zero)):
-                return block(hidden, bias, training=True)[0]
+                return block(rows, bias, layout=layout, training=True)[0]
 
-        return keras.remat(call)(hidden, bias)
+        return keras.remat(call)(rows, bias)
 
     def _exported_model(self) -> keras.Model:
         return _EncoderWithoutLists(self)

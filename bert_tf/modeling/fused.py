@@ -1,6 +1,6 @@
-"""`dropout`, and six functions with explicit gradients.
+"""`dropout`, and functions with explicit gradients.
 
-The functions are `dense`, `tied_logits`, `gelu`, `gelu_exact`, `softmax` and `layer_norm`. The
+These are `dense`, `tied_logits`, `gelu`, `gelu_exact`, `softmax`, `layer_norm` and `attention`. The
 gradients that automatic differentiation derives for these functions read the activations many times
 and sum columns slowly. On a CPU, computing these gradients takes as much time as the matrix
 products. The explicit gradients read the activations fewer times, compute most sums as products
@@ -33,6 +33,19 @@ def _apply(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
     In training, the second result of `call` is used as the gradient function.
     """
     return ops.custom_gradient(call)(*arguments) if training else call(*arguments)[0]
+
+
+def with_inverse(function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any) -> Any:
+    """Returns `function(x)`, whose gradient is `inverse`, and the gradient of that `function`."""
+
+    @ops.custom_gradient
+    def call(x: Any) -> tuple[Any, Callable[..., Any]]:
+        def gradient(*arguments: Any, upstream: Any = None) -> Any:
+            return with_inverse(inverse, function, _upstream(arguments, upstream))
+
+        return function(x), gradient
+
+    return call(x)
 
 
 def _column_sums(x: Any) -> Any:
@@ -213,20 +226,79 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
     return _apply(call, training, x, gamma, beta)
 
 
+def attention(query: Any, key: Any, value: Any, bias: Any, keep: Any, scale: float) -> Any:
+    """Computes `dropout(softmax(query @ key.T / sqrt(D) + bias)) @ value`, for training.
+
+    The backward pass reads the scores once: the sum over a row in the gradient of the softmax is
+    the sum of the output multiplied by its gradient, also with dropout (Dao et al. 2022, arXiv
+    2205.14135, appendix B.2).
+
+    Args:
+        query: Float tensor [B, A, S, D].
+        key: As `query`.
+        value: As `query`.
+        bias: [B, 1, 1, S] or [B, 1, S, S], of the dtype of `query`; without a gradient.
+        keep: bool [B, A, S, S], the probabilities that dropout keeps; None without dropout.
+        scale: The factor of the kept probabilities.
+
+    Returns:
+        [B, A, S, D], of the dtype of `query`.
+    """
+    inverse = 1 / math.sqrt(query.shape[-1])
+
+    def drop(x: Any) -> Any:
+        return x if keep is None else ops.multiply(x, ops.cast(keep, x.dtype))
+
+    def call(query: Any, key: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
+        scaled = ops.multiply(query, inverse)
+        scores = ops.matmul(scaled, ops.transpose(key, (0, 1, 3, 2))) + bias
+        probabilities = ops.softmax(scores, axis=-1)
+        output = ops.matmul(drop(probabilities), ops.multiply(value, scale))
+
+        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
+            dy = _upstream(arguments, upstream)
+            scaled_dy = ops.multiply(dy, scale)
+            dvalue = ops.matmul(ops.transpose(drop(probabilities), (0, 1, 3, 2)), scaled_dy)
+            dkept = drop(ops.matmul(scaled_dy, ops.transpose(value, (0, 1, 3, 2))))
+            sums = ops.sum(ops.multiply(output, dy), axis=-1, keepdims=True)
+            dscores = ops.multiply(ops.subtract(dkept, sums), probabilities)
+            dquery = ops.multiply(ops.matmul(dscores, key), inverse)
+            dkey = ops.matmul(ops.transpose(dscores, (0, 1, 3, 2)), scaled)
+            return dquery, dkey, dvalue
+
+        return output, gradient
+
+    return ops.custom_gradient(call)(query, key, value)
+
+
 def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
     """Sets elements to 0 with probability `rate` and divides the other elements by 1 - `rate`.
-
-    Generating random numbers takes most of the time of dropout. Each random number of 23 bits
-    therefore determines two elements of the mask: the upper 12 bits determine the first element,
-    the lower 11 bits the second. The rate is rounded to a multiple of 1/2048. The divisor uses
-    the rounded rate too, so the expected value of the output is exactly `x`.
 
     Args:
         x: Float tensor of any shape.
         rate: Probability in (0, 1) that an element is set to 0.
         seed: Seed generator for the random mask.
     """
-    size = ops.size(x)
+    keep, scale = dropout_mask(ops.shape(x), rate, seed)
+    return ops.multiply(x, ops.multiply(ops.cast(keep, x.dtype), scale))
+
+
+def dropout_mask(
+    shape: tuple[Any, ...], rate: float, seed: keras.random.SeedGenerator
+) -> tuple[Any, float]:
+    """Returns a bool mask of the elements to keep, and the factor of the kept elements.
+
+    Generating random numbers takes most of the time of dropout. Each random number of 23 bits
+    therefore determines two elements of the mask: the upper 12 bits determine the first element,
+    the lower 11 bits the second. The rate is rounded to a multiple of 1/2048. The factor uses
+    the rounded rate too, so the expected value of the output is exactly the input.
+
+    Args:
+        shape: The shape of the mask.
+        rate: Probability in (0, 1) that an element is set to 0.
+        seed: Seed generator for the random mask.
+    """
+    size = ops.prod(ops.stack([ops.cast(each, "int32") for each in shape]))
     half = (size + 1) // 2
     numbers = ops.multiply(keras.random.uniform((half,), dtype="float32", seed=seed), _HALF_BITS)
     upper = ops.floor(numbers)
@@ -234,5 +306,5 @@ def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
     rounded = min(round(rate * _RATE_STEPS), _RATE_STEPS - 1) / _RATE_STEPS
     keep_upper = ops.greater_equal(upper, rounded * _HALF_BITS)
     keep_lower = ops.greater_equal(lower, rounded)
-    keep = ops.reshape(ops.concatenate([keep_upper, keep_lower])[:size], ops.shape(x))
-    return ops.multiply(x, ops.multiply(ops.cast(keep, x.dtype), 1 / (1 - rounded)))
+    keep = ops.reshape(ops.concatenate([keep_upper, keep_lower])[:size], shape)
+    return keep, 1 / (1 - rounded)

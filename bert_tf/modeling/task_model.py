@@ -52,6 +52,15 @@ class BertTaskModel(BertBaseModel):
             self.bert.build(dict.fromkeys(INPUT_NAMES, (None, None)))
         self.built = True
 
+    @property
+    def skip_padding(self) -> bool:
+        """Whether the encoder computes tokens only; see `BertEncoder`."""
+        return self.bert.skip_padding
+
+    @skip_padding.setter
+    def skip_padding(self, value: bool) -> None:
+        self.bert.skip_padding = value
+
     def _add_head(
         self, outputs: int, dropout: float | None = None, size: int | None = None
     ) -> None:

@@ -14,10 +14,10 @@ from bert_tf.modeling.layers import (
     Dense,
     LayerNorm,
     Variables,
-    flatten_to_rows,
-    restore_shape,
+    with_constants,
     with_name_prefix,
 )
+from bert_tf.modeling.token_rows import TokenRows
 
 # This value is added to the attention scores of masked positions, as in google-research/bert. The
 # value is so low that the float32 probability of these positions is exactly 0. The value is still
@@ -75,12 +75,15 @@ class SelfAttention(ConfiguredLayer):
         dropout_seeds: Dropout seeds of the model. If None, the layer creates new seeds.
 
     Call arguments:
-        hidden: Float tensor [B, S, H].
+        hidden: Float tensor [B, S, H]; [N, H] with `layout`.
         bias: Float tensor [B, 1, 1, S] or [B, 1, S, S] from `attention_bias`.
         training: Whether dropout is applied to the attention probabilities.
+        layout: The `TokenRows` of the batch, if the input and the output are rows.
+        needs_map: Whether the attention probabilities are returned.
 
     Returns:
-        The output [B*S, H] and the attention probabilities before dropout, [B, A, S, S].
+        The output [N, H] (N = B * S without `layout`), and the attention probabilities before
+        dropout, [B, A, S, S], or None.
 
     Source: paper section 3; google-research/bert `modeling.attention_layer`.
     """
@@ -104,24 +107,36 @@ class SelfAttention(ConfiguredLayer):
             self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
         self.build((None, None, size))
 
-    def call(self, hidden: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
-        tokens = flatten_to_rows(hidden)
+    def call(
+        self, hidden: Any, bias: Any, training: bool = False, layout: TokenRows | None = None,
+        needs_map: bool = True,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        rows, layout = _rows(hidden, layout)
         query, key, value = (
-            self._split_heads(dense(tokens), hidden) for dense in (self.query, self.key, self.value)
+            self._split_heads(dense(rows), layout) for dense in (self.query, self.key, self.value)
         )
-        products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # Not `ops.add`: it takes a tensor with one axis longer than 1, such as a mask of an empty
-        # batch, for a bias.
-        scores = ops.multiply(products, 1 / math.sqrt(self.config.head_size)) + bias
-        probabilities = fused.softmax(scores, training)
-        context = ops.matmul(self.dropout(probabilities, training=training), value)
-        merged = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, self.config.hidden_size))
-        return self.output_dense(merged), probabilities
+        probabilities = None
+        if training and not needs_map:
+            batch, heads, length, _ = ops.shape(query)
+            mask = self.dropout.mask((batch, heads, length, length))
+            context = fused.attention(query, key, value, bias, *mask)
+        else:
+            products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+            # Not `ops.add`: it takes a tensor with one axis longer than 1, such as a mask of an
+            # empty batch, for a bias.
+            scores = ops.multiply(products, 1 / math.sqrt(self.config.head_size)) + bias
+            probabilities = fused.softmax(scores, training)
+            context = ops.matmul(self.dropout(probabilities, training=training), value)
+        merged = ops.transpose(context, (0, 2, 1, 3))  # [B, S, A, D]
+        batch = ops.reshape(
+            merged, with_constants((*ops.shape(merged)[:2], self.config.hidden_size))
+        )
+        return self.output_dense(layout.of_batch(batch)), probabilities
 
-    def _split_heads(self, x: Any, hidden: Any) -> Any:
-        """Reshapes `x` from [B*S, H] to [B, A, S, D]; B and S are the sizes of `hidden`."""
+    def _split_heads(self, x: Any, layout: TokenRows) -> Any:
+        """Reshapes `x` from [N, H] to [B, A, S, D]."""
         heads = (self.config.num_attention_heads, self.config.head_size)
-        return ops.transpose(restore_shape(ops.reshape(x, (-1, *heads)), hidden), (0, 2, 1, 3))
+        return ops.transpose(layout.to_batch(ops.reshape(x, (-1, *heads))), (0, 2, 1, 3))
 
     def variables_by_name(self) -> Variables:
         """Returns the layer's variables by name; names and order are as in google-research/bert."""
@@ -145,12 +160,15 @@ class TransformerBlock(ConfiguredLayer):
         dropout_seeds: Dropout seeds of the model. If None, the layer creates new seeds.
 
     Call arguments:
-        hidden: Float tensor [B, S, H].
+        hidden: Float tensor [B, S, H]; [N, H] with `layout`.
         bias: Float tensor [B, 1, 1, S] or [B, 1, S, S] from `attention_bias`.
         training: Whether dropout is active.
+        layout: The `TokenRows` of the batch, if the input and the output are rows.
+        needs_map: Whether the attention probabilities are returned.
 
     Returns:
-        The output [B, S, H] and the attention probabilities before dropout, [B, A, S, S].
+        The output, of the shape of `hidden`, and the attention probabilities before dropout,
+        [B, A, S, S], or None.
 
     Source: google-research/bert `modeling.transformer_model`.
     """
@@ -179,14 +197,20 @@ class TransformerBlock(ConfiguredLayer):
             self.output_norm = LayerNorm(size, epsilon, dtype=dtype, name="output_norm")
         self.build((None, None, size))
 
-    def call(self, hidden: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
-        attended, probabilities = self.attention(hidden, bias, training=training)
+    def call(
+        self, hidden: Any, bias: Any, training: bool = False, layout: TokenRows | None = None,
+        needs_map: bool = True,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        rows, inner = _rows(hidden, layout)
+        attended, probabilities = self.attention(
+            rows, bias, layout=inner, training=training, needs_map=needs_map
+        )
         attended = self.attention_dropout(attended, training=training)
-        attended = self.attention_norm(attended + flatten_to_rows(hidden))
+        attended = self.attention_norm(attended + rows)
         output = self.output_dense(self.intermediate(attended))
         output = self.output_dropout(output, training=training)
         output = self.output_norm(output + attended)
-        return restore_shape(output, hidden), probabilities
+        return output if layout else inner.to_batch(output), probabilities
 
     def variables_by_name(self) -> Variables:
         """Returns the layer's variables by name; names and order are as in google-research/bert."""
@@ -199,3 +223,11 @@ class TransformerBlock(ConfiguredLayer):
             **with_name_prefix("output/dense", self.output_dense.variables_by_name()),
             **with_name_prefix("output/LayerNorm", self.output_norm.variables_by_name()),
         }
+
+
+def _rows(hidden: Any, layout: TokenRows | None) -> tuple[Any, TokenRows]:
+    """Returns the rows of hidden states and their layout; without one, of all positions."""
+    if layout:
+        return hidden, layout
+    layout = TokenRows(hidden)
+    return layout.of_batch(hidden), layout

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf import files
@@ -28,6 +29,7 @@ from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
+_RECORDS_FOR_MEAN_LENGTH = 512
 
 
 def pretrain(
@@ -60,12 +62,13 @@ def pretrain(
     """
     folder.check_same_run(training if phases.train else None)
     replicas = make_strategy(runtime).num_replicas_in_sync
-    cost = _step_cost(model, records, training, runtime, replicas)
     shape_sizes = records.shape_sizes(model.config)
+    length = _mean_length(records, shape_sizes, runtime)
+    cost = _step_cost(model, records, training, runtime, replicas, length)
     lookup = _record_lookup(records, shape_sizes)
     held_out = _held_out_batches(records, shape_sizes)
     data = _training_data(records, shape_sizes, training, lookup) if phases.train else None
-    make_objective = functools.partial(_make_objective, model, recompute=runtime.recompute)
+    make_objective = functools.partial(_make_objective, model, runtime)
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
     evaluates = phases.evaluate or runtime.eval_steps > 0
     if trainer.is_chief:
@@ -168,16 +171,35 @@ def _record_lookup(records: PretrainingRecords, shape_sizes: Mapping[str, int]) 
 
 
 def _make_objective(
-    model: PretrainingModel, *, recompute: bool, seed: int, dtype: str
+    model: PretrainingModel, runtime: RuntimeConfig, *, seed: int, dtype: str
 ) -> PretrainingObjective:
     pretrainer = BertPretrainer(
         model.config,
         next_sentence=model.objective == "mlm_nsp",
-        recompute=recompute,
+        recompute=runtime.recompute,
         seed=seed,
         dtype=dtype,
     )
+    pretrainer.skip_padding = runtime.has_dynamic_shapes
     return PretrainingObjective(pretrainer, model.objective)
+
+
+def _mean_length(
+    records: PretrainingRecords, shape_sizes: Mapping[str, int], runtime: RuntimeConfig
+) -> float:
+    """Returns the mean number of positions of a sequence that a step computes.
+
+    It is that of the first records, whose order is random.
+    """
+    files = records.train_files or records.eval_files
+    if not runtime.has_dynamic_shapes:
+        return records.max_seq_length
+    try:
+        (batch,) = evaluation_batches(files, shape_sizes, _RECORDS_FOR_MEAN_LENGTH).take(1)
+    except tf.errors.OpError:  # the run names the damaged record
+        return records.max_seq_length
+    lengths = tf.reduce_sum(batch["input_mask"], axis=-1)
+    return float(np.mean(lengths[lengths > 0]))
 
 
 def _step_cost(
@@ -186,10 +208,14 @@ def _step_cost(
     training: TrainingConfig,
     runtime: RuntimeConfig,
     replicas: int,
+    mean_length: float,
 ) -> StepCost:
     batch, length = training.global_batch_size, records.max_seq_length
     causal, next_sentence = model.objective == "causal", model.objective == "mlm_nsp"
     predictions = length - 1 if causal else records.max_predictions_per_seq
+    flops = costs.training_step_flops(
+        model.config, batch, round(mean_length), predictions, next_sentence
+    )
     examples_at_a_time = batch // (replicas * runtime.gradient_accumulation_steps)
     memory = costs.training_step_memory(
         model.config, examples_at_a_time, length, predictions, training.precision,
@@ -200,8 +226,8 @@ def _step_cost(
         del parameters["next_sentence_head"]
     return StepCost(
         parameters=sum(parameters.values()),
-        tokens=batch * length,
-        flops=costs.training_step_flops(model.config, batch, length, predictions, next_sentence),
+        tokens=round(batch * mean_length),
+        flops=flops,
         memory=memory,
         precision=training.precision,
         recompute=runtime.recompute,

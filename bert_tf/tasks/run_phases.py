@@ -115,11 +115,8 @@ class _Run:
             variables = self.trainer.objective.variables
             self._first_step = restoring.restore_weights(checkpoint, variables)
         objective: Any = self.trainer.objective
-        # XLA and TPUs compile the step again for each sequence length.
-        compiles_each_length = runtime.jit_compile or runtime.distribution_strategy == "tpu"
-        self._trim = not (compiles_each_length or objective.full_length)
         sizes = {**data.task.sizes, "S": data.config.max_seq_length}
-        self._parse = batches.make_parser(data.task.table, sizes, self._trim)
+        self._parse = batches.make_parser(data.task.table, sizes, self._skips_padding)
         self._evaluator = SplitEvaluator(data, objective.outputs, self._parse)
         self._baseline: dict[str, float] = {}  # of the first evaluated split
 
@@ -175,6 +172,8 @@ class _Run:
         if self._features:
             objective.model.bert.trainable = False
         _check_compilation(objective.model, self._runtime)
+        self._skips_padding = self._runtime.has_dynamic_shapes and not objective.full_length
+        objective.model.skip_padding = self._skips_padding
         return objective
 
     def cache_features(self) -> None:
@@ -233,7 +232,7 @@ class _Run:
         per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
         if self.trainer.is_chief:
             length = float(data.config.max_seq_length)
-            if self._trim:
+            if self._skips_padding:
                 length = step_costs.mean_length(order, records, training)
             if self._features is None:
                 cost = step_costs.step_cost(

@@ -17,9 +17,9 @@ _BATCHES_FOR_MEAN_LENGTH = 160
 
 
 def mean_length(order: TrainingOrder, records: RecordFile, training: TrainingConfig) -> float:
-    """Returns the mean length to which the sequences of the first batches are padded."""
+    """Returns the mean number of tokens of the sequences of the first batches."""
     steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
-    return float(np.mean([records.index.num_tokens[order.batch(step)].max() for step in steps]))
+    return float(np.mean([records.index.num_tokens[order.batch(step)].mean() for step in steps]))
 
 
 def step_cost(

@@ -172,6 +172,11 @@ class RuntimeConfig:
     debug_nans: bool = False
     profile_steps: tuple[int, int] | None = None
 
+    @property
+    def has_dynamic_shapes(self) -> bool:
+        """Whether the steps may have different shapes; XLA and TPUs compile them for each shape."""
+        return not self.jit_compile and self.distribution_strategy != "tpu"
+
     def __post_init__(self) -> None:
         check_at_least(
             1, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps",

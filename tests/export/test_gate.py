@@ -43,17 +43,17 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
 
 
 def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    path, _ = export_models.write_checkpoint("pair", tmp_path)
     folder = exporter.export(path, str(tmp_path / "half"), ServingSettings(precision="bfloat16"))
-    single = exported("classification")
+    single = exported("pair")
     sizes = [
         os.path.getsize(f"{each}/variables/variables.data-00000-of-00001")
         for each in (folder, single)
     ]
     assert sizes[0] < 0.75 * sizes[1]
-    text = tf.constant(["a b c"])
+    texts = {"text_a": tf.constant(["a b c"]), "text_b": tf.constant(["d"])}
     half, full = (
-        tf.saved_model.load(each).signatures["serving_default"](text=text)["probabilities"]
+        tf.saved_model.load(each).signatures["serving_default"](**texts)["probabilities"]
         for each in (folder, single)
     )
     assert half.dtype == full.dtype == tf.float32

@@ -142,7 +142,7 @@ def _write_file(job: ExportJob, served: ServedModel, place: str, file: LiteFile)
         config=checkpoint.config.to_dict(),
         facts=facts_of(job.origin),
         settings=dataclasses.asdict(job.settings),
-        heads=tuple(each for each in checkpoint.weights if not each.startswith("bert/")),
+        heads=tuple(sorted(each for each in checkpoint.weights if not each.startswith("bert/"))),
         do_lower_case=served.tokenizer.do_lower_case,
         takes_texts=file.takes_texts,
         model_sha256=files.sha256(model),

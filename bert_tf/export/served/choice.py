@@ -74,7 +74,7 @@ class ServedChoice(ServedModel):
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
         """Yields context and choices, and the label, of each example in a `.csv` or `.jsonl` file.
 
-        See `tasks.choice.examples.read_examples`.
+        See `tasks.choice.choice_examples.read_examples`.
         """
         for example in read_examples(path, "dev", Counter()):
             yield (example.context, list(example.choices)), example.label

@@ -18,7 +18,7 @@ class StepCost:
 
     Attributes:
         parameters: The number of trainable parameters.
-        tokens: Tokens per step, including padding, over all replicas and accumulation steps.
+        tokens: Tokens per step that are computed, over all replicas and accumulation steps.
         flops: Floating-point operations per step, over all replicas; counts matrix products only.
         memory: Estimated bytes on each device, by their use: "weights", "moments", "gradients" and
             others.

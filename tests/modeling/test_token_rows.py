@@ -1,0 +1,151 @@
+"""Models that skip padding compute the same as models that do not, at real tokens."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import modeling
+from bert_tf.config import BertConfig
+from bert_tf.modeling.token_rows import TokenRows
+
+S = 14
+LENGTHS = {
+    "mixed": [3, 14, 9],
+    "without_tokens": [6, 0, 14],
+    "one": [5],
+    "full": [14, 14],
+    "no_tokens": [0, 0],
+    "empty": [],
+}
+MODELS = {
+    "encoder": modeling.BertEncoder,
+    "pretrainer": modeling.BertPretrainer,
+    "classifier": lambda config, **options: modeling.BertClassifier(config, 3, **options),
+    "tagger": lambda config, **options: modeling.BertTagger(config, 5, **options),
+    "span": modeling.BertSpanPredictor,
+    "choice": modeling.BertMultipleChoice,
+}
+
+
+def config(attention="bidirectional"):
+    return BertConfig(
+        vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=S, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0, attention=attention,
+    )  # fmt: skip
+
+
+def batch(name, lengths):
+    rng = np.random.default_rng(len(lengths))
+    mask = (np.arange(S) < np.array(lengths, int)[:, None]).astype(np.int32)
+    ids = rng.integers(1, 30, mask.shape).astype(np.int32) * mask
+    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": (ids % 2) * mask}
+    if name == "choice":
+        inputs = {key: np.stack([value, value], axis=1) for key, value in inputs.items()}
+    if name == "pretrainer":
+        positions = [sorted(rng.integers(0, max(length, 1), 3)) for length in lengths]
+        inputs["masked_lm_positions"] = np.array(positions, np.int32).reshape(-1, 3)
+    return inputs, mask
+
+
+def weights_of(name, outputs, mask):
+    """Returns random weights for the sum of each output: 0 at padding and without tokens."""
+    rng = np.random.default_rng(7)
+    found = {}
+    for key, value in outputs.items():
+        if isinstance(value, list) or key == "embedding_output":
+            continue
+        weights = rng.normal(size=value.shape).astype(np.float32)
+        if len(value.shape) > 1 and value.shape[1] == S:
+            weights *= mask.reshape(*mask.shape, *[1] * (len(value.shape) - 2))
+        has_tokens = mask.any(axis=1).reshape(-1, *[1] * (len(value.shape) - 1))
+        found[key] = weights * has_tokens
+    return found
+
+
+def results(model, inputs, weights):
+    """Returns the weighted sum, the weighted outputs and the gradients of all variables."""
+    variables = [variable.value for variable in model.trainable_variables]
+
+    def spec(value):
+        return tf.TensorSpec([None] * value.ndim, tf.int32)
+
+    @tf.function(autograph=False, input_signature=[{k: spec(v) for k, v in inputs.items()}])
+    def call(inputs):
+        with tf.GradientTape() as tape:
+            outputs = model(inputs, training=True)
+            used = {key: outputs[key] * value for key, value in weights.items()}
+            loss = tf.add_n([tf.reduce_sum(each) for each in used.values()])
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+        return loss, used, [tf.convert_to_tensor(each) for each in gradients]
+
+    return call({key: tf.constant(value) for key, value in inputs.items()})
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_and_gradients_are_those_of_padded_batches(name, lengths):
+    model = MODELS[name](config(), seed=1)
+    compare(model, name, LENGTHS[lengths])
+
+
+@pytest.mark.parametrize("attention", ["bidirectional", "causal"])
+def test_also_with_recomputation_and_causal_attention(attention):
+    model = modeling.BertEncoder(config(attention), seed=1, recompute=True)
+    for lengths in LENGTHS.values():
+        compare(model, "encoder", lengths)
+
+
+def compare(model, name, lengths):
+    inputs, mask = batch(name, lengths)
+    if hasattr(model, "dropout"):
+        model.dropout.rate = 0.0  # that of the head is not in the config
+    model.skip_padding = False
+    weights = weights_of(name, model(inputs), mask)
+    loss, outputs, gradients = results(model, inputs, weights)
+    model.skip_padding = True
+    found_loss, found_outputs, found_gradients = results(model, inputs, weights)
+    assert abs(found_loss - loss) <= 1e-5 * max(1.0, abs(float(loss)))
+    for key, value in outputs.items():
+        scale = np.abs(value).max(initial=1e-30)
+        np.testing.assert_allclose(found_outputs[key], value, atol=1e-5 * scale, err_msg=key)
+    norm = float(tf.linalg.global_norm(gradients))
+    for one, two in zip(gradients, found_gradients, strict=True):
+        assert float(tf.norm(one - two)) <= 1e-5 * norm
+
+
+def test_hidden_states_at_padding_are_zero():
+    inputs, mask = batch("encoder", LENGTHS["mixed"])
+    model = modeling.BertEncoder(config(), seed=1)
+    assert np.abs(model(inputs)["sequence_output"][mask == 0]).min() > 0
+    model.skip_padding = True
+    outputs = model(inputs)
+    for states in outputs["encoder_outputs"]:
+        assert not np.any(states[mask == 0])
+    # Attention maps have the released values, so padding is computed for them.
+    assert np.any(model(inputs, attention_maps=True)["sequence_output"][mask == 0])
+
+
+def test_dropout_masks_depend_only_on_the_seed():
+    model = modeling.BertClassifier(BertConfig.named("tiny", 30, max_position_embeddings=S), 2)
+    model.skip_padding = True
+    inputs, _ = batch("classifier", LENGTHS["mixed"])
+
+    @tf.function(autograph=False)
+    def call(seed):
+        with model.dropout_seeds.use(seed):
+            return model({k: tf.constant(v) for k, v in inputs.items()}, training=True)["logits"]
+
+    one, same, other = (call(tf.constant(seed)) for seed in ([1, 0], [1, 0], [2, 0]))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(np.subtract(one, other)).max() > 0
+
+
+def test_rows_of_tokens_and_back():
+    mask = tf.constant([[1, 0, 1], [0, 0, 0], [1, 1, 1]])
+    x = tf.reshape(tf.range(18.0), (3, 3, 2))
+    layout = TokenRows(mask, skips_padding=True)
+    rows = layout.of_batch(x)
+    np.testing.assert_array_equal(rows, [[0, 1], [4, 5], [12, 13], [14, 15], [16, 17]])
+    expected = x * tf.cast(mask, tf.float32)[:, :, None]
+    np.testing.assert_array_equal(layout.to_batch(rows), expected)

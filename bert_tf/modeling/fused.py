@@ -250,8 +250,9 @@ def attention(query: Any, key: Any, value: Any, bias: Any, keep: Any, scale: flo
         return x if keep is None else ops.multiply(x, ops.cast(keep, x.dtype))
 
     def call(query: Any, key: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
-        scaled = ops.multiply(query, inverse)
-        scores = ops.matmul(scaled, ops.transpose(key, (0, 1, 3, 2))) + bias
+        products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+        # In low precision, a scaled query would be rounded once more.
+        scores = ops.multiply(products, inverse) + bias
         probabilities = ops.softmax(scores, axis=-1)
         output = ops.matmul(drop(probabilities), ops.multiply(value, scale))
 
@@ -263,8 +264,8 @@ def attention(query: Any, key: Any, value: Any, bias: Any, keep: Any, scale: flo
             sums = ops.sum(ops.multiply(output, dy), axis=-1, keepdims=True)
             dscores = ops.multiply(ops.subtract(dkept, sums), probabilities)
             dquery = ops.multiply(ops.matmul(dscores, key), inverse)
-            dkey = ops.matmul(ops.transpose(dscores, (0, 1, 3, 2)), scaled)
-            return dquery, dkey, dvalue
+            dkey = ops.matmul(ops.transpose(dscores, (0, 1, 3, 2)), query)
+            return dquery, ops.multiply(dkey, inverse), dvalue
 
         return output, gradient
 

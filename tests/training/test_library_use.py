@@ -212,7 +212,7 @@ CONFIG = BertConfig(
 )  # fmt: skip
 FACTORIES = {
     "pretraining": functools.partial(
-        pretrain._make_objective, pretrain.PretrainingModel(CONFIG), recompute=False
+        pretrain._make_objective, pretrain.PretrainingModel(CONFIG), RuntimeConfig()
     ),
     "classification": functools.partial(TASKS["cola"].make_objective, CONFIG),
 }

@@ -52,7 +52,8 @@ def _record_first_non_finite() -> Iterator[list[str]]:
         stack.append(layer.name)
         try:
             outputs = call(layer, *arguments, **options)
-            if not found and not all(map(_is_finite, tf.nest.flatten(outputs))):
+            tensors = [each for each in tf.nest.flatten(outputs) if each is not None]
+            if not found and not all(map(_is_finite, tensors)):
                 found.append("/".join(stack))
         finally:
             stack.pop()

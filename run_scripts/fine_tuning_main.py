@@ -85,7 +85,7 @@ def run_task(
     Raises:
         InputError: A flag, a file or the folder of an earlier run is not valid.
     """
-    phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
+    phases = _phases()
     if not phases.kinds:
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
     _check_flags()
@@ -113,6 +113,10 @@ def run_task(
         next_step, used = predict_command, FLAGS.export_dir
     following = name_programs(next_step(shlex.quote(used)), sys.argv[0])
     print(" ".join([*([results.summary] if results.summary else []), f"Next: {following}"]))
+
+
+def _phases() -> RunPhases:
+    return RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
 
 
 def _check_flags() -> None:
@@ -216,10 +220,9 @@ def check_files(location: DataLocation, flag_names: Mapping[str, str]) -> None:
     Raises:
         InputError: The file of a split is missing, and there is no other place.
     """
-    needed = {"train": FLAGS.do_train, "dev": FLAGS.do_eval, "test": FLAGS.do_predict}
     missing = [
-        kind for kind, use in needed.items()
-        if use and not location.explicit_file("train" if location.part(kind) else kind)
+        kind for kind in _phases().kinds
+        if not location.explicit_file("train" if location.part(kind) else kind)
     ]  # fmt: skip
     if missing and not location.tfds_name and not location.data_dir:
         raise InputError(

@@ -25,7 +25,6 @@ from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
 from bert_tf.training.reporting.summaries import write_results
-from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
@@ -61,10 +60,7 @@ def pretrain(
         InputError: The records, or an earlier run in the output folder, do not match the settings.
     """
     folder.check_same_run(training if phases.train else None)
-    replicas = make_strategy(runtime).num_replicas_in_sync
     shape_sizes = records.shape_sizes(model.config)
-    length = _mean_length(records, shape_sizes, runtime)
-    cost = _step_cost(model, records, training, runtime, replicas, length)
     lookup = _record_lookup(records, shape_sizes)
     held_out = _held_out_batches(records, shape_sizes)
     data = _training_data(records, shape_sizes, training, lookup) if phases.train else None
@@ -80,7 +76,10 @@ def pretrain(
             samples = _make_samples(model, held_out, trainer.objective, folder.metadata.vocabulary)
             evaluation = HeldOutData({}, samples, {"eval": evaluate} if evaluates else {})
             per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
-            per_step |= log_step_cost(cost, replicas) if trainer.is_chief else {}
+            if trainer.is_chief:
+                length = _mean_length(records, shape_sizes, runtime)
+                cost = _step_cost(model, records, training, runtime, trainer.replicas, length)
+                per_step |= log_step_cost(cost, trainer.replicas)
             step = trainer.train(data, evaluation, per_step)
         # Training has the results of its last evaluation, if its last weights are the final ones.
         values = trainer.results.get("eval", {})
@@ -191,11 +190,12 @@ def _mean_length(
 
     It is that of the first records, whose order is random.
     """
-    files = records.train_files or records.eval_files
     if not runtime.has_dynamic_shapes:
         return records.max_seq_length
     try:
-        (batch,) = evaluation_batches(files, shape_sizes, _RECORDS_FOR_MEAN_LENGTH).take(1)
+        (batch,) = evaluation_batches(
+            records.train_files, shape_sizes, _RECORDS_FOR_MEAN_LENGTH
+        ).take(1)
     except tf.errors.OpError:  # the run names the damaged record
         return records.max_seq_length
     lengths = tf.reduce_sum(batch["input_mask"], axis=-1)

@@ -47,6 +47,7 @@ data = TaskData(
     SquadTask(tokenizer, WindowSettings(int(stride))), DataLocation(train_file=train_file),
     tokenizer, FineTuningConfig(max_seq_length=int(length)), RunPhases(True, False, False), folder,
 )
+data.write_all_records()
 print(data.splits["train"][0].num_examples, len(data.records(data.splits["train"][0])))
 """
 

@@ -114,6 +114,8 @@ def run(
     Raises:
         InputError: As in `fine_tune`.
     """
+    if init_head is not None and not model.init_checkpoint:
+        raise InputError("init_head needs init_checkpoint. Give both or none.")
     make_strategy(runtime)  # reports missing devices before anything is read
     pretrained = model.pretrained
     tokenizer = pretrained.tokenizer
@@ -178,8 +180,6 @@ def _initializer(
 ) -> Callable[[Any], None] | None:
     """Returns a function that assigns the initial weights; None if they must be those of a run."""
     if not model.init_checkpoint:
-        if init_head is not None:
-            raise InputError("init_head needs init_checkpoint. Give both or none.")
         return _report_random_weights if phases.train else None
     if not phases.train and model.trained_run:
         _LOGGER.info(

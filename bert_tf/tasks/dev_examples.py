@@ -6,28 +6,24 @@ exported model has for them, and the correct output.
 
 import json
 import os
-from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from bert_tf import files
-from bert_tf.tasks.task import DEV_EXAMPLES, Task
-from bert_tf.tasks.task_data import SplitData
+from bert_tf.tasks.task import DEV_EXAMPLES
 
 NUM_EXAMPLES = 256
 
 
-def write(folder: str, task: Task, data: SplitData) -> None:
-    """Writes at most `NUM_EXAMPLES` examples, at equal distances in the split.
+def choose(num_examples: int) -> set[int]:
+    """Returns at most `NUM_EXAMPLES` indices of examples, at equal distances in a split."""
+    count = min(NUM_EXAMPLES, num_examples)
+    return set(np.linspace(0, num_examples - 1, count).round().astype(int).tolist())
 
-    Args:
-        folder: The output folder of the run.
-        task: The task.
-        data: The dev split.
-    """
-    count = min(NUM_EXAMPLES, data.num_examples)
-    chosen = set(np.linspace(0, data.num_examples - 1, count).round().astype(int).tolist())
-    examples = enumerate(task.read(data.split, Counter()))
-    rows = (task.as_row(example) for number, example in examples if number in chosen)
+
+def write(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes the chosen examples, as `Task.as_row` returns them, to the output folder of a run."""
     lines = [f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows]
     files.write_text(os.path.join(folder, DEV_EXAMPLES), "".join(lines))

@@ -8,18 +8,23 @@ import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
-from bert_tf.tasks import batches
+from bert_tf.tasks import batches, dev_examples
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 from bert_tf.tasks.task_data import SplitData, TaskData, check_same_number
 
 
 class SplitEvaluator:
-    """Runs a model over the splits of a task. Neither examples nor outputs are held in memory.
+    """Runs a model over the splits of a task.
+
+    Neither examples nor outputs are held in memory, except for `dev_examples`.
 
     Args:
         data: The splits and their records.
         outputs: Converts a batch to the outputs of the model; see `HeadObjective.outputs`.
         parse: Converts serialized records to a batch; see `batches.make_parser`.
+
+    Attributes:
+        sampled: The rows for `dev_examples` of each split that was read, by the split's name.
     """
 
     def __init__(
@@ -30,6 +35,7 @@ class SplitEvaluator:
     ) -> None:
         self._data, self._outputs, self._parse = data, outputs, parse
         self._forwards: dict[bool, Any] = {}
+        self.sampled: dict[str, list[dict[str, Any]]] = {}
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
         """Returns the results of a split with labels, and its metrics with their baselines.
@@ -83,6 +89,8 @@ class SplitEvaluator:
         if has_cache not in self._forwards:
             self._forwards[has_cache] = batches.traced_once(self._outputs, load)
         outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
+        rows = self.sampled[split.split.name] = []
+        chosen = dev_examples.choose(split.num_examples)
         number = 0
         with Progress(f"{description} {split.split.name}", split.num_examples, "examples") as shown:
             for number, example in enumerate(self._data.examples(split.split), start=1):
@@ -90,6 +98,8 @@ class SplitEvaluator:
                     break
                 count = 1 if per_example is None else int(per_example[number - 1])
                 values = list(itertools.islice(outputs, count))
+                if number - 1 in chosen:
+                    rows.append(self._data.task.as_row(example))
                 if finite:
                     _check_finite(values, number, split.split.name)
                 yield example, values

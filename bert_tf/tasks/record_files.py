@@ -26,7 +26,6 @@ import tensorflow as tf
 
 from bert_tf import features, files, json_files
 from bert_tf.errors import InputError
-from bert_tf.json_files import COUNT, OBJECT, TEXT, TRUTH, Rule
 from bert_tf.progress import Progress
 from bert_tf.tasks.task import Encoded
 
@@ -34,11 +33,6 @@ _LOGGER = logging.getLogger(__name__)
 _EXAMPLES_PER_BLOCK = 2048
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4  # length and checksum; checksum: the TFRecord format
 _INDEX_SUFFIX = ".index"
-_INDEX_SCHEMA = {
-    "key": OBJECT, "num_examples": COUNT, "num_records": COUNT, "sha256": TEXT,
-    "records_per_example": TRUTH,
-    "counts": Rule("a JSON object of whole numbers", (dict,), items=(int,)),
-}  # fmt: skip
 # The types of `RecordIndex.starts`, `num_tokens` and `records_per_example` in the file.
 _DTYPES = tuple(map(np.dtype, ("<i8", "<u2", "<u4")))
 
@@ -130,7 +124,7 @@ def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
     content = files.read_bytes(path + _INDEX_SUFFIX)
     try:
         facts, (starts, num_tokens, per_example) = _parse_index(content)
-    except ValueError:  # damaged, or of an earlier version
+    except (ValueError, KeyError):  # damaged, or of an earlier version
         return None
     # Records are read without their checksums, so the file is checked as a whole.
     if facts["key"] != json.loads(json.dumps(key)) or files.sha256_of_file(path) != facts["sha256"]:
@@ -157,12 +151,8 @@ def _parse_index(content: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
         raise ValueError("the content has another SHA-256")
     line, _, data = rest.partition(b"\n")
     facts = json_files.parse(line.decode(), "the index")
-    json_files.check(facts, _INDEX_SCHEMA, "the index", required=True)
-    records, examples = facts["num_records"], facts["num_examples"]
-    sizes = [8 * (records + 1), 2 * records, 4 * examples if facts["records_per_example"] else 0]
-    ends = list(itertools.accumulate(sizes))
-    if ends[-1] != len(data):
-        raise ValueError("the arrays have other lengths")
+    records = facts["num_records"]
+    ends = 8 * (records + 1), 8 * (records + 1) + 2 * records
     parts = data[: ends[0]], data[ends[0] : ends[1]], data[ends[1] :]
     return facts, [np.frombuffer(part, each) for part, each in zip(parts, _DTYPES, strict=True)]
 
@@ -170,7 +160,6 @@ def _parse_index(content: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
 def write(
     path: str,
     examples: Iterable[Any],
-    num_examples: int,
     encode: Callable[[Sequence[Any]], Encoded],
     table: features.Table,
     key: Mapping[str, Any],
@@ -180,37 +169,53 @@ def write(
     Args:
         path: The record file.
         examples: N examples; they are not held in memory.
-        num_examples: N.
         encode: Converts a block of examples to records; called by several threads.
         table: The features to write.
         key: JSON values that identify the content: two files with equal keys have equal content.
 
     Raises:
-        InputError: The disk has not enough space, the file cannot be written, or it exists without
-            an index.
+        InputError: The file cannot be written.
+    """
+    encoded = _map_in_order(lambda block: (encode(block), len(block)), _split_into_blocks(examples))
+    blocks = _map_in_order(functools.partial(_serialize, table), _number_records(encoded))
+    writer = _RecordWriter()
+    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as file:
+        name = os.path.basename(path)
+        with Progress(f"writing {name}", None, "examples", log_end=False) as progress:
+            for block in blocks:
+                writer.write(file, block)
+                progress.update(block.num_examples)
+        file.close()
+        index = writer.index(key)
+        # Before the records, as in `move`.
+        _write_index(path + _INDEX_SUFFIX, index, files.sha256_of_file(temporary))
+    return RecordFile(path, index)
+
+
+def move(records: RecordFile, path: str) -> RecordFile:
+    """Moves a record file and its index to a folder of a run.
+
+    Args:
+        records: A record file with a local path.
+        path: The new path, local or in a remote store.
+
+    Raises:
+        InputError: The disk has not enough space, the file cannot be written, or it exists and no
+            run has written it.
     """
     if tf.io.gfile.exists(path) and not _has_index(path):
         raise InputError(
             f"{path} would be replaced, but no run has written it: it has no {_INDEX_SUFFIX} file "
             "of a run. Move it, or give another output_dir."
         )
-    encoded = _map_in_order(lambda block: (encode(block), len(block)), _split_into_blocks(examples))
-    blocks = _map_in_order(functools.partial(_serialize, table), _number_records(encoded))
-    first = next(blocks)
-    bytes_per_example = sum(map(len, first.records)) / max(first.num_examples, 1)
-    name = os.path.basename(path)
-    check_disk_space(os.path.dirname(path), int(bytes_per_example * num_examples), name)
-    writer = _RecordWriter()
-    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as file:
-        with Progress(f"writing {name}", num_examples, "examples") as progress:
-            for block in itertools.chain([first], blocks):
-                writer.write(file, block)
-                progress.update(block.num_examples)
-        file.close()
-        index = writer.index(key)
-        # Before the records, so that these never exist without an index.
-        _write_index(path + _INDEX_SUFFIX, index, files.sha256_of_file(temporary))
-    return RecordFile(path, index)
+    size = os.path.getsize(records.path)
+    check_disk_space(os.path.dirname(path), size, os.path.basename(path))
+    # The index first, so that records never exist without an index.
+    for suffix in (_INDEX_SUFFIX, ""):
+        with files.atomic_replace(path + suffix) as temporary:
+            tf.io.gfile.copy(records.path + suffix, temporary, overwrite=True)
+        os.remove(records.path + suffix)
+    return RecordFile(path, records.index)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -296,7 +301,7 @@ def check_disk_space(folder: str, num_bytes: int, name: str) -> None:
     Raises:
         InputError: The file system of `folder` has less free space.
     """
-    text = f"{name} will have about {max(num_bytes / 1e6, 0.1):,.1f} MB"
+    text = f"{name} will have {max(num_bytes / 1e6, 0.1):,.1f} MB"
     if "://" in folder:
         _LOGGER.info("%s.", text)
         return

@@ -88,6 +88,7 @@ def run_phases(
     run = _Run(data, config, folder, training, runtime, initialize, features)
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
     if check_only:
+        data.report()
         return PhaseResults({}, "", run.trainer.is_chief)
     with run.trainer.locked_folder():
         values = run.execute(phases, step)
@@ -146,7 +147,7 @@ class _Run:
         # A test split has results if it has labels.
         labelled = splits["dev"] or (splits["test"] if results else ())
         if labelled and is_chief:
-            dev_examples.write(self._folder, self._data.task, labelled[0])
+            dev_examples.write(self._folder, self._evaluator.sampled[labelled[0].split.name])
             self.write_result(results)
         return results
 
@@ -200,9 +201,9 @@ class _Run:
             self.trainer.wait_for_workers()
 
     def write_records(self) -> None:
-        """Writes the records of all splits.
+        """Moves the records of all splits to the folder.
 
-        The chief writes them first. Other processes then write only those that they do not find,
+        The chief moves them first. Other processes then move only those that they do not find,
         because they have a folder of their own.
         """
         if self.trainer.is_chief:

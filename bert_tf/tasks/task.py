@@ -76,8 +76,8 @@ class Task:
             -1.
         groups_by_length: Whether the records of a training batch have similar lengths, which saves
             padding.
-        records_per_example: The records of an epoch divided by the examples; 1 if epochs are
-            counted in examples.
+        epochs_count_records: Whether an epoch has as many steps as its records need; by default,
+            its steps are those of one record an example.
         prediction_files: The names of the files that predictions write into the run's folder.
         split_names, endings: The conventional names of files; see `DataLocation.find_table`.
     """
@@ -85,7 +85,7 @@ class Task:
     name: str
     best_by: tuple[str, int]
     groups_by_length = True
-    records_per_example = 1.0
+    epochs_count_records = False
     prediction_files: Sequence[str] = ()
     split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES
     endings: Sequence[str] = ENDINGS

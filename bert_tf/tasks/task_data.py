@@ -3,12 +3,12 @@
 import dataclasses
 import logging
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.progress import Progress
 from bert_tf.tasks import record_files
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.record_files import RecordFile
@@ -20,7 +20,6 @@ from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 from bert_tf.training.config import RunPhases
 
 _LOGGER = logging.getLogger(__name__)
-_EXAMPLES_PER_UPDATE = 10_000
 # Two entries of `RecordIndex.counts`, which are not examples.
 _UNKNOWN, _TOKENS = "[UNK]", "tokens"
 _RECORD_FILES = {"train": "train", "dev": "eval", "test": "predict"}
@@ -28,7 +27,7 @@ _RECORD_FILES = {"train": "train", "dev": "eval", "test": "predict"}
 
 @dataclasses.dataclass(frozen=True)
 class SplitData:
-    """A split whose examples have been checked.
+    """A split whose examples have been read.
 
     Attributes:
         split: The split.
@@ -44,8 +43,9 @@ class SplitData:
 class TaskData:
     """The splits that the phases of a run need.
 
-    The constructor reads all examples once, and holds none of them in memory. It writes nothing, so
-    that a malformed file causes an error without incomplete output.
+    The constructor reads the examples of each split once, and holds none of them in memory. Their
+    records stay in a temporary folder until `write_all_records` moves them, so that a malformed
+    file causes an error before anything in `folder` changes.
 
     Args:
         task: The task.
@@ -54,7 +54,7 @@ class TaskData:
         config: The settings of fine-tuning.
         phases: The phases to run. Only the splits that these phases need are read.
         folder: The folder for the record files. A complete record file in it with the same content
-            is used again.
+            is used again, and its split is not read.
 
     Attributes:
         task: The argument `task`.
@@ -62,8 +62,8 @@ class TaskData:
         splits: The splits of each kind, by kind.
 
     Raises:
-        InputError: A data file is missing or malformed or has the name of an output file, or a
-            split is empty.
+        InputError: A data file is missing or malformed or has the name of an output file, a split
+            is empty, or the temporary folder is full.
     """
 
     def __init__(
@@ -78,13 +78,15 @@ class TaskData:
         self.task, self.config = task, config
         self._location, self._tokenizer, self._folder = location, tokenizer, folder
         self._records: dict[str, RecordFile] = {}
+        self._counts: dict[str, Mapping[str, int]] = {}  # of the splits that were read
+        self._temporary = tempfile.TemporaryDirectory(prefix="bert_tf-records-")
         found = {kind: self._find_splits(kind) if kind in phases.kinds else [] for kind in KINDS}
         all_splits = [split for splits in found.values() for split in splits]
         for each in all_splits:
             check_not_replaced(each.source.name, folder, task.output_files)
         self._fingerprints = {each.name: each.source.fingerprint() for each in all_splits}
-        checked = {split: self._check(split) for split in dict.fromkeys(all_splits)}
-        self.splits = {kind: [checked[split] for split in found[kind]] for kind in KINDS}
+        read = {split: self._read(split) for split in dict.fromkeys(all_splits)}
+        self.splits = {kind: [read[split] for split in found[kind]] for kind in KINDS}
 
     def fingerprint(self, kind: str = "train") -> Any:
         """Returns JSON values that identify the examples of the first split of a kind, or None."""
@@ -124,8 +126,9 @@ class TaskData:
             raise InputError(
                 f"global_batch_size must be at least 1. Received: {global_batch_size}."
             )
-        count, epochs = self.splits["train"][0].num_examples, self.config.num_train_epochs
-        count = round(count * self.task.records_per_example)
+        split, epochs = self.splits["train"][0], self.config.num_train_epochs
+        records = self._records[split.split.name]
+        count = len(records) if self.task.epochs_count_records else split.num_examples
         steps = int(count / global_batch_size * epochs)
         if steps < 1:
             raise InputError(
@@ -134,43 +137,42 @@ class TaskData:
             )
         return steps, int(steps * self.config.warmup_proportion)
 
+    def report(self) -> None:
+        """Logs once for each split that was read: its examples, and those worth a line."""
+        for data in (data for splits in self.splits.values() for data in splits):
+            if counts := self._counts.pop(data.split.name, None):
+                _report(data, counts)
+
     def write_all_records(self) -> None:
-        """Writes the records of all splits, except those that exist already.
+        """Moves the records of all splits to the folder, except those that it contains already.
 
         Raises:
             InputError: A file cannot be written.
         """
+        self.report()
         for splits in self.splits.values():
             for data in splits:
                 self.records(data)
+        self._temporary.cleanup()
 
     def records(self, data: SplitData) -> RecordFile:
-        """Returns the record file of a split; writes it if it does not exist.
+        """Returns the record file of a split in the folder.
 
         Raises:
             InputError: The file cannot be written.
         """
-        split = data.split
-        if split.name not in self._records:
-            path = self._path(split)
+        name, path = data.split.name, self._path(data.split)
+        if self._records[name].path != path:
+            # Another process of the run may have written it meanwhile.
             index = record_files.read_index(path, data.key)
-            self._records[split.name] = (
-                RecordFile(path, index) if index else self._write(path, data)
+            self._records[name] = (
+                RecordFile(path, index) if index else record_files.move(self._records[name], path)
             )
-        return self._records[split.name]
+        return self._records[name]
 
     def examples(self, split: Split, counts: Counter[str] | None = None) -> Iterator[Any]:
         """Yields the examples of a split. `counts` receives the number of unusual rows."""
         return self.task.read(split, Counter() if counts is None else counts)
-
-    def _write(self, path: str, data: SplitData) -> RecordFile:
-        records = record_files.write(
-            path, self.examples(data.split), data.num_examples, self._encode, self.task.table,
-            data.key,
-        )  # fmt: skip
-        check_same_number(data, records.index.num_examples)
-        _report(f"{data.split.name} ({data.split.source.name})", records.index.counts)
-        return records
 
     def _encode(self, examples: Sequence[Any]) -> Encoded:
         """Converts a block of examples to records, and counts their tokens and unknown tokens."""
@@ -182,29 +184,30 @@ class TaskData:
         counts = {**encoded.counts, _UNKNOWN: unknown, _TOKENS: total}
         return dataclasses.replace(encoded, counts=counts)
 
-    def _check(self, split: Split) -> SplitData:
+    def _read(self, split: Split) -> SplitData:
+        """Reads a split and writes its records to the temporary folder, unless they exist."""
         key, path = self._key(split), self._path(split)
         index = record_files.read_index(path, key)
         if index is not None:
-            # The examples were checked when the record file was written.
             self._records[split.name] = RecordFile(path, index)
-            _warn_about_unknown(f"{split.name} ({split.source.name})", index.counts)
-            return SplitData(split, index.num_examples, key)
+            data = SplitData(split, index.num_examples, key)
+            _warn_about_unknown(data, index.counts)
+            return data
         counts: Counter[str] = Counter()
-        number = 0
-        with Progress(f"checking {split.name}", None, "examples", log_end=False) as progress:
-            for number, _ in enumerate(self.examples(split, counts), start=1):
-                if number % _EXAMPLES_PER_UPDATE == 0:
-                    progress.update(_EXAMPLES_PER_UPDATE)
-            progress.update(number % _EXAMPLES_PER_UPDATE)
-        if not number:
+        temporary = os.path.join(self._temporary.name, os.path.basename(path))
+        records = record_files.write(
+            temporary, self.examples(split, counts), self._encode, self.task.table, key
+        )
+        index = records.index
+        if not index.num_examples:
             skipped = "".join(f" ({count:,} {reason})" for reason, count in counts.items())
             raise InputError(
                 f"The {split.name} split in {split.source.name} has no examples{skipped}. Give a "
                 "file with at least one example."
             )
-        _report(f"{split.name} ({split.source.name})", counts)
-        return SplitData(split, number, key)
+        self._records[split.name] = records
+        self._counts[split.name] = {**counts, **index.counts}
+        return SplitData(split, index.num_examples, key)
 
     def _key(self, split: Split) -> dict[str, Any]:
         return {
@@ -239,18 +242,22 @@ def check_same_number(data: SplitData, examples: int) -> None:
         )
 
 
-def _report(name: str, counts: Mapping[str, int]) -> None:
-    """Logs the counts of unusual examples and, if they are known, of unknown tokens."""
-    own = (_UNKNOWN, _TOKENS)
+def _report(data: SplitData, counts: Mapping[str, int]) -> None:
+    """Logs the number of examples, of those with a property, and of unknown tokens."""
+    own, total = (_UNKNOWN, _TOKENS), counts.get(_TOKENS, 0)
     parts = [f"{n:,} {reason}" for reason, n in counts.items() if n and reason not in own]
-    if total := counts.get(_TOKENS, 0):
+    if total:
         parts.append(f"{counts[_UNKNOWN] / total:.2%} of {total:,} tokens are [UNK]")
-    if parts:
-        _LOGGER.info("%s: %s.", name, ", ".join(parts))
-    _warn_about_unknown(name, counts)
+    examples = f"{data.num_examples:,} examples"
+    _LOGGER.info("%s: %s.", _description(data.split), ", ".join([examples, *parts]))
+    _warn_about_unknown(data, counts)
 
 
-def _warn_about_unknown(name: str, counts: Mapping[str, int]) -> None:
+def _warn_about_unknown(data: SplitData, counts: Mapping[str, int]) -> None:
     unknown, total = counts.get(_UNKNOWN, 0), counts.get(_TOKENS, 0)
-    if warning := unknown_warning(unknown, total, f"tokens of {name}"):
+    if warning := unknown_warning(unknown, total, f"tokens of {_description(data.split)}"):
         _LOGGER.warning("warning: %s", warning)
+
+
+def _description(split: Split) -> str:
+    return f"{split.name} ({split.source.name})"

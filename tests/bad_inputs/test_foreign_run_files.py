@@ -115,8 +115,9 @@ def test_record_files_of_other_programs_are_not_replaced(tmp_path, index):
     if index is not None:
         (tmp_path / "train.tf_record.index").write_bytes(index)
     before = contents(tmp_path)
+    records = record_files.RecordFile("none", None)
     with pytest.raises(InputError, match="would be replaced, but no run has written it"):
-        record_files.write(str(path), [], 0, lambda block: block, {}, {})
+        record_files.move(records, str(path))
     assert contents(tmp_path) == before
 
 

@@ -29,7 +29,7 @@ def encode(numbers):
 @pytest.fixture
 def records(tmp_path):
     path = str(tmp_path / "train.tf_record")
-    return record_files.write(path, range(COUNT), COUNT, encode, TABLE, {})
+    return record_files.write(path, range(COUNT), encode, TABLE, {})
 
 
 def dataset(records, trim=True, first_step=0, batch_size=BATCH):

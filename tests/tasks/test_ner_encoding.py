@@ -263,7 +263,7 @@ def test_records_can_be_written_and_read(tmp_path):
         return task.encode(block, task.tokenizer, 12)
 
     path = str(tmp_path / "a.tf_record")
-    records = record_files.write(path, examples, 30, encode_block, task.table, {})
+    records = record_files.write(path, examples, encode_block, task.table, {})
     expected = encode_block(examples)
     parsed = features.parser(task.table, {"S": 12})(records.read(np.arange(len(records))))
     for name, values in expected.columns.items():

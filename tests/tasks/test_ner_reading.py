@@ -227,16 +227,12 @@ def test_white_space_between_sentences_becomes_an_empty_line(tmp_path):
 def test_labels_are_those_of_the_types_of_the_train_file(tmp_path):
     path = write(tmp_path / "a.conll", "a\tS-b-c\n\nb\tB-A\nc\tE-A\n\nd\tX-Y\n")
     location = DataLocation(train_file=path)
-    task = prepared(TASK, location, max_seq_length=16)
-    assert task.labels == ("O", "B-A", "I-A", "B-b-c", "I-b-c")
-    assert task.records_per_example == 1
-    task = prepared(TASK, location, max_seq_length=3)  # a window for each word
-    assert task.records_per_example == 1.5  # the last sentence is skipped
-    task = prepared(make_task(scheme="iobes"), location, max_seq_length=16)
+    assert prepared(TASK, location).labels == ("O", "B-A", "I-A", "B-b-c", "I-b-c")
+    task = prepared(make_task(scheme="iobes"), location)
     assert task.labels[:5] == ("O", "B-A", "I-A", "E-A", "S-A") and len(task.labels) == 9
     path = write(tmp_path / "b.conll", "a\tO\n\nb\tO\n\nc\tX-Y\n")
     with pytest.raises(InputError, match=r"has no entities \(1 sentences skipped"):
-        prepared(TASK, DataLocation(train_file=path), max_seq_length=16)
+        prepared(TASK, DataLocation(train_file=path))
 
 
 @pytest.mark.parametrize(

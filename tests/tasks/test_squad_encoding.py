@@ -281,7 +281,7 @@ def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
     task = make_task(tokenizer, windows, {"version_2_with_negative": True})
     examples = list(task.read(Split("train", FileSource(path)), Counter()))
     written = record_files.write(
-        str(tmp_path / "train.tf_record"), examples, len(examples),
+        str(tmp_path / "train.tf_record"), examples,
         lambda block: task.encode(block, tokenizer, 24), task.table, {},
     )  # fmt: skip
     shuffled = oracle.shuffled_for_training(oracle.read_examples(data, True, True))

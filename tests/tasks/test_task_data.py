@@ -3,10 +3,13 @@
 import logging
 
 import pytest
+from prepared import prepared
 from squad_data import tokenizers
 
+from bert_tf.errors import InputError
 from bert_tf.tasks.classification.sources.glue import glue_task
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
+from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import DataLocation
 from bert_tf.tasks.task_data import TaskData
@@ -31,6 +34,29 @@ def test_the_share_of_unknown_tokens_is_reported(tmp_path, caplog, text, share, 
         assert (f"{share} tokens are [UNK]" in caplog.text) == (not reuses)
         assert len(warnings) == warns
         assert not warns or "4 of 8 tokens of train" in warnings[0]
+
+
+@pytest.mark.parametrize(("length", "steps"), [(16, 2), (3, 3)])  # 3: a window for each word
+def test_epochs_of_named_entities_count_windows(tmp_path, length, steps):
+    (tmp_path / "train.conll").write_text("a\tS-b-c\n\nb\tB-A\nc\tE-A\n\nd\tX-Y\n")
+    location = DataLocation(data_dir=str(tmp_path))
+    tokenizer, phases = tokenizers(True)[0], RunPhases(True, False)
+    task = prepared(NerTask(), location, phases, tokenizer, length)
+    config = FineTuningConfig(max_seq_length=length, num_train_epochs=1)
+    data = TaskData(task, location, tokenizer, config, phases, str(tmp_path / "out"))
+    assert data.num_steps(1)[0] == steps  # the last sentence is skipped
+
+
+def test_nothing_is_written_before_all_splits_are_read(tmp_path):
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\na\t0\nb\t1\n")
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\na\t0\nb\t2\n")
+    folder = tmp_path / "out"
+    with pytest.raises(InputError, match=r"dev.tsv, line 3"):
+        TaskData(
+            glue_task("sst-2"), DataLocation(data_dir=str(tmp_path)), tokenizers(True)[0],
+            FineTuningConfig(max_seq_length=8), RunPhases(True, True), str(folder),
+        )  # fmt: skip
+    assert not folder.exists()
 
 
 def test_metrics_are_next_to_their_baselines():

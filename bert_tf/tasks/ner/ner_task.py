@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import functools
-import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +33,6 @@ _STEMS = {
 _ENDINGS = ("", ".conll", ".txt", ".bio", ".iob", ".tsv", ".jsonl")
 _JSON_ENDING = ".jsonl"
 _PREDICTIONS, _JSON_PREDICTIONS = "predictions.conll", "predictions.jsonl"
-_SENTENCES_PER_BLOCK = 1024
 FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads them"
 
 
@@ -66,8 +64,6 @@ class NerTask(Task):
             it: it decides which tags are malformed or counted as forbidden, and the scheme of the
             predictions.
         document_context: Whether neighboring sentences of the same document fill the windows.
-        records_per_example: The mean number of records of a train sentence; more than 1 if
-            sentences are split into windows.
         head: The layers between the encoder and the output layer.
 
     Raises:
@@ -80,7 +76,6 @@ class NerTask(Task):
     columns: Columns = dataclasses.field(default_factory=Columns)
     input_scheme: str = schemes.DETECT
     document_context: bool = False
-    records_per_example: float = 1.0
     head: HeadConfig = HeadConfig()  # noqa: RUF009 it is immutable
 
     name = "ner"
@@ -89,6 +84,7 @@ class NerTask(Task):
     # The loss is the mean over the words of a batch. In batches of short sentences, each word would
     # have a larger weight.
     groups_by_length = False
+    epochs_count_records = True
     prediction_files = ("test_results.txt", "test_report.txt", _PREDICTIONS, _JSON_PREDICTIONS)
     split_names = _STEMS
     endings = _ENDINGS
@@ -106,7 +102,7 @@ class NerTask(Task):
         """
         task = dataclasses.replace(self, tokenizer=inputs.tokenizer)
         if inputs.phases.train:
-            return _with_train_labels(task, inputs.location, inputs.max_seq_length)
+            return _with_train_labels(task, inputs.location)
         labels = inputs.trained.get("labels")
         if not labels:
             raise InputError(
@@ -205,29 +201,19 @@ def _is_json(path: str) -> bool:
     return os.path.splitext(path)[1].lower() == _JSON_ENDING
 
 
-def _with_train_labels(task: NerTask, location: DataLocation, max_seq_length: int) -> NerTask:
+def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
     """Returns a task with labels for the types of the train split: all tags of its scheme.
-
-    The task also has the mean number of records of a train sentence.
 
     Args:
         task: A task; its labels are ignored.
         location: The place of the data set. The complete train split is read.
-        max_seq_length: The number of tokens of a record, at least 3.
 
     Raises:
         InputError: The train split is missing, is malformed or has no entities.
     """
     (split,) = task.splits("train", location)
     counts: Counter[str] = Counter()
-    tags: set[str] = set()
-    num_sentences = num_records = 0
-    examples = task.read(split, counts)
-    while block := list(itertools.islice(examples, _SENTENCES_PER_BLOCK)):
-        tags.update(tag for example in block for tag in example.tags or ())
-        encoded = task.encode(block, task.tokenizer, max_seq_length)
-        num_sentences += len(block)
-        num_records += len(encoded.columns["input_ids"])
+    tags = {tag for example in task.read(split, counts) for tag in example.tags or ()}
     types = schemes.types_of(tags)
     if not types:
         skipped = "".join(f" ({number:,} {reason})" for reason, number in counts.items())
@@ -235,5 +221,4 @@ def _with_train_labels(task: NerTask, location: DataLocation, max_seq_length: in
             f"{split.source.name} has no entities{skipped}, so there is nothing to learn. Give a "
             "train file with tags such as B-PER."
         )
-    labels = schemes.all_tags(types, task.scheme)
-    return dataclasses.replace(task, labels=labels, records_per_example=num_records / num_sentences)
+    return dataclasses.replace(task, labels=schemes.all_tags(types, task.scheme))

@@ -18,6 +18,7 @@ import contextlib
 import dataclasses
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
@@ -86,7 +87,7 @@ def main() -> None:
     training = shared.training_config(num_warmup_steps=_num_warmup_steps())
     given = command_line.flag_values(PretrainingRecords)
     given = {name: value for name, value in given.items() if value is not None}
-    records = PretrainingRecords((), (), **given)
+    PretrainingRecords((), (), **given)  # checks the flags before the import
     startup.import_tensorflow()
     from bert_tf.pretraining import record_checks
     from bert_tf.pretraining.pretrain import pretrain
@@ -94,47 +95,36 @@ def main() -> None:
     from bert_tf.training.strategy import is_chief, make_strategy
 
     strategy = make_strategy(runtime)
-    model = shared.run_model().pretrained
-    config = model.config
+    pretrained = shared.run_model().pretrained
+    config = pretrained.config
     if FLAGS.objective == "causal":
         config = dataclasses.replace(config, attention="causal")
-    tokenizer = model.tokenizer if model.has_vocabulary else None
-    train_files = record_checks.record_files(FLAGS.input_file) if FLAGS.input_file else []
-    eval_files = record_checks.record_files(FLAGS.eval_input_file or FLAGS.input_file)
-    lengths = record_checks.recorded_lengths([*train_files, *eval_files])
-    records = dataclasses.replace(records, **{**lengths, **given})
-    config.check_length(records.max_seq_length)
-    metadata = CheckpointMetadata(config.to_dict())
-    if tokenizer:
+    model = PretrainingModel(config, FLAGS.objective)
+    metadata, vocabulary_sha256 = CheckpointMetadata(config.to_dict()), None
+    if pretrained.has_vocabulary:
+        tokenizer = pretrained.tokenizer
         vocabulary, casing = tokenizer.vocabulary, tokenizer.do_lower_case
         metadata = CheckpointMetadata(config.to_dict(), vocabulary, casing)
-    vocabulary_sha256 = tokenizer.vocabulary_sha256 if tokenizer else None
-    record_checks.check_manifests(
-        [*train_files, *eval_files], config.vocab_size, vocabulary_sha256, metadata.do_lower_case,
-        FLAGS.objective,
+        vocabulary_sha256 = tokenizer.vocabulary_sha256
+    records = record_checks.checked_records(
+        FLAGS.input_file, FLAGS.eval_input_file, given, model, vocabulary_sha256,
+        metadata.do_lower_case,
     )  # fmt: skip
     fingerprint = {
         **_fingerprint(records),
-        "records": record_checks.fingerprint(train_files),
+        "records": record_checks.fingerprint(records.train_files),
         "vocabulary_sha256": vocabulary_sha256,
         "do_lower_case": metadata.do_lower_case,
     }
     training = dataclasses.replace(training, data=fingerprint)
-    overwrite = FLAGS.do_train and FLAGS.overwrite
-    folder = RunFolder(FLAGS.output_dir, metadata, overwrite)
+    folder = RunFolder(FLAGS.output_dir, metadata, FLAGS.do_train and FLAGS.overwrite)
     folder.check_same_run(training if FLAGS.do_train else None)
     with contextlib.ExitStack() as stack:
         if FLAGS.skip_bad_records and is_chief(strategy):
             stack.enter_context(folder.locked())
-        records = dataclasses.replace(
-            records,
-            train_files=_without_damage(train_files),
-            eval_files=_without_damage(eval_files),
-        )
         results = pretrain(
-            RunPhases(FLAGS.do_train, FLAGS.do_eval), records,
-            PretrainingModel(config, FLAGS.objective), folder, training, runtime,
-            _assign_initial_weights if FLAGS.init_checkpoint else None,
+            RunPhases(FLAGS.do_train, FLAGS.do_eval), _without_damage(records), model, folder,
+            training, runtime, _assign_initial_weights if FLAGS.init_checkpoint else None,
         )  # fmt: skip
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
@@ -174,10 +164,15 @@ def _num_warmup_steps() -> int:
     return min(10_000, FLAGS.num_train_steps // 10)
 
 
-def _without_damage(paths: list[str]) -> list[str]:
-    """Returns the paths; with --skip_bad_records, a repaired copy replaces each damaged file."""
+def _without_damage(records: PretrainingRecords) -> PretrainingRecords:
+    """Returns the records; with --skip_bad_records, a repaired copy replaces each damaged file."""
     if not FLAGS.skip_bad_records:
-        return paths
+        return records
+    train_files, eval_files = map(_repaired, (records.train_files, records.eval_files))
+    return dataclasses.replace(records, train_files=train_files, eval_files=eval_files)
+
+
+def _repaired(paths: Sequence[str]) -> list[str]:
     from bert_tf.pretraining import damage
 
     salvaged = damage.salvage(paths, os.path.join(FLAGS.output_dir, "salvaged"))

@@ -10,6 +10,7 @@ import tensorflow as tf
 from bert_tf import features, files, tfrecords
 from bert_tf.errors import InputError, plain_message
 from bert_tf.manifest import Manifest, find_records, list_shards, manifests_next_to
+from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
 
 # The key is the objective that records were created for. The values are the objectives that cannot
 # use such records, because the records lack sentence pairs or predictions, or have masked text.
@@ -35,6 +36,39 @@ _BOUNDS: dict[str, tuple[str | int, str]] = {
     "next_sentence_labels": _ZERO_OR_ONE,
 }  # fmt: skip
 _WEIGHTS, _WEIGHT_RANGE = "masked_lm_weights", "a number from 0 to 1 is expected"
+
+
+def checked_records(
+    input_file: str | None,
+    eval_input_file: str | None,
+    settings: Mapping[str, Any],
+    model: PretrainingModel,
+    vocabulary_sha256: str | None = None,
+    do_lower_case: bool | None = None,
+) -> PretrainingRecords:
+    """Finds the record files of a run, and compares their manifests with its model.
+
+    Args:
+        input_file: Comma list of globs of the files for training; None if the run does not train.
+        eval_input_file: The same for evaluation; None for the files for training.
+        settings: Attributes of the result by name. The default of a length is that in the manifest.
+        model: The architecture and the objective.
+        vocabulary_sha256: As in `check_manifests`.
+        do_lower_case: As in `check_manifests`.
+
+    Raises:
+        InputError: As in `record_files` and `check_manifests`, or the sequences are too long for
+            the model.
+    """
+    train_files = record_files(input_file) if input_file else []
+    eval_files = record_files(eval_input_file or input_file or "")
+    both = [*train_files, *eval_files]
+    lengths = _recorded_lengths(both)
+    records = PretrainingRecords(train_files, eval_files, **{**lengths, **settings})
+    model.config.check_length(records.max_seq_length)
+    vocab_size, objective = model.config.vocab_size, model.objective
+    check_manifests(both, vocab_size, vocabulary_sha256, do_lower_case, objective)
+    return records
 
 
 def record_files(patterns: str) -> list[str]:
@@ -99,7 +133,7 @@ def check_manifests(
         _check_objective(path, facts.get("flags", {}).get("objective"), objective)
 
 
-def recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
+def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
     """Returns max_seq_length and max_predictions_per_seq of records; {} without a manifest."""
     names = ("max_seq_length", "max_predictions_per_seq")
     facts = next((manifest.facts for manifest in _manifests_of(paths)), {})

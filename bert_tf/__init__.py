@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bert_tf.errors import InputError, TrainingInterrupted
     from bert_tf.export.exporter import export_model
     from bert_tf.export.predictor import Predictor
+    from bert_tf.export.settings import ServingSettings
     from bert_tf.fine_tuning import fine_tune
     from bert_tf.head_config import HeadConfig
     from bert_tf.modeling import (
@@ -76,6 +77,7 @@ _MODULES = {
     "RunFolder": "training.lifecycle.run_folder",
     "RunPhases": "training.config",
     "RuntimeConfig": "training.config",
+    "ServingSettings": "export.settings",
     "SquadTask": "tasks.squad.squad_task",
     "TextColumns": "tasks.classification.sources.custom",
     "Trainer": "training.trainer",

@@ -31,7 +31,7 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from absl import flags
@@ -127,6 +127,8 @@ def predictions(
 
 def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
     """Writes the predictions to --output_file, or to the standard output."""
+    from bert_tf.export.predictions import as_columns
+
     ending = _output_ending()
     rows = (
         prediction_tables.with_prediction(line if isinstance(line, dict) else {"text": line}, each)
@@ -144,7 +146,7 @@ def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
         if ending:
             prediction_tables.write_lines(rows, ending, stream)
         for text, prediction in found:
-            print("\t".join([*fields(prediction), text]), file=stream)
+            print("\t".join([*as_columns(prediction), text]), file=stream)
 
 
 def _output_ending() -> str:
@@ -288,29 +290,6 @@ def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
                 f"{name} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. Convert it "
                 "first."
             ) from error
-
-
-def fields(prediction: Mapping[str, Any]) -> list[str]:
-    """Returns the text of a prediction, in columns."""
-    if "label" in prediction:
-        return [prediction["label"], f"{prediction['probability']:.4f}"]
-    if "labels" in prediction:
-        return [",".join(prediction["labels"])]
-    if "entities" in prediction:
-        return [" ".join(f"[{each['type']} {each['text']}]" for each in prediction["entities"])]
-    if "choice" in prediction:
-        return [prediction["choice"], f"{prediction['probability']:.4f}"]
-    if "answer" in prediction:
-        return [prediction["answer"], f"{prediction['probability']:.4f}"]
-    if "masks" in prediction:
-        best = (next(iter(mask["probabilities"].items())) for mask in prediction["masks"])
-        return [f"{token} {probability:.4f}" for token, probability in best]
-    if "embedding" in prediction:
-        return [" ".join(f"{value:.6f}" for value in prediction["embedding"])]
-    if "score" not in prediction:
-        return [str(value) for value in prediction.values()]
-    number_of_tokens = [str(prediction["num_tokens"])] if "num_tokens" in prediction else []
-    return [f"{prediction['score']:.4f}", *number_of_tokens]
 
 
 def split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:

@@ -303,13 +303,14 @@ def test_a_model_from_fit_is_exported(classifier, tokenizer, tmp_path, pair):
     assert found["label"].numpy().tolist() == best
 
 
-def test_only_classifiers_are_exported(classifier, tokenizer, tmp_path):
+def test_models_that_do_not_suit_their_labels_are_not_exported(classifier, tokenizer, tmp_path):
     regression = bert_tf.BertClassifier(CONFIG, num_labels=1)
     cases = {
-        "Received: BertEncoder with no labels.*save_checkpoint.*export_model": (
-            classifier.bert, {"labels": LABELS},
+        "BertEncoder has no outputs for labels": (classifier.bert, {"labels": LABELS}),
+        r"at least 2 labels. Received: \['score'\]": (regression, {"labels": ["score"]}),
+        "par=True has no effect for the task classification": (
+            classifier, {"labels": LABELS, "par": True},
         ),
-        "BertClassifier with 1 labels": (regression, {"labels": ["score"]}),
         "labels must be a list of 3": (classifier, {"labels": LABELS[:2], "max_seq_length": 8}),
         "max_seq_length must be from 3 to 16": (
             classifier, {"labels": LABELS, "max_seq_length": 17},

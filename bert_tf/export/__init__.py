@@ -7,6 +7,6 @@ model in memory), `saved_model` (writes and checks a SavedModel; `operations` ar
 it may have, `warm_up` and `server_files` write the files that it reads), `lite` (writes
 and checks TFLite files), `assets` (the files of both formats), `exporter` (`export` for a
 checkpoint, `export_model` for a model in memory), `saved_model_loading` (checks a SavedModel and
-loads it), `predictor` (loads what was exported and decodes its predictions).
+loads it), `predictions` (as Python values and as text), `predictor` (loads what was exported).
 This module imports none of them, because a program that predicts needs no Keras.
 """

@@ -14,7 +14,7 @@ from bert_tf import files, json_files, weights
 from bert_tf.export.job import Origin, answer_facts, facts_of
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.lite.report import TEXT_DIFFERENCES, table_of
-from bert_tf.export.served.load import SERVED_TASKS
+from bert_tf.export.served.load import served_class
 from bert_tf.tasks.task import DEV_EXAMPLES
 
 LABELS_FILE = "labels.txt"
@@ -88,7 +88,7 @@ def model_card(folder: str, origin: Origin, report: Mapping[str, Any]) -> str:
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
     results = "\n".join(f"| {name} | {value} |" for name, value in origin.results.items())
     parts = [
-        f"---\nlibrary_name: bert-tf\npipeline_tag: {SERVED_TASKS[origin.task].pipeline_tag}\n"
+        f"---\nlibrary_name: bert-tf\npipeline_tag: {served_class(origin.task).pipeline_tag}\n"
         "tags:\n- bert\n- tensorflow\n---\n",
         f"# Model card\n\n| | |\n|---|---|\n{table}\n",
     ]

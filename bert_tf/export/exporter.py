@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bert_tf import files, json_files
-from bert_tf.errors import InputError, check_choice
+from bert_tf.errors import InputError
 from bert_tf.export import assets, gate_process, saved_model
 from bert_tf.export.job import ExportJob, answer_facts, read_origin, run_folder
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
-from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
-from bert_tf.export.served.load import SERVED_TASKS, complete_facts
-from bert_tf.export.settings import FORMATS, TASK_TYPES, ServingSettings
+from bert_tf.export.served import task_of
+from bert_tf.export.served.load import complete_facts, served_class
+from bert_tf.export.settings import FORMATS, TASKS, ServingSettings
 from bert_tf.file_checks import check_file_system, is_inside
-from bert_tf.modeling import BertClassifier
+from bert_tf.modeling import BertEncoder, BertTaskModel
 from bert_tf.pretrained import check_tokenizer, read_pretrained, save_checkpoint
 from bert_tf.tasks.squad.squad_results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
@@ -142,7 +142,7 @@ def _job(
 
 def _check_effect(settings: ServingSettings, task: str) -> None:
     """Checks that no setting is given that has no effect for the task."""
-    others = {name: of for of, each in SERVED_TASKS.items() if of != task for name in each.settings}
+    others = {name: of for of in TASKS if of != task for name in served_class(of).own_settings}
     for name, of_task in others.items():
         value = getattr(settings, name)
         if value != getattr(ServingSettings, name):
@@ -165,70 +165,60 @@ def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings
 
 
 def export_model(
-    model: BertClassifier,
+    model: BertEncoder | BertTaskModel,
     tokenizer: BertTokenizer,
     path: str | os.PathLike[str],
     *,
     labels: Sequence[str] | None = None,
-    pair: bool = False,
-    max_seq_length: int = 128,
-    task_type: str = "classification",
-    threshold: float = DEFAULT_THRESHOLD,
+    max_seq_length: int | None = None,
+    task_type: str | None = None,
+    threshold: float | None = None,
+    settings: ServingSettings | None = None,
+    dev_data: str | None = None,
+    **facts: Any,
 ) -> str:
-    """Writes a classifier and its tokenizer as a SavedModel, and checks the SavedModel's outputs.
+    """Writes a model and its tokenizer for serving, and checks the outputs of what it wrote.
 
-    The SavedModel has float32 weights and activations, whatever the dtype policy of `model` is. It
-    is equal to the SavedModel that `export` writes for a checkpoint with the same weights.
+    The result is equal to that of `export` for a checkpoint with the same weights. A SavedModel has
+    float32 weights and activations, unless `settings` says otherwise, whatever the dtype policy of
+    `model` is. A model whose head was loaded keeps the facts of its checkpoint, such as the labels.
 
     Args:
-        model: The classifier, such as one that `fit` trained.
-        tokenizer: The tokenizer that the classifier was trained with.
+        model: Any model of `bert_tf`, such as one that `fit` trained. The head determines the task:
+            labels, tags, answers, multiple choice, [MASK] or, without a head, vectors of texts.
+        tokenizer: The tokenizer that the model was trained with.
         path: Folder that contains a numbered folder for each version of the model, as TensorFlow
             Serving expects. The new version gets the next number.
-        labels: The labels, in the order of the classifier's outputs; none for regression.
-        pair: Whether the classifier takes pairs of texts.
-        max_seq_length: Longer texts or pairs are truncated to this number of tokens.
-        task_type: "classification" (one label for each text), "multi_label" (any number of labels;
-            the model was trained with a sigmoid cross entropy) or "regression" (a score; the model
-            has num_labels=1).
+        labels: The labels or tags, in the order of the model's outputs; none for regression.
+        max_seq_length: Longer texts are truncated to this number of tokens, or split into windows.
+            Default: that of the program that trains models for the task.
+        task_type: Of a `BertClassifier`: "classification" (one label for each text, the default),
+            "multi_label" (any number of labels; the model was trained with a sigmoid cross entropy)
+            or "regression" (a score; the model has num_labels=1).
         threshold: The lowest probability, between 0 and 1, of the labels that a multi-label
-            classifier returns. Ignored for other types.
+            classifier returns.
+        settings: The other settings, such as `ServingSettings(format="tflite")`.
+        dev_data: As in `export`.
+        **facts: As in `export`: `pair` (bool) of a classifier, `scheme` of tags, and the attributes
+            of `WindowSettings` and `AnswerSettings` for answers.
 
     Returns:
         The folder of the new version.
 
     Raises:
-        InputError: The model is not a classifier with a number of outputs that suits `task_type`,
-            the labels or the vocabulary do not match the model, `max_seq_length` or `threshold` is
-            out of range, or `path` is a file or contains other files than versions of a model.
-        GateError: The SavedModel and the model have different outputs. Nothing is written.
+        InputError: As in `export`, or the labels or the vocabulary do not match the model, or a
+            value is out of range or has no effect for the task.
+        GateError: The exported model and `model` have different outputs. Nothing is written.
     """
-    check_choice(TASK_TYPES, "task_type", task_type)
-    _check_outputs(model, task_type)
     check_tokenizer(tokenizer)
-    max_seq_length = operator.index(max_seq_length)  # of NumPy too
-    settings = ServingSettings(max_seq_length=max_seq_length)
-    facts: dict[str, Any] = {"labels": [] if labels is None else labels}
-    if task_type != TASK_TYPES[0] or model.head_facts:  # which may be those of another type
-        facts["task_type"] = task_type
-    if task_type == "multi_label":
-        facts["threshold"] = threshold
+    settings = settings or ServingSettings()
+    if task_type == "regression" and labels is None:
+        labels = []
+    stored: dict[str, Any] = {"labels": labels, "task_type": task_type, "threshold": threshold}
+    if max_seq_length is not None:
+        stored["max_seq_length"] = operator.index(max_seq_length)  # of NumPy too
+        settings = dataclasses.replace(settings, max_seq_length=stored["max_seq_length"])
+    stored = {name: value for name, value in stored.items() if value is not None}
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint = save_checkpoint(
-            model, tokenizer, posixpath.join(folder, "model"),
-            **facts, pair=bool(pair), max_seq_length=max_seq_length,
-        )  # fmt: skip
-        return export(checkpoint, os.fspath(path), settings)
-
-
-def _check_outputs(model: Any, task_type: str) -> None:
-    """Raises `InputError` if `model` is not a classifier with the outputs of the task type."""
-    outputs = model.num_labels if isinstance(model, BertClassifier) else 0
-    least = {"classification": 2, "multi_label": 1, "regression": 1}[task_type]
-    if outputs < least or (task_type == "regression" and outputs != 1):
-        number = "1 output" if task_type == "regression" else f"at least {least} labels"
-        raise InputError(
-            f"export_model exports a BertClassifier with {number} for {task_type}. Received: "
-            f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels. Write other "
-            "models with save_checkpoint, and export the folder with the program export_model.py."
-        )
+        checkpoint = save_checkpoint(model, tokenizer, posixpath.join(folder, "model"), **stored)
+        return export(checkpoint, os.fspath(path), settings, dev_data, facts)

@@ -13,19 +13,12 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export.layout import newest_version
+from bert_tf.export.predictions import Prediction, decode
 from bert_tf.export.saved_model_loading import load_saved_model
 from bert_tf.file_checks import check_no_file_scheme
 
-Prediction = dict[str, Any]
 # The order of inputs that are not in alphabetical order.
 _ORDER = ("question", "context", "choices")
-# The order of the values of a prediction; that of the outputs of a SavedModel is not defined.
-_VALUES = (
-    "answer", "start", "end", "score", "probability", "no_answer", "null_score_diff", "num_tokens",
-)  # fmt: skip
-# The outputs with one value for each word of a text, and for each entity.
-_OF_WORDS = ("words", "tags", "probabilities", "start", "end")
-_OF_ENTITIES = ("entities", "entity_types", "entity_start", "entity_end")
 # The outputs with one value for each text of a list.
 _LIST_OUTPUTS = ("probabilities", "ranking", "tags")
 
@@ -192,39 +185,6 @@ def _check_count(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a whole number from 1. Received: {value!r}.")
 
 
-def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
-    """Converts the outputs of `serving_default` for one request to Python values.
-
-    Args:
-        outputs: The output arrays without the batch dimension, by name.
-        facts: The facts of the model, with `labels` and `threshold` if it has labels.
-    """
-    if "tokens" in outputs:
-        pairs = list(zip(outputs["tokens"], outputs["probabilities"], strict=True))
-        masks = [_by_name(*pair) for pair in pairs[: int(outputs["num_masks"])]]
-        return {"masks": [{"probabilities": each} for each in masks]}
-    if "ranking" in outputs:
-        return _of_choices(outputs)
-    if "entities" in outputs:
-        return _of_words(outputs)
-    if "tags" in outputs:
-        return {name: list(map(_plain, outputs[name])) for name in ("tags", "probabilities")}
-    if "probabilities" not in outputs:
-        places = {name: place for place, name in enumerate(_VALUES)}
-        names = sorted(outputs, key=lambda name: places.get(name, 0))
-        return {name: _plain(outputs[name]) for name in names}
-    values, labels = outputs["probabilities"], facts["labels"]
-    order = np.argsort(-values, kind="stable")
-    probabilities = {labels[index]: float(values[index]) for index in order.tolist()}
-    if "labels" in outputs:
-        # The output joins the labels by commas, and a label may contain a comma.
-        reached = values >= facts["threshold"]
-        chosen = [label for label, is_in in zip(labels, reached, strict=True) if is_in]
-        return {"labels": chosen, "probabilities": probabilities}
-    label = labels[int(order[0])]
-    return {"label": label, "probability": probabilities[label], "probabilities": probabilities}
-
-
 def _load_lite(
     path: str, signature: str, num_threads: int | None
 ) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
@@ -254,41 +214,6 @@ def _signature(signatures: Mapping[str, Any], name: str, path: str) -> Any:
             f"{', '.join(sorted(of_texts))}."
         )
     return signatures[name]
-
-
-def _of_words(outputs: Mapping[str, Any]) -> Prediction:
-    """Returns the prediction of a model of named entities, without padding."""
-    lists = {
-        name: [_plain(value) for value in values[: np.count_nonzero(outputs[key] != b"")]]
-        for key, names in (("words", _OF_WORDS), ("entities", _OF_ENTITIES))
-        for name, values in ((name, outputs[name]) for name in names)
-    }
-    entities = zip(*(lists.pop(name) for name in _OF_ENTITIES), strict=True)
-    found = [dict(zip(("text", "type", "start", "end"), each, strict=True)) for each in entities]
-    return {"entities": found, **lists}
-
-
-def _of_choices(outputs: Mapping[str, Any]) -> Prediction:
-    """Returns the prediction of a model of multiple choice."""
-    index, probabilities = int(outputs["index"]), outputs["probabilities"].tolist()
-    return {
-        "choice": _plain(outputs["choice"]),
-        "index": index,
-        "probability": probabilities[index] if 0 <= index < len(probabilities) else 0.0,
-        "probabilities": probabilities,
-        "ranking": outputs["ranking"].tolist(),
-    }
-
-
-def _by_name(tokens: Any, probabilities: Any) -> dict[str, float]:
-    return {_plain(token): float(value) for token, value in zip(tokens, probabilities, strict=True)}
-
-
-def _plain(value: Any) -> Any:
-    """Converts one value of a NumPy array to a value of Python; leaves vectors as they are."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return value.item() if np.ndim(value) == 0 else value
 
 
 def _encoded(value: Any, is_list: bool) -> Any:

@@ -6,12 +6,21 @@ Imports `errors`, so that programs can read the choices before they import Tenso
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from bert_tf.errors import InputError, check_at_least, check_choice
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers
-TASKS = (*TASK_TYPES, "span", "tagging", "choice", "fill_mask", "embedding")
+# The class in a module of `served` for each task, as a text, because they import TensorFlow. A
+# checkpoint that does not state its task is exported for the first one whose head it has.
+TASKS = {
+    **dict.fromkeys(TASK_TYPES, "classifier.ServedClassifier"),
+    "span": "span_predictor.ServedSpanPredictor",
+    "tagging": "tagger.ServedTagger",
+    "choice": "choice.ServedChoice",
+    "fill_mask": "fill_mask.ServedPretrainer",
+    "embedding": "embedder.ServedEmbedder",
+}
 PRECISIONS = ("float32", "bfloat16")
 POOLINGS = ("mean", "first")
 FORMATS = ("saved_model", "tflite", "both")
@@ -51,7 +60,7 @@ class ServingSettings:
     """
 
     CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
-        "task": TASKS, "format": FORMATS, "pooling": POOLINGS,
+        "task": tuple(TASKS), "format": FORMATS, "pooling": POOLINGS,
     }  # fmt: skip
     task: str | None = None
     format: str = FORMATS[0]
@@ -67,7 +76,7 @@ class ServingSettings:
 
     def __post_init__(self) -> None:
         if self.task is not None:
-            check_choice(TASKS, "task", self.task)
+            check_choice(tuple(TASKS), "task", self.task)
         check_choice(FORMATS, "format", self.format)
         if self.precision == "int8":
             raise InputError("int8 is for format=tflite. Give tflite_precisions=int8 instead.")
@@ -98,3 +107,23 @@ class ServingSettings:
                 f"precision={self.precision} is that of a SavedModel. For the format tflite, give "
                 "tflite_precisions."
             )
+
+    def sequence_length(self, checkpoint: Any, default: int) -> int:
+        """Returns the largest number of tokens of a sequence.
+
+        Args:
+            checkpoint: The `Pretrained` model.
+            default: The length if `max_seq_length` is None, unless the model has fewer positions.
+
+        Raises:
+            InputError: The length is too small, or the model has fewer positions.
+        """
+        positions, given = checkpoint.config.max_position_embeddings, self.max_seq_length
+        length = min(default, positions) if given is None else given
+        if not 3 <= length <= positions:
+            origin = f" from {checkpoint.facts.get('source')}" if given is None else ""
+            raise InputError(
+                f"max_seq_length must be from 3 to {positions}, the model's "
+                f"max_position_embeddings. Received: {length}{origin}. Give another max_seq_length."
+            )
+        return length

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import types
 from collections import Counter
 
 import export_models
@@ -245,6 +244,11 @@ def test_a_large_share_of_unk_in_the_examples_is_reported(tmp_path, without_gate
     assert f"2 of 5 tokens of {data} (40.0%) are [UNK], which is above 2%" in caplog.text
 
 
+def store(folder, task, examples):
+    chosen = sorted(dev_examples.choose(len(examples)))
+    dev_examples.write(str(folder), [task.as_row(examples[number]) for number in chosen])
+
+
 @pytest.mark.parametrize("count", [1, 3, 256, 257, 1000])
 def test_stored_examples_are_raw_and_spread_over_the_split(tmp_path, count):
     rows = [{"sentence": f" {n}  É\u2028 ", "label": LABELS[n % 3]} for n in range(count)]
@@ -253,7 +257,7 @@ def test_stored_examples_are_raw_and_spread_over_the_split(tmp_path, count):
     location = DataLocation(dev_file=str(data))
     task = custom_task(TextColumns(), labels=LABELS)
     (split,) = task.splits("dev", location)
-    dev_examples.write(str(tmp_path), task, types.SimpleNamespace(split=split, num_examples=count))
+    store(tmp_path, task, list(task.read(split, Counter())))
     lines = (tmp_path / DEV_EXAMPLES).read_text("utf-8").split("\n")
     stored = [json.loads(line) for line in lines[:-1]]
     assert len(stored) == min(count, 256)
@@ -271,9 +275,7 @@ def test_stored_questions_have_the_original_context(tmp_path):
     tokenizer, _ = squad_data.tokenizers(True)
     task = squad_data.make_task(tokenizer, {}, {"version_2_with_negative": True})
     (split,) = task.splits("dev", DataLocation(test_file=str(path)))
-    examples = list(task.read(split, Counter()))
-    split_data = types.SimpleNamespace(split=split, num_examples=len(examples))
-    dev_examples.write(str(tmp_path), task, split_data)
+    store(tmp_path, task, list(task.read(split, Counter())))
     lines = (tmp_path / DEV_EXAMPLES).read_text("utf-8").split("\n")[:-1]
     paragraphs = [each for article in data["data"] for each in article["paragraphs"]]
     expected = [

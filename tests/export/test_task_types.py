@@ -119,22 +119,23 @@ def test_the_facts_in_the_folder_tell_the_type(tokenizer, tmp_path):
         shown = {
             name: facts[name] for name in ("labels", "task_type", "threshold") if name in facts
         }
-        stated = {} if task_type == "classification" else {"task_type": task_type}
-        assert shown == {**arguments, **stated}
+        assert shown == {**arguments, "task_type": task_type}
 
 
 def test_models_that_do_not_suit_the_type_are_refused(tokenizer, tmp_path):
     one, three = classifier([0.0]), classifier([0.0, 0.0, 0.0])
     cases = {
-        "task_type must be one of .* Received: 'ranking'": (three, {"task_type": "ranking"}),
-        "with 1 output for regression. Received: BertClassifier with 3": (
+        "task_type .* must be one of .* Received: 'ranking'": (
+            three, {"task_type": "ranking", "labels": LABELS},
+        ),
+        "labels must be .* for a BertClassifier with num_labels=3": (
             three, {"task_type": "regression"},
         ),
         "labels must be .* Received: .'score'": (
             one, {"task_type": "regression", "labels": ["score"]},
         ),
-        "with at least 2 labels for classification": (one, {"labels": ["a"]}),
-        r"labels must be a list of 3 different strings.* Received: \[\]": (three, {}),
+        "at least 2 labels": (one, {"labels": ["a"]}),
+        "it lacks labels. Give labels": (three, {}),
         "threshold must be above 0 and below 1. Received: 1": (
             three, {"task_type": "multi_label", "labels": LABELS, "threshold": 1},
         ),

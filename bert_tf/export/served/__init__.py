@@ -4,8 +4,8 @@ Read in this order: `served_model` (base class, with the signatures that all tas
 `graph_functions`, `id_checks` (checks of token ids in a graph), `classifier`, `windows` (of long
 texts), `spans` (arithmetic of answers), `span_predictor`, `tags` (arithmetic of entities),
 `tagger`, `choice`, `fill_mask`, `embedder`, `load` (builds the served model of a checkpoint).
-Imports foundation modules, `tokenization`, `modeling`, `tasks`, `export.settings` and TensorFlow;
-`load` also `conversion` and `pretrained`.
+Imports foundation modules, `tokenization`, `modeling`, `tasks`, `conversion`, `pretrained`,
+`export.settings` and TensorFlow.
 
 Shape letters: B requests in a batch, S sequence length, K labels, answers or choices, R windows.
 """

@@ -1,14 +1,17 @@
 """`ServedChoice`: the best of several texts for a context."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties
-from bert_tf.export.served.served_model import ServedModel
+from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
+from bert_tf.export.settings import ServingSettings
+from bert_tf.modeling import BertMultipleChoice
+from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.choice.choice_examples import read_examples
 from bert_tf.tasks.choice.choice_objective import MISSING_CHOICE
 from bert_tf.tasks.task import Outputs
@@ -41,6 +44,20 @@ class ServedChoice(ServedModel):
     list_names = ("choices",)
     text_names = ("context", "choices")
     lite_outputs = ("score",)
+    pipeline_tag = "multiple-choice"
+    head = ("cls/choice/output_weights", "cls/choice/output_bias")
+
+    @classmethod
+    def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the defaults of facts; see `ServedModel`."""
+        return {"max_seq_length": DEFAULT_LENGTH}
+
+    @classmethod
+    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
+        """Returns the served model of a checkpoint; see `ServedModel`."""
+        length = settings.sequence_length(checkpoint, checkpoint.facts["max_seq_length"])
+        model = checkpoint.model(BertMultipleChoice, dtype=settings.precision)
+        return cls(model, checkpoint.tokenizer, length)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for contexts, string [B], and choices, string [B, K]."""

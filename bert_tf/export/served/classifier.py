@@ -1,15 +1,18 @@
 """`ServedClassifier`: classification, multi-label classification and regression."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.conversion.saved_facts import check_labels
+from bert_tf.errors import InputError
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties
-from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.settings import TASK_TYPES
+from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
+from bert_tf.export.settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
+from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.results.scoring import MultiLabelResults, RegressionResults
 from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.sources.labels import place_of
@@ -50,6 +53,37 @@ class ServedClassifier(ServedModel):
     """
 
     lite_takes_texts = True
+    pipeline_tag = "text-classification"
+    head = ("output_weights", "output_bias")
+
+    @classmethod
+    def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the defaults of facts; see `ServedModel`."""
+        labels: Any = [] if task == "regression" else None
+        return {"labels": labels, "pair": False, "max_seq_length": DEFAULT_LENGTH}
+
+    @classmethod
+    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
+        """Returns the served model of a checkpoint; see `ServedModel`."""
+        facts = checkpoint.facts
+        task_type = facts.get("task_type", TASK_TYPES[0])
+        if settings.task not in (None, task_type):
+            raise InputError(
+                f"task must be {task_type}, for which the checkpoint was trained. "
+                f"Received: {settings.task!r}."
+            )
+        is_regression = task_type == "regression"
+        num_labels = 1 if is_regression else len(facts["labels"])
+        length = settings.sequence_length(checkpoint, facts["max_seq_length"])
+        model = checkpoint.model(BertClassifier, num_labels=num_labels, dtype=settings.precision)
+        labels = check_labels(model, facts["labels"], is_regression)
+        if task_type == TASK_TYPES[0] and len(labels) < 2:
+            raise InputError(
+                f"A model for classification has at least 2 labels. Received: {labels}. For a "
+                "score, give task_type=regression and no labels."
+            )
+        threshold = facts.get("threshold", DEFAULT_THRESHOLD)
+        return cls(model, checkpoint.tokenizer, labels, facts["pair"], length, task_type, threshold)
 
     def __init__(
         self,

@@ -5,11 +5,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_tf.conversion.sentence_transformers import check_supported
 from bert_tf.errors import check_choice
 from bert_tf.export.served.graph_functions import Tensors
-from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.settings import POOLINGS
+from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
+from bert_tf.export.settings import POOLINGS, ServingSettings
 from bert_tf.modeling import BertEncoder
+from bert_tf.pretrained import Pretrained
 from bert_tf.tokenization import BertTokenizer
 
 _SMALLEST_NORM = 1e-12  # as in PyTorch's normalize, which sentence-transformers uses
@@ -57,6 +59,25 @@ class ServedEmbedder(ServedModel):
     mediapipe_task = "embedder"
     text_names = ("text",)
     lite_outputs = ("embedding",)
+    pipeline_tag = "sentence-similarity"
+    own_settings = ("pooling", "normalize")
+
+    @classmethod
+    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
+        """Returns the served model of a checkpoint; see `ServedModel`."""
+        stated = dict(checkpoint.facts.get("embedding", {}))
+        if settings.pooling is None or settings.normalize is None:
+            check_supported(stated)
+        given = {"pooling": settings.pooling, "normalize": settings.normalize}
+        values = {**stated, **{name: value for name, value in given.items() if value is not None}}
+        # sentence-transformers truncates to the positions of the model, unless the folder says
+        # less.
+        default = checkpoint.config.max_position_embeddings if stated else DEFAULT_LENGTH
+        length = settings.sequence_length(checkpoint, values.pop("max_seq_length", default))
+        values.pop("problem", None)
+        model = checkpoint.model(BertEncoder, dtype=settings.precision)
+        embedding = EmbeddingSettings(**values, max_seq_length=length)
+        return cls(model, checkpoint.tokenizer, embedding)
 
     def __init__(
         self, model: BertEncoder, tokenizer: BertTokenizer, settings: EmbeddingSettings

@@ -6,9 +6,11 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, in_parts
-from bert_tf.export.served.served_model import ServedModel
+from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
+from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertPretrainer
 from bert_tf.modeling.inputs import POSITIONS
+from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
 
@@ -47,6 +49,21 @@ class ServedPretrainer(ServedModel):
 
     takes_masks = True
     text_names = ("text",)
+    pipeline_tag = "fill-mask"
+    head = ("cls/predictions/output_bias",)
+    own_settings = ("top_k",)
+
+    @classmethod
+    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
+        """Returns the served model of a checkpoint; see `ServedModel`."""
+        length = settings.sequence_length(checkpoint, DEFAULT_LENGTH)
+        model = checkpoint.model(
+            BertPretrainer, dtype=settings.precision,
+            next_sentence="cls/seq_relationship/output_weights" in checkpoint.weights,
+        )  # fmt: skip
+        vocabulary, casing = checkpoint.tokenizer.vocabulary, checkpoint.tokenizer.do_lower_case
+        tokenizer = BertTokenizer(vocabulary, casing, special_tokens_in_text=True)
+        return cls(model, tokenizer, length, settings.top_k)
 
     def __init__(
         self, model: BertPretrainer, tokenizer: BertTokenizer, max_seq_length: int, top_k: int

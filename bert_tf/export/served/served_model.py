@@ -11,10 +11,15 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.export.served.graph_functions import Tensors, in_parts
 from bert_tf.export.served.id_checks import checked_ids, checked_lengths
+from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
+from bert_tf.pretrained import Pretrained
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
+
+DEFAULT_LENGTH = FineTuningConfig().max_seq_length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +67,9 @@ class ServedModel(tf.Module, abc.ABC):
         lite_takes_texts: Whether a TFLite file can contain the tokenizer.
         mediapipe_task: The task of MediaPipe that can run a TFLite file, "classifier" or
             "embedder", or "".
+        pipeline_tag: The name of the task on the Hugging Face hub.
+        head: Names of the weights of the head.
+        own_settings: The fields of `ServingSettings` that have an effect for this task only.
     """
 
     list_names: tuple[str, ...] = ()
@@ -70,6 +78,29 @@ class ServedModel(tf.Module, abc.ABC):
     lite_takes_texts = False
     mediapipe_task = ""
     labelled_signature = "serving_default"
+    pipeline_tag: str
+    head: tuple[str, ...] = ()
+    own_settings: tuple[str, ...] = ()
+
+    @classmethod
+    def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the default of each fact that the task needs; None if it must be known.
+
+        Args:
+            task: The task, one of `settings.TASKS`.
+            stated: The facts that are known.
+        """
+        return {}
+
+    @classmethod
+    @abc.abstractmethod
+    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> "ServedModel":
+        """Returns the served model of a checkpoint that has the head and the facts.
+
+        Raises:
+            InputError: The facts do not match the model, or the model has fewer positions than the
+                sequences need.
+        """
 
     def __init__(self, model: Any, tokenizer: BertTokenizer, max_seq_length: int) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
 """`ServedSpanPredictor`: answers to questions, which are parts of a context."""
 
+import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from bert_tf.errors import InputError
 from bert_tf.export.served import spans, windows
 from bert_tf.export.served.graph_functions import Tensors, substrings
 from bert_tf.export.served.served_model import ServedModel
+from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor
+from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.sources.row_examples import text_of
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_results import AnswerMetrics
+from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
@@ -50,6 +54,27 @@ class ServedSpanPredictor(ServedModel):
     outputs_of_tokens = True
     text_names = ("question", "context")
     lite_outputs = ("start_logits", "end_logits")
+    pipeline_tag = "question-answering"
+    head = ("cls/squad/output_weights", "cls/squad/output_bias")
+    own_settings = ("null_score_diff_threshold",)
+
+    @classmethod
+    def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the defaults of facts; see `ServedModel`."""
+        return {"max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())}
+
+    @classmethod
+    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
+        """Returns the served model of a checkpoint; see `ServedModel`."""
+        facts = dict(checkpoint.facts)
+        if settings.null_score_diff_threshold is not None:
+            facts["null_score_diff_threshold"] = settings.null_score_diff_threshold
+        limits = _from_facts(WindowSettings, facts)
+        answers = _from_facts(AnswerSettings, facts)
+        length = settings.sequence_length(checkpoint, facts["max_seq_length"])
+        check_room(length, limits)
+        model = checkpoint.model(BertSpanPredictor, dtype=settings.precision)
+        return cls(model, checkpoint.tokenizer, length, limits, answers)
 
     def __init__(
         self,
@@ -165,3 +190,7 @@ def _bytes_of(found: spans.Candidates, contexts: Any, starts: Any, ends: Any) ->
     begin = tf.gather(starts.values, row + found.first_token)
     end = tf.gather(ends.values, row + found.last_token)
     return tf.cast(begin, tf.int32), tf.cast(end, tf.int32)
+
+
+def _from_facts(settings: Any, facts: Mapping[str, Any]) -> Any:
+    return settings(**{each.name: facts[each.name] for each in dataclasses.fields(settings)})

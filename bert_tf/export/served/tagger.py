@@ -1,19 +1,24 @@
 """`ServedTagger`: the tags of words, and the named entities that they mark."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from bert_tf.conversion.saved_facts import check_labels
+from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, substrings
-from bert_tf.export.served.served_model import ServedModel
+from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
 from bert_tf.export.served.tags import TagTable
+from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertTagger
+from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.ner import conll, json_sentences
 from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS, stride_of
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
+from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.task import Outputs
 from bert_tf.tasks.words import is_word_start
 from bert_tf.tokenization import BertTokenizer
@@ -58,6 +63,26 @@ class ServedTagger(ServedModel):
     outputs_of_tokens = True
     text_names = ("text",)
     lite_outputs = ("logits",)
+    pipeline_tag = "token-classification"
+    head = ("cls/tagger/output_weights", "cls/tagger/output_bias")
+
+    @classmethod
+    def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the defaults of facts; see `ServedModel`."""
+        scheme, labels = stated.get("scheme"), stated.get("labels")
+        if scheme is None and labels:
+            scheme = scheme_of_labels(labels)
+        return {"labels": None, "scheme": scheme, "max_seq_length": DEFAULT_LENGTH}
+
+    @classmethod
+    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
+        """Returns the served model of a checkpoint; see `ServedModel`."""
+        facts, precision = checkpoint.facts, settings.precision
+        length = settings.sequence_length(checkpoint, facts["max_seq_length"])
+        model = checkpoint.model(BertTagger, num_labels=len(facts["labels"]), dtype=precision)
+        labels = check_labels(model, facts["labels"])
+        check_choice(SCHEMES, "scheme", facts["scheme"])
+        return cls(model, checkpoint.tokenizer, length, labels, facts["scheme"])
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from bert_tf import atomic_files
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.reporting import devices, metrics
-from bert_tf.training.reporting.step_cost import Hardware, StepCost, describe_step_cost
+from bert_tf.training.reporting.step_cost import StepCost, describe_step_cost
 from bert_tf.training.reporting.summaries import Summaries
 from bert_tf.training.step.step_runner import StepResult
 
@@ -55,22 +55,14 @@ def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
 
 
 def test_a_step_that_fits_is_described_in_three_lines():
-    cpu = Hardware("CPU", available_bytes=24_000_000_000)
-    assert describe_step_cost(
-        dataclasses.replace(COST, precision="bfloat16"), cpu
-    ).splitlines() == [
-        FIRST_LINE,
-        SECOND_LINE,
-        "CPU: 24.0 GB available",
-    ]
+    cost = dataclasses.replace(COST, precision="bfloat16")
+    lines = describe_step_cost(cost, 1, "CPU", 24_000_000_000).splitlines()
+    assert lines == [FIRST_LINE, SECOND_LINE, "CPU: 24.0 GB available"]
 
 
 def test_replicas_share_a_step():
-    gpus = Hardware("NVIDIA H200", replicas=4)
-    assert describe_step_cost(dataclasses.replace(COST, precision="bfloat16"), gpus).splitlines()[
-        2:
-    ] == ["4 x NVIDIA H200"]
-    assert describe_step_cost(COST, Hardware("CPU")).splitlines()[2] == "CPU"
+    assert describe_step_cost(COST, 4, "NVIDIA H200", None).splitlines()[2:] == ["4 x NVIDIA H200"]
+    assert describe_step_cost(COST, 1, "CPU", None).splitlines()[2:] == ["CPU"]
 
 
 @pytest.mark.parametrize(
@@ -85,8 +77,8 @@ def test_replicas_share_a_step():
     ],
 )  # fmt: skip
 def test_a_step_that_does_not_fit_is_reported_with_remedies(available, given, last):
-    cpu = Hardware("CPU", available_bytes=int(available))
-    lines = describe_step_cost(dataclasses.replace(COST, **given), cpu).splitlines()
+    cost = dataclasses.replace(COST, **given)
+    lines = describe_step_cost(cost, 1, "CPU", int(available)).splitlines()
     assert len(lines) == 4
     assert lines[3].startswith("This will probably not fit") and lines[3].endswith(last)
 

@@ -34,21 +34,6 @@ class StepCost:
     recompute: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Hardware:
-    """The devices of a run.
-
-    Attributes:
-        device: Name of the first device.
-        replicas: The number of devices among which each global batch is divided.
-        available_bytes: Memory that the run can use on each device, or None if unknown.
-    """
-
-    device: str
-    replicas: int = 1
-    available_bytes: int | None = None
-
-
 def log_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
     """Logs the cost of a step and the memory of the device, at level INFO.
 
@@ -59,17 +44,20 @@ def log_step_cost(cost: StepCost, replicas: int) -> dict[str, float]:
     Returns:
         The number of tokens in a step, by the name of the rate that training logs.
     """
-    device, available_bytes = device_memory()
-    _LOGGER.info("%s", describe_step_cost(cost, Hardware(device, replicas, available_bytes)))
+    _LOGGER.info("%s", describe_step_cost(cost, replicas, *device_memory()))
     return {"tokens_per_sec": cost.tokens}
 
 
-def describe_step_cost(cost: StepCost, hardware: Hardware) -> str:
+def describe_step_cost(
+    cost: StepCost, replicas: int, device: str, available_bytes: int | None
+) -> str:
     """Describes the cost of a step, and suggests flags if the step does not fit into memory.
 
     Args:
         cost: The cost of a step.
-        hardware: The devices.
+        replicas: The number of devices among which each global batch is divided.
+        device: Name of the first device.
+        available_bytes: Memory that the run can use on each device, or None if unknown.
 
     Returns:
         Three or four lines, without a line end after the last one.
@@ -80,18 +68,13 @@ def describe_step_cost(cost: StepCost, hardware: Hardware) -> str:
         f"{cost.parameters:,} parameters; {cost.tokens:,} tokens and {_format_flops(cost.flops)} "
         "per step",
         f"estimated memory on each device: {_format_bytes(total)} ({parts})",
-        _describe_hardware(hardware),
+        f"{replicas} x {device}" if replicas > 1 else device,
     ]
-    available = hardware.available_bytes
-    if available and total > _USABLE_MEMORY * available:
-        lines.append(_advise_on_memory(cost, available))
+    if available_bytes is not None:
+        lines[-1] += f": {_format_bytes(available_bytes)} available"
+        if total > _USABLE_MEMORY * available_bytes:
+            lines.append(_advise_on_memory(cost, available_bytes))
     return "\n".join(lines)
-
-
-def _describe_hardware(hardware: Hardware) -> str:
-    replicas, available = hardware.replicas, hardware.available_bytes
-    devices = f"{replicas} x {hardware.device}" if replicas > 1 else hardware.device
-    return devices if available is None else f"{devices}: {_format_bytes(available)} available"
 
 
 def _advise_on_memory(cost: StepCost, available_bytes: int) -> str:

@@ -15,7 +15,6 @@ from bert_tf.conversion import weight_table
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
 
-_SHOWN_NAMES = 6
 _ENCODER = "bert/"
 # A Hugging Face checkpoint has no pooler if the model's head does not use a pooler.
 _OPTIONAL = "bert/pooler/"
@@ -130,12 +129,12 @@ class AssignmentReport:
         sentences = [f"{len(self.assigned)} weights read."]
         if self.missing:
             sentences.append(
-                f"Not in the checkpoint, left as initialized: {_shorten(self.missing)}."
+                f"Not in the checkpoint, left as initialized: {shorten(self.missing)}."
             )
         if self.unused:
-            sentences.append(f"In the checkpoint, but not in the model: {_shorten(self.unused)}.")
+            sentences.append(f"In the checkpoint, but not in the model: {shorten(self.unused)}.")
         if self.unknown:
-            sentences.append(f"Not weights of a BERT: {_shorten(self.unknown)}.")
+            sentences.append(f"Not weights of a BERT: {shorten(self.unknown)}.")
         return " ".join(sentences)
 
     def without_heads(self) -> "AssignmentReport":
@@ -147,9 +146,10 @@ class AssignmentReport:
         return dataclasses.replace(self, missing=missing, unused=unused)
 
 
-def _shorten(names: tuple[str, ...]) -> str:
-    hidden = len(names) - _SHOWN_NAMES
-    return ", ".join(names[:_SHOWN_NAMES]) + (f" and {hidden} more" if hidden > 0 else "")
+def shorten(names: Sequence[str], shown: int = 6) -> str:
+    """Returns the first names, and the number of the others, for a message."""
+    hidden = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> AssignmentReport:
@@ -210,26 +210,21 @@ def check_config(contents: CheckpointContents, config: BertConfig) -> None:
 
 
 def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
-    """Checks that a checkpoint can fill the encoder of a config, before the encoder is built.
-
-    Building takes minutes for 1,000 layers, and more memory than there is for some sizes.
+    """Checks the sizes of a config, before records and models are built; `assign` checks the rest.
 
     Raises:
         InputError: As in `assign`.
     """
-    names: list[str] = []
-    for row in weight_table.rows():
-        layers = range(config.num_hidden_layers if "{i}" in row.google else 1)
-        names += [row.google.replace("{i}", str(i)) for i in layers]
-    _check_complete(contents.source, [name for name in names if name not in contents.arrays])
     hidden, embeddings = config.hidden_size, f"{_ENCODER}embeddings/"
+    last_layer = f"{_ENCODER}encoder/layer_{config.num_hidden_layers - 1}/intermediate/dense/kernel"
     # These weights have all sizes of the config.
     shapes = {
         f"{embeddings}word_embeddings": (config.vocab_size, hidden),
         f"{embeddings}token_type_embeddings": (config.type_vocab_size, hidden),
         f"{embeddings}position_embeddings": (config.max_position_embeddings, hidden),
-        f"{_ENCODER}encoder/layer_0/intermediate/dense/kernel": (hidden, config.intermediate_size),
+        last_layer: (hidden, config.intermediate_size),
     }
+    _check_complete(contents.source, [name for name in shapes if name not in contents.arrays])
     for name, shape in shapes.items():
         _check_shape(contents.source, name, contents.arrays[name], shape)
 
@@ -238,8 +233,8 @@ def _check_complete(source: str, missing: Sequence[str]) -> None:
     needed = [n for n in missing if n.startswith(_ENCODER) and not n.startswith(_OPTIONAL)]
     if needed:
         raise InputError(
-            f"{source} lacks {len(needed)} weights of this encoder, such as {needed[0]}. The "
-            "checkpoint must be a BERT with at least as many layers as the config."
+            f"{source} lacks weights of this encoder, such as {needed[0]}. The checkpoint must be "
+            "a BERT with at least as many layers as the config."
         )
 
 

@@ -15,9 +15,9 @@ class Dialect:
         read: Function `read(path, slots)` that reads the checkpoint at `path`, which has no
             trailing slash. If `slots` is true, the function also reads Adam's moments. The function
             returns None if there is no checkpoint of this dialect at the path.
-        write: Function `write(folder, contents)` that writes a checkpoint to `folder`. An existing
-            folder is replaced. The function returns the path of the checkpoint, as `read_weights`
-            accepts it. `write` is None if the dialect can only be read.
+        write: Function `write(folder, contents)` that writes a checkpoint to `folder`, which is
+            empty. The function returns the path of the checkpoint, as `read_weights` accepts it.
+            `write` is None if the dialect can only be read.
     """
 
     read: Callable[[str, bool], CheckpointContents | None]

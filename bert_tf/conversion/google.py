@@ -4,7 +4,6 @@ The keys of a name-based checkpoint are the names of the variables.
 """
 
 import posixpath
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,8 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
             f"{prefix} is not a BERT checkpoint: the name of no variable starts with bert/. It has "
             f"{len(names)} variables, such as {', '.join(sorted(names)[:3])}."
         )
-    match = weight_table.matcher({row.google: row for row in _rows_of_all_heads()})
+    heads = weight_table.CLASSIFIER_HEADS
+    match = weight_table.matcher({row.google: row for h in heads for row in weight_table.rows(h)})
     known = [name for name in weights if match(name)]
     known_slots = [n for n in names if n.endswith(SLOTS) and match(n.rpartition("/")[0])]
     return CheckpointContents(
@@ -62,22 +62,9 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
         arrays={name: get_weight(reader, name) for name in known},
         unknown=tuple(sorted(set(weights) - set(known))),
         slots={name: get_weight(reader, name) for name in known_slots} if slots else {},
-        global_step=_read_step(prefix, reader) if STEP in names else None,
+        global_step=int(reader.get_tensor(STEP)) if STEP in names else None,
         **tensorflow_checkpoint.read_neighbors(prefix),
     )
-
-
-def _read_step(prefix: str, reader: Any) -> int:
-    step = reader.get_tensor(STEP)
-    if np.ndim(step) or np.asarray(step).dtype.kind not in "iu" or step < 0:
-        raise InputError(f"{prefix}: {STEP} must be a whole number. Received: {step!r:.60}.")
-    return int(step)
-
-
-def _rows_of_all_heads() -> Iterator[weight_table.Row]:
-    """Yields the rows of the weight table for each head that Hugging Face names `classifier`."""
-    for architecture in weight_table.CLASSIFIER_HEADS:
-        yield from weight_table.rows(architecture)
 
 
 def unsupported_settings(config: BertConfig) -> list[str]:
@@ -103,7 +90,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
     name.
 
     Args:
-        folder: The folder to write; an existing folder is replaced.
+        folder: An empty folder.
         contents: The weights, slots, step, config and vocabulary.
 
     Returns:
@@ -115,24 +102,21 @@ def write(folder: str, contents: CheckpointContents) -> str:
         values[STEP] = np.int64(contents.global_step or 0)
         name = f"model.ckpt-{values[STEP]}"
     names = sorted(values)
-    folder = folder.rstrip("/")
-    with files.atomic_folder(folder, _STATE) as temporary:
-        tf.io.gfile.makedirs(temporary)
-        config = contents.require_config().to_json()
-        files.write_text(posixpath.join(temporary, CONFIG_FILE), config)
-        if contents.vocabulary is not None:
-            path = posixpath.join(temporary, VOCABULARY_FILE)
-            files.write_bytes(path, vocabulary_text(contents.vocabulary))
-        if contents.do_lower_case is not None:
-            # google-research/bert ignores this file, and takes the casing from --do_lower_case.
-            settings = {"do_lower_case": contents.do_lower_case}
-            files.write_json(posixpath.join(temporary, TOKENIZER_CONFIG_FILE), settings)
-        tf.raw_ops.SaveV2(
-            prefix=posixpath.join(temporary, name),
-            tensor_names=names,
-            shape_and_slices=[""] * len(names),
-            tensors=[tf.constant(values[name]) for name in names],
-        )
-        state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
-        files.write_text(posixpath.join(temporary, _STATE), state)
-    return posixpath.join(folder, name)
+    files.write_text(posixpath.join(folder, CONFIG_FILE), contents.require_config().to_json())
+    if contents.vocabulary is not None:
+        path = posixpath.join(folder, VOCABULARY_FILE)
+        files.write_bytes(path, vocabulary_text(contents.vocabulary))
+    if contents.do_lower_case is not None:
+        # google-research/bert ignores this file, and takes the casing from --do_lower_case.
+        settings = {"do_lower_case": contents.do_lower_case}
+        files.write_json(posixpath.join(folder, TOKENIZER_CONFIG_FILE), settings)
+    prefix = posixpath.join(folder, name)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[tf.constant(values[name]) for name in names],
+    )
+    state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
+    files.write_text(posixpath.join(folder, _STATE), state)
+    return prefix

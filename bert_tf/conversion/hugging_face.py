@@ -14,14 +14,12 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.conversion.hugging_face_tokenizer import (
     FILES,
-    SCHEMAS,
     TOKENIZER_CONFIG_FILE,
     tokenizer_fields,
 )
 from bert_tf.conversion.weight_values import to_float32
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.file_checks import check_plain_name
-from bert_tf.json_files import TEXT, TRUTH, Rule
 from bert_tf.weights import (
     VOCABULARY_FILE,
     from_safetensors,
@@ -48,18 +46,6 @@ _HUGGING_FACE_ACTIVATIONS = {
 } | {"gelu": "gelu_new"}
 # The task types by `problem_type` of transformers. Classification is the default of both.
 _TASK_TYPES = {"multi_label_classification": "multi_label", "regression": "regression"}
-_SCHEMA = {
-    "model_type": TEXT,
-    "problem_type": TEXT,
-    "architectures": Rule("a list of strings", (str, list), items=(str,)),
-    "hidden_act": TEXT,
-    "position_embedding_type": TEXT,
-    "add_cross_attention": TRUTH,
-    "is_decoder": TRUTH,
-    "id2label": Rule("an object with strings as values", (dict,), items=(str, float)),
-    "tokenizer_class": TEXT,
-}
-_INDEX_SCHEMA = {"weight_map": Rule("an object with file names as values", (dict,), items=(str,))}
 _DECODER = "cls.predictions.decoder."
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 _FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {"extra", "attention"}
@@ -84,7 +70,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     if not any(files.exists(posixpath.join(folder, name)) for name in (WEIGHTS_FILE, INDEX_FILE)):
         return None
     path = find_file(folder, CONFIG_FILE) or posixpath.join(folder, CONFIG_FILE)
-    values = json_files.read(path, _SCHEMA)
+    values = json_files.read(path)
     config = config_from_hugging_face(values, path)
     architecture = _classifier_class(values.get("architectures"))
     tensors = _read_tensors(folder)
@@ -143,7 +129,7 @@ def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any], path: s
         InputError: A label is for no output, or not valid (see `check_label_names`).
     """
     names = values.get("id2label") or {}
-    number = len(heads[0]) if heads and heads[0].ndim else 0
+    number = len(heads[0]) if heads else 0
     known = [str(i) for i in range(number)]
     if heads and set(names) - set(known):
         raise InputError(
@@ -160,7 +146,7 @@ def _read_tokenizer(folder: str, tokenizer_class: str | None) -> dict[str, Any]:
     path = find_file(folder, VOCABULARY_FILE)
     vocabulary = read_vocabulary(path) if path else None
     paths = {name: find_file(folder, name) for name in FILES}
-    contents = {n: json_files.read(path, SCHEMAS[n]) for n, path in paths.items() if path}
+    contents = {name: json_files.read(path) for name, path in paths.items() if path}
     config = contents.get(TOKENIZER_CONFIG_FILE, {})
     if tokenizer_class and not config.get("tokenizer_class"):
         contents[TOKENIZER_CONFIG_FILE] = {**config, "tokenizer_class": tokenizer_class}
@@ -173,7 +159,6 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
     Raises:
         InputError: The model is not a BERT, or has parts that google-research/bert does not have.
     """
-    json_files.check(values, _SCHEMA, path)
     kind = values.get("model_type") or "bert"
     if kind != "bert":
         raise InputError(f"{path} describes a model of type {kind!r}; only 'bert' can be read.")
@@ -205,16 +190,13 @@ def _read_tensors(folder: str) -> dict[str, np.ndarray]:
     shards: dict[str, str] = {}
     if not files.exists(posixpath.join(folder, WEIGHTS_FILE)):
         index = find_file(folder, INDEX_FILE) or ""
-        shards = json_files.read(index, _INDEX_SCHEMA).get("weight_map") or {}
+        shards = json_files.read(index).get("weight_map") or {}
         for name in shards.values():
             check_plain_name(name, index)
     tensors: dict[str, np.ndarray] = {}
     for name in sorted(set(shards.values())) or [WEIGHTS_FILE]:
         path = posixpath.join(folder, name)
-        added = from_safetensors(files.read_bytes(path), path)
-        if repeated := sorted(added.keys() & tensors.keys()):
-            raise InputError(f"{path} repeats {repeated[0]} of another file. Remove one of them.")
-        tensors |= added
+        tensors |= from_safetensors(files.read_bytes(path), path)
     absent = sorted(shards.keys() - tensors.keys())
     if absent:
         raise InputError(
@@ -309,7 +291,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
     """Writes a folder that transformers reads with `from_pretrained`, without Adam's moments.
 
     Args:
-        folder: The folder to write; an existing folder is replaced.
+        folder: An empty folder.
         contents: The weights, config, vocabulary, `do_lower_case` and, of the facts, the labels,
             the task type of a classifier, and how the vectors of texts are computed.
 
@@ -334,17 +316,14 @@ def write(folder: str, contents: CheckpointContents) -> str:
     }
     if contents.do_lower_case is not None:
         tokenizer["do_lower_case"] = contents.do_lower_case
-    with files.atomic_folder(folder.rstrip("/"), WEIGHTS_FILE) as temporary:
-        files.write_json(posixpath.join(temporary, CONFIG_FILE), values)
-        files.write_json(posixpath.join(temporary, TOKENIZER_CONFIG_FILE), tokenizer)
-        if contents.vocabulary is not None:
-            path = posixpath.join(temporary, VOCABULARY_FILE)
-            files.write_bytes(path, vocabulary_text(contents.vocabulary))
-        sentence_transformers.write(
-            temporary, contents.extra.get("embedding") or {}, config.hidden_size
-        )
-        content = to_safetensors(tensors, {"format": "pt"})
-        files.write_bytes(posixpath.join(temporary, WEIGHTS_FILE), content)
+    files.write_json(posixpath.join(folder, CONFIG_FILE), values)
+    files.write_json(posixpath.join(folder, TOKENIZER_CONFIG_FILE), tokenizer)
+    if contents.vocabulary is not None:
+        path = posixpath.join(folder, VOCABULARY_FILE)
+        files.write_bytes(path, vocabulary_text(contents.vocabulary))
+    sentence_transformers.write(folder, contents.extra.get("embedding") or {}, config.hidden_size)
+    content = to_safetensors(tensors, {"format": "pt"})
+    files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
     return folder
 
 

@@ -11,22 +11,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bert_tf.json_files import OBJECT, TEXT, Rule, Schema
+from bert_tf.conversion.checkpoint_contents import shorten
 
 TOKENIZER_CONFIG_FILE, TOKENIZER_FILE = "tokenizer_config.json", "tokenizer.json"
 ADDED_TOKENS_FILE, SPECIAL_TOKENS_FILE = "added_tokens.json", "special_tokens_map.json"
 FILES = (TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, ADDED_TOKENS_FILE, SPECIAL_TOKENS_FILE)
-
-_TOKENIZER_SCHEMA = {
-    **dict.fromkeys(("normalizer", "pre_tokenizer", "model", "post_processor"), OBJECT),
-    "added_tokens": Rule("a list", (list,)),
-}
-SCHEMAS: dict[str, Schema] = {
-    TOKENIZER_CONFIG_FILE: {"tokenizer_class": TEXT, "added_tokens_decoder": OBJECT},
-    TOKENIZER_FILE: _TOKENIZER_SCHEMA,
-    ADDED_TOKENS_FILE: {},
-    SPECIAL_TOKENS_FILE: {},
-}
 
 # These classes have the rules of google-research/bert. They take their settings from
 # `tokenizer_config.json` and ignore the normalizer in `tokenizer.json`.
@@ -63,7 +52,6 @@ _SPECIAL_TOKENS = {
     "mask_token": "[MASK]",
 }  # fmt: skip
 _TOKEN_LISTS = ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder")
-_SHOWN_TOKENS = 3
 
 
 def tokenizer_fields(
@@ -180,9 +168,7 @@ def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for file, tokens in added.items():
         others = [token for token in tokens if token not in _SPECIAL_TOKENS.values()]
         if others:
-            shown = ", ".join(map(_json, others[:_SHOWN_TOKENS]))
-            more = f" and {len(others) - _SHOWN_TOKENS} more" if len(others) > _SHOWN_TOKENS else ""
-            yield f"{file} adds the tokens {shown}{more}"
+            yield f"{file} adds the tokens {shorten([*map(_json, others)], 3)}"
 
 
 def _tokens(value: Any) -> list[str]:
@@ -197,9 +183,7 @@ def _tokens(value: Any) -> list[str]:
 def _serialized_vocabulary(serialized: Mapping[str, Any]) -> list[str] | None:
     """Returns the tokens of `tokenizer.json`, or None if the ids are not 0 to the number - 1."""
     ids = (serialized.get("model") or {}).get("vocab")
-    if not isinstance(ids, dict) or not all(type(each) is int for each in ids.values()):
-        return None
-    if sorted(ids.values()) != [*range(len(ids))]:
+    if not isinstance(ids, dict) or sorted(ids.values()) != [*range(len(ids))]:
         return None
     return sorted(ids, key=ids.__getitem__)
 

@@ -1,19 +1,13 @@
-"""Checks the facts, such as labels, that are saved with the weights of a model."""
+"""Checks the labels that are saved with the weights of a model."""
 
-import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-
-from bert_tf import json_files
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.modeling import BertEncoder, BertTaskModel
-from bert_tf.weights import EMBEDDING_SCHEMA, FACTS_SCHEMA, RESERVED_FACTS
 
 
 def check_labels(
-    model: BertEncoder | BertTaskModel, labels: Any, regression: bool = False
+    model: BertEncoder | BertTaskModel, labels: Sequence[str | int], regression: bool = False
 ) -> list[str]:
     """Returns labels as a list, after a check that the model has one output for each label.
 
@@ -23,8 +17,8 @@ def check_labels(
         regression: Whether the model computes a score, and thus has one output but no labels.
 
     Raises:
-        InputError: The numbers differ, `labels` is not a list of different labels, a regression
-            has labels or several outputs, or the model has no outputs for labels.
+        InputError: The numbers differ, labels are repeated, a regression has labels or several
+            outputs, or the model has no outputs for labels.
     """
     outputs = getattr(model, "num_labels", None)
     if outputs is None:
@@ -32,52 +26,18 @@ def check_labels(
             f"labels={labels!r} was given, but {type(model).__name__} has no outputs for labels. "
             "Leave out labels."
         )
-    is_list = isinstance(labels, (list, tuple, np.ndarray))
-    kinds = (str, int, np.integer)
-    names = [str(label) for label in labels if isinstance(label, kinds)] if is_list else []
     if regression:
-        if outputs != 1 or not is_list or len(labels):
+        if outputs != 1 or len(labels):
             raise InputError(
                 "A regression model has one output and no labels: labels must be []. Received: "
                 f"{labels!r} for a {type(model).__name__} with num_labels={outputs}."
             )
         return []
-    if not is_list or not len(set(names)) == len(labels) == outputs:
+    if isinstance(labels, str) or len(labels) != outputs:
         raise InputError(
             f"labels must be a list of {outputs} different strings, one for each output of the "
             f"{type(model).__name__}. Received: {labels!r}."
         )
+    names = [str(label) for label in labels]
     check_label_names(names, "the model")
     return names
-
-
-def check_facts(facts: Mapping[str, Any]) -> None:
-    """Checks that facts can be stored in `weights.json`.
-
-    Raises:
-        InputError: A fact is not a JSON value, its name is reserved, or a fact that the programs
-            use has another type.
-    """
-    for name, value in facts.items():
-        if name in RESERVED_FACTS:
-            raise InputError(
-                f"{name} cannot be the name of a fact, because save_checkpoint stores a value of "
-                "its own under this name. Choose another name."
-            )
-        try:
-            json_files.parse(json.dumps(value), name, allow_nan=True)
-        except InputError:
-            raise
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InputError(
-                f"{name} must be a JSON value, such as a list of strings or a number. Received: "
-                f"{value!r:.80}."
-            ) from error
-    json_files.check(dict(facts), FACTS_SCHEMA, "the facts")
-    embedding = facts.get("embedding") or {}
-    json_files.check(embedding, EMBEDDING_SCHEMA, "the fact embedding")
-    if unknown := embedding.keys() - EMBEDDING_SCHEMA:
-        raise InputError(
-            f"The fact embedding may have the keys {', '.join(EMBEDDING_SCHEMA)}. Received: "
-            f"{min(unknown)}."
-        )

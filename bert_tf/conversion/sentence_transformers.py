@@ -13,7 +13,6 @@ from tensorflow.io import gfile
 from bert_tf import files, json_files
 from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.errors import InputError
-from bert_tf.file_checks import check_plain_name
 
 MODULES_FILE, POOLING_FOLDER = "modules.json", "1_Pooling"
 _SETTINGS_FILE = "sentence_bert_config.json"
@@ -46,14 +45,8 @@ def read_embedding(folder: str, do_lower_case: bool | None) -> dict[str, Any] | 
 
 def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
     modules: Any = json_files.parse(files.read_text(path), path)
-    try:
-        steps = [(str(each["type"]).rsplit(".", 1)[-1], str(each["path"])) for each in modules]
-    except (TypeError, KeyError):
-        return {"problem": f"{path} is not a list of modules with a type and a path"}
+    steps = [(each["type"].rsplit(".", 1)[-1], each["path"]) for each in modules]
     names = tuple(name for name, _ in steps)
-    for _, place in steps:
-        if place:  # "" is the folder itself
-            check_plain_name(place, path)
     if names not in (_STEPS, (*_STEPS, _NORMALIZE)):
         return {"problem": f"{path} has the steps {', '.join(names)}"}
     name = posixpath.join(steps[1][1], _CONFIG_FILE)

@@ -11,20 +11,18 @@ from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 from bert_tf.training.lifecycle.run_state import run_of
 
-# The files that the writer of each dialect creates; first the one that it always writes last.
+# The file that the writer of each dialect writes last.
+LAST_FILES = {
+    "bert-tf": "weights.json", "hugging_face": "model.safetensors", "google": "checkpoint"
+}  # fmt: skip
 _PREFIX = r"(bert_model\.ckpt|model\.ckpt-\d+)\."
+# The other files that the writer of each dialect creates.
 _FILES = {
-    "bert-tf": ("weights.json", r"model\.safetensors|bert_config\.json|vocab\.txt"),
-    "hugging_face": (
-        "model.safetensors",
-        r"config\.json|tokenizer_config\.json|vocab\.txt"
-        rf"|modules\.json|sentence_bert_config\.json|{POOLING_FOLDER}/config\.json",
-    ),
-    "google": (
-        "checkpoint",
-        rf"{_PREFIX}(index|meta|data-\d{{5}}-of-\d{{5}})"
-        r"|bert_config\.json|tokenizer_config\.json|vocab\.txt",
-    ),
+    "bert-tf": r"model\.safetensors|bert_config\.json|vocab\.txt",
+    "hugging_face": r"config\.json|tokenizer_config\.json|vocab\.txt"
+    rf"|modules\.json|sentence_bert_config\.json|{POOLING_FOLDER}/config\.json",
+    "google": rf"{_PREFIX}(index|meta|data-\d{{5}}-of-\d{{5}})"
+    r"|bert_config\.json|tokenizer_config\.json|vocab\.txt",
 }
 
 
@@ -51,15 +49,12 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
         ]
     if not names:
         return
-    last, others = _FILES[dialect]
+    last = LAST_FILES[dialect]
     for name in names:
-        is_known = name == last or re.fullmatch(others, name)
+        is_known = name == last or re.fullmatch(_FILES[dialect], name)
         if not is_known or gfile.isdir(f"{target}/{name}"):
-            raise _refusal(
-                folder,
-                f"contains {os.fsencode(name).decode(errors='backslashreplace')}, which is not a "
-                f"file of a checkpoint that bert-tf writes in the dialect {dialect}",
-            )
+            reason = "which is not a file of a checkpoint that bert-tf writes in the dialect"
+            raise _refusal(folder, f"contains {name}, {reason} {dialect}")
     prefixes = sorted({match[1] for name in names if (match := re.match(_PREFIX, name))})
     if len(prefixes) > 1:
         raise _refusal(
@@ -68,7 +63,10 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     # Object stores have no temporary folders: a killed program leaves a folder without this file.
     if last not in names and "://" not in target:
         raise _refusal(folder, f"is not a checkpoint of the dialect {dialect}: it has no {last}")
-    _check_content(folder, target, dialect, names)
+    if dialect == "hugging_face" and "config.json" in names:  # another model has these names too
+        kind = json_files.read(f"{target}/config.json").get("model_type")
+        if kind not in (None, "bert"):
+            raise _refusal(folder, f"config.json is that of a model of the type {kind!r}")
 
 
 def _refusal(folder: str, reason: str) -> InputError:
@@ -87,17 +85,3 @@ def _check_place(folder: str, target: str, sources: tuple[str, ...]) -> None:
                 f"{folder} is in the checkpoint {source}, and would be removed with it. Give the "
                 "path of a folder in another place."
             )
-
-
-def _check_content(folder: str, target: str, dialect: str, names: list[str]) -> None:
-    """Checks the values of the JSON files, because the names may be those of other models."""
-    try:
-        if dialect == "bert-tf" and weights.FACTS_FILE in names:
-            weights.read_facts(target)
-        for name in {"config.json", weights.CONFIG_FILE}.intersection(names):
-            kind = json_files.read(f"{target}/{name}").get("model_type")
-            if kind not in (None, "bert"):
-                raise InputError(f"{name} is that of a model of the type {kind!r:.40}")
-    except InputError as error:
-        reason = f"is not an undamaged checkpoint of a BERT: {str(error).rstrip('.')}"
-        raise _refusal(folder, reason) from error

@@ -10,10 +10,11 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from bert_tf import file_checks, json_files
+from bert_tf import json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
+from bert_tf.conversion.weight_values import to_float32
 from bert_tf.errors import InputError
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
@@ -41,8 +42,6 @@ def find(path: str) -> tuple[str, Any]:
     if prefix is None:
         return path, None
     with explain_read_errors(prefix):
-        for name in (f"{prefix}.index", *tf.io.gfile.glob(f"{prefix}.data-*")):
-            file_checks.check_is_regular(name)
         # `tf.train.load_checkpoint` is not used, because that function first checks whether the
         # prefix is the path of a folder.
         return prefix, tf.compat.v1.train.NewCheckpointReader(prefix)
@@ -71,9 +70,7 @@ def explain_read_errors(prefix: str) -> Iterator[None]:
 
 def get_weight(reader: Any, name: str) -> np.ndarray:
     """Reads a tensor; floating-point numbers become float32."""
-    array: np.ndarray = np.asarray(reader.get_tensor(name))
-    with np.errstate(over="ignore"):  # `check_weights` refuses infinite weights
-        return array.astype(np.float32) if tf.as_dtype(array.dtype).is_floating else array
+    return to_float32(np.asarray(reader.get_tensor(name)))
 
 
 def _find_prefix(path: str) -> str | None:
@@ -86,11 +83,9 @@ def _find_prefix(path: str) -> str | None:
     # Other files have an index too: that of train.tf_record is train.tf_record.index.
     stems = (name.removesuffix(".index") for name in names if name.endswith(".index"))
     prefixes = sorted(stem for stem in stems if stem not in names)
-    if prefixes and (state := find_file(path, "checkpoint")):
-        file_checks.check_is_regular(state)
     latest = tf.train.latest_checkpoint(path) if prefixes else None
     if latest:
-        if not _is_same_folder(posixpath.dirname(latest), path):
+        if os.path.realpath(posixpath.dirname(latest)) != os.path.realpath(path):
             raise InputError(
                 f"{posixpath.join(path, 'checkpoint')} names {latest}, which is in another folder. "
                 "Give the path of the checkpoint that you want."
@@ -104,12 +99,6 @@ def _find_prefix(path: str) -> str | None:
             f"{posixpath.join(path, prefixes[-1])}."
         )
     return posixpath.join(path, prefixes[0])
-
-
-def _is_same_folder(one: str, two: str) -> bool:
-    if "://" in one or "://" in two:
-        return one.rstrip("/") == two.rstrip("/")
-    return os.path.realpath(one) == os.path.realpath(two)
 
 
 def read_neighbors(prefix: str) -> dict[str, Any]:

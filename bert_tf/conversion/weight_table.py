@@ -33,32 +33,32 @@ class Row:
     heads: str = ""
 
 
-_EMBEDDINGS = (
-    Row("word_embeddings", "word_embeddings.weight", "word_embeddings/embeddings"),
-    Row("token_type_embeddings", "token_type_embeddings.weight", "type_embeddings/embeddings"),
-    Row("position_embeddings", "position_embeddings.weight", "position_embedding/embeddings"),
-    Row("LayerNorm/beta", "LayerNorm.bias", "embeddings/layer_norm/beta"),
-    Row("LayerNorm/gamma", "LayerNorm.weight", "embeddings/layer_norm/gamma"),
-)
-
-
-def _dense(google: str, hugging_face: str, model_garden: str = "", heads: str = "") -> list[Row]:
+def _dense(google: str, hugging_face: str, model_garden: str, heads: str = "") -> list[Row]:
     bias_heads = "out" if heads == "out" else ""
-    garden = {end: f"{model_garden}/{end}" if model_garden else "" for end in ("kernel", "bias")}
     return [
-        Row(f"{google}/kernel", f"{hugging_face}.weight", garden["kernel"], True, heads),
-        Row(f"{google}/bias", f"{hugging_face}.bias", garden["bias"], heads=bias_heads),
+        Row(f"{google}/kernel", f"{hugging_face}.weight", f"{model_garden}/kernel", True, heads),
+        Row(f"{google}/bias", f"{hugging_face}.bias", f"{model_garden}/bias", heads=bias_heads),
     ]
 
 
-def _norm(google: str, hugging_face: str, model_garden: str = "") -> list[Row]:
-    garden = {end: f"{model_garden}/{end}" if model_garden else "" for end in ("beta", "gamma")}
+def _norm(google: str, hugging_face: str, model_garden: str) -> list[Row]:
     return [
-        Row(f"{google}/beta", f"{hugging_face}.bias", garden["beta"]),
-        Row(f"{google}/gamma", f"{hugging_face}.weight", garden["gamma"]),
+        Row(f"{google}/beta", f"{hugging_face}.bias", f"{model_garden}/beta"),
+        Row(f"{google}/gamma", f"{hugging_face}.weight", f"{model_garden}/gamma"),
     ]
 
 
+_EMBEDDINGS = (
+    *(
+        Row(f"bert/embeddings/{name}", f"bert.embeddings.{name}.weight", f"{garden}/embeddings")
+        for name, garden in (
+            ("word_embeddings", "word_embeddings"),
+            ("token_type_embeddings", "type_embeddings"),
+            ("position_embeddings", "position_embedding"),
+        )
+    ),
+    *_norm("bert/embeddings/LayerNorm", "bert.embeddings.LayerNorm", "embeddings/layer_norm"),
+)
 _G, _H, _M = "bert/encoder/layer_{i}", "bert.encoder.layer.{i}", "transformer/layer_{i}"
 _BLOCK = (
     *(
@@ -145,18 +145,10 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
         architecture: The Hugging Face class, which determines the head that is named `classifier`
             (see `classifier_rows`).
     """
-    embeddings = (
-        dataclasses.replace(
-            row,
-            google=f"bert/embeddings/{row.google}",
-            hugging_face=f"bert.embeddings.{row.hugging_face}",
-        )
-        for row in _EMBEDDINGS
-    )
     pooler = _dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform")
     classifier = classifier_rows(architecture)
     span = _head("cls/squad/", "qa_outputs")
-    return (*embeddings, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span)
+    return (*_EMBEDDINGS, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span)
 
 
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:

@@ -60,13 +60,13 @@ def _read_folder(folder: str, slots: bool) -> CheckpointContents:
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
-    """Writes a weights folder; an existing folder is replaced. Slots are not written.
+    """Writes a weights folder into an empty folder. Slots are not written.
 
     Returns:
         The path of the folder.
     """
     step = {} if contents.global_step is None else {"step": contents.global_step}
-    weights.write_weights(
+    weights.write_into(
         folder,
         contents.arrays,
         contents.require_config().to_dict(),

@@ -1,12 +1,9 @@
 """`write_weights` writes a checkpoint; `convert` converts a checkpoint and verifies the result."""
 
 import dataclasses
-import itertools
-import math
 import os
 import tempfile
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +20,7 @@ from bert_tf.conversion.checkpoint_contents import (
 from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
 from bert_tf.conversion.given_tokenizer import with_tokenizer
 from bert_tf.conversion.read_checkpoint import read_weights
-from bert_tf.conversion.target_folder import check_target
+from bert_tf.conversion.target_folder import LAST_FILES, check_target
 from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
@@ -51,7 +48,7 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
             an output layer of the masked LM that is not the word embeddings, a head of unknown kind
             (`CheckpointContents.classifier`), or one with the layers of `HeadConfig`.
     """
-    return _write_checked(contents, folder, dialect, lambda _: None)[0]
+    return _write_checked(contents, folder, dialect)[0]
 
 
 def _writer(dialect: str) -> Callable[[str, CheckpointContents], str]:
@@ -131,13 +128,12 @@ def convert(
         contents = contents.encoder_only()
     report = assign(BertEncoder(contents.require_config()), contents)
     sources = (source, contents.source, *_linked_files(contents.source))
-    _, difference = _write_checked(
-        contents, target, dialect, lambda written: output_difference(contents, written), *sources
-    )
+    _, written = _write_checked(contents, target, dialect, *sources)
+    difference = output_difference(contents, written)
     lines = [
         f"{source} ({contents.dialect}) -> {target} ({dialect})",
         f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back bit for bit.",
-        _describe_difference(difference),
+        f"Greatest difference of the outputs on a fixed input: {difference}.",
         *_warnings(contents, report, dialect),
     ]
     return "\n".join(lines)
@@ -150,33 +146,19 @@ def _linked_files(source: str) -> list[str]:
     return [os.path.realpath(path) for path in paths if os.path.islink(path)]
 
 
-def _describe_difference(difference: float) -> str:
-    if math.isnan(difference):
-        return (
-            "warning: the outputs on a fixed input are not finite, although all weights are. The "
-            "weights are too large to be those of a trained model."
-        )
-    return f"Greatest difference of the outputs on a fixed input: {difference}."
-
-
 def _write_checked(
-    contents: CheckpointContents,
-    target: str,
-    dialect: str,
-    compare: Callable[[CheckpointContents], Any],
-    *sources: str,
-) -> tuple[str, Any]:
+    contents: CheckpointContents, target: str, dialect: str, *sources: str
+) -> tuple[str, CheckpointContents]:
     """Writes a checkpoint, and reads it before it replaces an earlier one.
 
     Args:
         contents: The contents to write.
         target: The folder to write.
         dialect: One of `WRITABLE_DIALECTS`.
-        compare: A function of what was read; if it raises an error, nothing is replaced.
         *sources: The paths of the checkpoint from which the contents were read.
 
     Returns:
-        The path of the checkpoint, and the result of `compare`.
+        The path of the checkpoint, and its contents.
 
     Raises:
         InputError: See `write_weights` and `_check_same`; or `target` has changed during the work.
@@ -187,22 +169,24 @@ def _write_checked(
     check_weights(contents)
     check_target(target, dialect, *sources)
 
-    def write_and_read(folder: str) -> tuple[str, Any]:
+    def write_and_read(folder: str) -> tuple[str, CheckpointContents]:
+        files.make_folder(folder)
         path = write(folder, contents)
         written = read_weights(path, slots=bool(contents.slots))
         _check_same(contents, written)
-        return path, compare(written)
+        return path, written
 
     target = target.rstrip("/") or target
     if "://" not in target:
         with atomic_files.staging_folder(target) as folder:
-            path, result = write_and_read(folder)
+            path, written = write_and_read(folder)
             check_target(target, dialect, *sources)
-        return target + path.removeprefix(folder), result
+        return target + path.removeprefix(folder), written
     # Object stores cannot rename folders, so a local copy is read first.
-    with tempfile.TemporaryDirectory() as folder:
-        write_and_read(os.path.join(folder, "checkpoint"))
-    return write_and_read(target)
+    with tempfile.TemporaryDirectory() as folder, files.explain_write_errors(folder):
+        write_and_read(folder)
+    with files.atomic_folder(target, LAST_FILES[dialect]) as folder:
+        return write_and_read(folder)
 
 
 def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: str) -> list[str]:
@@ -242,46 +226,34 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
             f"The dialect {written.dialect!r} cannot store {', '.join(lost)}: they are missing in "
             f"{written.source}. Convert to another dialect."
         )
-    # Bytes are compared, because NaN is not equal to NaN.
-    changed = [name for name in expected if not _same_bytes(expected[name], actual[name])]
+    changed = [name for name in expected if not _same_bits(expected[name], actual[name])]
     if changed:
         raise InputError(
             f"{written.source} differs from the written weights, first in {changed[0]}. Check the "
             "disk and convert again."
         )
-    before, after = contents.vocabulary or (), written.vocabulary or ()
-    if list(before) != list(after):
-        pairs = itertools.zip_longest(before, after)
-        token = next(one for one, two in pairs if one != two)
+    if list(contents.vocabulary or ()) != list(written.vocabulary or ()):
         raise InputError(
-            f"The dialect {written.dialect!r} cannot store the vocabulary of {contents.source}, "
-            f"such as the token {token!r:.60}. Remove white space from its tokens."
-        )
-    if contents.do_lower_case not in (None, written.do_lower_case):
-        raise InputError(
-            f"{written.source} has do_lower_case={written.do_lower_case} and not "
-            f"{contents.do_lower_case}. Convert to another dialect."
+            f"The dialect {written.dialect!r} cannot store the vocabulary of {contents.source}. "
+            "Remove white space from its tokens."
         )
 
 
-def _same_bytes(one: np.ndarray, two: np.ndarray) -> bool:
-    return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
+def _same_bits(one: np.ndarray, two: np.ndarray) -> bool:
+    return np.array_equal(one.view(np.int32), two.view(np.int32))
 
 
 def output_difference(one: CheckpointContents, two: CheckpointContents) -> float:
     """Returns the largest absolute difference between the encoder outputs of two checkpoints.
 
     The sequence and pooled outputs are computed on a fixed input. Each model uses the config of its
-    own checkpoint, so errors in a converted config also change the result. NaN if an output is not
-    finite, because such outputs cannot be compared.
+    own checkpoint, so errors in a converted config also change the result.
     """
-    first, second = _encoder_outputs(one), _encoder_outputs(two)
-    if not all(np.isfinite(each).all() for each in (*first.values(), *second.values())):
-        return math.nan
-    return max(float(np.abs(first[name] - second[name]).max()) for name in first)
+    pairs = zip(_encoder_outputs(one), _encoder_outputs(two), strict=True)
+    return float(np.max([np.abs(first - second).max() for first, second in pairs]))
 
 
-def _encoder_outputs(contents: CheckpointContents) -> dict[str, np.ndarray]:
+def _encoder_outputs(contents: CheckpointContents) -> list[np.ndarray]:
     config = contents.require_config()
     model = BertEncoder(config, seed=0)
     assign(model, contents)
@@ -295,4 +267,4 @@ def _encoder_outputs(contents: CheckpointContents) -> dict[str, np.ndarray]:
         "segment_ids": numbers % config.type_vocab_size,
     }
     outputs = model(inputs)
-    return {name: np.asarray(outputs[name]) for name in ("sequence_output", "pooled_output")}
+    return [np.asarray(outputs[name]) for name in ("sequence_output", "pooled_output")]

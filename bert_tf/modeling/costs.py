@@ -36,8 +36,12 @@ def parameter_counts(config: BertConfig) -> dict[str, int]:
     }
 
 
-def check_fits_memory(config: BertConfig) -> None:
+def check_fits_memory(config: BertConfig, source: str) -> None:
     """Checks that the weights of a pretraining model fit into the memory of this machine.
+
+    Args:
+        config: The architecture.
+        source: The path of the config or of its checkpoint, for the message.
 
     Raises:
         InputError: The weights take more bytes in float32 than the machine has memory, or than the
@@ -52,8 +56,9 @@ def check_fits_memory(config: BertConfig) -> None:
     if needed > memory:
         part = max(counts, key=counts.__getitem__)
         raise InputError(
-            f"The model needs {needed / 1e9:,.0f} GB for its weights, most of it for its {part}, "
-            f"but this process has {memory / 1e9:,.0f} GB of memory. Check the sizes in the config."
+            f"{source}: The model needs {needed / 1e9:,.0f} GB for its weights, most of it for its "
+            f"{part}, but this process has {memory / 1e9:,.0f} GB of memory. Check the sizes in "
+            "the config."
         )
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import struct
 import zipfile
 
 import numpy as np
@@ -88,10 +87,6 @@ def link(name, target):
     return change
 
 
-def large(name):
-    return lambda folder: os.truncate(folder / name, 300_000_000)
-
-
 def tensor(dtype, value):
     """Replaces the word embeddings in a file of Hugging Face."""
 
@@ -124,12 +119,6 @@ def labels(*names):
     return change
 
 
-def header(**entries):
-    """Writes a file of Hugging Face with the given header and 16 bytes of data."""
-    text = json.dumps(entries).encode()
-    return put("model.safetensors", struct.pack("<Q", len(text)) + text + bytes(16))
-
-
 def variable(dtype, value):
     """Replaces the word embeddings in a checkpoint of google-research/bert."""
 
@@ -148,11 +137,6 @@ def variable(dtype, value):
     return change
 
 
-def repeat_shard(folder):
-    shutil.copy(folder / "x.safetensors", folder / "y.safetensors")
-    edit(SHARDS, weight_map={"a": "x.safetensors", "b": "y.safetensors"})(folder)
-
-
 def damaged_run(folder):
     """Makes the folder that of a run, with records and a damaged checkpoint."""
     for path in folder.iterdir():
@@ -162,26 +146,6 @@ def damaged_run(folder):
     for name in ("train.tf_record", "dev.tf_record"):
         (folder / name).write_bytes(b"")
         (folder / f"{name}.index").write_bytes(b"")
-
-
-def in_headers(local, central, value):
-    """Changes a field of the local and the central header of each file in a zip file."""
-
-    def change(path):
-        content = bytearray(path.read_bytes())
-        for mark, offset in ((b"PK\3\4", local), (b"PK\1\2", central)):
-            start = content.find(mark)
-            while start >= 0:
-                content[start + offset] = value
-                start = content.find(mark, start + 4)
-        path.write_bytes(content)
-
-    return change
-
-
-def bomb(path):
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("model/zeros", bytes(110_000_000))
 
 
 def cut_zip(path):
@@ -197,7 +161,6 @@ def damage_zip(path):
 OWN_REPLACED = "is damaged or was replaced"
 # A row: a name in NAMES, "shards" or "zip", the change, words of the message.
 CHECKPOINTS = [
-    ("hf", edit("config.json", id2label=["a"]), "config.json: id2label must be an object"),
     ("hf", edit("config.json", hidden_act="nothing"), "the hidden_act 'nothing'"),
     ("hf", put("config.json", '{"layer_norm_eps": NaN}'), "it contains NaN"),
     ("hf", put("config.json", '{"a": 1, "a": 2}'), "the key 'a' occurs twice"),
@@ -214,14 +177,9 @@ CHECKPOINTS = [
     ("hf", labels("a", "a"), "config.json: id2label must have one different label", "'a' for 1"),
     ("hf", labels("", "a"), "in one line for each output. Received: '' for 0"),
     ("hf", labels("a", "a\nb"), "in one line for each output. Received: 'a\\nb' for 1"),
-    ("hf", add_tensors(classifier__bias=np.ones(3, "f4")), "must have the shape [2]"),
     ("hf", add_tensors(bert__embeddings__word_embeddings__weight=np.ones((9, 8), "f4")),
      "has two tensors for bert/embeddings/word_embeddings"),
-    ("shards", repeat_shard, "y.safetensors repeats embeddings.LayerNorm.bias of another file"),
-    ("hf", link("vocab.txt", "vocab.txt"), "vocab.txt is a link to vocab.txt, which does not"),
     ("hf", cut("model.safetensors", 500), "model.safetensors is not a valid safetensors file"),
-    ("hf", header(a={"dtype": "F8_E4M3", "shape": [16], "data_offsets": [0, 16]}),
-     "a has the dtype F8_E4M3"),
     ("hf", tensor(np.int32, 1), "bert/embeddings/word_embeddings has the dtype int32"),
     ("hf", tensor(np.float32, np.nan), "NaN or infinite values in bert/embeddings/word_embeddings"),
     ("hf", tensor(np.float32, -np.inf), "NaN or infinite values in bert/embeddings/word"),
@@ -246,8 +204,6 @@ CHECKPOINTS = [
     ("google", variable(np.float64, 1e300), "NaN or infinite values in bert/embeddings/word"),
     ("google", variable(np.int32, 1), "bert/embeddings/word_embeddings has the dtype int32"),
     ("google", edit("bert_config.json", vocab_size=2 * 10**9), "The model needs 72 GB"),
-    ("zip", in_headers(6, 8, 1), "cannot be read as a zip file", "encrypted"),
-    ("zip", bomb, "No checkpoint can be compressed that much"),
     ("zip", cut_zip, "cannot be read as a zip file"),
     ("zip", damage_zip, "cannot be read as a zip file"),
 ]  # fmt: skip
@@ -289,7 +245,7 @@ def test_reading_refuses_damaged_checkpoints(valid, folder, row):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"num_hidden_layers": 999}, "lacks 15968 weights of this encoder, such as bert/encoder"),
+        ({"num_hidden_layers": 999}, "lacks weights of this encoder, such as bert/encoder/layer_9"),
         ({"max_position_embeddings": 10**8}, "the shape [16, 8] in"),
         ({"vocab_size": 10**8}, "the shape [9, 8] in"),
         ({"type_vocab_size": 10**8}, "the shape [2, 8] in"),

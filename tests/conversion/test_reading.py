@@ -6,7 +6,6 @@ import pathlib
 import shutil
 import sys
 import types
-import zipfile
 
 import numpy as np
 import pytest
@@ -123,19 +122,6 @@ def test_config_and_vocabulary_in_the_same_folder_are_read(tmp_path):
     assert weights.vocabulary == ["[PAD]", "wörd"]
 
 
-def test_a_released_zip_is_read(tmp_path):
-    path = tmp_path / "uncased.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for file in (GOLDEN / "google_pretraining/init").iterdir():
-            archive.write(file, f"uncased_L-3/{file.name}")
-        archive.write(
-            GOLDEN / "google_pretraining/bert_config.json", "uncased_L-3/bert_config.json"
-        )
-    weights = read_weights(str(path))
-    assert weights.config.num_hidden_layers == 3
-    assert weights.source == str(path)
-
-
 def test_old_names_shards_and_half_precision_are_read(tmp_path):
     """Tests gamma/beta, names without `bert.`, position_ids, float16 and several weight files."""
     source = GOLDEN / "huggingface/pretraining"
@@ -148,13 +134,8 @@ def test_old_names_shards_and_half_precision_are_read(tmp_path):
     old["embeddings.position_ids"] = np.arange(40)[None]
     old["cls.predictions.decoder.weight"] = old["embeddings.word_embeddings.weight"]
     old["cls.predictions.decoder.bias"] = old["cls.predictions.bias"]
-    names = sorted(old)
-    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
-    for shard, tensor_names in shards.items():
-        safetensors.numpy.save_file({n: old[n] for n in tensor_names}, tmp_path / shard)
-    index = {"weight_map": {name: shard for shard in shards for name in shards[shard]}}
+    index = {"weight_map": write_shards(tmp_path, source, old)}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    shutil.copy(source / "config.json", tmp_path)
     weights = read_weights(str(tmp_path))
     reference = read_weights(str(source))
     assert not weights.unknown
@@ -164,11 +145,9 @@ def test_old_names_shards_and_half_precision_are_read(tmp_path):
         np.testing.assert_array_equal(array, reference.arrays[name].astype(np.float16))
 
 
-def sharded(path) -> dict[str, str]:
-    """Writes an encoder as two shards without an index; returns the shard of each tensor."""
-    source = GOLDEN / "huggingface/encoder"
+def write_shards(path, source, tensors) -> dict[str, str]:
+    """Writes a config and two shards without an index; returns the shard of each tensor."""
     shutil.copy(source / "config.json", path)
-    tensors = safetensors.numpy.load_file(source / "model.safetensors")
     names = sorted(tensors)
     shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
     for shard, shard_names in shards.items():
@@ -177,7 +156,9 @@ def sharded(path) -> dict[str, str]:
 
 
 def test_missing_shards_and_tensors_of_shards_are_refused(tmp_path):
-    weight_map = sharded(tmp_path)
+    source = GOLDEN / "huggingface/encoder"
+    tensors = safetensors.numpy.load_file(source / "model.safetensors")
+    weight_map = write_shards(tmp_path, source, tensors)
     index = tmp_path / "model.safetensors.index.json"
     weight_map["qa_outputs.weight"] = weight_map["qa_outputs.bias"] = "b.safetensors"
     index.write_text(json.dumps({"weight_map": weight_map}))
@@ -186,26 +167,6 @@ def test_missing_shards_and_tensors_of_shards_are_refused(tmp_path):
         read_weights(str(tmp_path))
     (tmp_path / "b.safetensors").unlink()
     with pytest.raises(InputError, match=r"/b\.safetensors"):
-        read_weights(str(tmp_path))
-    index.write_text("{}")
-    with pytest.raises(InputError, match=r"/model\.safetensors"):
-        read_weights(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model_type": "roberta"}, "roberta"),
-        ({"position_embedding_type": "relative_key"}, "relative_key"),
-        ({"add_cross_attention": True}, "cross-attention"),
-    ],
-)
-def test_other_models_are_refused(tmp_path, change, message):
-    source = GOLDEN / "huggingface/encoder"
-    shutil.copy(source / "model.safetensors", tmp_path)
-    values = json.loads((source / "config.json").read_text()) | change
-    (tmp_path / "config.json").write_text(json.dumps(values))
-    with pytest.raises(InputError, match=message):
         read_weights(str(tmp_path))
 
 
@@ -258,7 +219,7 @@ def test_too_few_layers_are_refused():
     weights = read_weights(str(GOLDEN / "google_pretraining/init"))
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     config = BertConfig.from_dict({**json.loads(text), "num_hidden_layers": 4})
-    with pytest.raises(InputError, match="lacks 16 weights of this"):
+    with pytest.raises(InputError, match="lacks weights of this"):
         assign(modeling.BertEncoder(config), weights)
 
 
@@ -315,25 +276,12 @@ def test_slots_of_our_training_checkpoints_are_read(tmp_path):
     assert contents.slots.keys() == google.slots.keys()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[]", r"tokenizer_config\.json must contain one JSON object\. Received: \[\]"),
-        ("{", r"tokenizer_config\.json is not JSON"),
-        (
-            '{"do_lower_case": "false"}',
-            r"tokenizer_config\.json: do_lower_case must be true or false\. Received: 'false'",
-        ),
-    ],
-)
-def test_an_invalid_casing_next_to_a_google_checkpoint_is_refused(tmp_path, content, message):
+def test_the_casing_next_to_a_google_checkpoint_is_true_or_false(tmp_path):
     config = BertConfig.from_json((GOLDEN / "google_pretraining/bert_config.json").read_text())
     path = save_checkpoint(modeling.BertEncoder(config), None, tmp_path / "model", "google")
     file = tmp_path / "model/tokenizer_config.json"
-    file.write_text('{"do_lower_case": null}')
-    assert read_weights(path).do_lower_case is None
     file.write_text('{"do_lower_case": false}')
     assert read_weights(path).do_lower_case is False
-    file.write_text(content)
-    with pytest.raises(InputError, match=message):
+    file.write_text('{"do_lower_case": "false"}')
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: do_lower_case must be true or"):
         read_weights(path)

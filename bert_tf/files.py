@@ -24,8 +24,6 @@ from bert_tf.file_checks import check_is_regular, check_no_file_scheme
 
 _CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 64 << 20  # a line is read into memory
-# The largest vocabulary or JSON file that is read. Those of the known models have below 20 MB.
-MAX_TEXT_BYTES = 200_000_000
 _OTHER_MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
@@ -122,21 +120,6 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     except others as error:
         reason = str(error).rstrip(".")
         raise InputError(f"{path} cannot be read{content}: {reason}.") from error
-
-
-def read_model_text(path: str) -> str:
-    """Reads a vocabulary or a JSON file, UTF-8, after a check of its size.
-
-    Raises:
-        InputError: As in `read_text`, or the file is too large for such a file.
-    """
-    check_is_file(path)
-    if (size := gfile().stat(path).length) > MAX_TEXT_BYTES:
-        raise InputError(
-            f"{path} has {size / 1e6:,.0f} MB. A vocabulary or a JSON file of a model has at most "
-            f"{MAX_TEXT_BYTES / 1e6:,.0f} MB. Give another file."
-        )
-    return read_text(path)
 
 
 def read_text(path: str) -> str:

@@ -12,10 +12,6 @@ from bert_tf.json_files import COUNT, LENGTH, NUMBER, TEXT, TEXTS, TRUTH, Rule
     [
         ("", "x is not JSON: Expecting value"),
         ("[" * 100_000, "x is not JSON: it has too many levels"),
-        ("[" * 200 + "]" * 200, "x is not JSON: it has more than 100 levels"),
-        ("9" * 5000, "x is not JSON: a number has 5000 digits"),
-        ("9" * 309, "x is not JSON: a number has 309 digits"),
-        ("1e999", "x is not JSON: the number 1e999 is too large"),
         ("[NaN]", "x is not JSON: it contains NaN"),
         ("[-Infinity]", "x is not JSON: it contains -Infinity"),
         ('{"a": {"b": 1, "b": 1}}', "x is not JSON: the key 'b' occurs twice"),
@@ -36,12 +32,10 @@ def test_what_is_not_strict_json_is_refused(text, message):
     [
         ('{"a": [1, 2.5, null, true, "\\ud83d\\ude00"]}', {"a": [1, 2.5, None, True, "😀"]}),
         ("1000000000000000019884624838656", 1000000000000000019884624838656),
-        ("[" * 90 + "]" * 90, None),
     ],
 )
 def test_json_is_parsed(text, value):
-    parsed = json_files.parse(text, "x")
-    assert value is None or parsed == value
+    assert json_files.parse(text, "x") == value
 
 
 def test_metrics_of_own_files_may_be_nan(tmp_path):

@@ -4,11 +4,9 @@ import random
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from reference import multiple_choice as reference
 from reference.tokenizer import Tokenizer
 
-from bert_tf import features
 from bert_tf.tasks.choice.choice_examples import ChoiceExample
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tokenization import BertTokenizer
@@ -75,22 +73,3 @@ def test_a_literal_record(tokenizer):
     ]
     assert columns["segment_ids"].tolist() == [[[0] * 5 + [1] * 3] * 2 + [[0] * 8]]
     assert columns["input_mask"].tolist() == [[[1] * 8] * 2 + [[0] * 8]]
-
-
-def test_one_example_passes_through_a_record(tokenizer):
-    task = ChoiceTask(3)
-    encoded = task.encode([ChoiceExample("cat", ("the", "cat"), 1)], tokenizer, 6)
-    records = features.encode(encoded.columns, task.table)
-    parsed = features.parser(task.table, {**task.sizes, "S": 6})(tf.constant(records))
-    shapes = {name: tuple(value.shape) for name, value in parsed.items()}
-    of_sequences = dict.fromkeys(INPUTS, (1, 3, 6))
-    assert shapes == {**of_sequences, "num_choices": (1,), "label_ids": (1,)}
-    for name, value in parsed.items():
-        np.testing.assert_array_equal(value, encoded.columns[name])
-    example = tf.train.Example.FromString(records[0])
-    assert set(example.features.feature) == {*INPUTS, "num_choices", "label_ids"}
-
-
-def test_lone_surrogates_are_encoded(tokenizer):
-    example = ChoiceExample("the \ud800", ("cat\udfff", "sat"), 0)
-    assert ChoiceTask(2).encode([example], tokenizer, 8).columns["input_ids"].shape == (1, 2, 8)

@@ -134,21 +134,14 @@ GOOD = {"context": "c", "choices": ["a", "b"], "label": 0}
     ("change", "words"),
     [
         ({"choices": None}, ("at least two choices", "in a list", "Received: nothing")),
-        ({"choices": "ab"}, ("at least two choices", "in a list", "'ab'")),
-        ({"choices": []}, ("at least two choices", "Received: 0")),
         ({"choices": ["a"]}, ("at least two choices", "Received: 1")),
         ({"choices": ["a", 5]}, ("choice 1 must be a text", "Received: 5")),
         ({"choices": ["a", " "]}, ("choice 1", "is empty")),
         ({"context": None}, ("the context must be a text", "Received: nothing")),
-        ({"context": ["c"]}, ("the context must be a text", "['c']")),
-        ({"sent2": 7}, ("'sent2' must be a text", "Received: 7")),
         ({"label": 2}, ("the label 2", "from 0 to 1")),
-        ({"label": -1}, ("the label -1",)),
         ({"label": True}, ("the label True",)),
-        ({"label": 0.0}, ("the label 0.0",)),
         ({"label": "a"}, ("the label 'a'",)),
         ({"label": None}, ("no label",)),
-        ({"label": [0]}, ("the label [0]",)),
     ],
 )
 def test_malformed_json_lines_are_refused(tmp_path, change, words):

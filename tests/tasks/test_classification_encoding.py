@@ -1,6 +1,5 @@
 """Records of examples, compared with a plain transcription of the released code."""
 
-import concurrent.futures
 import random
 
 import numpy as np
@@ -113,13 +112,3 @@ def test_more_than_256_labels_have_distinct_ids(tokenizer):
     examples = [TextExample("cat", None, label) for label in labels]
     encoded = task.encode(examples, tokenizer, LENGTH)
     np.testing.assert_array_equal(encoded.columns["label_ids"], np.arange(300))
-
-
-def test_several_threads_can_encode(tokenizer):
-    examples = random_examples(200, True, lambda rng: rng.choice(LABELS))
-    task = ClassificationTask("any", LABELS, True, None)
-    expected = task.encode(examples, tokenizer, LENGTH).columns
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for encoded in pool.map(lambda _: task.encode(examples, tokenizer, LENGTH), range(8)):
-            for name, values in expected.items():
-                np.testing.assert_array_equal(encoded.columns[name], values)

@@ -110,18 +110,3 @@ def test_sums_of_parts_are_the_sums_of_the_batch(task_type):
     found = [objective.sums(part, training=False) for part in parts]
     for name, value in total.items():
         np.testing.assert_allclose(found[0][name] + found[1][name], value, atol=1e-5)
-
-
-@pytest.mark.parametrize("task_type", LABEL_IDS)
-def test_dropout_depends_on_the_seed_in_training_only(task_type):
-    objective = make(task_type, () if task_type == "regression" else NAMES)
-    data = batch(LABEL_IDS[task_type])
-
-    def loss(seed):
-        return float(objective.sums(data, training=True, seed=tf.constant([seed, 0]))["loss"])
-
-    assert loss(1) == loss(1) != loss(2)
-
-
-def test_the_objective_has_the_metric_of_the_task():
-    assert make("classification", best_by=("f1", 1)).best_by == ("f1", 1)

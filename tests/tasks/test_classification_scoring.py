@@ -82,22 +82,13 @@ def test_a_literal_report():
     )
 
 
-def test_a_report_of_many_labels_has_no_matrix():
-    names = [str(number) for number in range(101)]
-    scorer = ClassificationResults(names)
-    score(scorer, names, [{"logits": row} for row in np.eye(101)])
-    assert len(scorer.report().splitlines()) == 104
-
-
 @pytest.mark.parametrize(
     ("ids", "predicted", "expected"),
     [
         ([0, 0], [0, 0], {"accuracy": 1, "f1": 0, "macro_f1": 0.5, "matthews_correlation": 0}),
-        ([1, 1], [0, 0], {"accuracy": 0, "f1": 0, "macro_f1": 0, "matthews_correlation": 0}),
         ([1, 1], [1, 1], {"accuracy": 1, "f1": 1, "macro_f1": 0.5, "matthews_correlation": 0}),
-        ([0, 1], [0, 0], {"accuracy": 0.5, "f1": 0, "macro_f1": 1 / 3, "matthews_correlation": 0}),
     ],
-    ids=["only_first", "none_right", "only_second", "constant_predictions"],
+    ids=["only_first", "only_second"],
 )
 @pytest.mark.filterwarnings("error")
 def test_one_class_gives_defined_numbers(ids, predicted, expected):
@@ -185,41 +176,6 @@ def test_examples_without_a_label_are_ignored():
     assert score(scorer, [None], [{"logits": np.zeros(2)}]) == {}
     scorer.score(TextExample("a", None, "y"), {"logits": np.array([0.0, 1.0])})
     assert scorer.metrics()["accuracy"] == 1
-
-
-def test_results_can_be_read_while_examples_are_added():
-    scorer = ClassificationResults(("x", "y"))
-    for number in range(10):
-        scorer.score(TextExample("a", None, "x"), {"logits": np.array([0.0, number - 4.5])})
-        scorer.metrics()
-    assert scorer.metrics()["accuracy"] == 0.5
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: ClassificationResults(("x", "y"), ("f1",)),
-             lambda: MultiLabelResults(("x", "y"), ("micro_f1",))],
-    ids=["classification", "multi_label"],
-)  # fmt: skip
-def test_memory_does_not_grow_with_the_split(make):
-    import tracemalloc
-
-    scorer, example = make(), TextExample("a", None, ("x", "y")[:1])
-    if isinstance(scorer, ClassificationResults):
-        example = TextExample("a", None, "x")
-    row = np.zeros([2], np.float32)
-    outputs = {"logits": row, "probabilities": row}
-
-    def add(count):
-        for _ in range(count):
-            scorer.score(example, outputs)
-        return tracemalloc.get_traced_memory()[0]
-
-    add(4096)
-    tracemalloc.start()
-    try:
-        assert add(4096 * 10) - add(4096) < 10_000
-    finally:
-        tracemalloc.stop()
 
 
 def test_the_baseline_has_the_metrics_of_the_most_frequent_label():

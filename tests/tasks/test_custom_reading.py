@@ -128,11 +128,6 @@ def test_several_labels(tmp_path, name, text, separator):
     assert [e.label for e in read(task, folder, "train")] == [("z", "x"), (), ("y",)]
 
 
-def test_several_labels_in_parquet(tmp_path):
-    folder = write_rows(tmp_path, "dev.parquet", [{"s": "1", "label": ["z", "x"]}])
-    assert read(TOPICS, folder, "dev") == [TextExample("1", None, ("z", "x"))]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "labels", "unknown"),
     [
@@ -149,9 +144,8 @@ def test_a_test_file_does_not_need_labels(tmp_path, name, text, labels, unknown)
     assert counts[UNKNOWN_IN_TEST] == unknown
 
 
-@pytest.mark.parametrize("binary", [pa.binary(), pa.large_binary()], ids=str)
-def test_binary_columns_of_parquet_are_texts(tmp_path, binary):
-    encoded = pa.array(["é".encode(), b"x", "é".encode()], binary)
+def test_binary_columns_of_parquet_are_texts(tmp_path):
+    encoded = pa.array(["é".encode(), b"x", "é".encode()])
     labels = pa.array(["a", "b", "a"]).dictionary_encode()
     for texts in (encoded, encoded.dictionary_encode()):
         assert pa.types.is_dictionary(texts.type) == (texts is not encoded)
@@ -183,27 +177,17 @@ def test_a_blank_label_of_a_test_file_is_no_label(tmp_path):
     assert not counts
 
 
-def test_both_halves_of_a_surrogate_pair_are_a_character(tmp_path):
-    folder = write(tmp_path, "dev.jsonl", '{"s": "\\ud83d\\ude00 x", "label": "a"}\n')
-    assert read(SINGLE, folder, "dev") == [TextExample("\U0001f600 x", None, "a")]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "task_type", "message"),
     [
-        ("train.tsv", "s\tlabel\n", "classification", "train.tsv: the column 'label' has no label"),
         ("train.jsonl", "", "classification", "train.jsonl: the column 'label' has no labels"),
         ("train.csv", "s,label\nx,a\ny,a \n", "classification",
          "train.csv: the column 'label' has only the label 'a'. The task type classification needs "
          "examples of at least two different labels"),
         ("train.tsv", "s\tlabel\nx\t\n", "multi_label", "train.tsv: the column 'label' has no "
          "labels. The task type multi_label needs examples of at least one label"),
-        ("train.jsonl", '{"s": "x", "label": "a"}\n{"s": "y", "label": NaN}\n', "classification",
-         "train.jsonl, line 2: column 'label' has the number nan"),
-        ("train.jsonl", '{"s": "", "label": "a"}\n{"s": 1, "label": "p\\ud800"}\n',
-         "classification", r"line 2 is not JSON: 'p.+ud800' has a lone surrogate"),
     ],
-    ids=["header", "empty", "one", "multi_label", "nan", "surrogate"],
+    ids=["empty", "one", "multi_label"],
 )  # fmt: skip
 def test_labels_that_do_not_suffice_are_refused_with_the_file(
     tmp_path, name, text, task_type, message
@@ -216,21 +200,6 @@ def test_labels_that_do_not_suffice_are_refused_with_the_file(
 def test_one_label_suffices_for_multi_label(tmp_path):
     folder = write(tmp_path, "train.tsv", "s\tlabel\nx\ta\n")
     assert labels_of(SENTENCE, DataLocation(data_dir=folder), "multi_label") == ["a"]
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")], ids=str)
-def test_parquet_labels_must_be_finite(tmp_path, value):
-    rows = [{"s": "x", "label": 1.0}, {"s": "y", "label": value}]
-    folder = write_rows(tmp_path, "train.parquet", rows)
-    with pytest.raises(InputError, match=r"train.parquet, row 2: .* has the number -?(nan|inf)"):
-        labels_of(SENTENCE, DataLocation(data_dir=folder))
-    with pytest.raises(InputError, match=r"train.parquet, row 2: .*Write a finite number"):
-        read(SCORES, folder, "train")
-
-
-def test_the_highest_float32_is_a_score(tmp_path):
-    folder = write(tmp_path, "dev.tsv", "s\tlabel\nx\t3.4e38\ny\t-3.4e38\n")
-    assert [example.label for example in read(SCORES, folder, "dev")] == [3.4e38, -3.4e38]
 
 
 ROW = '{"s": "x", "label": "a"}\n'
@@ -247,41 +216,24 @@ ROW = '{"s": "x", "label": "a"}\n'
         (SINGLE, "dev.csv", "s,label\nx,y,a\n", r"line 2: 3 fields, but the header line has 2"),
         (SINGLE, "dev.csv", "s,label,s\nx,a,y\n", r"several columns 's'"),
         (SINGLE, "dev.csv", 's,label\n"\n",a\nx,c\n', r"line 4: .* 'c'"),
-        (SINGLE, "dev.csv", "s,label\nx\ry,a\n", r"line 2 is not CSV: new-line"),
         (SINGLE, "dev.csv", 's,label\n\n"x,a\ny,a\n', r"line 3 is not CSV: .* end of"),
         (SINGLE, "dev.jsonl", ROW + '{"s": 1', r"line 2 is not JSON"),
-        (SINGLE, "dev.jsonl", ROW + "[1]", r"line 2: a JSON object is required"),
         (SINGLE, "dev.jsonl", '\n{"s": "x"}', r"line 2 has no column 'label'.*are: s\."),
         (SINGLE, "dev.jsonl", '{"s": null, "label": "a"}', r"line 1: column 's' has no value"),
         (SINGLE, "dev.jsonl", '{"s": [1], "label": "a"}', r"line 1: column 's' .*type list"),
         (SINGLE, "dev.jsonl", '{"s": "x", "label": null}', r"column 'label' has no value"),
         (SINGLE, "dev.jsonl", '{"s": "x", "label": NaN}', r"line 1: .*the number nan"),
-        (SINGLE, "dev.jsonl", '{"s": "x", "label": -1e400}', r"line 1 .*the number -1e400"),
-        (SINGLE, "dev.jsonl", '{"s": Infinity, "label": "a"}', r"'s' has the number inf"),
-        (SINGLE, "dev.jsonl", '{"s": "x", "label": "p\\ud800"}', r"line 1 .*has a lone surrogate"),
-        (SINGLE, "dev.jsonl", ROW + f'{{"s": {"1" * 4301}, "label": "a"}}',
-         r"dev.jsonl, line 2 is not JSON: a number has 4301 digits"),
         (SINGLE, "dev.csv", "s;label\nx;a\n", r"are: s;label. Separate .* commas in a .csv file"),
-        (SINGLE, "dev.csv", "s\tlabel\nx\ta\n", r"Separate .* commas in a .csv file and with tabs"),
-        (SINGLE, "dev.tsv", "s,label\nx,a\n", r"Separate .* commas in a .csv file and with tabs"),
         (SINGLE, "dev.csv", "s ,label\nx,a\n", r"columns are: 's ', label\. Give the name of"),
-        (SINGLE, "dev.csv", "t\nx\n", r"columns are: t\. Give the name of"),
-        (SINGLE, "dev.tsv", "s\tlabel\nx\t  \n", r"line 2: column 'label' is empty"),
         (SINGLE, "dev.txt", "x", r"no file dev.tsv in .*, nor .*validation.parquet"),
         (SINGLE, "dev.tsv", "", r"dev.tsv is empty"),
         (SINGLE, "dev.tsv", "s\tlabel\n", r"dev.tsv has no examples"),
-        (SINGLE, "dev.jsonl", "", r"dev.jsonl has no examples"),
         (SINGLE, "train.tsv", "s\tlabel\nx\ta\ny\ta\n", r"All labels in .*train.tsv are 'a'"),
         (SCORES, "dev.tsv", "s\tlabel\nx\thigh\n", r"line 2: column 'label' has 'high'"),
         (SCORES, "dev.tsv", "s\tlabel\nx\t1\ny\tinf\n", r"line 3: .*'inf'. Write a finite"),
-        (SCORES, "dev.jsonl", '{"s": "x", "label": NaN}', r"line 1: .*'nan'"),
-        (SCORES, "dev.tsv", "s\tlabel\nx\t-1e39\n", r"line 2: .*'-1e39'. Write a finite"),
-        (SCORES, "dev.jsonl", '{"s": "x", "label": 1e39}', r"line 1: .*'1e\+39'. Write a finite"),
         (SCORES, "dev.jsonl", '{"s": "x", "label": true}', r"line 1: .*'true'"),
         (TOPICS, "dev.tsv", "s\tlabel\nx\tx,w\n", r"line 2: the label 'w'"),
-        (TOPICS, "dev.jsonl", '{"s": "x", "label": ["x", NaN]}', r"line 1: .*the number nan"),
         (TOPICS, "dev.jsonl", '{"s": "x", "label": ["x", null]}', r"line 1: .*no value"),
-        (TOPICS, "dev.jsonl", '{"s": "x", "label": {"x": 1}}', r"line 1: .*type dict"),
         (SINGLE, "dev.parquet", "x", r"dev.parquet cannot be read as Parquet"),
     ],
 )  # fmt: skip
@@ -368,12 +320,6 @@ def test_the_fingerprint_depends_on_content_and_columns(tmp_path):
     assert first == fingerprint("one.csv", TextColumns("s"))
     assert first != fingerprint("two.csv", SENTENCE)
     assert first != fingerprint("one.csv", TextColumns("t"))
-
-
-def test_a_column_with_too_many_labels_is_refused(tmp_path):
-    text = "s\tlabel\n" + "".join(f"x\t{number}\n" for number in range(10_001))
-    with pytest.raises(InputError, match="more than 10000 different values in the column 'label'"):
-        labels_of(SENTENCE, DataLocation(data_dir=write(tmp_path, "train.tsv", text)))
 
 
 def test_facts_of_the_three_task_types():

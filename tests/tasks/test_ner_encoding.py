@@ -1,7 +1,6 @@
 """The records of sentences: labels, windows, document context, and words without pieces."""
 
 import random
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,8 +8,6 @@ from ner_data import make_task, read, write
 from reference import squad as oracle
 from squad_data import WORDS, tokenizers
 
-from bert_tf import features
-from bert_tf.tasks import record_files
 from bert_tf.tasks.ner.ner_encoding import EMPTY_WORDS, SEVERAL_WINDOWS
 from bert_tf.tasks.ner.ner_examples import NerExample, join_documents
 from bert_tf.tasks.ner.ner_task import NerTask
@@ -102,11 +99,6 @@ def test_a_word_without_pieces_is_unknown_and_has_a_label(word):
     assert found.counts[EMPTY_WORDS] == 2
 
 
-def test_an_unknown_word_is_not_counted_as_empty():
-    found = encode([sentence(["zebra", "a"])], 6)
-    assert found.counts[EMPTY_WORDS] == 0
-
-
 def test_a_long_sentence_is_split_into_windows_that_overlap_by_half():
     found = encode([sentence(["a", "b", "c", "x", "y"] * 2)], 8)  # room for 6
     vocabulary = tokenizers(True)[0].vocabulary
@@ -115,21 +107,6 @@ def test_a_long_sentence_is_split_into_windows_that_overlap_by_half():
     labels = [np.flatnonzero(row).tolist() for row in found.columns["label_ids"]]
     # Words 0 to 4, 5 to 7, and 8 to 9: each has its label where it is further inside the window.
     assert labels == [[1, 2, 3, 4, 5], [3, 4, 5], [3, 4]]
-
-
-def test_words_have_a_quarter_of_a_window_on_both_sides():
-    length = 34
-    (count,) = encode([sentence(["a"] * 500)], length).records_per_example.tolist()
-    found = encode([sentence(["a"] * 500)], length)
-    room, first = length - 2, 0
-    for index, row in enumerate(found.columns["label_ids"]):
-        places = np.flatnonzero(row) - 1
-        if index:
-            assert places[0] >= room // 4 - 1
-        if index < count - 1:
-            assert room - 1 - places[-1] >= room // 4 - 1
-        first += len(places)
-    assert first == 500
 
 
 def test_a_word_that_is_longer_than_a_window_has_a_label():
@@ -244,30 +221,3 @@ def check_balance(first, last, start, end, borders, room):
         assert room - (last - first) < 2 * longest
     elif first > 0 or last < borders[-1]:  # one side has no more words
         assert room - (last - first) < longest
-
-
-def test_sentences_of_a_document_in_several_blocks():
-    """The records do not depend on the other sentences of the block."""
-    examples = [each for document in random_documents("blocks", 10) for each in document]
-    together = encode(examples, 16, context=True).columns
-    alone = [encode([each], 16, context=True).columns for each in examples]
-    for name, values in together.items():
-        np.testing.assert_array_equal(values, np.concatenate([each[name] for each in alone]))
-
-
-def test_records_can_be_written_and_read(tmp_path):
-    task = make_task(LABELS)
-    examples = list(random_sentences(0, 30, 40))
-
-    def encode_block(block):
-        return task.encode(block, task.tokenizer, 12)
-
-    path = str(tmp_path / "a.tf_record")
-    records = record_files.write(path, examples, encode_block, task.table, {})
-    expected = encode_block(examples)
-    parsed = features.parser(task.table, {"S": 12})(records.read(np.arange(len(records))))
-    for name, values in expected.columns.items():
-        np.testing.assert_array_equal(parsed[name].numpy(), values)
-    per_example = records.index.records_per_example
-    assert per_example.tolist() == expected.records_per_example.tolist()
-    assert records.index.counts == Counter(expected.counts)

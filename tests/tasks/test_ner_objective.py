@@ -62,17 +62,6 @@ def test_padding_does_not_change_the_loss():
     )
 
 
-def test_parts_of_a_batch_have_the_same_sums():
-    objective = make_objective()
-    parts = [batch(slice(0, 1)), batch(slice(1, 3))]
-    for function in (lambda each: objective.sums(each, training=False), objective.counts):
-        together = function(batch())
-        found = [function(each) for each in parts]
-        for name, value in together.items():
-            total = sum(each[name].numpy() for each in found)
-            np.testing.assert_allclose(value, total, rtol=1e-5)
-
-
 def test_ignored_positions_have_no_gradient():
     objective, data = make_objective(), batch()
     with tf.GradientTape() as tape:

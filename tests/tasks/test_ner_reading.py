@@ -112,9 +112,6 @@ DAMAGE = {
     "too few columns": ("left", "1 column", "most lines of the file have 2"),
     "too many columns": ("left\tx\tO", "3 columns", "most lines of the file have 2"),
     "prefix": ("left\tX-PER", "the tag 'X-PER' is malformed", "Expected: O, or B-, I-, E- or S-"),
-    "no type": ("left\tB", "the tag 'B' is malformed"),
-    "empty type": ("left\tB-", "the tag 'B-' is malformed"),
-    "no tag": ("left\t", "the tag '' is malformed"),
     "no word": ("\tO", "the word is empty"),
 }
 
@@ -186,11 +183,6 @@ def test_a_column_that_does_not_exist_is_refused(tmp_path):
     check_refused(path, "no column for tags", task=make_task(columns=Columns(1, -1)))
 
 
-def test_files_that_are_no_text_are_refused(tmp_path):
-    (tmp_path / "a.conll").write_bytes(b"Ann\tO\n\xe9\tO\n")
-    check_refused(tmp_path / "a.conll", "not UTF-8")
-
-
 @pytest.mark.parametrize("text", [
     CONLL_2003,
     CONLL_2003.rstrip("\n"),
@@ -218,12 +210,6 @@ def test_the_output_of_words_only_is_separated_by_tabs(tmp_path):
     assert list(render(example, ["B-PER", "O"])) == ["Ann\tB-PER", "left\tO"]
 
 
-def test_white_space_between_sentences_becomes_an_empty_line(tmp_path):
-    examples, _ = read(TASK, write(tmp_path / "a.conll", "Ann\tO\n\t\nleft\tO\n"))
-    lines = [line for each in examples for line in render(each, ["O"])]
-    assert lines == ["Ann\tO\tO", "", "left\tO\tO"]
-
-
 def test_labels_are_those_of_the_types_of_the_train_file(tmp_path):
     path = write(tmp_path / "a.conll", "a\tS-b-c\n\nb\tB-A\nc\tE-A\n\nd\tX-Y\n")
     location = DataLocation(train_file=path)
@@ -239,10 +225,8 @@ def test_labels_are_those_of_the_types_of_the_train_file(tmp_path):
     "names",
     [
         ("train.conll", "dev.txt", "test.bio"),
-        ("train.iob", "valid.tsv", "test.jsonl"),
         ("eng.train", "eng.testa", "eng.testb"),
         ("train.txt", "testa.txt", "testb.txt"),
-        ("train.jsonl", "validation.jsonl", "test.jsonl"),
     ],
     ids=" ".join,
 )

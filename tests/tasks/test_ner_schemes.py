@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ner_data import TYPES, random_entities, random_pairs, random_tags, tags_of
+from ner_data import random_entities, random_pairs, random_tags, tags_of
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.ner import schemes
@@ -25,10 +25,6 @@ from bert_tf.tasks.ner.schemes import SchemeEvidence, convert, find_entities
 )
 def test_entities_of_tags(tags, expected):
     assert find_entities(tags.split()) == expected
-
-
-def test_no_words_have_no_entities():
-    assert find_entities([]) == [] and convert([], "iobes") == []
 
 
 @pytest.mark.parametrize("scheme", schemes.SCHEMES)
@@ -103,12 +99,6 @@ def test_a_given_scheme_counts_its_own_violations():
     evidence.add(["I-PER", "I-PER", "O", "I-LOC"])
     assert evidence.scheme() == "iob1"
     assert evidence.num_forbidden("iob2") == 2
-
-
-def test_random_tags_of_the_tests_have_all_types():
-    rng = np.random.default_rng(0)
-    tags = {tag for _ in range(100) for tag in random_tags(rng, 10, "iobes")}
-    assert schemes.types_of(tags) == set(TYPES)
 
 
 @pytest.mark.parametrize(

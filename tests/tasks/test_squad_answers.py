@@ -11,7 +11,6 @@ from squad_data import (
     RARE_WORDS,
     WORDS,
     Encoded,
-    answers_of,
     data_of,
     make_task,
     oracle_predictions,
@@ -148,18 +147,6 @@ def test_a_null_score_of_a_million(tmp_path):
     assert max(result[2].values()) > 999_000
 
 
-def test_windows_share_the_words_of_their_context(tmp_path):
-    """Questions about two contexts in turn have the same answers as without a break."""
-    contexts = "a b c", "猫 b c x"
-    data = data_of(
-        *(paragraph_of(contexts[n % 2], (str(n), "who", answers_of("x"))) for n in range(6))
-    )
-    task, found = make(tmp_path, True, {"padding_as_released": True}, data)
-    logits = random_logits(found, 3)
-    expected = oracle_predictions(found, logits, True, {})
-    check_equal(answers_by_id(task, found.outputs(*logits)), expected)
-
-
 # The context, the first and last piece of the span, and the text.
 SPANS = [
     ("b Steve Smith's cat", 1, 2, "Steve Smith"),
@@ -195,9 +182,7 @@ def test_texts_by_hand(tmp_path, context, first, last, expected):
     assert (chosen, nbest) == ({"1": expected}, {"1": [entry]})
 
 
-@pytest.mark.parametrize(
-    ("threshold", "expected"), [(-2.5, ""), (-2.0, "b"), (0.0, "b"), (float("-inf"), "")]
-)
+@pytest.mark.parametrize(("threshold", "expected"), [(-2.5, ""), (-2.0, "b")])
 def test_the_threshold(tmp_path, threshold, expected):
     """The score of "b" is 5, that of "" is 3: the answer is "" if -2 exceeds the threshold."""
     data = data_of(paragraph_of("a b", ("1", "who", [])))

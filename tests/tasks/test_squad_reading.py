@@ -47,12 +47,6 @@ def test_words_of_a_context(tmp_path, context):
     assert found[0].question == " who\u202f is " and not counts
 
 
-def test_words_by_hand(tmp_path):
-    data = data_of(paragraph_of(" a  b\u202fc\td\xa0e\r\nf\u2009g\u2028h\x0bi ", ("1", "who", [])))
-    ((example,), _) = read(write(tmp_path / "dev.json", data))
-    assert example.words == ("a", "b", "c", "d\xa0e", "f\u2009g\u2028h\x0bi")
-
-
 @pytest.mark.parametrize("version_2", [False, True])
 @pytest.mark.parametrize("training", [False, True])
 def test_generated_files(tmp_path, training, version_2):
@@ -201,61 +195,18 @@ QUESTION = PARAGRAPH + r"\.qas\[1\]"
 BAD = {
     "broken": (b'{"data": [\n{,', r"^\S*train\.json is not JSON: .*line 2"),
     "empty": (b"", r"^\S*train\.json is not JSON"),
-    "deep": (b"[" * 10**5, r"^\S*train\.json is not JSON: it has too many levels"),
     "utf-8": (b'{"data":\n"\xff"}', r"^\S*train\.json is not UTF-8: byte 0xff in line 2"),
-    "utf-16": ('{"data": []}'.encode("utf-16"), r"^\S*train\.json is UTF-16"),
-    "list": (b"[]", r"^\S*train\.json has no key 'data'"),
     "data": (changed(without("data")), r"^\S*train\.json has no key 'data'"),
-    "data type": (b'{"data": {}}', r"train\.json: 'data' must be a list\. Received: \{\}"),
-    "article": (b'{"data": ["a"]}', r"train\.json: data\[0\] has no key 'paragraphs'"),
     "paragraphs": (
         changed(without("paragraphs")),
         r"train\.json: data\[1\] has no key 'paragraphs'",
     ),
     "context": (changed(without("context")), PARAGRAPH + " has no key 'context'"),
-    "qas": (changed(without("qas")), PARAGRAPH + " has no key 'qas'"),
     "id": (changed(without("id")), QUESTION + " has no key 'id'"),
-    "question": (changed(without("question")), QUESTION + " has no key 'question'"),
     "answers": (changed(without("answers")), QUESTION + " has no key 'answers'"),
-    "context type": (
-        changed(lambda d, p, q: p.update(context=None)),
-        PARAGRAPH + ": 'context' must be a text. Received: null",
-    ),
-    "qas type": (
-        changed(lambda d, p, q: p.update(qas={"a": 1})),
-        PARAGRAPH + r": 'qas' must be a list\. Received: \{\"a\": 1\}",
-    ),
-    "question type": (
-        changed(lambda d, p, q: p["qas"].append("who")),
-        PARAGRAPH + r"\.qas\[2\] has no key 'id'",
-    ),
-    "id type": (
-        changed(lambda d, p, q: q.update(id=7)),
-        QUESTION + ": 'id' must be a text. Received: 7",
-    ),
-    "answers type": (
-        changed(lambda d, p, q: q.update(answers="a")),
-        QUESTION + ": 'answers' must be a list. Received: \"a\"",
-    ),
-    "answer type": (
-        changed(lambda d, p, q: q.update(answers=["a"])),
-        QUESTION + r".* has no key 'text'",
-    ),
-    "text type": (
-        changed(lambda d, p, q: q["answers"][0].update(text=["a"])),
-        QUESTION + r".*: 'text' must be a text",
-    ),
     "no start": (
         changed(lambda d, p, q: q["answers"][0].pop("answer_start")),
         QUESTION + r"\.answers\[0\] has no key 'answer_start'",
-    ),
-    "start type": (
-        changed(lambda d, p, q: q["answers"][0].update(answer_start=0.0)),
-        QUESTION + r"\.answers\[0\]: 'answer_start' must be a whole number\. Received: 0\.0",
-    ),
-    "start true": (
-        changed(lambda d, p, q: q["answers"][0].update(answer_start=True)),
-        QUESTION + r"\.answers\[0\]: 'answer_start' must be a whole number\. Received: true",
     ),
     "same id": (
         changed(lambda d, p, q: q.update(id="2")),
@@ -282,26 +233,12 @@ def test_bad_files(tmp_path, case):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("absent", " has no key 'is_impossible'"),
-        (0, ": 'is_impossible' must be true or false. Received: 0"),
-        ("false", ": 'is_impossible' must be true or false. Received: \"false\""),
-    ],
-)
-def test_training_with_version_2_needs_is_impossible(tmp_path, value, message):
+def test_training_with_version_2_needs_is_impossible(tmp_path):
     path = tmp_path / "train.json"
-    path.write_bytes(changed(lambda d, p, q: q.update(is_impossible=value)))
-    if value == "absent":
-        path.write_bytes(changed(lambda d, p, q: q.pop("is_impossible")))
-    with pytest.raises(InputError, match=QUESTION + message):
+    path.write_bytes(changed(lambda d, p, q: q.pop("is_impossible")))
+    with pytest.raises(InputError, match=QUESTION + " has no key 'is_impossible'"):
         read(str(path), True, True)
-    if value == "absent":
-        assert len(read(str(path), True, False)[0]) == len(read(str(path), False, True)[0]) == 2
-    else:
-        with pytest.raises(InputError, match=QUESTION + message):
-            read(str(path), False, False)
+    assert len(read(str(path), True, False)[0]) == len(read(str(path), False, True)[0]) == 2
 
 
 def test_version_2_with_no_answers_that_is_not_impossible(tmp_path):
@@ -317,8 +254,3 @@ def test_equal_ids_are_an_error_also_for_evaluation(tmp_path):
     path.write_bytes(changed(lambda d, p, q: q.update(id="2")))
     with pytest.raises(InputError, match=QUESTION + " has the id '2'"):
         read(str(path), False)
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match=r"There is no file .*absent\.json"):
-        read(str(tmp_path / "absent.json"))

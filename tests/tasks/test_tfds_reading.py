@@ -254,29 +254,6 @@ def test_the_fingerprint_changes_with_the_content(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "config", "labels", "expected"),
-    [("glue/mrpc", "mrpc", ("0", "1"), {"0", "1"}), ("glue/rte", "rte", NLI, None)],
-    ids=["mrpc", "labels_of_another_task"],
-)
-def test_mock_data_of_glue_is_read(tmp_path, name, config, labels, expected):
-    builder = tfds.builder(name)
-    row = {"sentence1": "", "sentence2": "", "label": 0, "idx": 0}
-    rows = {split: [row] for split in ("train", "validation", "test")}
-    location = build(tmp_path, name, dict(builder.info.features.items()), rows)
-    with tfds.testing.mock_data(num_examples=40, data_dir=location.tfds_data_dir):
-        task = task_of(config, labels)
-        if expected is None:
-            with pytest.raises(InputError, match="not a data set of the task rte"):
-                read_from_tfds(task, location)
-            return
-        task = read_from_tfds(task, location)
-        (train,), (dev,) = read(task, "train", location), read(task, "dev", location)
-    assert len(train) == len(dev) == 40
-    assert {example.label for example in train} == expected
-    assert all(example.text_a and example.text_b for example in train)
-
-
-@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"tfds_name": "no_such_set"}, "cannot load no_such_set"),

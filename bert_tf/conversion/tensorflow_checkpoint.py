@@ -54,13 +54,11 @@ def explain_read_errors(prefix: str) -> Iterator[None]:
     Raises:
         InputError: The block raised an error.
     """
-    # TensorFlow also raises errors of Python, for names that are not UTF-8 or odd shapes.
-    others = ValueError, TypeError, IndexError, RuntimeError, MemoryError, OSError
     try:
         yield
     except InputError:
         raise
-    except (tf.errors.OpError, DecodeError, *others) as error:
+    except (tf.errors.OpError, DecodeError, ValueError, IndexError, RuntimeError) as error:
         message = " ".join(str(error).split()).rstrip(".")
         raise InputError(
             f"{prefix} is not a valid TensorFlow checkpoint: {message}. Copy it again from its "

@@ -37,7 +37,6 @@ CHANGES = {
     "causal": {"is_decoder": True},
 }
 WORDS, DECODER = "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(19))]
 
 
 def folder(path, tensors=TENSORS, **changes) -> str:
@@ -204,28 +203,6 @@ def test_labels_that_config_json_lacks_get_default_names(tmp_path):
     changes = {"architectures": ["BertForTokenClassification"], "id2label": {"2": "PER", "0": "O"}}
     weights = read_weights(folder(tmp_path, tensors, **changes))
     assert weights.extra == {"labels": ["O", "LABEL_1", "PER", "LABEL_3"]}
-
-
-def test_vocabulary_and_casing_are_read_from_tokenizer_json(tmp_path):
-    """transformers 5 writes tokenizer.json instead of vocab.txt."""
-    source = folder(tmp_path)
-    ids = {token: i for i, token in enumerate(VOCABULARY)}
-    tokenizer = {
-        "model": {"type": "WordPiece", "vocab": ids},
-        "normalizer": {"type": "BertNormalizer", "lowercase": False},
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-    }
-    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
-    config = tmp_path / "tokenizer_config.json"
-    config.write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    weights = read_weights(source)
-    assert weights.vocabulary == VOCABULARY
-    assert weights.do_lower_case is False
-    config.write_text('{"do_lower_case": true}')
-    assert read_weights(source).do_lower_case is True
-    (tmp_path / "tokenizer.json").unlink()
-    (tmp_path / "vocab.txt").write_text("[PAD]\na\u2028b\n##\u2028\n")
-    assert read_weights(source).vocabulary == ["[PAD]", "a\u2028b", "##\u2028"]
 
 
 def test_read_config_reads_released_and_hugging_face_files(tmp_path):

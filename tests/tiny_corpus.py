@@ -29,6 +29,11 @@ def vocabulary_file(folder):
     return str(path)
 
 
+def contents(folder):
+    """Returns the name and the bytes of each file in a folder, without hidden folders."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
 def corpus(documents, seed=0, longest_sentence=25, longest_document=30):
     """Returns random documents: lists of sentences; words have 0 to 2 WordPiece suffixes."""
     rng = random.Random(seed)

@@ -4,7 +4,6 @@ By default, the ending of a file name determines its format. `read_chunks` and `
 bytes of text and JSON lines files; `read_documents` reads the documents of all formats except text.
 """
 
-import glob
 import gzip
 import json
 import os
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from bert_tf import file_checks, files, tfrecords
+from bert_tf import files, tfrecords
 from bert_tf.errors import InputError
 from bert_tf.json_files import unique_keys
 
@@ -21,6 +20,7 @@ FORMATS = ("text", "jsonl", "tfrecord", "parquet")
 # What error messages call one document, by format.
 UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}
 CHUNK_BYTES = 1 << 19
+_STDIN = "/dev/stdin"
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 # How files start that are packed or have one of the binary formats.
 _NOT_TEXT = {
@@ -51,29 +51,6 @@ def is_pipe(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def check_names(patterns: str) -> None:
-    """Checks that no input is a pipe, a device or starts with file://; imports no TensorFlow.
-
-    Args:
-        patterns: Comma-separated list of globs; "-" is standard input.
-
-    Raises:
-        InputError: An input is a pipe or a device, or starts with file://.
-    """
-    for name in map(str.strip, patterns.split(",")):
-        file_checks.check_no_file_scheme(name)
-        for path in [name, *glob.glob(name)]:
-            _check_no_pipe(path)
-
-
-def _check_no_pipe(path: str) -> None:
-    if path == "-" or is_pipe(path):
-        raise InputError(
-            f"input_file {path} is a pipe or a device, but the input is read several times. Write "
-            f"it to a file first and give that file; a .gz file can be given as it is."
-        )
-
-
 def input_files(
     patterns: str, input_format: str, feature: str, allow_pipes: bool = False
 ) -> dict[str, str]:
@@ -98,16 +75,18 @@ def input_files(
     """
     import tensorflow as tf
 
-    if not allow_pipes:
-        check_names(patterns)
     names = (name.strip() for name in patterns.split(","))
-    paths = files.expand_globs("/dev/stdin" if name == "-" else name for name in names)
+    paths = files.expand_globs(_STDIN if name == "-" else name for name in names)
     found = {path: format_of(path, input_format) for path in paths}
     for path, file_format in found.items():
         if tf.io.gfile.isdir(path):
             raise InputError(f"{path} is a folder. Give the files in it: {path.rstrip('/')}/*")
-        if not allow_pipes:
-            _check_no_pipe(path)  # globs of TensorFlow also match hidden names
+        if not allow_pipes and (is_pipe(path) or path == _STDIN):
+            name = "-" if path == _STDIN else path
+            raise InputError(
+                f"input_file {name} is a pipe or a device, but the input is read several times. "
+                "Write it to a file first and give that file; a .gz file can be given as it is."
+            )
         if not is_pipe(path):
             text = file_format == "text"
             content = read_text(path, input_format) if text else None

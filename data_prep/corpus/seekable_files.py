@@ -46,21 +46,20 @@ def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[Seekabl
     return found
 
 
-def unpack(file: SeekableFile, feature: str, target: str) -> None:
-    """Writes the content of `file.source` to an uncompressed text or JSON lines file.
+def unpack(file: SeekableFile, feature: str) -> None:
+    """Writes `file.path`, the unpacked content of `file.source`: text or JSON lines.
 
     Args:
-        file: The input file; `file.path` is not used.
+        file: The input file.
         feature: JSON key, `tf.train.Example` feature or Parquet column that holds the text; also
             the key in the written JSON lines.
-        target: The file to write.
 
     Raises:
         InputError: The input file cannot be read, or a document is not valid UTF-8.
     """
     plain = file.format in ("text", "jsonl")
     chunks = formats.read_chunks(file.source) if plain else _as_json_lines(file, feature)
-    with files.gfile().GFile(target, "wb") as output:
+    with files.atomic_replace(file.path) as path, files.gfile().GFile(path, "wb") as output:
         output.write(b"")  # creates the file even if it stays empty
         for chunk in chunks:
             output.write(chunk)

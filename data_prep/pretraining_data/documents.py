@@ -32,11 +32,6 @@ class Documents:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
-    def counts(self) -> np.ndarray:
-        """The numbers of documents and of sentences: int64 [2]."""
-        return np.array([len(self.ids), len(self.sentences) - 1])
-
     def where(self, keep: np.ndarray) -> "Documents":
         """Returns the documents for which `keep`, bool [D], is true."""
         per_document = np.diff(self.documents)

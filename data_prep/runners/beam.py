@@ -2,30 +2,28 @@
 
 Needs the [beam] extra. Beam calls the same functions of `stages` as `local`, so both write records
 with equal bytes. The stages write their files to a folder next to the output, so every worker must
-be able to write to the folder of the output.
+be able to write to the folder of the output. After a failure, the next run uses the files again.
 
 One pipeline reads all segments (groups of whole documents), and the next one pairs their documents.
 A row is an unmasked sequence, and a part is a range of the shuffled order (see `shuffling`). The
 last pipeline sends each row to the part that contains the key of the row, masks the parts, and
-joins the parts into shards. After a failure, the next run reads and pairs the text again, but keeps
-the shards that are complete.
+joins the parts into shards.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf import files, startup
+from bert_tf import startup
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages
+from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob
-from bert_tf.data_prep.runners.preparation import Key
+from bert_tf.data_prep.runners.preparation import Key, Task
 from bert_tf.data_prep.runners.stages import IntermediateFiles
-from bert_tf.data_prep.runners.work_folder import check_folder, locked_work_folder
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.errors import InputError
 
@@ -59,38 +57,24 @@ def create(
     except ImportError as error:
         raise InputError('runner=beam needs Apache Beam: pip install "bert-tf[beam]".') from error
     startup.import_tensorflow()
-    job, is_complete = outputs.plan_job(config, input_file, tuple(output_files), overwrite)
-    if is_complete:
+    job = outputs.plan_job(config, input_file, tuple(output_files), overwrite, is_local=False)
+    if job is None:
         return {}
     try:
         options = beam.options.pipeline_options.PipelineOptions(list(beam_options))
         beam.Pipeline(options=options)
     except ValueError as error:
         raise InputError(f"beam_options cannot be used: {error}") from error
-    with locked_work_folder(job):
-        outputs.make_folders(job)
-        _make_parts_folder(job)
+    with work_folder.locked(job):
         try:
-            reports = preparation.create_records(
-                job, job.parts_folder, Workers(1), partial(_run, options),
+            return preparation.create_records(
+                job, Workers(1), partial(_run, options),
                 lambda *arguments: _Masking(*arguments).run(options),
             )  # fmt: skip
         except Exception as error:
-            _remove_parts(job)
             if message := _input_error_message(error):
                 raise InputError(message) from error
             raise
-        files.remove(job.parts_folder)
-    return reports
-
-
-def _make_parts_folder(job: RecordsJob) -> None:
-    """Creates the folder of the intermediate files, unless it belongs to the job already."""
-    check_folder(job.parts_folder)
-    if not outputs.belongs_to_job(job.parts_folder, job):
-        files.remove(job.parts_folder)
-        files.make_folder(job.parts_folder)
-        files.write_bytes(f"{job.parts_folder}/{outputs.IDENTITY}", job.identity)
 
 
 def _input_error_message(error: Exception) -> str | None:
@@ -105,23 +89,18 @@ def _input_error_message(error: Exception) -> str | None:
 
 
 def _run(
-    options: Any,
-    parts: IntermediateFiles,
-    name: str,
-    unit: str,
-    stage: preparation.Stage,
-    tasks: Iterable[preparation.Task],
+    options: Any, name: str, unit: str, stage: Callable[..., None], tasks: Sequence[Task]
 ) -> None:
-    """Is a `preparation.Runner` when the options of Beam and the files are given."""
+    """Is a `preparation.Runner` when the options of Beam are given."""
     import apache_beam as beam
 
     del unit
     with beam.Pipeline(options=options) as pipeline:
         _ = (
             pipeline
-            | "segments" >> beam.Create([task.arguments for task in tasks])
+            | "tasks" >> beam.Create([task.arguments for task in preparation.unfinished(tasks)])
             | "spread" >> beam.Reshuffle()
-            | name >> beam.MapTuple(partial(stage, parts))
+            | name >> beam.MapTuple(stage)
         )
 
 
@@ -130,13 +109,13 @@ class _Masking(NamedTuple):
 
     Attributes:
         job: The set of records to create.
-        parts: The names of the intermediate files.
+        intermediate: The names of the intermediate files.
         plans: The parts of each split.
         completed: Split and index of each shard that is already complete.
     """
 
     job: RecordsJob
-    parts: IntermediateFiles
+    intermediate: IntermediateFiles
     plans: preparation.Plans
     completed: Collection[Key]
 
@@ -144,7 +123,7 @@ class _Masking(NamedTuple):
         """Runs all transforms with these options of Beam."""
         import apache_beam as beam
 
-        count = len(self.job.segments)
+        count = len(self.intermediate.segment_sizes)
         with beam.Pipeline(options=options) as pipeline:
             _ = (
                 pipeline
@@ -163,7 +142,7 @@ class _Masking(NamedTuple):
         The bin of a row is the number in the leading bits of the key of the row. If two parts
         share a bin, the rows of that bin are sent to both parts.
         """
-        path = self.parts.path("rows", split, number)
+        path = self.intermediate.path("rows", split, number)
         rows = shuffling.load_rows(path, stages.row_dtype(self.job.config))
         keys = shuffling.load_keys(path)
         for index, part in enumerate(self.plans[split]):
@@ -179,20 +158,11 @@ class _Masking(NamedTuple):
         ordered = [rows for _, rows in sorted(slices, key=lambda numbered: numbered[0])]
         rows = shuffling.sort_part(np.concatenate(ordered), part)
         total = sum(each.rows for parts in self.plans.values() for each in parts)
-        stages.write_part(self.parts, split, index, rows, stats.sampled_share(total))
+        sampled = stats.sampled_share(total)
+        stages.write_part(self.intermediate, split, index, rows, sampled)
         return (split, part.shard), (index, part.rows)
 
     def assemble(self, key: Key, parts: Iterable[tuple[int, int]]) -> None:
         """Joins the parts of a shard."""
-        (split, number), ordered = key, sorted(parts)
-        paths = [self.parts.path("part", split, index) for index, _ in ordered]
-        rows = sum(rows for _, rows in ordered)
-        stages.assemble_shard(self.parts, key, paths, self.job.shards[split][number], rows)
-
-
-def _remove_parts(job: RecordsJob) -> None:
-    """Removes all parts. If no shard is complete, also removes the folder of the parts."""
-    for path in files.gfile().glob(f"{job.parts_folder}/part-*"):
-        files.gfile().remove(path)
-    if not files.gfile().glob(f"{job.parts_folder}/shard-*"):
-        files.remove(job.parts_folder)
+        path = self.job.shards[key[0]][key[1]]
+        stages.assemble_shard(self.intermediate, *key, path, dict(sorted(parts)))

@@ -4,21 +4,18 @@ A split is one of the two sets of records, "train" and "eval". A shard is an out
 """
 
 import dataclasses
-import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
 from bert_tf import manifest
-from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
 
 # Increase this number when names or formats of intermediate files change, so that files of the
 # previous version are not reused.
-_INTERMEDIATE_FILES_VERSION = 4
+_INTERMEDIATE_FILES_VERSION = 5
 _RECORDS = re.compile(r"\.tf_?records?")
 
 
@@ -32,16 +29,16 @@ class RecordsJob:
         fingerprint: Hexadecimal hash of config, vocabulary and input.
         inputs: Path, size in bytes and SHA-256 of each input file; for a tensorflow-datasets split,
             the name of the split and the number of its examples.
-        segments: The segments of the input; empty if the records are already complete.
         shards: For each split, the paths of its shards.
+        work_folder: Hidden folder of intermediate files.
     """
 
     config: RecordsConfig
     stem: str
     fingerprint: str
     inputs: tuple[dict[str, Any], ...]
-    segments: tuple[Segment, ...]
     shards: dict[str, list[str]]
+    work_folder: str
 
     @property
     def manifest_path(self) -> str:
@@ -52,24 +49,6 @@ class RecordsJob:
     def completed_path(self) -> str:
         """Path of the file that is written last, when all records are complete."""
         return self.stem + manifest.COMPLETED_SUFFIX
-
-    @property
-    def work_folder(self) -> str:
-        """Local hidden folder of intermediate files.
-
-        For remote output, the work folder is in the temporary folder of the system.
-        """
-        folder, name = os.path.split(self.stem)
-        if "://" in self.stem:
-            digest = hashlib.sha256(self.stem.encode()).hexdigest()[:16]
-            return os.path.join(tempfile.gettempdir(), f"bert_tf_{name}_{digest}.work")
-        return os.path.join(folder, f".{name}.work")
-
-    @property
-    def parts_folder(self) -> str:
-        """Hidden folder next to the output, for the intermediate files of Beam."""
-        folder, name = os.path.split(self.stem)
-        return os.path.join(folder, f".{name}.parts")
 
     @property
     def shard_keys(self) -> list[tuple[str, int]]:

@@ -16,17 +16,13 @@ from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.segments import tfds_split
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import stages
+from bert_tf.data_prep.runners import stages, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
-from bert_tf.file_checks import is_inside
 from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
-from bert_tf.tfrecords import is_tfrecord
 from bert_tf.tokenization.vocabulary import known_casing
 
-# The name of the file, in a folder of intermediate files, that identifies the job of the folder.
-IDENTITY = "identity"
 # Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2, with one
 # sentence per line, truncation removes 11 and 14 % of the tokens at length 128, 23 and 26 % at 64,
 # and 45 and 56 % at 32.
@@ -35,8 +31,12 @@ _TRUNCATION_WARNING = 0.25
 
 
 def plan_job(
-    config: RecordsConfig, input_file: str, output_files: tuple[str, ...], overwrite: bool
-) -> tuple[RecordsJob, bool]:
+    config: RecordsConfig,
+    input_file: str,
+    output_files: tuple[str, ...],
+    overwrite: bool,
+    is_local: bool = True,
+) -> RecordsJob | None:
     """Checks input, vocabulary and output; writes nothing.
 
     Args:
@@ -44,9 +44,10 @@ def plan_job(
         input_file: Comma-separated list of globs; not used if the input format is "tfds".
         output_files: Paths of the shards, or one path to which the shard numbers are added.
         overwrite: Whether existing records that were created with other settings may be replaced.
+        is_local: Whether the work folder must be local.
 
     Returns:
-        The job, and whether its records are already complete.
+        The job, or None if its records are already complete.
 
     Raises:
         InputError: Input, vocabulary or output cannot be used; the message names the remedy.
@@ -65,14 +66,16 @@ def plan_job(
         config = config.with_format_of(paths)
         inputs = [input_identity(path) for path in paths]
     stem, fingerprint = output_stem(output_files[0]), config.fingerprint(vocabulary.sha256, inputs)
-    shards = shard_paths(output_files, config)
-    job = RecordsJob(config, stem, fingerprint, tuple(inputs), (), shards)
+    shards, folder = shard_paths(output_files, config), work_folder.path_of(stem, is_local)
+    job = RecordsJob(config, stem, fingerprint, tuple(inputs), shards, folder)
     _check_output_paths(job, paths, input_file)
     if _is_complete(job):
-        return job, True
+        if work_folder.belongs_to(job):
+            work_folder.remove(folder)
+        return None
     if not overwrite:
         _check_no_other_records(job)
-    return job, False
+    return job
 
 
 def input_identity(path: str) -> dict[str, Any]:
@@ -92,27 +95,18 @@ def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: s
     if os.path.realpath(vocabulary) in map(os.path.realpath, input_paths):
         raise InputError(f"vocab_file {vocabulary} is in input_file too. Give another input_file.")
     globs = [absolute_path(pattern.strip()) for pattern in patterns.split(",")]
-    _check_distinct(job.output_paths)
-    output_paths.resolve_output(job.work_folder, is_folder=True)  # its name may be too long
+    real = collections.Counter(
+        path if "://" in path else os.path.realpath(path) for path in job.output_paths
+    )
+    if twice := [path for path, count in real.items() if count > 1]:
+        raise InputError(f"output_file names a file twice: {twice[0]}. Give other names.")
     for path in job.output_paths:
-        if any(is_inside(path, folder) for folder in (job.work_folder, job.parts_folder)):
-            raise InputError(f"output_file {path} is in the folder of a run. Give another one.")
         output_paths.check_output_file(path, inputs)
         if any(pathlib.PurePath(absolute_path(path)).match(glob) for glob in globs):
             raise InputError(
                 f"output_file {path} matches input_file, so the next run would read it; give "
                 "another output_file."
             )
-
-
-def _check_distinct(paths: Sequence[str]) -> None:
-    """Checks that no two files of the records have the same path or one that is in the other."""
-    real = [path if "://" in path else os.path.realpath(path) for path in paths]
-    folders = {str(parent) for path in real for parent in pathlib.PurePath(path).parents}
-    twice = {path for path, count in collections.Counter(real).items() if count > 1}
-    if found := twice | folders.intersection(real):
-        place = f"{min(found)} is two files of the records, or a file and a folder"
-        raise InputError(f"output_file names a file twice: {place}. Give other names.")
 
 
 def check_documents(
@@ -204,16 +198,13 @@ def _shards_to_remove(job: RecordsJob) -> list[str]:
     """Returns the shards that the existing manifest lists and that this job does not overwrite.
 
     If the content of a file differs from that in the manifest, another program has replaced the
-    file. Such a file is not included, nor are inputs and files of another kind, because a manifest
-    may come from somebody else.
+    file. Such a file is not included.
     """
-    inputs = [job.config.vocab_file, *(str(each["path"]) for each in job.inputs)]
-    kept = set(map(absolute_path, (*job.shard_paths, *inputs)))
+    kept = set(map(absolute_path, job.shard_paths))
     return [
         each.path
         for each in _existing_manifest(job).shards
-        if each.path not in kept and each.has_recorded_size()
-        if is_tfrecord(each.path) and each.has_recorded_checksum()
+        if each.path not in kept and each.has_recorded_size() and each.has_recorded_checksum()
     ]
 
 
@@ -222,8 +213,7 @@ def _check_no_other_records(job: RecordsJob) -> None:
     existing = [path for path in job.output_paths if files.exists(path)]
     manifest, removed = _existing_manifest(job), _shards_to_remove(job)
     is_same = manifest.facts.get("fingerprint") == job.fingerprint and not removed
-    resumes = any(belongs_to_job(folder, job) for folder in (job.work_folder, job.parts_folder))
-    if existing and not is_same and not resumes:
+    if existing and not is_same and not work_folder.belongs_to(job):
         warning = f"; that also removes {', '.join(removed)}" if removed else ""
         raise InputError(
             f"{existing[0]} exists and was created with {_difference(job, manifest)}. Give another "
@@ -246,22 +236,6 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
     return "another input, or by another version of this program"
 
 
-def belongs_to_job(folder: str, job: RecordsJob) -> bool:
-    """Whether the intermediate files in a folder belong to this job."""
-    path = f"{folder}/{IDENTITY}"
-    return files.exists(path) and files.read_bytes(path) == job.identity
-
-
-def make_folders(job: RecordsJob) -> None:
-    """Creates the folders of the output.
-
-    Raises:
-        InputError: A folder cannot be created.
-    """
-    for folder in {os.path.dirname(path) or "." for path in job.shard_paths}:
-        files.make_folder(folder)
-
-
 def remove_old_records(job: RecordsJob) -> None:
     """Removes the records that this job replaces, and prints the removed shards to stderr."""
     removed = _shards_to_remove(job)
@@ -282,7 +256,7 @@ def completed_shards(
 
     Returns:
         The entries for the manifest, by split and index of the shard. If the size of a shard has
-        changed since the shard was written, the shard is not included.
+        changed since the shard was written, the shard is not included, and its mark is removed.
     """
     completed = {}
     for (split, number), path in zip(job.shard_keys, job.shard_paths, strict=True):
@@ -291,6 +265,8 @@ def completed_shards(
             shard = Shard(absolute_path(path), split=split, **json_files.read(marker, own=True))
             if shard.has_recorded_size():
                 completed[split, number] = shard
+            else:
+                files.remove(marker)
     return completed
 
 

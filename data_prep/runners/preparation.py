@@ -4,17 +4,22 @@ All results are files, in the folder of the intermediate files. A runner is a fu
 stage once for each task. The main process then reads the counts and the keys of all segments.
 """
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_tf import files
+from bert_tf.data_prep.corpus.formats import format_of
+from bert_tf.data_prep.corpus.seekable_files import seekable_files, unpack
 from bert_tf.data_prep.pretraining_data import segments
-from bert_tf.data_prep.runners import outputs, shuffling, stages, unpacking
+from bert_tf.data_prep.runners import outputs, shuffling, stages
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
+from bert_tf.errors import InputError
 
 Plans = dict[str, list[shuffling.Part]]
 
@@ -23,9 +28,9 @@ class Task(NamedTuple):
     """A call of a stage.
 
     Attributes:
-        path: The file that the call writes last.
+        path: The file that the call writes last, in the work folder.
         size: The work that the call takes, in the unit of the progress report.
-        arguments: The arguments of the stage, without the first, `IntermediateFiles`.
+        arguments: The arguments of the stage.
     """
 
     path: str
@@ -33,42 +38,68 @@ class Task(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-Stage = Callable[..., None]
 Key = tuple[str, int]  # a split, and the index of a part or a shard
 # Arguments: a description of the work, its unit, the stage and the tasks. Returns after all tasks.
-Runner = Callable[[str, str, Stage, Sequence[Task]], None]
+Runner = Callable[[str, str, Callable[..., None], Sequence[Task]], None]
 # Arguments: the job, the files, the parts of each split, and the shards that are already complete.
 Masker = Callable[[RecordsJob, IntermediateFiles, Plans, Collection[Key]], None]
 
 
 def create_records(
-    job: RecordsJob, folder: str, workers: Workers, run: Callable[..., None], mask: Masker
-) -> dict[str, Any]:
+    job: RecordsJob, workers: Workers, run: Runner, mask: Masker
+) -> dict[str, dict[str, Any]]:
     """Runs all steps of a job, from its input to its manifest.
 
     Args:
-        job: The job without segments.
-        folder: The folder of the intermediate files.
-        workers: The processes that unpack the input, plan the parts and write the manifest.
-        run: A `Runner` whose first argument is `IntermediateFiles`.
+        job: The job.
+        workers: The processes that cut the input, plan the parts and write the manifest.
+        run: Runs the tasks of a stage.
         mask: Masks the parts, and joins them into shards.
 
     Returns:
         The report for each split.
     """
-    job = unpacking.cut_input(job, folder, workers)
-    files = IntermediateFiles(job.config, folder, segments.sizes(job.config, job.segments))
-    bins = prepare(job, files, partial(run, files))
+    cut = _cut_input(job, workers, run)
+    intermediate = IntermediateFiles(job.config, job.work_folder, segments.sizes(job.config, cut))
+    bins = prepare(job, intermediate, cut, run)
     plans = {
         split: workers.call(stages.plan_parts, job.config, bins[split], len(paths))
         for split, paths in job.shards.items()
     }
     workers.call(outputs.remove_old_records, job)
-    mask(job, files, plans, workers.call(outputs.completed_shards, job, files))
-    return dict(workers.call(outputs.write_manifest, job, files))
+    mask(job, intermediate, plans, workers.call(outputs.completed_shards, job, intermediate))
+    return dict(workers.call(outputs.write_manifest, job, intermediate))
 
 
-def prepare(job: RecordsJob, files: IntermediateFiles, run: Runner) -> dict[str, np.ndarray]:
+def unfinished(tasks: Sequence[Task]) -> list[Task]:
+    """Returns the tasks whose file does not exist yet. All files are in the same folder."""
+    existing = {*files.list_folder(os.path.dirname(tasks[0].path))} if tasks else {}
+    return [task for task in tasks if os.path.basename(task.path) not in existing]
+
+
+def _cut_input(job: RecordsJob, workers: Workers, run: Runner) -> list[segments.Segment]:
+    """Cuts the input into segments (groups of whole documents); first unpacks packed files.
+
+    Raises:
+        InputError: The input has no text, or a file cannot be read.
+    """
+    config = job.config
+    paths = [] if config.tfds_name else [str(each["path"]) for each in job.inputs]
+    formats = {path: format_of(path, config.input_format) for path in paths}
+    inputs = seekable_files(formats, job.work_folder)
+    packed = [file for file in inputs if file.path != file.source]
+    if packed:
+        tasks = [Task(file.path, 1, (file, config.text_feature)) for file in packed]
+        run("unpacking", "files", unpack, tasks)
+    cut: list[segments.Segment] = workers.call(segments.cut, config, inputs)
+    if not cut:
+        raise InputError(f"There is no text in {job.input_names}.")
+    return cut
+
+
+def prepare(
+    job: RecordsJob, intermediate: IntermediateFiles, cut: Sequence[segments.Segment], run: Runner
+) -> dict[str, np.ndarray]:
     """Reads and pairs all text, and checks that there is enough of it.
 
     Returns:
@@ -80,25 +111,25 @@ def prepare(job: RecordsJob, files: IntermediateFiles, run: Runner) -> dict[str,
     last_split = list(job.shards)[-1]
     reading = [
         Task(
-            files.path("documents", last_split, number),
+            intermediate.path("documents", last_split, number),
             sum(piece.end - piece.start for piece in segment),
             (number, segment),
         )
-        for number, segment in enumerate(job.segments)
+        for number, segment in enumerate(cut)
     ]
     unit = "examples" if job.config.input_format == "tfds" else "bytes"
-    run("reading", unit, stages.read_segment, reading)
+    run("reading", unit, partial(stages.read_segment, intermediate), reading)
     for split in job.shards:
-        paths = files.segment_paths("documents", split)
+        paths = intermediate.segment_paths("documents", split)
         counts: np.ndarray = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
-        outputs.check_documents(job, files, split, counts)
-    rows = {split: files.segment_paths("rows", split) for split in job.shards}
+        outputs.check_documents(job, intermediate, split, counts)
+    rows = {split: intermediate.segment_paths("rows", split) for split in job.shards}
     pairing = [
         Task(f"{path}.keys", 1, (split, number))
         for split, paths in rows.items()
         for number, path in enumerate(paths)
     ]
-    run("pairing", "segments", stages.pair_segment, pairing)
+    run("pairing", "segments", partial(stages.pair_segment, intermediate), pairing)
     tokens = (shuffling.load_token_counts(path) for paths in rows.values() for path in paths)
     outputs.check_truncation(job, sum(tokens, np.zeros(2, int)))
     return {

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bert_tf import files
-from bert_tf.data_prep.pretraining_data.documents import Documents, offsets
+from bert_tf.data_prep.pretraining_data.documents import Documents
 
 _BIN_BITS = 20
 _BIN_SHIFT = 64 - _BIN_BITS
@@ -78,34 +78,20 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
 def save_documents(path: str, documents: Documents) -> None:
     """Writes documents to a file."""
     content = io.BytesIO()
-    np.savez(
-        content,
-        tokens=documents.tokens,
-        sentence_lengths=np.diff(documents.sentences).astype(np.int32),
-        document_lengths=np.diff(documents.documents).astype(np.int32),
-        ids=documents.ids,
-    )
+    np.savez(content, **vars(documents))
     files.write_bytes(path, content.getvalue())
 
 
-def load_documents(paths: Sequence[str]) -> Documents:
-    """Reads the files that `save_documents` wrote, and concatenates their documents."""
-    return Documents.joined([_load(path) for path in paths])
-
-
-def _load(path: str) -> Documents:
+def load_documents(path: str) -> Documents:
+    """Reads the file that `save_documents` wrote."""
     with files.open_binary(path, "rb") as file, np.load(file) as arrays:
-        sentences, documents = map(
-            offsets, (arrays["sentence_lengths"], arrays["document_lengths"])
-        )
-        return Documents(arrays["tokens"], sentences, documents, arrays["ids"])
+        return Documents(**arrays)
 
 
 def count_documents(path: str) -> np.ndarray:
     """Returns the counts of documents and sentences in a file of `save_documents`: int64 [2]."""
     with files.open_binary(path, "rb") as file, np.load(file) as arrays:
-        lengths = arrays["document_lengths"]
-        return np.array([len(lengths), lengths.sum(dtype=np.int64)])
+        return np.array([len(arrays["ids"]), len(arrays["sentences"]) - 1])
 
 
 def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:

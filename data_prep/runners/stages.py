@@ -9,27 +9,33 @@ All files are written atomically. The content of a file does not depend on the p
 the file.
 """
 
-import contextlib
 import dataclasses
 import functools
 import gzip
-import hashlib
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data import masking, pairing, sentences, stats
-from bert_tf.data_prep.pretraining_data.documents import tokenize
+from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
-from bert_tf.files import atomic_replace, open_binary, write_bytes
+from bert_tf.files import (
+    atomic_replace,
+    exists,
+    open_binary,
+    remove,
+    size_and_sha256,
+    write_bytes,
+)
 
 _ENCODE_BATCH = 2048
 _COPY_BYTES = 1 << 22
@@ -124,13 +130,10 @@ def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> Non
 
 def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
     """Pairs the documents of a segment and writes `rows-<split>-<number>`."""
-    own = files.path("documents", split, number)
-    pool = [
-        files.path("documents", split, each)
-        for each in pairing.pool_segments(files.config, number, files.segment_sizes)
-    ]
-    documents = shuffling.load_documents([own, *pool])
-    count = int(shuffling.count_documents(own)[0])
+    pool = pairing.pool_segments(files.config, number, files.segment_sizes)
+    paths = [files.path("documents", split, each) for each in (number, *pool)]
+    parts = [shuffling.load_documents(path) for path in paths]
+    documents, count = Documents.joined(parts), len(parts[0])
     rows = pairing.paired_rows(files.config, documents, count, vocabulary(files.config))
     shuffling.save_rows(files.path("rows", split, number), rows)
 
@@ -177,47 +180,37 @@ def write_part(
 
 
 def assemble_shard(
-    files: IntermediateFiles, key: tuple[str, int], parts: Iterable[str], path: str, rows: int
+    files: IntermediateFiles, split: str, number: int, path: str, parts: Mapping[int, int]
 ) -> None:
-    """Joins the parts of a shard, and writes the size and checksum of the shard to another file.
+    """Joins the parts of a shard, writes the size and checksum of the shard to another file.
 
     The other file is `shard-<split>-<number>`. Concatenated TFRecord files are a valid TFRecord
-    file. For local paths, this function does not import TensorFlow.
+    file. At the end, the parts are removed.
 
     Args:
         files: The names of the files.
-        key: Split and index of the shard.
-        parts: The paths of the parts, in order. A part may be written as late as the moment when
-            the iterator returns the path of the part.
+        split: "train" or "eval".
+        number: Index of the shard.
         path: The path of the shard.
-        rows: Number of rows in all parts.
+        parts: The index of each part, in order, and its number of rows.
     """
-    with atomic_replace(path) as temporary, open_binary(temporary, "wb") as file:
-        output = _HashedFile(file)
-        target: Any = output
-        with contextlib.ExitStack() as stack:
-            if files.config.compression:
-                # Without file name and time in the gzip header, equal content gives equal bytes.
-                target = stack.enter_context(gzip.GzipFile("", "wb", 6, output, 0))
-            for part in parts:
+    marker = files.path("shard", split, number)
+    if exists(marker):
+        return  # a runner of Beam may repeat a call
+    paths = [files.path("part", split, part) for part in parts]
+    with atomic_replace(path) as temporary:
+        with open_binary(temporary, "wb") as file, _packed(file, files.config) as target:
+            for part in paths:
                 with open_binary(part, "rb") as source:
                     shutil.copyfileobj(source, target, _COPY_BYTES)
-    marker = {"examples": rows, "bytes": output.size, "sha256": output.digest.hexdigest()}
-    write_bytes(files.path("shard", *key), json.dumps(marker).encode())
+        size, sha256 = size_and_sha256(temporary)
+    facts = {"examples": sum(parts.values()), "bytes": size, "sha256": sha256}
+    write_bytes(marker, json.dumps(facts).encode())
+    for part in paths:
+        remove(part)
 
 
-class _HashedFile:
-    """Writes to a file, and computes the size and the SHA-256 of the written bytes."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.digest, self.size = hashlib.sha256(), 0
-
-    def write(self, content: bytes) -> int:
-        self.digest.update(content)
-        self.size += len(content)
-        self._file.write(bytes(content))
-        return len(content)
-
-    def flush(self) -> None:
-        self._file.flush()
+def _packed(file: Any, config: RecordsConfig) -> Any:
+    """Returns a context manager that yields the file to write to."""
+    # Without file name and time in the gzip header, equal content gives equal bytes.
+    return gzip.GzipFile("", "wb", 6, file, 0) if config.compression else nullcontext(file)

@@ -1,47 +1,57 @@
-"""Owns the local work folder of a job, and removes or keeps the folder after the run."""
+"""Owns the folder of the intermediate files of a job, and removes or keeps it after the run."""
 
 import contextlib
 import errno
-import glob
+import hashlib
 import os
-import pathlib
-import re
-import shutil
+import tempfile
 from collections.abc import Iterator
 
 from bert_tf import files
-from bert_tf.data_prep.runners import outputs
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.workers import WorkerKilledError
 from bert_tf.errors import InputError
 from bert_tf.workspace import Workspace
 
-_LOCK = "lock"
-# The names of intermediate files, and of temporary files of these.
-_NAMES = re.compile(
-    rf"{_LOCK}|{outputs.IDENTITY}|\..*\.tmp"
-    r"|(documents|text_stats|rows|part|part_stats|shard|unpacked)-[\w.-]*\d{6}"
-    r"(\.rows|\.tokens|\.keys)?"
-)
+# The name of the file that identifies the job of a work folder, and that of the lock file.
+_IDENTITY, _LOCK = "identity", "lock"
+
+
+def path_of(stem: str, is_local: bool) -> str:
+    """Returns the path of the work folder of an output.
+
+    Args:
+        stem: Path of the output (see `job.output_stem`).
+        is_local: Whether the folder must be local. For remote output, it is then in the temporary
+            folder of the system, else next to the output.
+    """
+    folder, name = os.path.split(stem)
+    if is_local and "://" in stem:
+        digest = hashlib.sha256(stem.encode()).hexdigest()[:16]
+        return os.path.join(tempfile.gettempdir(), f"bert_tf_{name}_{digest}.work")
+    return os.path.join(folder, f".{name}.work")
 
 
 @contextlib.contextmanager
-def locked_work_folder(job: RecordsJob) -> Iterator[None]:
+def locked(job: RecordsJob) -> Iterator[None]:
     """Creates and locks the work folder; removes the folder when the records are complete.
 
     After an error, the work folder is kept, so that the next run can resume. But if the input is
-    invalid, the work folder is removed, and so are all output folders that this run created.
+    invalid, the work folder is removed.
 
     Raises:
-        InputError: The work folder cannot be written, another process has locked it, or the disk is
-            full.
+        InputError: The work folder cannot be written or contains files of others, another process
+            has locked it, or the disk is full.
     """
-    folder, new_folders = job.work_folder, _missing_output_folders(job)
-    check_folder(folder)
+    folder = job.work_folder
     workspace = Workspace(folder, "intermediate files", "output_file", _LOCK)
+    names = (name for name in files.list_folder(folder) if not name.startswith("."))
+    workspace.check_owned([_IDENTITY], set(names) - {_LOCK})
     with workspace.locked(f"Another process is writing {job.stem}."):
         try:
-            _remove_unusable_files(job)
+            if not belongs_to(job):
+                _clear(folder)
+                files.write_bytes(os.path.join(folder, _IDENTITY), job.identity)
             yield
         except BaseException as error:
             if any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
@@ -52,51 +62,28 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
             if isinstance(error, WorkerKilledError):
                 raise WorkerKilledError(f"{error} It resumes where this run stopped.") from error
             # If a part has been masked, the input has passed all checks.
-            if isinstance(error, InputError) and not glob.glob(f"{glob.escape(folder)}/part*"):
+            is_masked = any(name.startswith("part") for name in files.list_folder(folder))
+            if isinstance(error, InputError) and not is_masked:
                 remove(folder)
-                for new_folder in new_folders:
-                    with contextlib.suppress(OSError):  # a folder that is not empty is kept
-                        new_folder.rmdir()
             raise
         remove(folder)
 
 
+def belongs_to(job: RecordsJob) -> bool:
+    """Whether the files in the work folder are those of this job."""
+    path = os.path.join(job.work_folder, _IDENTITY)
+    if _IDENTITY not in files.list_folder(job.work_folder):
+        return False
+    with files.open_binary(path, "rb") as file:
+        return file.read() == job.identity
+
+
 def remove(folder: str) -> None:
-    """Removes a work folder; last the files that show that it is one."""
-    with contextlib.suppress(FileNotFoundError):  # another process removes it too
-        for name in set(os.listdir(folder)) - {_LOCK, outputs.IDENTITY}:
-            os.remove(os.path.join(folder, name))
-    shutil.rmtree(folder, ignore_errors=True)  # another process may wait for the lock
+    """Removes a work folder; last the file that shows that it is one."""
+    _clear(folder)
+    files.remove(folder)
 
 
-def check_folder(folder: str) -> None:
-    """Checks that a folder, if it is local, has only intermediate files, which will be removed.
-
-    Raises:
-        InputError: It is a link or a file, or has other files.
-    """
-    if os.path.islink(folder):
-        raise InputError(f"{folder} is a link. Remove it; the run needs a folder of its own there.")
-    paths = {name: os.path.join(folder, name) for name in files.list_folder(folder)}
-    others = [n for n, path in paths.items() if not (_NAMES.fullmatch(n) and os.path.isfile(path))]
-    if others and "://" not in folder:
-        raise InputError(
-            f"{folder} contains {others[0]}, which no run wrote. Give another output_file, or move "
-            "the folder."
-        )
-
-
-def _missing_output_folders(job: RecordsJob) -> list[pathlib.Path]:
-    """Returns the local folders of the output that do not exist, inner folders first."""
-    paths = [pathlib.Path(path).absolute() for path in job.shard_paths if "://" not in path]
-    missing = {folder for path in paths for folder in path.parents if not folder.exists()}
-    return sorted(missing, key=lambda folder: len(folder.parts), reverse=True)
-
-
-def _remove_unusable_files(job: RecordsJob) -> None:
-    """Removes the intermediate files of another job."""
-    identity = pathlib.Path(job.work_folder, outputs.IDENTITY)
-    if not identity.exists() or identity.read_bytes() != job.identity:
-        for name in set(os.listdir(job.work_folder)) - {_LOCK, outputs.IDENTITY}:
-            os.remove(os.path.join(job.work_folder, name))
-        files.write_bytes(str(identity), job.identity)
+def _clear(folder: str) -> None:
+    for name in set(files.list_folder(folder)) - {_LOCK, _IDENTITY}:
+        files.remove(os.path.join(folder, name))

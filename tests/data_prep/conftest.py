@@ -1,10 +1,34 @@
 """Fixtures for the tests of `data_prep`."""
 
+from typing import NamedTuple
+
 import pytest
-from tiny_corpus import vocabulary_file
+from tiny_corpus import MANY_SEGMENTS, contents, corpus, text_of, vocabulary_file
+
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local
 
 
 @pytest.fixture
 def vocab_file(tmp_path):
     """Returns the path of the vocabulary of `tiny_corpus`."""
     return vocabulary_file(tmp_path)
+
+
+class Job(NamedTuple):
+    """Settings, the path of a text of many segments, and the files of an uninterrupted run."""
+
+    config: RecordsConfig
+    source: str
+    expected: dict[str, bytes]
+
+
+@pytest.fixture(scope="session")
+def job(tmp_path_factory):
+    """Returns a job with the output name a.tfrecord."""
+    folder = tmp_path_factory.mktemp("job")
+    config = RecordsConfig(vocabulary_file(folder), **MANY_SEGMENTS)
+    source = folder / "corpus.txt"
+    source.write_text(text_of(corpus(200)), encoding="utf-8")
+    local.create(config, str(source), [f"{folder}/expected/a.tfrecord"], 1)
+    return Job(config, str(source), contents(folder / "expected"))

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, outputs
+from bert_tf.data_prep.runners import local
 from bert_tf.errors import InputError
 
 
@@ -101,39 +101,18 @@ def test_complete_records_are_not_created_again(tmp_path, vocab_file):
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
 
 
-@pytest.mark.parametrize(
-    ("flags", "text", "words"),
-    [
-        ({"dupe_factor": 4}, None, " dupe_factor=10, not 4"),
-        ({}, "wab wac\n\nwad wae\n", "another input"),
-    ],
-)
-def test_records_of_other_settings_are_not_changed(tmp_path, vocab_file, flags, text, words):
-    first = text_of(corpus(10))
-    make(tmp_path, vocab_file, first)
-    before = {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
-    with pytest.raises(InputError, match=words):
-        make(tmp_path, vocab_file, text or first, **flags)
-    assert before == {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
-
-
-def test_a_file_of_another_program_is_not_changed(tmp_path, vocab_file):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/data.tfrecord").write_bytes(b"other")
-    with pytest.raises(InputError, match="overwrite=True"):
-        make(tmp_path, vocab_file, text_of(corpus(10)))
-    assert (tmp_path / "out/data.tfrecord").read_bytes() == b"other"
-    assert os.listdir(tmp_path / "out") == ["data.tfrecord"]
-
-
 def test_overwrite_replaces_all_old_files(tmp_path, vocab_file):
-    make(tmp_path, vocab_file, text_of(corpus(10)), num_output_shards=3)
+    text = text_of(corpus(10))
+    make(tmp_path, vocab_file, text, num_output_shards=3)
     config = RecordsConfig(vocab_file, dupe_factor=2)
     output = str(tmp_path / "out/data.tfrecord")
     source = str(tmp_path / "corpus.txt")
     with pytest.raises(InputError, match="dupe_factor=10, not 2"):
         local.create(config, source, [output], 1)
     (tmp_path / "one.txt").write_text("wab\n")
+    with pytest.raises(InputError, match="created with another input"):
+        make(tmp_path, vocab_file, "wab wac\n\nwad wae\n", num_output_shards=3)
+    (tmp_path / "corpus.txt").write_text(text)
     with pytest.raises(InputError, match="one document"):
         local.create(config, str(tmp_path / "one.txt"), [output], 1, overwrite=True)
     assert len(os.listdir(tmp_path / "out")) == 6, "refused input must not remove records"
@@ -172,11 +151,10 @@ def test_outputs_in_several_folders_are_found_and_replaced(tmp_path, vocab_file,
     assert os.path.exists("x/a.tfrecord")
 
 
-@pytest.mark.parametrize("is_longer", [False, True])
-def test_overwrite_keeps_a_listed_file_whose_content_has_changed(tmp_path, vocab_file, is_longer):
+def test_overwrite_keeps_a_listed_file_whose_content_has_changed(tmp_path, vocab_file):
     make(tmp_path, vocab_file, text_of(corpus(10)), num_output_shards=2)
     other = tmp_path / "out/data-00000-of-00002.tfrecord"
-    content = b"x" * (other.stat().st_size + is_longer)
+    content = b"x" * other.stat().st_size
     other.write_bytes(content)
     output = [str(tmp_path / "out/data.tfrecord")]
     local.create(RecordsConfig(vocab_file), str(tmp_path / "corpus.txt"), output, 1, overwrite=True)
@@ -224,37 +202,9 @@ def test_files_that_overwrite_removes_are_listed_before_and_after(tmp_path, voca
 
 
 @pytest.mark.parametrize("pattern", ["broken.txt", "brok*"])
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_dangling_link_is_refused(tmp_path, vocab_file, pattern, workers):
+def test_a_dangling_link_is_refused(tmp_path, vocab_file, pattern):
     (tmp_path / "broken.txt").symlink_to("/nonexistent")
     config, output = RecordsConfig(vocab_file), [str(tmp_path / "out/a.tfrecord")]
     with pytest.raises(InputError, match=r"cannot be read: No such file|No input file matches"):
-        local.create(config, str(tmp_path / pattern), output, workers)
+        local.create(config, str(tmp_path / pattern), output, 1)
     assert not (tmp_path / "out").exists()
-
-
-def test_an_input_that_is_deleted_during_the_checks_is_refused(tmp_path, vocab_file, monkeypatch):
-    source = tmp_path / "corpus.txt"
-    source.write_text(text_of(corpus(10)))
-    config, output = RecordsConfig(vocab_file), [str(tmp_path / "out/a.tfrecord")]
-    # Delete the input file at two times: after its size was read, and after it was hashed.
-    for module, name in ((local, "_local_input_bytes"), (outputs, "input_identity")):
-        real = getattr(module, name)
-
-        def delete_after(path, real=real):
-            result = real(path)
-            source.unlink()
-            return result
-
-        with monkeypatch.context() as patched, pytest.raises(InputError, match=r"No such|No input"):
-            patched.setattr(module, name, delete_after)
-            local.create(config, str(source), output, 1)
-        source.write_text(text_of(corpus(10)))
-
-
-def test_refused_input_leaves_no_new_folder(tmp_path, vocab_file):
-    for name in ("new/deep/a.tfrecord,new/other/b.tfrecord", "there/a.tfrecord"):
-        (tmp_path / "there").mkdir(exist_ok=True)
-        with pytest.raises(InputError, match="one document"):
-            make(tmp_path, vocab_file, "wab\nwac\n", name)
-    assert sorted(os.listdir(tmp_path)) == ["corpus.txt", "there", "vocab.txt"]

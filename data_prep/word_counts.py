@@ -59,7 +59,11 @@ def count_words(
             first_invalid = first_invalid or "".join(places[:1])
             last = places[-1] if places else last
             progress.update(len(block.text))
-    return WordCounts(collections.Counter(dict(_decode(words))), invalid, first_invalid)
+    return WordCounts(
+        collections.Counter({word.decode(): number for word, number in words.items()}),
+        invalid,
+        first_invalid,
+    )
 
 
 def _counted(
@@ -120,10 +124,3 @@ def _drop_rare(counts: collections.Counter[bytes]) -> None:
         for word in [word for word, number in counts.items() if number <= least]:
             del counts[word]
         least += 1
-
-
-def _decode(counts: dict[bytes, int]) -> Iterator[tuple[str, int]]:
-    """Decodes the words and empties `counts`, so that the words are not in memory twice."""
-    while counts:
-        word, number = counts.popitem()
-        yield word.decode(), number

@@ -168,23 +168,22 @@ def read_lines(
     Raises:
         InputError: A line has more than 64 MiB, or `read_chunks` raises an error.
     """
-    rest, before = b"", 0
+    rest = b""
     for chunk in read_chunks(path, start, end):
         rest += chunk
         if length := rest.rfind(b"\n") + 1:
-            yield rest[:length], _position(path, start, before)
-            before += rest.count(b"\n", 0, length)
-            rest = rest[length:]
+            yield rest[:length], _position(path, start)
+            start, rest = start + length, rest[length:]
         if len(rest) > files.MAX_LINE_BYTES:
             raise InputError(
                 f"{path} has a line of more than {files.MAX_LINE_BYTES >> 20} MiB. Split it."
             )
     if rest:
-        yield rest, _position(path, start, before)
+        yield rest, _position(path, start)
 
 
-def _position(path: str, start: int, before: int) -> Position:
-    return lambda index: f"line {line_number(path, start) + before + index}"
+def _position(path: str, start: int) -> Position:
+    return lambda index: f"line {line_number(path, start) + index}"
 
 
 def line_number(path: str, position: int) -> int:

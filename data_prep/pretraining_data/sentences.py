@@ -8,7 +8,6 @@ from bert_tf.data_prep.corpus.formats import CHUNK_BYTES, decode, read_json_text
 from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.pretraining_data.segments import Piece, Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.errors import InputError
 
 # A block has two parts: N sentences that are not empty, and int64 [N], the document number of each
 # sentence. The document numbers are in non-decreasing order.
@@ -96,11 +95,5 @@ def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _tfds_texts(config: RecordsConfig, piece: Piece) -> Iterator[str]:
-    texts = segments.tfds_split(config).texts(f"[{piece.start}:{piece.end}]")
-    for number, text in enumerate(texts, piece.start):
-        if len(text) > segments.MAX_DOCUMENT_BYTES:
-            raise InputError(
-                f"Example {number} of {config.tfds_name} is larger than "
-                f"{segments.MAX_DOCUMENT_BYTES >> 20} MiB, the limit for a document."
-            )
+    for text in segments.tfds_split(config).texts(f"[{piece.start}:{piece.end}]"):
         yield text.decode("utf-8", "replace")

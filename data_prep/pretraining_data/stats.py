@@ -15,8 +15,6 @@ from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 
-# The expected number of sequences in a sample drawn with `sampled_share`.
-SAMPLE_SIZE = 1 << 17
 # The largest number of hashes in a sample. If there are more, the hashes with the largest values
 # are dropped, so that equal hashes are kept or dropped together.
 MAX_HASHES = 1 << 18
@@ -115,11 +113,6 @@ class Stats:
         }
 
 
-def sampled_share(examples: int) -> float:
-    """Returns the share of all examples, in [0, 1], to draw for about `SAMPLE_SIZE` examples."""
-    return min(SAMPLE_SIZE / max(examples, 1), 1.0)
-
-
 def total(counts: Iterable[Stats]) -> Stats:
     """Returns the sum of one or more `Stats`."""
     first, *others = counts
@@ -134,13 +127,12 @@ def _histogram(counts: np.ndarray) -> dict[str, int]:
     return {str(value): int(counts[value]) for value in np.flatnonzero(counts)}
 
 
-def measure(columns: Mapping[str, np.ndarray], words: Vocabulary, sampled: float = 1.0) -> Stats:
+def measure(columns: Mapping[str, np.ndarray], words: Vocabulary) -> Stats:
     """Computes the counts of a batch of records.
 
     Args:
         columns: The columns of `bert_tf.features.PRETRAINING`.
         words: The special ids.
-        sampled: Share of the sequences that are searched for duplicates, in [0, 1].
     """
     ids, positions = columns["input_ids"], columns["masked_lm_positions"]
     labels, is_prediction = columns["masked_lm_ids"], columns["masked_lm_weights"] > 0
@@ -150,7 +142,6 @@ def measure(columns: Mapping[str, np.ndarray], words: Vocabulary, sampled: float
     lengths = columns["input_mask"].sum(axis=1)
     unmasked = unmasked_ids(ids, positions, labels, is_prediction)
     tokens, special_ids = unmasked[columns["input_mask"] > 0], (words.cls_id, words.sep_id)
-    hashes = row_hashes(unmasked)
     return Stats(
         lengths=np.bincount(lengths, minlength=ids.shape[1] + 1),
         predictions=np.bincount(is_prediction.sum(axis=1), minlength=shown.shape[1] + 1),
@@ -159,7 +150,7 @@ def measure(columns: Mapping[str, np.ndarray], words: Vocabulary, sampled: float
         kept=int(kept.sum()),
         replaced=int(is_prediction.sum() - masked.sum() - kept.sum()),
         unknown=np.array(count_unknown(tokens, words.unk_id, special_ids)),
-        sample=hashes[hashes <= np.uint64(min(int(sampled * 2.0**64), 2**64 - 1))],
+        sample=row_hashes(unmasked),
     )
 
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf import startup
-from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob
@@ -143,8 +142,8 @@ class _Masking(NamedTuple):
         share a bin, the rows of that bin are sent to both parts.
         """
         path = self.intermediate.path("rows", split, number)
-        rows = shuffling.load_rows(path, stages.row_dtype(self.job.config))
-        keys = shuffling.load_keys(path)
+        rows = shuffling.load_array(f"{path}.rows", stages.row_dtype(self.job.config))
+        keys = shuffling.load_array(f"{path}.keys", np.uint64)
         for index, part in enumerate(self.plans[split]):
             mine = shuffling.slice_of_part(keys, part)
             is_used = mine.stop > mine.start or (part.rows == 0 and number == 0)
@@ -157,9 +156,7 @@ class _Masking(NamedTuple):
         part = self.plans[split][index]
         ordered = [rows for _, rows in sorted(slices, key=lambda numbered: numbered[0])]
         rows = shuffling.sort_part(np.concatenate(ordered), part)
-        total = sum(each.rows for parts in self.plans.values() for each in parts)
-        sampled = stats.sampled_share(total)
-        stages.write_part(self.intermediate, split, index, rows, sampled)
+        stages.write_part(self.intermediate, split, index, rows)
         return (split, part.shard), (index, part.rows)
 
     def assemble(self, key: Key, parts: Iterable[tuple[int, int]]) -> None:

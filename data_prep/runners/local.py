@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, preparation, stages, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob
@@ -89,9 +88,8 @@ def _mask(
     completed: Collection[Key],
 ) -> None:
     """Is a `preparation.Masker` when the workers are given."""
-    sampled = stats.sampled_share(sum(part.rows for plan in plans.values() for part in plan))
     parts = [
-        Task(intermediate.path("part", split, number), part.rows, (split, number, part, sampled))
+        Task(intermediate.path("part", split, number), part.rows, (split, number, part))
         for split, plan in plans.items()
         for number, part in enumerate(plan)
         if (split, part.shard) not in completed

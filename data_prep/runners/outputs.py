@@ -1,6 +1,5 @@
 """Checks the output of a job before the run, and writes manifest and statistics after the run."""
 
-import collections
 import contextlib
 import dataclasses
 import os
@@ -64,7 +63,8 @@ def plan_job(
     else:
         paths = list(formats.input_files(input_file, config.input_format, config.text_feature))
         config = config.with_format_of(paths)
-        inputs = [input_identity(path) for path in paths]
+        facts = ((path, *files.size_and_sha256(path)) for path in paths)
+        inputs = [{"path": path, "bytes": size, "sha256": digest} for path, size, digest in facts]
     stem, fingerprint = output_stem(output_files[0]), config.fingerprint(vocabulary.sha256, inputs)
     shards, folder = shard_paths(output_files, config), work_folder.path_of(stem, is_local)
     job = RecordsJob(config, stem, fingerprint, tuple(inputs), shards, folder)
@@ -78,16 +78,6 @@ def plan_job(
     return job
 
 
-def input_identity(path: str) -> dict[str, Any]:
-    """Returns the path, the size in bytes and the SHA-256 of an input file.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
-    size, sha256 = files.size_and_sha256(path)
-    return {"path": path, "bytes": size, "sha256": sha256}
-
-
 def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: str) -> None:
     """Checks that each output is a regular file or absent, and that no run reads an output."""
     vocabulary = job.config.vocab_file
@@ -95,11 +85,8 @@ def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: s
     if os.path.realpath(vocabulary) in map(os.path.realpath, input_paths):
         raise InputError(f"vocab_file {vocabulary} is in input_file too. Give another input_file.")
     globs = [absolute_path(pattern.strip()) for pattern in patterns.split(",")]
-    real = collections.Counter(
-        path if "://" in path else os.path.realpath(path) for path in job.output_paths
-    )
-    if twice := [path for path, count in real.items() if count > 1]:
-        raise InputError(f"output_file names a file twice: {twice[0]}. Give other names.")
+    if len(set(map(absolute_path, job.output_paths))) < len(job.output_paths):
+        raise InputError(f"output_file names a file twice: {job.shard_paths}. Give other names.")
     for path in job.output_paths:
         output_paths.check_output_file(path, inputs)
         if any(pathlib.PurePath(absolute_path(path)).match(glob) for glob in globs):
@@ -231,9 +218,7 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
             return f"{name}={flags[name]}, not {value}"
     if manifest.facts.get("fingerprint") == job.fingerprint:
         return "other names of its files"
-    if manifest.facts.get("vocabulary_sha256") != stages.vocabulary(job.config).sha256:
-        return "another vocabulary"
-    return "another input, or by another version of this program"
+    return "another input or vocabulary, or by another version of this program"
 
 
 def remove_old_records(job: RecordsJob) -> None:

@@ -130,9 +130,18 @@ def prepare(
         for number, path in enumerate(paths)
     ]
     run("pairing", "segments", partial(stages.pair_segment, intermediate), pairing)
-    tokens = (shuffling.load_token_counts(path) for paths in rows.values() for path in paths)
+    tokens = (
+        shuffling.load_array(f"{path}.tokens", np.int64)
+        for paths in rows.values()
+        for path in paths
+    )
     outputs.check_truncation(job, sum(tokens, np.zeros(2, int)))
     return {
-        split: np.asarray(sum(shuffling.count_bins(shuffling.load_keys(path)) for path in paths))
+        split: np.asarray(
+            sum(
+                shuffling.count_bins(shuffling.load_array(f"{path}.keys", np.uint64))
+                for path in paths
+            )
+        )
         for split, paths in rows.items()
     }

@@ -97,6 +97,8 @@ def count_documents(path: str) -> np.ndarray:
 def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
     """Writes rows to `<path>.rows`, `count_tokens` to `<path>.tokens`, and keys to `<path>.keys`.
 
+    The counts are int64 [2], and the keys uint64 [N].
+
     Args:
         path: The path without the extension.
         batches: Arrays of rows. All rows are in ascending order of their keys.
@@ -121,22 +123,8 @@ def count_tokens(rows: np.ndarray) -> np.ndarray:
     return np.array([kept, rows["trimmed"].sum(dtype=np.int64)])
 
 
-def load_token_counts(path: str) -> np.ndarray:
-    """Returns the sum of `count_tokens` of all rows that `save_rows` wrote."""
-    return _load_array(path + ".tokens", np.dtype(np.int64))
-
-
-def load_keys(path: str) -> np.ndarray:
-    """Returns the keys that `save_rows` wrote: uint64 [N], ascending."""
-    return _load_array(path + ".keys", np.dtype(np.uint64))
-
-
-def load_rows(path: str, dtype: np.dtype) -> np.ndarray:
-    """Returns the rows that `save_rows` wrote."""
-    return _load_array(path + ".rows", dtype)
-
-
-def _load_array(path: str, dtype: np.dtype) -> np.ndarray:
+def load_array(path: str, dtype: type | np.dtype) -> np.ndarray:
+    """Returns the content of a file that `save_rows` wrote."""
     with files.open_binary(path, "rb") as file:
         return np.frombuffer(file.read(), dtype)
 

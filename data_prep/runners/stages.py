@@ -138,18 +138,14 @@ def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
     shuffling.save_rows(files.path("rows", split, number), rows)
 
 
-def mask_part(
-    files: IntermediateFiles, split: str, number: int, part: shuffling.Part, sampled: float
-) -> None:
+def mask_part(files: IntermediateFiles, split: str, number: int, part: shuffling.Part) -> None:
     """Reads the rows of a part from the files of all segments, and writes the masked part."""
     dtype = row_dtype(files.config)
     rows = shuffling.load_part(files.segment_paths("rows", split), part, dtype)
-    write_part(files, split, number, rows, sampled)
+    write_part(files, split, number, rows)
 
 
-def write_part(
-    files: IntermediateFiles, split: str, number: int, rows: np.ndarray, sampled: float
-) -> None:
+def write_part(files: IntermediateFiles, split: str, number: int, rows: np.ndarray) -> None:
     """Masks rows, and writes the part and its statistics (`part_stats-<split>-<number>`).
 
     Args:
@@ -157,7 +153,6 @@ def write_part(
         split: "train" or "eval".
         number: Index of the part.
         rows: The rows in shuffled order.
-        sampled: Share of the sequences that are searched for duplicates, in [0, 1].
     """
     import tensorflow as tf
 
@@ -168,7 +163,7 @@ def write_part(
             for start in range(0, len(rows), _ENCODE_BATCH):
                 batch = rows[start : start + _ENCODE_BATCH]
                 columns = masking.mask_rows(files.config, batch, words)
-                counts.append(stats.measure(columns, words, sampled))
+                counts.append(stats.measure(columns, words))
                 counts[-1].truncated = int((batch["trimmed"] > 0).sum())
                 counts[-1].trimmed_tokens = int(batch["trimmed"].sum())
                 for example in features.encode(columns, features.PRETRAINING):

@@ -49,16 +49,16 @@ class Workers:
             startup.import_tensorflow()
             return
         spawn = multiprocessing.get_context("spawn")
+        # The new processes inherit the blocked signals.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS)
         try:
-            with _blocked(_TERMINAL_SIGNALS):  # in the new processes too, which inherit this
-                self._pool = ProcessPoolExecutor(count, spawn, _begin, (set_up,))
-                # Python unblocked SIGINT when it started its process that tracks resources.
-                signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS)
-                for _ in range(count):
-                    self._pool.submit(int)  # starts a process
-        except BaseException:  # such as SIGTERM; Python would wait for the processes at its end
-            self.stop()
-            raise
+            self._pool = ProcessPoolExecutor(count, spawn, _begin, (set_up,))
+            # Python unblocked SIGINT when it started its process that tracks resources.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS)
+            for _ in range(count):
+                self._pool.submit(int)  # starts a process
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINAL_SIGNALS)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         """Starts a call in a worker process.
@@ -110,15 +110,6 @@ def _explained_kills() -> Iterator[None]:
             "A worker process was killed, most likely because memory ran out (`dmesg` reports "
             "it then). Run the same command again with a smaller num_workers."
         ) from killed
-
-
-@contextlib.contextmanager
-def _blocked(signals: tuple[signal.Signals, ...]) -> Iterator[None]:
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
 
 
 def _begin(set_up: Callable[[], None]) -> None:

@@ -34,8 +34,8 @@ def inspect(vocab_file, capsys):
     return run
 
 
-def write(path, examples, compression=""):
-    with tf.io.TFRecordWriter(str(path), compression) as writer:
+def write(path, examples):
+    with tf.io.TFRecordWriter(str(path)) as writer:
         for each in examples:
             writer.write(each)
     return path
@@ -52,16 +52,14 @@ def examples(lines):
     return int(line.split()[-1].replace(",", ""))
 
 
-@pytest.mark.parametrize("index", [0, 7])
 @pytest.mark.parametrize(
     ("damage", "rule"),
     [
         (lambda record: GARBAGE, record_reading.NOT_AN_EXAMPLE),
         (lambda record: without(record, "segment_ids"), record_reading.OTHER_FEATURES),
-        (lambda record: without(record, "input_mask"), record_reading.OTHER_FEATURES),
-        (lambda record: b"", record_reading.OTHER_FEATURES),
     ],
 )
+@pytest.mark.parametrize("index", [0, 7])
 def test_an_invalid_record_is_reported_at_any_index(tmp_path, inspect, good, index, damage, rule):
     changed = [*good[:index], damage(good[index]), *good[index + 1 :]]
     passed, lines, broken = inspect(write(tmp_path / "b", changed))
@@ -92,13 +90,12 @@ def starts(raw):
     return offsets
 
 
-@pytest.mark.parametrize("batch", [4, 4096])
-@pytest.mark.parametrize("number", [0, 1, 11, 12])
+@pytest.mark.parametrize("number", [0, 11])
 @pytest.mark.parametrize("kind", ["cut", "bit in the record", "bit in its length"])
 def test_the_damaged_record_is_reported_and_the_records_before_it_are_read(
-    tmp_path, monkeypatch, inspect, good, kind, number, batch
+    tmp_path, monkeypatch, inspect, good, kind, number
 ):
-    monkeypatch.setattr(record_reading, "_BATCH", batch)
+    monkeypatch.setattr(record_reading, "_BATCH", 4)
     raw = bytearray(write(tmp_path / "a", good).read_bytes())
     start = starts(raw)[number]
     if kind == "cut":
@@ -124,19 +121,12 @@ def test_a_truncated_gzip_file_is_read_up_to_its_end(tmp_path, inspect, good):
         assert broken.endswith(f", 1 found: {tmp_path}/cut record {examples(lines) - 7}")
 
 
-def test_empty_shards_are_reported_but_are_not_a_fault(tmp_path, vocab_file, inspect, good):
+def test_empty_shards_are_reported_but_are_not_a_fault(tmp_path, inspect, good):
     full = write(tmp_path / "full", good)
     empty = write(tmp_path / "empty", [])
     passed, lines, _ = inspect(empty, full)
     assert passed
     assert f"{empty} holds no record" in lines
-    _, _ = make(tmp_path, vocab_file, "wab\nwac\n\nwad\nwae\n", dupe_factor=1, num_output_shards=9)
-    paths = sorted((tmp_path / "out").glob("*.tfrecord"))
-    empty_paths = [path for path in paths if not path.stat().st_size]
-    assert empty_paths
-    _, lines, broken = inspect(*paths)
-    assert not broken
-    assert all(f"{path} holds no record" in lines for path in empty_paths)
 
 
 def test_input_without_valid_records_is_refused(tmp_path, inspect):
@@ -148,21 +138,14 @@ def test_input_without_valid_records_is_refused(tmp_path, inspect):
         inspect(tmp_path / "dang*")
 
 
-@pytest.mark.parametrize("compression", ["", "gzip"])
-def test_a_shard_that_differs_from_its_manifest_is_reported(
-    tmp_path, vocab_file, inspect, compression
-):
-    make(
-        tmp_path, vocab_file, text_of(corpus(40)), dupe_factor=3, num_output_shards=3,
-        compression=compression,
-    )  # fmt: skip
+def test_a_shard_that_differs_from_its_manifest_is_reported(tmp_path, vocab_file, inspect):
+    make(tmp_path, vocab_file, text_of(corpus(40)), dupe_factor=3, num_output_shards=3)
     paths = sorted((tmp_path / "out").glob("*.tfrecord"))
     (tmp_path / "out/another.manifest.json").write_text("[1, 2]")
     assert inspect(*paths)[0]
     # Write the same valid records in another order.
-    kind = compression.upper()
-    found = [each.numpy() for each in tf.data.TFRecordDataset(str(paths[1]), kind)]
-    write(paths[1], [found[1], found[0], *found[2:]], kind)
+    found = [each.numpy() for each in tf.data.TFRecordDataset(str(paths[1]))]
+    write(paths[1], [found[1], found[0], *found[2:]])
     passed, _, (broken,) = inspect(*paths)
     assert not passed
     assert "SHA-256" in broken and broken.endswith(f", 1 found: {paths[1]}")

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local
+from bert_tf.data_prep.runners import job, local
 from bert_tf.errors import InputError
 
 
@@ -162,28 +162,13 @@ def test_overwrite_keeps_a_listed_file_whose_content_has_changed(tmp_path, vocab
     assert not (tmp_path / "out/data-00001-of-00002.tfrecord").exists()
 
 
-def test_outputs_that_differ_only_after_tfrecord_have_separate_files(tmp_path, vocab_file):
-    text = text_of(corpus(10))
-    for number in (0, 1):
-        assert make(tmp_path, vocab_file, text, f"out/part.tfrecord-{number}", random_seed=number)[
-            0
-        ]
-    assert sorted(os.listdir(tmp_path / "out")) == sorted(
-        f"part{name}"
-        for number in (0, 1)
-        for name in (
-            f".tfrecord-{number}",
-            *(f"-{number}.{end}" for end in ("COMPLETED", "manifest.json", "stats.json")),
-        )
-    )
-    for number in (0, 1):
-        name = f"out/part.tfrecord-{number}"
-        assert make(tmp_path, vocab_file, text, name, random_seed=number)[0] == {}, "complete"
-    make(tmp_path, vocab_file, text, "out/more.tfrecord-7", num_output_shards=2, eval_fraction=0.3)
-    assert {path.name for path in (tmp_path / "out").glob("more*.tfrecord*")} == {
-        "more-00000-of-00002.tfrecord-7",
-        "more-00001-of-00002.tfrecord-7",
-        "more.eval-00000-of-00001.tfrecord-7",
+def test_outputs_that_differ_only_after_tfrecord_have_separate_files():
+    stems = [job.output_stem(f"out/part.tfrecord-{number}") for number in (0, 1)]
+    assert stems == ["out/part-0", "out/part-1"]
+    config = RecordsConfig("", num_output_shards=2, eval_fraction=0.3)
+    assert job.shard_paths(["out/more.tfrecord-7"], config) == {
+        "train": [f"out/more-0000{number}-of-00002.tfrecord-7" for number in (0, 1)],
+        "eval": ["out/more.eval-00000-of-00001.tfrecord-7"],
     }
 
 

@@ -13,7 +13,6 @@ from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_o
 from bert_tf.data_prep.pretraining_data import expected_distribution, record_rules, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import inspection, record_reading, stages
-from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
 
@@ -86,14 +85,13 @@ def inspect(vocab_file, capsys):
     return run
 
 
-def mask_again(
-    instances, seed=0, prob=0.15, max_predictions=10, kinds=(0.8, 0.1), tokens=VOCABULARY
-):
+def mask_again(instances, seed=0, prob=0.15, kinds=(0.8, 0.1), tokens=VOCABULARY, part=1.0):
     """Masks the original tokens of each instance again, with the given settings."""
     rng, found = random.Random(seed), []
     for each in instances:
         maskable = [i for i, t in enumerate(each["unmasked"]) if t not in ("[CLS]", "[SEP]")]
-        count = min(max_predictions, max(1, round(len(each["unmasked"]) * prob)))
+        maskable = maskable[: max(int(len(maskable) * part), 10)]
+        count = min(10, max(1, round(len(each["unmasked"]) * prob)))
         positions = sorted(rng.sample(maskable, min(count, len(maskable))))
         output = list(each["unmasked"])
         for i in positions:
@@ -120,7 +118,6 @@ def with_label(random_next, instances):
     ("change", "flags", "unexpected"),
     [
         (lambda good: good, {}, set()),
-        (lambda good: good[:3], {}, set()),
         (lambda good: mask_again(good, kinds=(0.7, 0.2)), {}, KINDS),
         (
             lambda good: mask_again(good, kinds=(0.7, 0.2)),
@@ -128,14 +125,13 @@ def with_label(random_next, instances):
             set(),
         ),
         (lambda good: mask_again(good, prob=0.1), {}, {"predictions for each length"}),
-        (lambda good: mask_again(good, prob=0.1), {"masked_lm_prob": 0.1}, set()),
         (
             lambda good: mask_again(good, tokens=VOCABULARY[200:]),
             {},
             {"random tokens over the vocabulary"},
         ),
+        (lambda good: mask_again(good, part=0.5), {}, {"predictions over positions"}),
         (lambda good: with_label(False, good) + with_label(True, good)[:600], {}, {NEXT}),
-        (lambda good: with_label(True, good), {}, set()),
         (lambda good: good + good[:100], {}, {EQUAL}),
         (lambda good: good, {"objective": "mlm"}, {NEXT}),
     ],
@@ -180,61 +176,6 @@ def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
     half_up = inspect(write(tmp_path / "u", [example(64, 10, each) for each in up]))
     assert "half up, as Python 2" in half_up.out and half_up.passed
     assert inspect(f"{tmp_path}/e,{tmp_path}/u").unexpected == {"predictions for each length"}
-
-
-def test_predictions_clustered_in_the_first_sentence_are_reported(tmp_path, inspect):
-    rng, instances = random.Random(1), []
-    for number in range(2000):
-        words = [VOCABULARY[5 + (number * 7 + i) % 300] for i in range(57)]
-        tokens = ["[CLS]", *words[:28], "[SEP]", *words[28:], "[SEP]"]
-        positions = sorted(rng.sample(range(1, 29), 9))
-        shown = [
-            "[MASK]" if i in positions and rng.random() < 0.8 else token
-            for i, token in enumerate(tokens)
-        ]
-        instances.append(
-            {
-                "tokens": shown, "positions": positions, "labels": [tokens[i] for i in positions],
-                "segment_ids": [0] * 30 + [1] * 30 if number % 2 else [0] * 30 + [1] * 29 + [1],
-                "random": number % 2,
-            }
-        )  # fmt: skip
-    path = write(tmp_path / "front", [example(60, 10, each) for each in instances])
-    result = inspect(path, random_token_prob=0.0, short_seq_prob=0.0)
-    assert "predictions over positions" in result.unexpected
-
-
-def test_records_with_invalid_ids_positions_or_lengths_are_reported(
-    tmp_path, inspect, released_instances
-):
-    examples = [
-        tf.train.Example.FromString(example(64, 10, each)) for each in released_instances[:10]
-    ]
-
-    def ints(number, name):
-        return examples[number].features.feature[name].int64_list.value
-
-    ints(1, "input_ids")[3] = len(VOCABULARY)
-    ints(2, "masked_lm_positions")[0] = 64
-    ints(3, "masked_lm_positions")[0] = -1
-    ints(4, "masked_lm_ids")[0] = len(VOCABULARY) + 1000
-    ints(5, "input_ids")[2] = -7
-    ints(6, "next_sentence_labels")[0] = 9
-    ints(7, "input_mask").append(1)
-    path = write(tmp_path / "odd", [each.SerializeToString() for each in examples])
-    result = inspect(path, num_examples=10)
-    broken = [line for line in result.out.splitlines() if "BROKEN" in line]
-    for number in range(10):
-        is_reported = any(f"odd record {number}" in line for line in broken)
-        assert is_reported == (1 <= number <= 7), (number, broken)
-    assert f"<{len(VOCABULARY)}>" in result.out and "<-7>" in result.out
-    assert "  examples        3\n" in result.out
-
-
-def test_folders_and_missing_files_are_refused(tmp_path, inspect):
-    for path, words in ((tmp_path, "folder"), (tmp_path / "missing*", "No record file matches")):
-        with pytest.raises(InputError, match=words):
-            inspect(path)
 
 
 @pytest.mark.slow
@@ -287,10 +228,8 @@ def test_each_broken_rule_is_found(tmp_path, vocab_file):
 @pytest.mark.parametrize(
     "flags",
     [
-        {}, {"do_whole_word_mask": True}, {"max_ngram_size": 3},
-        {"do_whole_word_mask": True, "replace_whole_words": True}, {"objective": "mlm"},
-        {"objective": "causal"}, {"round_half_up": True}, {"max_seq_length": 16},
-        {"max_seq_length": 8, "masked_lm_prob": 1.0}, {"short_seq_prob": 1.0},
+        {}, {"max_ngram_size": 3}, {"do_whole_word_mask": True, "replace_whole_words": True},
+        {"objective": "mlm"}, {"objective": "causal"}, {"max_seq_length": 8, "masked_lm_prob": 1.0},
     ],
 )  # fmt: skip
 def test_created_records_are_as_expected(tmp_path, vocab_file, inspect, flags):

@@ -141,20 +141,6 @@ def test_training_shares_no_eight_words_with_held_out_text(sample):
         assert not train & heldout
 
 
-def test_dev_and_test_share_no_eight_words(sample):
-    for name, column in (("classification", 0), ("pairs", 3)):
-        dev, test = (
-            set().union(
-                *(
-                    eight_word_sequences(row[column])
-                    for row in read_tsv(sample / name / f"{part}.tsv")[1:]
-                )
-            )
-            for part in ("dev", "test")
-        )
-        assert dev and test and not dev & test
-
-
 def test_classification_names_no_library(sample):
     labels = {"python", "tensorflow", "keras", "numpy", "scipy", "sklearn"}
     for part in PARTS:
@@ -268,24 +254,8 @@ def test_tags_have_the_format_of_conll(sample):
         assert found == {"O", "B-CODE", "I-CODE"}
 
 
-def test_existing_folders_are_not_overwritten(sample):
-    before = file_contents(sample)
-    done = run(sample, "--max_documents=100")
-    assert done.returncode == 2
-    line = done.stderr.strip().splitlines()[-1]
-    assert str(sample) in line and "overwrite=True" in line
-    assert "Traceback" not in done.stderr
-    assert file_contents(sample) == before
-
-
 @pytest.mark.parametrize(
-    "setting",
-    [
-        {"heldout_fraction": 0.0},
-        {"heldout_fraction": 0.6},
-        {"num_workers": 0},
-        {"max_documents": -1},
-    ],
+    "setting", [{"heldout_fraction": 0.6}, {"num_workers": 0}, {"max_documents": -1}]
 )
 def test_settings_out_of_range_are_refused_by_name(tmp_path, setting):
     ((name, value),) = setting.items()

@@ -2,15 +2,12 @@
 
 import collections
 import dataclasses
-import gzip
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 import text_files
 from reference import tokenizer as reference
+from run_programs import assert_refused, run_main
 
 from bert_tf.data_prep import vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
@@ -30,11 +27,9 @@ def counted(lines, do_lower_case=True):
     return collections.Counter(words)
 
 
-def write(folder, name="text.txt", lines=LINES):
-    path = folder / name
-    content = "\n".join(lines).encode()
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    return str(path)
+def write(folder):
+    (folder / "text.txt").write_text("\n".join(LINES), "utf-8")
+    return str(folder / "text.txt")
 
 
 def count(source, **changes):
@@ -47,9 +42,8 @@ def count_all(source, do_lower_case=True, num_workers=2):
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
-def test_counts_words_as_the_released_tokenizer_splits_them(tmp_path, name, do_lower_case):
-    source = text_blocks.TextSource(write(tmp_path, name))
+def test_counts_words_as_the_released_tokenizer_splits_them(tmp_path, do_lower_case):
+    source = text_blocks.TextSource(write(tmp_path))
     assert count(source, do_lower_case=do_lower_case) == counted(LINES, do_lower_case)
 
 
@@ -71,7 +65,7 @@ def test_counts_words_of_a_tensorflow_dataset(tmp_path):
     assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("size", [1, 7, 100])
 def test_documents_and_sentences_are_counted(tmp_path, size):
     text, counter = b"one\ntwo\n \n\nthree\n\n\nfour\nfive", text_blocks.TextCounter()
     files = [
@@ -93,7 +87,7 @@ def test_rare_words_are_dropped_to_bound_memory(tmp_path, monkeypatch):
     assert len(found) <= 15 and all(expected[word] == number for word, number in found.items())
 
 
-@pytest.mark.parametrize("unused", [0, 3, 99, 102])
+@pytest.mark.parametrize("unused", [0, 102])
 def test_tokens_have_the_released_order(unused):
     config = vocabulary_learning.VocabularyConfig(vocab_size=250, num_unused_tokens=unused)
     learned = vocabulary_learning.learn(counted(LINES), config)
@@ -108,7 +102,7 @@ def test_tokens_have_the_released_order(unused):
     assert len(tokens) == len(set(tokens)) == 250
 
 
-@pytest.mark.parametrize("size", [90, 100, 110, 120])
+@pytest.mark.parametrize("size", [90, 120])
 def test_vocabulary_has_the_exact_size_and_covers_every_character(size):
     config = vocabulary_learning.VocabularyConfig(vocab_size=size, num_unused_tokens=2)
     learned = vocabulary_learning.learn(counted(LINES), config)
@@ -121,11 +115,6 @@ def test_vocabulary_has_the_exact_size_and_covers_every_character(size):
     assert all(unknown not in released.tokenize(line) for line in LINES)
 
 
-def test_frequent_words_are_entries():
-    tokens = vocabulary_learning.learn(counted(LINES), CONFIG).tokens
-    assert {"the", "low", "new", "wide"} <= set(tokens)
-
-
 def test_vocabulary_does_not_depend_on_the_order_of_the_counts():
     counts = counted(LINES)
     reordered = dict(reversed(counts.items()))
@@ -136,8 +125,6 @@ def test_vocabulary_does_not_depend_on_the_order_of_the_counts():
     ("settings", "message"),
     [
         ({"vocab_size": 50}, "vocab_size must be from 105 to 2000000. Received: 50"),
-        ({"vocab_size": 10**9}, "vocab_size must be from 105 to 2000000. Received: 10+"),
-        ({"num_unused_tokens": -1}, "num_unused_tokens must be from 0 to 1000000. Received: -1"),
         ({"max_words": 0}, "max_words must be at least 1. Received: 0"),
         ({"max_characters": -1}, "max_characters must be at least 0. Received: -1"),
     ],
@@ -222,19 +209,17 @@ def test_text_without_words_is_refused():
 
 def test_program_writes_the_file_and_reports_missing_entries(tmp_path):
     path, output = write(tmp_path), str(tmp_path / "out" / "vocab.txt")
-    command = [sys.executable, "-m", "bert_tf.data_prep.train_vocabulary", f"--input_file={path}",
-               f"--output_file={output}", "--vocab_size=300", "--num_unused_tokens=2"]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr
-    assert len(load_vocabulary(output)) == 300
-    assert "The text gave" in done.stderr and "300 entries" in done.stdout
-    assert "[unusedN] entries fill up" in done.stderr and "not covered" not in done.stderr
-    few = subprocess.run([*command, "--max_characters=9"], capture_output=True, text=True)
-    assert re.search(r"\d+ of \d+ distinct characters are not covered: .*--max_char", few.stderr)
-    assert "within --max_characters and --max_words" in few.stderr
-    missing = subprocess.run(
-        [*command[:3], "--input_file=nowhere.txt", "--output_file=x"],
-        capture_output=True,
-        text=True,
+    flags = [f"--input_file={path}", f"--output_file={output}", "--vocab_size=300"]
+    done, few, missing = run_main(
+        "bert_tf.data_prep.train_vocabulary",
+        [*flags, "--num_unused_tokens=2"],
+        [*flags, "--num_unused_tokens=2", "--max_characters=9"],
+        ["--input_file=nowhere.txt", "--output_file=x"],
     )
-    assert missing.returncode == 2 and "No input file matches nowhere.txt" in missing.stderr
+    assert done.code == 0, done.err
+    assert len(load_vocabulary(output)) == 300
+    assert "The text gave" in done.err and "300 entries" in done.out
+    assert "[unusedN] entries fill up" in done.err and "not covered" not in done.err
+    assert re.search(r"\d+ of \d+ distinct characters are not covered: .*--max_char", few.err)
+    assert "within --max_characters and --max_words" in few.err
+    assert_refused(missing, "No input file matches nowhere.txt")

@@ -16,7 +16,6 @@ from reference import tokenizer as reference
 
 from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.corpus import text_blocks
-from bert_tf.errors import InputError
 
 # All examples of a test may share the fixture, because it only replaces two module attributes.
 SHARED = HealthCheck.function_scoped_fixture
@@ -125,15 +124,14 @@ def test_at_most_two_blocks_per_worker_are_read_ahead(monkeypatch):
     counted.close()
 
 
-@pytest.mark.parametrize("num_workers", [1, 5])
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
-def test_lines_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path, name, num_workers):
+def test_lines_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path, name):
     bad = b"caf\xe9 " * 30  # one line that extends over several blocks
     lines = [b"good", bad, b"caf\xc3\xa9", b"\xff", b"good", b"\xed\xa0\x80 x", b"\xc3"]
     # A file with more than 1 % of invalid bytes would be refused.
     rest = b"\n" + b"plain\n" * 2000
     path = write(tmp_path / name, b"\n".join(lines * 2) + rest)
-    found = count(path, num_workers=num_workers)
+    found = count(path, num_workers=5)
     assert found.invalid_lines == 8 and found.first_invalid == f"{path}:2"
     assert found.words == {"good": 4, "caf": 60, "cafe": 2, "x": 2, "plain": 2000}
     assert count(write(tmp_path / f"good-{name}", b"good\n" * 50)).invalid_lines == 0
@@ -149,45 +147,19 @@ def test_records_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path):
     assert (found.invalid_lines, found.first_invalid) == (1, f"{path}:2")
 
 
-@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
-@pytest.mark.parametrize(
-    ("encoding", "name_in_message"),
-    [("utf-16", "UTF-16"), ("utf-32", "UTF-32"), ("utf-16-be", "UTF-16"), ("utf-32-be", "UTF-32")],
-)
-def test_utf16_and_utf32_are_refused(tmp_path, name, encoding, name_in_message):
-    text = ("" if encoding in ("utf-16", "utf-32") else "\ufeff") + "plain text"
-    path = write(tmp_path / name, text.encode(encoding))
-    with pytest.raises(
-        InputError, match=rf"{name} is {name_in_message}.*iconv -f {name_in_message}"
-    ):
-        text_blocks.read_blocks(text_blocks.TextSource(path))
-
-
-@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
-def test_utf32_without_a_mark_is_refused(tmp_path, encoding):
-    path = write(tmp_path / "text.txt", "plain text".encode(encoding))
-    with pytest.raises(InputError, match=r"is not UTF-8 text .UTF-32.*most of its bytes are zero"):
-        text_blocks.read_blocks(text_blocks.TextSource(path))
-
-
 def test_a_utf8_byte_order_mark_is_ignored(tmp_path):
     assert count(write(tmp_path / "text.txt", "\ufeffplain".encode())).words == {"plain": 1}
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"[:1]])
-def test_text_without_words_has_no_counts(tmp_path, content):
-    assert count(write(tmp_path / "text.txt", content)).words == {}
+def test_text_without_words_has_no_counts(tmp_path):
+    assert count(write(tmp_path / "text.txt", b"\n")).words == {}
 
 
-def test_program_reports_invalid_lines_and_refuses_utf16(tmp_path):
+def test_program_reports_invalid_lines(tmp_path):
     path = write(tmp_path / "text.txt", b"plain caf\xe9\nlow lower\n" * 20)
-    output = f"--output_file={tmp_path}/vocab.txt"
-    flags = ["--vocab_size=60", "--num_unused_tokens=0"]
-    wide = write(tmp_path / "wide.txt", "plain".encode("utf-16"))
-    trained, refused = run_programs.run_main(
-        "bert_tf.data_prep.train_vocabulary",
-        *([f"--input_file={each}", output, *flags] for each in (path, wide)),
+    flags = [f"--output_file={tmp_path}/vocab.txt", "--vocab_size=60", "--num_unused_tokens=0"]
+    (trained,) = run_programs.run_main(
+        "bert_tf.data_prep.train_vocabulary", [f"--input_file={path}", *flags]
     )
     assert trained.code == 0, trained.err
     assert f"20 lines are not UTF-8, the first is {path}:1." in trained.err
-    assert refused.code == 2 and len(refused.messages) == 1 and "is UTF-16" in refused.messages[0]

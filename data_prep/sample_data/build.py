@@ -20,7 +20,7 @@ from bert_tf.data_prep.sample_data import (
     span_sets,
     train_dev_test_split,
 )
-from bert_tf.data_prep.sample_data.sentences import Document
+from bert_tf.data_prep.sample_data.cleaning import Document
 from bert_tf.errors import InputError, check_at_least, check_between
 from bert_tf.progress import Progress
 
@@ -107,9 +107,11 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
         "settings": {n: getattr(config, n) for n in ("max_documents", "heldout_fraction", "seed")},
         "versions": documentation.library_versions(),
         "parts": {part: _counts(documents) for part, documents in by_part.items()},
-        "files": {name: {**counts, **_identity(text)} for name, text, counts in outputs},
+        "files": {
+            name: {**counts, "bytes": len(text.encode()), "sha256": files.sha256(text.encode())}
+            for name, text, counts in outputs
+        },
     }
-    _check_config(config)  # the folder may have changed during the work
     with files.atomic_folder(config.output_dir.rstrip("/"), STATS) as folder:
         for name, text, _ in outputs:
             files.write_text(os.path.join(folder, name), text)
@@ -152,14 +154,14 @@ def _interleave_libraries(
     return [file for files_of_round in rounds for file in files_of_round if file is not None]
 
 
-def _clean_documents(docstrings: Sequence[documentation.Docstring]) -> list[Document]:
+def _clean_documents(docstrings: Sequence[Document]) -> list[Document]:
     """Splits docstrings into sentences; removes duplicate documents and boilerplate sentences."""
     distinct: dict[Any, Document] = {}
     with Progress("splitting sentences", len(docstrings), "documents") as progress:
         for start in range(0, len(docstrings), 2000):
             batch = docstrings[start : start + 2000]
             for document in sentences.split_into_sentences(batch):
-                distinct.setdefault(tuple(s.text for s in document.sentences), document)
+                distinct.setdefault(tuple(s.text for s in document.texts), document)
             progress.update(len(batch))
     return train_dev_test_split.remove_boilerplate(list(distinct.values()))
 
@@ -197,7 +199,7 @@ def _data_files(by_part: dict[str, list[Document]], seed: int) -> Iterator[Outpu
 
 def _corpus_text(documents: Sequence[Document]) -> str:
     """Returns one sentence per line, and a blank line after each document."""
-    blocks = ("".join(f"{s.text}\n" for s in document.sentences) for document in documents)
+    blocks = ("".join(f"{s.text}\n" for s in document.texts) for document in documents)
     return "".join(f"{block}\n" for block in blocks)
 
 
@@ -214,14 +216,9 @@ def _table(
     return OutputFile(name, text.getvalue(), {"examples": len(rows), **labels})
 
 
-def _identity(text: str) -> dict[str, Any]:
-    content = text.encode()
-    return {"bytes": len(content), "sha256": files.sha256(content)}
-
-
 def _counts(documents: Sequence[Document]) -> dict[str, int]:
     return {
         "documents": len(documents),
-        "sentences": sum(len(document.sentences) for document in documents),
-        "words": sum(len(s.text.split()) for document in documents for s in document.sentences),
+        "sentences": sum(len(document.texts) for document in documents),
+        "words": sum(len(s.text.split()) for document in documents for s in document.texts),
     }

@@ -16,8 +16,8 @@ GAP = "\ufffc"
 
 
 @dataclass(frozen=True)
-class Paragraph:
-    """One paragraph of prose.
+class Text:
+    """A paragraph of prose, or one of its sentences.
 
     Attributes:
         text: The text, on one line. The description of an argument begins with the argument's name
@@ -25,14 +25,32 @@ class Paragraph:
         code: The [start, end) positions of code in `text`, in characters.
         argument: The name of an argument if the paragraph is the start of the description of that
             argument, else "".
+        follows: Whether the previous sentence of the docstring is kept too.
     """
 
     text: str
     code: tuple[tuple[int, int], ...]
     argument: str = ""
+    follows: bool = False
 
 
-def extract_prose(docstring: str) -> tuple[Paragraph, ...]:
+@dataclass(frozen=True)
+class Document:
+    """The prose of one docstring.
+
+    Attributes:
+        library: The distribution that contains the docstring, or "python" for the standard library.
+        name: The dotted name of the documented object.
+        texts: The paragraphs, in order; after `sentences.split_into_sentences`, the sentences that
+            are kept.
+    """
+
+    library: str
+    name: str
+    texts: tuple[Text, ...]
+
+
+def extract_prose(docstring: str) -> tuple[Text, ...]:
     """Returns the paragraphs of prose of a docstring, in their order."""
     text = _CODE_BLOCK.sub("", inspect.cleandoc(docstring))
     prose = []
@@ -43,7 +61,7 @@ def extract_prose(docstring: str) -> tuple[Paragraph, ...]:
                 is_argument = bool(field) or section.kind == "arguments"
                 plain, code = strip_inline_markup(f"`{name}`: {paragraph}" if name else paragraph)
                 if plain:
-                    prose.append(Paragraph(plain, code, name if is_argument else ""))
+                    prose.append(Text(plain, code, name if is_argument else ""))
     return tuple(prose)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bert_tf.data_prep.runners.workers import Workers
-from bert_tf.data_prep.sample_data import cleaning
+from bert_tf.data_prep.sample_data.cleaning import Document, extract_prose
 from bert_tf.progress import Progress
 
 PYTHON = "python"
@@ -43,7 +43,6 @@ _EXCLUDED_FILE = re.compile(
     r"|^tensorflow/(python/keras|_api)/|^keras/_tf_keras/"
 )
 _MIN_CHARACTERS = 80
-_FILES_PER_CALL = 32
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -61,21 +60,6 @@ class SourceFile:
     library: str
     path: str
     name: str
-
-
-@dataclass(frozen=True)
-class Docstring:
-    """The prose of one docstring.
-
-    Attributes:
-        library: The distribution that contains the docstring, or "python" for the standard library.
-        name: The dotted name of the documented object.
-        paragraphs: The paragraphs of prose, in order.
-    """
-
-    library: str
-    name: str
-    paragraphs: tuple[cleaning.Paragraph, ...]
 
 
 def _installed() -> dict[str, importlib.metadata.Distribution]:
@@ -111,7 +95,7 @@ def _standard_library() -> list[SourceFile]:
     ]
 
 
-def read_docstrings(files: list[SourceFile], limit: int, num_workers: int) -> list[Docstring]:
+def read_docstrings(files: list[SourceFile], limit: int, num_workers: int) -> list[Document]:
     """Reads source files in parallel and returns the prose of their distinct docstrings.
 
     Args:
@@ -120,29 +104,22 @@ def read_docstrings(files: list[SourceFile], limit: int, num_workers: int) -> li
         num_workers: The number of processes. The docstrings do not depend on this number.
     """
     # The paragraphs are the key, so only one of several docstrings with equal paragraphs is kept.
-    found: dict[Any, Docstring] = {}
+    found: dict[Any, Document] = {}
     # Syntax trees have no reference cycles, so workers do not need the cyclic garbage collector.
     with (
         Workers(num_workers, set_up=gc.disable) as workers,
         Progress("reading source files", None if limit else len(files), "files") as progress,
     ):
-        starts = range(0, len(files), _FILES_PER_CALL)
-        groups = [files[start : start + _FILES_PER_CALL] for start in starts]
-        calls = [workers.submit(_read_source_files, group) for group in groups]
-        for group, wait in zip(groups, calls, strict=True):
-            for docstring in wait():
-                found.setdefault(docstring.paragraphs, docstring)
-            progress.update(len(group), f"{len(found):,} documents")
+        for wait in [workers.submit(read_source_file, file) for file in files]:
+            for document in wait():
+                found.setdefault(document.texts, document)
+            progress.update(1, f"{len(found):,} documents")
             if limit and len(found) >= limit:
                 break
     return list(found.values())[: limit or None]
 
 
-def _read_source_files(files: list[SourceFile]) -> list[Docstring]:
-    return [docstring for file in files for docstring in read_source_file(file)]
-
-
-def read_source_file(file: SourceFile) -> list[Docstring]:
+def read_source_file(file: SourceFile) -> list[Document]:
     """Returns the docstrings of one file; an empty list if the file cannot be parsed."""
     try:
         with warnings.catch_warnings():
@@ -151,12 +128,12 @@ def read_source_file(file: SourceFile) -> list[Docstring]:
     except (SyntaxError, ValueError, RecursionError):
         return []
     module = file.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    docstrings = []
+    documents = []
     for name, text in find_docstrings(tree, module):
-        paragraphs = cleaning.extract_prose(text) if len(text) >= _MIN_CHARACTERS else ()
+        paragraphs = extract_prose(text) if len(text) >= _MIN_CHARACTERS else ()
         if paragraphs:
-            docstrings.append(Docstring(file.library, name, paragraphs))
-    return docstrings
+            documents.append(Document(file.library, name, paragraphs))
+    return documents
 
 
 def find_docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:

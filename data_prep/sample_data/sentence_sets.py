@@ -9,8 +9,8 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
+from bert_tf.data_prep.sample_data.cleaning import Document
 from bert_tf.data_prep.sample_data.documentation import LABELS
-from bert_tf.data_prep.sample_data.sentences import Document
 
 # All names of the classified libraries, including their usual import names, such as `tf` and `np`.
 LIBRARY_NAMES = re.compile(
@@ -65,7 +65,7 @@ def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
 
     Two runs are never joined, so every n-gram of a passage also occurs in the document.
     """
-    texts = [sentence.text for sentence in document.sentences]
+    texts = [sentence.text for sentence in document.texts]
     for names_library, run in itertools.groupby(texts, lambda s: bool(LIBRARY_NAMES.search(s))):
         if not names_library:
             yield list(run)
@@ -97,7 +97,7 @@ def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tupl
     rng = random.Random(f"{seed} pairs")
     by_library: dict[str, list[list[str]]] = {}
     for document in documents:
-        sentences = [sentence.text for sentence in document.sentences]
+        sentences = [sentence.text for sentence in document.texts]
         passages = [*_passages(sentences, 2, _MIN_PAIR_WORDS, _MAX_PAIR_WORDS)]
         if len(passages) > 1:
             by_library.setdefault(document.library, []).append(passages)
@@ -135,7 +135,7 @@ def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tu
     rng = random.Random(f"{seed} continuations")
     endings: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for number, document in enumerate(documents):
-        for sentence in document.sentences:
+        for sentence in document.texts:
             if parts := _start_and_ending(sentence.text):
                 endings.setdefault((document.library, parts[0]), []).append((number, parts[1]))
     rows: list[tuple[str, ...]] = []
@@ -143,7 +143,7 @@ def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tu
         document = documents[number]
         candidates = [
             (before.text, *parts)
-            for before, after in itertools.pairwise(document.sentences)
+            for before, after in itertools.pairwise(document.texts)
             if after.follows and (parts := _start_and_ending(after.text))
         ]
         rng.shuffle(candidates)

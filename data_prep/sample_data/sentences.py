@@ -4,38 +4,8 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from bert_tf.data_prep.sample_data import cleaning, documentation
-
-
-@dataclass(frozen=True)
-class Sentence(cleaning.Paragraph):
-    """One sentence of a document.
-
-    Its `argument` is not empty if the paragraph of the sentence describes an argument.
-
-    Attributes:
-        follows: Whether the previous sentence of the docstring is kept too.
-    """
-
-    follows: bool = False
-
-
-@dataclass(frozen=True)
-class Document:
-    """The kept sentences of a docstring.
-
-    Attributes:
-        library: The distribution that contains the docstring, or "python".
-        name: The dotted name of the documented object.
-        sentences: The kept sentences, in order.
-    """
-
-    library: str
-    name: str
-    sentences: tuple[Sentence, ...]
-
+from bert_tf.data_prep.sample_data.cleaning import GAP, Document, Text
 
 _ABBREVIATION = re.compile(
     r"(?<![\w.])(?:e\.g|i\.e|a\.k\.a|w\.r\.t|al|etc|vs|cf|eg|ie|resp|figs?|eqs?|secs?|approx|incl|dr|"
@@ -45,15 +15,18 @@ _ABBREVIATION = re.compile(
 _INNER_DOT = re.compile(r"[.!?](?=[^\s\"')\]]|[\"')\]]+[^\s\"')\].])|\.(?= [a-z(,])")
 
 
-def split_into_sentences(docstrings: Sequence[documentation.Docstring]) -> list[Document]:
+def split_into_sentences(documents: Sequence[Document]) -> list[Document]:
     """Splits paragraphs into sentences and keeps the sentences that are prose.
 
     TensorFlow Text's `StateBasedSentenceBreaker` splits at every full stop. Full stops in names,
     numbers and abbreviations are therefore replaced before the text is split.
     """
-    paragraphs = [paragraph for docstring in docstrings for paragraph in docstring.paragraphs]
+    paragraphs = [paragraph for document in documents for paragraph in document.texts]
     positions = iter(_sentence_positions([_mask_dots(paragraph.text) for paragraph in paragraphs]))
-    return [_document(docstring, positions) for docstring in docstrings]
+    return [
+        dataclasses.replace(document, texts=_sentences(document.texts, positions))
+        for document in documents
+    ]
 
 
 def _mask_dots(text: str) -> str:
@@ -80,12 +53,12 @@ def _sentence_positions(texts: list[str]) -> list[list[tuple[int, int]]]:
     return [pairs[a:b] for a, b in itertools.pairwise(rows)]
 
 
-def _document(
-    docstring: documentation.Docstring, positions: Iterator[list[tuple[int, int]]]
-) -> Document:
-    kept: list[Sentence] = []
+def _sentences(
+    paragraphs: Sequence[Text], positions: Iterator[list[tuple[int, int]]]
+) -> tuple[Text, ...]:
+    kept: list[Text] = []
     previous_kept = False
-    for paragraph in docstring.paragraphs:
+    for paragraph in paragraphs:
         spans = next(positions)
         for start, end in spans:
             sentence = _extract_sentence(paragraph, start, end, previous_kept)
@@ -93,12 +66,10 @@ def _document(
             if previous_kept:
                 stop = "" if sentence.text[-1] in ".:!?\"')" else "."
                 kept.append(dataclasses.replace(sentence, text=sentence.text + stop))
-    return Document(docstring.library, docstring.name, tuple(kept))
+    return tuple(kept)
 
 
-def _extract_sentence(
-    paragraph: cleaning.Paragraph, start: int, end: int, follows: bool
-) -> Sentence:
+def _extract_sentence(paragraph: Text, start: int, end: int, follows: bool) -> Text:
     text = paragraph.text[start:end]
     start += len(text) - len(text.lstrip())
     text = text.strip()
@@ -107,7 +78,7 @@ def _extract_sentence(
         for a, b in paragraph.code
         if a - start < len(text) and b > start
     )
-    return Sentence(text, code, paragraph.argument, follows)
+    return Text(text, code, paragraph.argument, follows)
 
 
 _COMMON_WORD = re.compile(
@@ -119,7 +90,7 @@ _COMMON_WORD = re.compile(
 _LEGAL = re.compile(r"copyright|licensed under|all rights reserved|warrant(?:y|ies)|@\w+\.\w", re.I)
 _LEAD_IN = re.compile(r"(?:For )?(?:Examples?|Usage)\b.{0,60}:$", re.I)
 _CODE_OR_MARKUP = re.compile(
-    rf"[{cleaning.GAP}`|\\{{}}~^$@]|::|==|>>|<<|</?[a-z]|--+|\w=|\*\w+\*|%\(|\.\.\. |__ |_$"
+    rf"[{GAP}`|\\{{}}~^$@]|::|==|>>|<<|</?[a-z]|--+|\w=|\*\w+\*|%\(|\.\.\. |__ |_$"
     r"| #[ .]|(?:^|[.)] )\w+ = [\w.]+\(|\S{50}"
 )
 _SYMBOL = re.compile(r"[^\w\s.,;:!?'\"()-]")
@@ -127,7 +98,7 @@ _START = re.compile(r"[A-Z0-9]|[\"'(]\w")
 _WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*")
 
 
-def is_prose(sentence: Sentence, is_last: bool) -> bool:
+def is_prose(sentence: Text, is_last: bool) -> bool:
     """Whether a sentence is English prose, judged by its words and symbols.
 
     Args:

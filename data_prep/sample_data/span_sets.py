@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from bert_tf.data_prep.sample_data.sentences import Document, Sentence
+from bert_tf.data_prep.sample_data.cleaning import Document, Text
 
 _CONTEXT_WORDS = 180
 _MIN_ANSWER_WORDS, _MAX_ANSWER_WORDS = 2, 24
@@ -55,7 +55,7 @@ def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list
     rng = random.Random(f"{seed} questions")
     library_arguments: dict[str, list[str]] = {}
     for document in documents:
-        names = dict.fromkeys(s.argument for s in document.sentences if s.argument)
+        names = dict.fromkeys(s.argument for s in document.texts if s.argument)
         library_arguments.setdefault(document.library, []).extend(names)
     asked: list[Asked] = []
     for number in rng.sample(range(len(documents)), len(documents)):
@@ -63,7 +63,7 @@ def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list
             break
         document = documents[number]
         answerable = [*_answerable_questions(document, number, rng)]
-        mentioned = {word for s in document.sentences for word in _TOKEN.findall(s.text)}
+        mentioned = {word for s in document.texts for word in _TOKEN.findall(s.text)}
         for each in answerable[:_QUESTIONS_PER_DOCUMENT]:
             asked.append(each)
             argument = rng.choice(library_arguments[document.library])
@@ -79,7 +79,7 @@ def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list
 
 
 def _answerable_questions(document: Document, number: int, rng: random.Random) -> Iterator[Asked]:
-    for context, starts in _contexts(document.sentences):
+    for context, starts in _contexts(document.texts):
         for start, sentence in starts:
             prefix = f"{sentence.argument}: "
             answer = sentence.text.removeprefix(prefix).rstrip(".")
@@ -91,13 +91,13 @@ def _answerable_questions(document: Document, number: int, rng: random.Random) -
                 yield Asked(document.library, context, question)
 
 
-def _contexts(sentences: Sequence[Sentence]) -> Iterator[tuple[str, list[tuple[int, Sentence]]]]:
+def _contexts(sentences: Sequence[Text]) -> Iterator[tuple[str, list[tuple[int, Text]]]]:
     """Yields each context, and the list of (start in the context, sentence) pairs of the context.
 
     A context has at most `_CONTEXT_WORDS` words, unless a single sentence has more.
     """
     context = ""
-    starts: list[tuple[int, Sentence]] = []
+    starts: list[tuple[int, Text]] = []
     for sentence in sentences:
         if context and len(context.split()) + len(sentence.text.split()) > _CONTEXT_WORDS:
             yield context, starts
@@ -164,13 +164,13 @@ def tag_documents(
     rng = random.Random(f"{seed} tagged")
     tagged: list[list[TaggedSentence]] = []
     for document in rng.sample(list(documents), len(documents)):
-        marked = sum(any(start > 0 for start, _ in s.code) for s in document.sentences)
-        if marked * 2 >= len(document.sentences) and sum(map(len, tagged)) < limit:
-            tagged.append([_tag_words(sentence) for sentence in document.sentences])
+        marked = sum(any(start > 0 for start, _ in s.code) for s in document.texts)
+        if marked * 2 >= len(document.texts) and sum(map(len, tagged)) < limit:
+            tagged.append([_tag_words(sentence) for sentence in document.texts])
     return tagged
 
 
-def _tag_words(sentence: Sentence) -> TaggedSentence:
+def _tag_words(sentence: Text) -> TaggedSentence:
     """Tags the words and punctuation marks of a sentence."""
     tagged = []
     previous: tuple[int, int] | None = None

@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from bert_tf.data_prep.sample_data.sentences import Document, Sentence
+from bert_tf.data_prep.sample_data.cleaning import Document, Text
 
 # In this module, an n-gram is a run of this number of consecutive words.
 NGRAM_WORDS = 8
@@ -31,22 +31,22 @@ def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
 
     Documents that have fewer than two sentences after this step are dropped too.
     """
-    ngrams = [[_ngrams(s.text) for s in document.sentences] for document in documents]
+    ngrams = [[_ngrams(s.text) for s in document.texts] for document in documents]
     repeats = collections.Counter(ngram for each in ngrams for ngram in set().union(*each))
     boilerplate = {ngram for ngram, count in repeats.items() if count > MAX_REPEATS}
     kept = [
-        dataclasses.replace(document, sentences=_kept_sentences(document, each, boilerplate))
+        dataclasses.replace(document, texts=_kept_sentences(document, each, boilerplate))
         for document, each in zip(documents, ngrams, strict=True)
     ]
-    return [document for document in kept if len(document.sentences) > 1]
+    return [document for document in kept if len(document.texts) > 1]
 
 
 def _kept_sentences(
     document: Document, ngrams: list[set[int]], boilerplate: set[int]
-) -> tuple[Sentence, ...]:
-    kept: list[Sentence] = []
+) -> tuple[Text, ...]:
+    kept: list[Text] = []
     previous_kept = True
-    for sentence, found in zip(document.sentences, ngrams, strict=True):
+    for sentence, found in zip(document.texts, ngrams, strict=True):
         follows = sentence.follows and previous_kept
         previous_kept = found.isdisjoint(boilerplate)
         if previous_kept:
@@ -82,7 +82,7 @@ def group_near_duplicates(documents: Sequence[Document]) -> list[int]:
 
     first: dict[int, int] = {}
     for number, document in enumerate(documents):
-        for ngram in _ngrams(" ".join(s.text for s in document.sentences)):
+        for ngram in _ngrams(" ".join(s.text for s in document.texts)):
             parents[root(first.setdefault(ngram, number))] = root(number)
     return [root(number) for number in range(len(documents))]
 
@@ -102,7 +102,7 @@ def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: i
     groups: dict[int, list[int]] = {}
     for number, group in enumerate(group_near_duplicates(documents)):
         groups.setdefault(group, []).append(number)
-    sizes = [sum(len(s.text) for s in document.sentences) for document in documents]
+    sizes = [sum(len(s.text) for s in document.texts) for document in documents]
     parts = ["train"] * len(documents)
     for library in sorted({document.library for document in documents}):
         # A group with documents of several libraries is assigned with its first document's library.

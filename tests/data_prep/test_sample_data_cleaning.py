@@ -170,10 +170,10 @@ def test_inline_markup(marked, plain, code):
 
 
 def split_paragraphs(*paragraphs: str) -> list[str]:
-    docstring = documentation.Docstring(
-        "python", "name", tuple(cleaning.Paragraph(each, ()) for each in paragraphs)
+    docstring = cleaning.Document(
+        "python", "name", tuple(cleaning.Text(each, ()) for each in paragraphs)
     )
-    return [sentence.text for sentence in sentences.split_into_sentences([docstring])[0].sentences]
+    return [sentence.text for sentence in sentences.split_into_sentences([docstring])[0].texts]
 
 
 def test_sentences_end_at_full_stops_but_not_at_abbreviations_and_numbers():
@@ -219,8 +219,8 @@ def test_code_positions_are_kept_within_sentences():
     text, code = cleaning.strip_inline_markup(
         "The first is here. Then `axis` is the one to reduce."
     )
-    docstring = documentation.Docstring("python", "name", (cleaning.Paragraph(text, code),))
-    first, second = sentences.split_into_sentences([docstring])[0].sentences
+    docstring = cleaning.Document("python", "name", (cleaning.Text(text, code),))
+    first, second = sentences.split_into_sentences([docstring])[0].texts
     assert (first.code, [second.text[a:b] for a, b in second.code]) == ((), ["axis"])
     assert (first.follows, second.follows) == (False, True)
 

@@ -5,11 +5,11 @@ import random
 import re
 
 from bert_tf.data_prep.sample_data import train_dev_test_split as split
-from bert_tf.data_prep.sample_data.sentences import Document, Sentence
+from bert_tf.data_prep.sample_data.cleaning import Document, Text
 
 
 def document(name: str, *lines: str, library: str = "python") -> Document:
-    return Document(library, name, tuple(Sentence(line, (), "", True) for line in lines))
+    return Document(library, name, tuple(Text(line, (), "", True) for line in lines))
 
 
 def eight_word_sequences(lines: list[str]) -> set[tuple[str, ...]]:
@@ -29,7 +29,7 @@ def random_documents(count: int) -> list[Document]:
 
 def test_groups_equal_those_of_a_plain_search():
     documents = random_documents(120)
-    sequences = [eight_word_sequences([s.text for s in each.sentences]) for each in documents]
+    sequences = [eight_word_sequences([s.text for s in each.texts]) for each in documents]
     group = list(range(len(documents)))
     for i, j in itertools.combinations(range(len(documents)), 2):
         if sequences[i] & sequences[j]:
@@ -46,7 +46,7 @@ def test_no_sequence_of_eight_words_is_in_two_parts():
     by_part = {
         part: set().union(
             *(
-                eight_word_sequences([s.text for s in each.sentences])
+                eight_word_sequences([s.text for s in each.texts])
                 for each, its_part in zip(documents, parts, strict=True)
                 if its_part == part
             )
@@ -87,7 +87,7 @@ def test_boilerplate_and_then_documents_of_one_sentence_are_removed():
     ]
     documents.append(document("one left", "only this one", common))
     found = split.remove_boilerplate(documents)
-    assert [[s.text for s in each.sentences] for each in found] == [
+    assert [[s.text for s in each.texts] for each in found] == [
         [f"word{i} one", f"word{i} two"] for i in range(20)
     ]
-    assert [s.follows for s in found[0].sentences] == [True, False]
+    assert [s.follows for s in found[0].texts] == [True, False]

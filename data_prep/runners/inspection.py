@@ -9,7 +9,7 @@ from bert_tf.data_prep.pretraining_data.expected_distribution import Distributio
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import record_reading, stages
 from bert_tf.errors import InputError
-from bert_tf.manifest import list_shards, manifests_next_to
+from bert_tf.manifest import find_records, list_shards, manifests_next_to
 
 _CHANGED = "the SHA-256 of the file differs from the SHA-256 in its manifest"
 
@@ -32,9 +32,8 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
     vocabulary = stages.vocabulary(config)
     tokens = stages.tokenizer(config.vocab_file, config.do_lower_case).vocabulary
     broken, check = record_rules.BrokenRules(), None
+    broken.add(_CHANGED, [path for path in find_records(input_file) if _is_changed(path)])
     for batch in record_reading.read_records(input_file):
-        if batch.is_first and _differs_from_manifest(batch.path):
-            broken.add(_CHANGED, [batch.path])
         if not batch.columns and not batch.faults:
             print(f"{batch.path} holds no record")
         for row, number in enumerate(batch.numbers[:num_examples]):
@@ -57,7 +56,7 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
     return _print_report(list(broken.lines()), check)
 
 
-def _differs_from_manifest(path: str) -> bool:
+def _is_changed(path: str) -> bool:
     """Returns whether manifests next to a file list the file, but only with another SHA-256."""
     entries = list_shards(manifests_next_to([path], skip_damaged=True), path)
     return bool(entries) and not any(shard.has_recorded_checksum() for _, shard in entries)

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,25 +96,19 @@ def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: s
             )
 
 
-def check_documents(
-    job: RecordsJob, intermediate: IntermediateFiles, split: str, counts: np.ndarray
-) -> None:
+def check_documents(job: RecordsJob, split: str, count: int) -> None:
     """Checks that a split has at least one document, or two if random next sentences are drawn.
 
     Args:
         job: The set of records to create.
-        intermediate: The names of the files; the counts are written to one of them.
         split: "train" or "eval".
-        counts: int64 [2], the numbers of documents and of sentences in the split.
+        count: The number of documents in the split.
 
     Raises:
         InputError: There are too few documents.
     """
-    (count, sentences), required = counts.tolist(), 2 if job.config.paired else 1
+    required = 2 if job.config.paired else 1
     if count >= required:
-        found = stats.Stats.empty(job.config)
-        found.documents, found.sentences = count, sentences
-        files.write_bytes(intermediate.path("text_stats", split, 0), found.to_bytes())
         return
     hint = _files_hint(job)
     if split == "eval" or job.config.eval_fraction:
@@ -255,14 +249,25 @@ def completed_shards(
     return completed
 
 
-def write_manifest(job: RecordsJob, intermediate: IntermediateFiles) -> dict[str, Any]:
+def write_manifest(
+    job: RecordsJob, intermediate: IntermediateFiles, counts: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
     """Writes the statistics, then the manifest, then `<stem>.COMPLETED`.
+
+    Args:
+        job: The set of records.
+        intermediate: The names of the files with the statistics of the parts.
+        counts: For each split, the numbers of documents and of sentences: int64 [2].
 
     Returns:
         The report for each split.
     """
     config, vocabulary = job.config, stages.vocabulary(job.config)
-    reports = {split: _total_stats(intermediate, split).report() for split in job.shards}
+    reports = {}
+    for split in job.shards:
+        found = _total_stats(intermediate, split)
+        found.documents, found.sentences = counts[split].tolist()
+        reports[split] = found.report()
     facts = {
         "fingerprint": job.fingerprint,
         "flags": dataclasses.asdict(config),
@@ -288,8 +293,8 @@ def write_manifest(job: RecordsJob, intermediate: IntermediateFiles) -> dict[str
 
 
 def _total_stats(intermediate: IntermediateFiles, split: str) -> stats.Stats:
-    """Returns the sum of the statistics of the text and of all parts of a split."""
-    kinds = (f"text_stats-{split}-", f"part_stats-{split}-")
-    names = [name for name in files.gfile().listdir(intermediate.folder) if name.startswith(kinds)]
-    contents = (files.read_bytes(f"{intermediate.folder}/{name}") for name in names)
+    """Returns the sum of the statistics of all parts of a split."""
+    start, folder = f"part_stats-{split}-", intermediate.folder
+    names = [name for name in files.list_folder(folder) if name.startswith(start)]
+    contents = (files.read_bytes(f"{folder}/{name}") for name in names)
     return stats.total(map(stats.Stats.from_bytes, contents))

@@ -61,14 +61,14 @@ def create_records(
     """
     cut = _cut_input(job, workers, run)
     intermediate = IntermediateFiles(job.config, job.work_folder, segments.sizes(job.config, cut))
-    bins = prepare(job, intermediate, cut, run)
+    counts, bins = prepare(job, intermediate, cut, run)
     plans = {
         split: workers.call(stages.plan_parts, job.config, bins[split], len(paths))
         for split, paths in job.shards.items()
     }
     workers.call(outputs.remove_old_records, job)
     mask(job, intermediate, plans, workers.call(outputs.completed_shards, job, intermediate))
-    return dict(workers.call(outputs.write_manifest, job, intermediate))
+    return dict(workers.call(outputs.write_manifest, job, intermediate, counts))
 
 
 def unfinished(tasks: Sequence[Task]) -> list[Task]:
@@ -99,11 +99,12 @@ def _cut_input(job: RecordsJob, workers: Workers, run: Runner) -> list[segments.
 
 def prepare(
     job: RecordsJob, intermediate: IntermediateFiles, cut: Sequence[segments.Segment], run: Runner
-) -> dict[str, np.ndarray]:
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Reads and pairs all text, and checks that there is enough of it.
 
     Returns:
-        For each split, the number of rows in each bin (see `shuffling.count_bins`).
+        For each split, the numbers of documents and of sentences, int64 [2]; and for each split,
+        the number of rows in each bin (see `shuffling.count_bins`).
 
     Raises:
         InputError: The text cannot be read, or there is too little of it, or too much is truncated.
@@ -119,10 +120,11 @@ def prepare(
     ]
     unit = "examples" if job.config.input_format == "tfds" else "bytes"
     run("reading", unit, partial(stages.read_segment, intermediate), reading)
+    counts: dict[str, np.ndarray] = {}
     for split in job.shards:
         paths = intermediate.segment_paths("documents", split)
-        counts: np.ndarray = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
-        outputs.check_documents(job, intermediate, split, counts)
+        counts[split] = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
+        outputs.check_documents(job, split, int(counts[split][0]))
     rows = {split: intermediate.segment_paths("rows", split) for split in job.shards}
     pairing = [
         Task(f"{path}.keys", 1, (split, number))
@@ -136,7 +138,7 @@ def prepare(
         for path in paths
     )
     outputs.check_truncation(job, sum(tokens, np.zeros(2, int)))
-    return {
+    bins = {
         split: np.asarray(
             sum(
                 shuffling.count_bins(shuffling.load_array(f"{path}.keys", np.uint64))
@@ -145,3 +147,4 @@ def prepare(
         )
         for split, paths in rows.items()
     }
+    return counts, bins

@@ -27,14 +27,12 @@ class Batch:
         columns: The columns of `bert_tf.features.PRETRAINING` of the valid records, int64 or
             float32; empty if B is 0.
         faults: For each description of a fault, the indices of the records that have the fault.
-        is_first: Whether this batch is the first of the file.
     """
 
     path: str
     numbers: np.ndarray
     columns: Columns
     faults: dict[str, list[int]]
-    is_first: bool
 
 
 def read_records(patterns: str) -> Iterator[Batch]:
@@ -150,4 +148,4 @@ def _parse_batch(parse: Any, serialized: Sequence[bytes], path: str, start: int)
                 fault = NOT_AN_EXAMPLE if _features(record) is None else OTHER_FEATURES
                 faults.setdefault(fault, []).append(start + index)
         columns = _try_parse(parse, [serialized[index] for index in valid])
-    return Batch(path, start + np.array(valid, np.int64), columns, faults, start == 0)
+    return Batch(path, start + np.array(valid, np.int64), columns, faults)

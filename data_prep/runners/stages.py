@@ -59,7 +59,7 @@ class IntermediateFiles:
         """Returns the name of a file.
 
         Args:
-            kind: "documents", "text_stats", "rows", "part", "part_stats" or "shard". A "shard" file
+            kind: "documents", "rows", "part", "part_stats" or "shard". A "shard" file
                 marks a shard as complete.
             split: "train" or "eval".
             number: Index of the segment, the part or the shard.

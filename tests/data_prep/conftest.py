@@ -6,13 +6,46 @@ import pytest
 from tiny_corpus import MANY_SEGMENTS, contents, corpus, text_of, vocabulary_file
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local
+from bert_tf.data_prep.runners import inspection, local
 
 
 @pytest.fixture
 def vocab_file(tmp_path):
     """Returns the path of the vocabulary of `tiny_corpus`."""
     return vocabulary_file(tmp_path)
+
+
+class Inspection(NamedTuple):
+    """Whether records passed the checks, all printed lines, and those of broken rules."""
+
+    passed: bool
+    lines: list[str]
+    broken: list[str]
+
+    @property
+    def out(self):
+        return "\n".join(self.lines) + "\n"
+
+    @property
+    def unexpected(self):
+        """The names of the unexpected statistics, and the names of the broken rules."""
+        lines = [line.split(": ") for line in self.lines]
+        return {line[1] for line in lines if line[0] in ("  NOT as expected", "  BROKEN")}
+
+
+@pytest.fixture
+def inspect(vocab_file, capsys):
+    def run(*paths, **flags):
+        capsys.readouterr()
+        names = ",".join(map(str, paths))
+        passed = inspection.inspect(RecordsConfig(vocab_file, **flags), names, 0)
+        lines = capsys.readouterr().out.splitlines()
+        result = Inspection(passed, lines, [line for line in lines if "BROKEN" in line])
+        assert result.passed == (not result.unexpected), result.out
+        assert result.passed == ("every figure is as expected" in result.out)
+        return result
+
+    return run
 
 
 class Job(NamedTuple):

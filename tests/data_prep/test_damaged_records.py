@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 from tiny_corpus import corpus, make, text_of
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import inspection, record_reading
+from bert_tf.data_prep.runners import record_reading
 from bert_tf.errors import InputError
 
 # These bytes are neither a valid protobuf nor valid UTF-8.
@@ -20,18 +19,6 @@ def good(tmp_path, vocab_file):
     """Returns the serialized records of a file without damage."""
     _, (path,) = make(tmp_path, vocab_file, text_of(corpus(40)), "good/a.tfrecord", dupe_factor=3)
     return [each.numpy() for each in tf.data.TFRecordDataset(path)]
-
-
-@pytest.fixture
-def inspect(vocab_file, capsys):
-    def run(*paths, **flags):
-        capsys.readouterr()
-        names = ",".join(map(str, paths))
-        passed = inspection.inspect(RecordsConfig(vocab_file, **flags), names, 0)
-        lines = capsys.readouterr().out.splitlines()
-        return passed, lines, [line for line in lines if "BROKEN" in line]
-
-    return run
 
 
 def write(path, examples):
@@ -160,10 +147,3 @@ def test_documents_of_one_sentence_are_as_expected(tmp_path, vocab_file, inspect
     (line,) = (line for line in lines if "random next sentences:" in line)
     assert passed, lines
     assert "sentences: 100.00%;" in line and "each document should be a single sentence" in line
-
-
-def test_causal_records_are_expected_to_have_no_predictions(tmp_path, vocab_file, inspect):
-    make(tmp_path, vocab_file, text_of(corpus(20)), dupe_factor=1, objective="causal")
-    _, lines, _ = inspect(tmp_path / "out/data.tfrecord", objective="causal")
-    (line,) = (line for line in lines if "predictions for each length" in line)
-    assert "expected: none" in line and "0.15" not in line

@@ -6,7 +6,6 @@ import pathlib
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from tiny_corpus import MANY_SEGMENTS, contents
@@ -29,15 +28,7 @@ while True:
         local.create(RecordsConfig(vocabulary, **flags), source, [folder + "/a.tfrecord"], 1)
         break
     except InputError as error:
-        names, cause = [], error
-        while cause is not None:
-            at = cause.__traceback__
-            while at is not None:
-                names.append(at.tb_frame.f_code.co_name)
-                at = at.tb_next
-            cause = cause.__cause__ or cause.__context__
-        visible = [name for name in os.listdir(folder) if name[0] != "."]
-        steps.append([str(error), names, visible])
+        steps.append([str(error), [name for name in os.listdir(folder) if name[0] != "."]])
     size += 48
     subprocess.run(["mount", "-o", f"remount,size={size}k", folder], check=True)
 contents = {name: open(f"{folder}/{name}", "rb").read().hex() for name in os.listdir(folder)}
@@ -56,7 +47,6 @@ def full_in_tensorflow(*_, **__):
 @pytest.mark.parametrize(
     ("module", "name", "error"),
     [
-        (np, "savez", full),
         (tf.io.TFRecordWriter, "write", full_in_tensorflow),
         (stages, "assemble_shard", full),
         (outputs.files, "write_json", full),
@@ -100,9 +90,8 @@ def test_a_run_resumes_each_time_after_the_disk_was_full(job, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     steps, final = json.loads(done.stdout.splitlines()[-1])
     assert {name: bytes.fromhex(content) for name, content in final.items()} == job.expected
-    reached = {name for _, names, _ in steps for name in names}
-    assert {"save_documents", "save_rows", "write_part", "assemble_shard"} <= reached
-    for message, _, visible in steps:
+    assert len(steps) > 4
+    for message, visible in steps:
         assert "\n" not in message
         assert "disk is full" in message or "No space left" in message, message
         assert "a.COMPLETED" not in visible and set(visible) <= set(job.expected)

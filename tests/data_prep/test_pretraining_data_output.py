@@ -93,12 +93,16 @@ def test_records_are_shuffled_over_all_shards(tmp_path, vocab_file):
         assert len(set(first)) == 20
 
 
-def test_complete_records_are_not_created_again(tmp_path, vocab_file):
+def test_only_damaged_records_are_created_again(tmp_path, vocab_file):
     text = text_of(corpus(10))
     assert make(tmp_path, vocab_file, text)[0]
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
     assert make(tmp_path, vocab_file, text)[0] == {}
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
+    content = (tmp_path / "out/data.tfrecord").read_bytes()
+    (tmp_path / "out/data.tfrecord").write_bytes(content[:-5])
+    assert make(tmp_path, vocab_file, text)[0]
+    assert (tmp_path / "out/data.tfrecord").read_bytes() == content
 
 
 def test_overwrite_replaces_all_old_files(tmp_path, vocab_file):
@@ -119,15 +123,6 @@ def test_overwrite_replaces_all_old_files(tmp_path, vocab_file):
     local.create(config, source, [output], 1, overwrite=True)
     names = ["data.COMPLETED", "data.manifest.json", "data.stats.json", "data.tfrecord"]
     assert sorted(os.listdir(tmp_path / "out")) == names
-
-
-def test_a_damaged_shard_is_created_again(tmp_path, vocab_file):
-    text = text_of(corpus(10))
-    _, paths = make(tmp_path, vocab_file, text)
-    content = pathlib.Path(paths[0]).read_bytes()
-    pathlib.Path(paths[0]).write_bytes(content[:-5])
-    assert make(tmp_path, vocab_file, text)[0]
-    assert pathlib.Path(paths[0]).read_bytes() == content
 
 
 def test_outputs_in_several_folders_are_found_and_replaced(tmp_path, vocab_file, monkeypatch):

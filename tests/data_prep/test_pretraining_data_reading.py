@@ -71,14 +71,6 @@ def test_cutting_into_segments_does_not_change_documents(
     assert sentences_of(tmp_path, contents, segment_bytes) == uncut
 
 
-def test_each_json_line_is_a_document(tmp_path, vocab_file):
-    lines = [json.dumps({"body": "wab wac.\n\nwad wae", "id": 1}), json.dumps({"body": "waf"})]
-    found = sentences_of(
-        tmp_path, ["\n".join(lines) + "\n"], input_format="jsonl", text_feature="body"
-    )
-    assert found == [(0, "wab wac."), (0, "wad wae"), (1, "waf")]
-
-
 def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypatch):
     monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 3000)
     flags = {"segment_bytes": 1000, "max_seq_length": 32, "dupe_factor": 1}

@@ -1,6 +1,5 @@
 """inspect_records.py prints the records of any program and checks rules and statistics."""
 
-import dataclasses
 import math
 import random
 
@@ -12,7 +11,7 @@ from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_o
 
 from bert_tf.data_prep.pretraining_data import expected_distribution, record_rules, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import inspection, record_reading, stages
+from bert_tf.data_prep.runners import record_reading, stages
 from bert_tf.tokenization import BertTokenizer
 
 
@@ -57,32 +56,6 @@ def released_instances():
         documents, cls="[CLS]", sep="[SEP]", mask_token="[MASK]", vocabulary=VOCABULARY,
         max_seq_length=64, max_predictions_per_seq=10, dupe_factor=8,
     )  # fmt: skip
-
-
-@dataclasses.dataclass
-class Inspection:
-    passed: bool
-    out: str
-
-    @property
-    def unexpected(self):
-        """The names of the unexpected statistics, and the names of the broken rules."""
-        lines = [line.split(": ") for line in self.out.splitlines()]
-        wrong = ("  NOT as expected", "  BROKEN")
-        return {line[1] for line in lines if line[0] in wrong}
-
-
-@pytest.fixture
-def inspect(vocab_file, capsys):
-    def run(path, num_examples=0, **flags):
-        capsys.readouterr()
-        passed = inspection.inspect(RecordsConfig(vocab_file, **flags), str(path), num_examples)
-        result = Inspection(passed, capsys.readouterr().out)
-        assert result.passed == (not result.unexpected), result.out
-        assert result.passed == ("every figure is as expected" in result.out)
-        return result
-
-    return run
 
 
 def mask_again(instances, seed=0, prob=0.15, kinds=(0.8, 0.1), tokens=VOCABULARY, part=1.0):

@@ -102,19 +102,6 @@ def test_tokens_have_the_released_order(unused):
     assert len(tokens) == len(set(tokens)) == 250
 
 
-@pytest.mark.parametrize("size", [90, 120])
-def test_vocabulary_has_the_exact_size_and_covers_every_character(size):
-    config = vocabulary_learning.VocabularyConfig(vocab_size=size, num_unused_tokens=2)
-    learned = vocabulary_learning.learn(counted(LINES), config)
-    tokens, missing = learned.tokens, learned.missing
-    assert len(tokens) == size and missing == max(0, missing)
-    characters = {character for word in counted(LINES) for character in word}
-    assert characters <= set(tokens)
-    released = reference.Tokenizer(tokens, True)
-    unknown = tokens.index("[UNK]")
-    assert all(unknown not in released.tokenize(line) for line in LINES)
-
-
 def test_vocabulary_does_not_depend_on_the_order_of_the_counts():
     counts = counted(LINES)
     reordered = dict(reversed(counts.items()))

@@ -8,7 +8,6 @@ import threading
 
 import pytest
 import run_programs
-import tensorflow as tf
 import text_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -77,12 +76,6 @@ def test_text_with_blanks_is_cut_between_words(words):
     assert list(itertools.chain(*parts)) == reference.words(text, True)
 
 
-def test_a_block_ends_behind_a_blank_or_a_character():
-    assert cut(b"a " * 40)[0].text == b"a " * 32
-    assert [len(block.text) for block in cut(("あ" * 30).encode())] == [63, 27]
-    assert [len(block.text) for block in cut(b"\x80" * 100)] == [64, 36]
-
-
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
 def test_a_long_line_is_counted_in_blocks(tmp_path, name):
     words = ["lower", "ΟΔΟΣ", "中文", "É,", "newest"] * 400
@@ -137,22 +130,8 @@ def test_lines_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path, na
     assert count(write(tmp_path / f"good-{name}", b"good\n" * 50)).invalid_lines == 0
 
 
-def test_records_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path):
-    path = str(tmp_path / "text.tfrecord")
-    with tf.io.TFRecordWriter(path) as writer:
-        for value in (b"two\nlines", b"caf\xe9"):
-            feature = {"text": {"bytes_list": {"value": [value]}}}
-            writer.write(tf.train.Example(features={"feature": feature}).SerializeToString())
-    found = count(path)
-    assert (found.invalid_lines, found.first_invalid) == (1, f"{path}:2")
-
-
 def test_a_utf8_byte_order_mark_is_ignored(tmp_path):
     assert count(write(tmp_path / "text.txt", "\ufeffplain".encode())).words == {"plain": 1}
-
-
-def test_text_without_words_has_no_counts(tmp_path):
-    assert count(write(tmp_path / "text.txt", b"\n")).words == {}
 
 
 def test_program_reports_invalid_lines(tmp_path):

@@ -27,7 +27,7 @@ from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts.sweeps import cells
 from bert_tf.run_scripts.sweeps.execution import check_values, execute
 from bert_tf.run_scripts.sweeps.plan import Plan, make_plan
-from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore, best_run
+from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore, best_run, with_result
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
@@ -56,9 +56,8 @@ def main(command: list[str]) -> None:
     """
     plan = make_plan(FLAGS.grid, FLAGS.seeds, FLAGS.output_dir, command)
     if FLAGS.dry_run:
-        check_values(
-            plan, plan.values(), FLAGS.parallel, "--only_check_args=true"
-        )  # without the data
+        # The data are not read.
+        check_values(plan, plan.values(), FLAGS.parallel, "--only_check_args=true")
         print("\n".join(shlex.join(plan.command(run)) for run in plan.runs()))
         return
     store = SweepStore(plan)
@@ -76,14 +75,16 @@ def _report(plan: Plan, store: SweepStore) -> None:
     files.write_text(store.path(CSV), cells.as_csv(list(plan.grid), table))
     hparams_page.write(store.path(TENSORBOARD), plan.grid, table)
     print(cells.as_table(list(plan.grid), table))
-    failed = [run for run, outcome in outcomes.items() if not outcome.has_result]
-    for run in failed:
-        print(f"failed: {run.name}: {outcomes[run].error} ({store.log(run.name)})")
-    best = best_run(outcomes)
-    if best is None:
+    results = with_result(outcomes)
+    failed = outcomes.keys() - results.keys()
+    for run, outcome in outcomes.items():
+        if run in failed:
+            print(f"failed: {run.name}: {outcome} ({store.log(run.name)})")
+    if not results:
         print("No run has a result.")
     else:
-        text = f"{outcomes[best].metric} {outcomes[best].value:.4f} on the dev split"
+        best = best_run(results)
+        text = f"{results[best].metric} {results[best].value:.4f} on the dev split"
         export = fine_tuning_main.export_command(shlex.quote(plan.folder(best)))
         print(f"Best run: {best.name}: {text}. Next: {name_programs(export, sys.argv[0])}")
     if failed:

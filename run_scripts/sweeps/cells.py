@@ -8,7 +8,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from bert_tf.run_scripts.sweeps.plan import PlannedRun
-from bert_tf.run_scripts.sweeps.store import Outcome, best_run
+from bert_tf.run_scripts.sweeps.store import Outcome, best_run, with_result
+from bert_tf.tasks.dev_result import DevResult
 from bert_tf.tasks.text_tables import aligned
 
 COLUMNS = ("runs", "failed", "degenerate", "mean", "std", "best", "best_seed")
@@ -25,13 +26,13 @@ class Cell:
     """
 
     values: tuple[tuple[str, str], ...]
-    runs: dict[PlannedRun, Outcome]
+    runs: dict[PlannedRun, DevResult]
     failed: int
 
     @property
-    def degenerate(self) -> dict[PlannedRun, Outcome]:
+    def degenerate(self) -> dict[PlannedRun, DevResult]:
         """The runs that are no better than a constant prediction."""
-        return {run: outcome for run, outcome in self.runs.items() if outcome.is_degenerate}
+        return {run: result for run, result in self.runs.items() if result.is_degenerate}
 
     def statistics(self) -> dict[str, float]:
         """Returns mean and best, and for several runs the sample standard deviation (n - 1).
@@ -41,18 +42,16 @@ class Cell:
         finite = [each.value for each in self.runs.values() if math.isfinite(each.value)]
         if not finite:
             return {}
-        best = max(self.runs.values(), key=lambda outcome: outcome.rank)
-        found = {"mean": statistics.fmean(finite), "best": best.value}
+        found = {"mean": statistics.fmean(finite), "best": self.runs[best_run(self.runs)].value}
         return {**found, "std": statistics.stdev(finite)} if len(finite) > 1 else found
 
     def row(self, decimals: int) -> dict[str, str]:
         """Returns the texts of the row, by column."""
         numbers = {name: f"{value:.{decimals}f}" for name, value in self.statistics().items()}
-        best = best_run(self.runs)
         return {
             **dict(self.values), "runs": str(len(self.runs)), "failed": str(self.failed),
             "degenerate": str(len(self.degenerate)), **numbers,
-            "best_seed": str(best.seed) if best and numbers else "",
+            "best_seed": str(best_run(self.runs).seed) if numbers else "",
         }  # fmt: skip
 
 
@@ -63,7 +62,7 @@ def make_cells(
     cells = []
     for each in values:
         ended = {run: outcome for run, outcome in outcomes.items() if run.values == each}
-        runs = {run: outcome for run, outcome in ended.items() if outcome.has_result}
+        runs = with_result(ended)
         cells.append(Cell(each, runs, len(ended) - len(runs)))
     return cells
 
@@ -95,9 +94,9 @@ def as_table(names: Sequence[str], cells: Sequence[Cell]) -> str:
         row["degenerate"] += " *" * bool(cell.degenerate)
         rows.append([row.get(name, "") for name in columns])
         notes += [
-            f"* {run.name}: {outcome.value:.4f} is no better than a constant prediction "
-            f"({outcome.baseline:.4f})."
-            for run, outcome in cell.degenerate.items()
+            f"* {run.name}: {result.value:.4f} is no better than a constant prediction "
+            f"({result.baseline:.4f})."
+            for run, result in cell.degenerate.items()
         ]
     metrics = sorted({each.metric for cell in cells for each in cell.runs.values()})
     title = f"Results on the dev split ({', '.join(metrics or ['no results'])}):"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from bert_tf.errors import InputError
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
 from bert_tf.run_scripts.sweeps.processes import Job, run_jobs
-from bert_tf.run_scripts.sweeps.store import Outcome, SweepStore
+from bert_tf.run_scripts.sweeps.store import Outcome, SweepStore, with_result
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -27,9 +27,10 @@ def execute(plan: Plan, store: SweepStore, parallel: int, keep_all: bool) -> Non
         InputError: The program refuses a value or a flag, or the folder contains another sweep or
             files of others, or cannot be written.
     """
-    check_values(plan, store.unchecked(), parallel)
-    with store.locked(keep_all) as lock:
-        done = {run for run, outcome in store.outcomes().items() if outcome.has_result}
+    with store.locked() as lock:
+        check_values(plan, store.unchecked(), parallel)
+        store.save_plan(keep_all)
+        done = with_result(store.outcomes())
         runs = {run.name: run for run in plan.runs() if run not in done}
         total = len(done) + len(runs)
         if done:
@@ -38,20 +39,18 @@ def execute(plan: Plan, store: SweepStore, parallel: int, keep_all: bool) -> Non
         jobs = [Job(name, plan.command(run), store.log(name)) for name, run in runs.items()]
         with contextlib.closing(run_jobs(jobs, parallel, [] if lock is None else [lock])) as ends:
             for number, job in enumerate(ends, len(done) + 1):
-                code, last_line = job.process.returncode, job.last_line()
-                outcome = store.record(runs[job.name], code, last_line)
+                outcome = store.record(runs[job.name], job.process.returncode, job.last_line())
                 _report(f"{number} of {total}: {job.name}", job.secs, outcome, store.log(job.name))
                 store.remove_weights()
 
 
 def _report(run: str, secs: float, outcome: Outcome, log: str) -> None:
     """Logs the end of a run."""
-    if outcome.has_result:
-        note = ", no better than a constant prediction" if outcome.is_degenerate else ""
-        result = f"{outcome.metric} {outcome.value:.4f}{note}"
-        _LOGGER.info("%s: %s (%.0f s)", run, result, secs)
+    if isinstance(outcome, str):
+        _LOGGER.warning("%s failed: %s (%s)", run, outcome, log)
     else:
-        _LOGGER.warning("%s failed: %s (%s)", run, outcome.error, log)
+        note = ", no better than a constant prediction" if outcome.is_degenerate else ""
+        _LOGGER.info("%s: %s %.4f%s (%.0f s)", run, outcome.metric, outcome.value, note, secs)
 
 
 def check_values(

@@ -24,7 +24,7 @@ def write(folder: str, grid: Mapping[str, Sequence[str]], cells: Sequence[Cell])
         cells: The results.
     """
     tf.config.set_visible_devices([], "GPU")  # otherwise, TensorFlow reserves their memory
-    metrics = sorted({outcome.metric for cell in cells for outcome in cell.runs.values()})
+    metrics = sorted({result.metric for cell in cells for result in cell.runs.values()})
     numbers = {name for name, values in grid.items() if all(map(_is_number, values))}
     with files.atomic_folder(folder, "") as temporary:
         with tf.summary.create_file_writer(temporary).as_default():
@@ -37,8 +37,8 @@ def write(folder: str, grid: Mapping[str, Sequence[str]], cells: Sequence[Cell])
             group = " ".join(f"{name}={text}" for name, text in cell.values)
             counts = {"failed": cell.failed, "degenerate": len(cell.degenerate)}
             shared = {"std": 0.0, **cell.statistics(), **counts}
-            for run, outcome in cell.runs.items():
-                scalars = {outcome.metric: outcome.value}
+            for run, result in cell.runs.items():
+                scalars = {result.metric: result.value}
                 scalars |= {name: shared[name] for name in _OF_CELL if name in shared}
                 with tf.summary.create_file_writer(os.path.join(temporary, run.name)).as_default():
                     api.hparams(values, trial_id=group)

@@ -1,7 +1,6 @@
 """The runs of a sweep and their commands, from the grid and the command line of the program."""
 
 import dataclasses
-import hashlib
 import itertools
 import os
 import sys
@@ -25,7 +24,9 @@ _DATA = (
     "task_name", "data_dir", "dev_file", "predict_file", "max_eval_examples", "tfds_name",
     "tfds_data_dir", "task_type", "labels", "text_a_column", "text_b_column", "label_column",
 )  # fmt: skip
-_MAX_NAME_BYTES, _HASH_DIGITS = 160, 12
+_ONE_TASK = "a sweep compares runs of one task on one dev split. Start a sweep for each of them"
+# Why a flag cannot be in the grid.
+_NOT_IN_GRID = {**dict.fromkeys((*_NEEDED, *_DATA), _ONE_TASK), **_OWN}
 
 # The texts of the values by the name of the flag, in the order of the command line.
 Grid = dict[str, tuple[str, ...]]
@@ -49,15 +50,10 @@ class PlannedRun:
 
         Plus signs and not commas separate the parts, because some flags take folders that are
         separated by commas. Characters that are unsafe in the name of a file are written as in
-        URLs, and the end of a long name is replaced by its hash.
+        URLs.
         """
         pairs = (*self.values, ("seed", str(self.seed)))
-        name = "+".join(f"{flag}={urllib.parse.quote(value, safe='')}" for flag, value in pairs)
-        if len(name) <= _MAX_NAME_BYTES:
-            return name
-        return (
-            f"{name[:_MAX_NAME_BYTES]}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]}"
-        )
+        return "+".join(f"{flag}={urllib.parse.quote(value, safe='')}" for flag, value in pairs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,13 +139,8 @@ def parse_grid(texts: Sequence[str]) -> Grid:
                 f"--grid={text} must be the name of a flag and its values, such as "
                 "--grid=learning_rate=5e-5,4e-5."
             )
-        if name in _OWN:
-            raise InputError(f"--grid={name} is not possible: {_OWN[name]}.")
-        if name in (*_NEEDED, *_DATA):
-            raise InputError(
-                f"--grid={name} is not possible, because a sweep compares runs of one task on one "
-                "dev split. Start a sweep for each of them."
-            )
+        if name in _NOT_IN_GRID:
+            raise InputError(f"--grid={name} is not possible: {_NOT_IN_GRID[name]}.")
         if name in grid or len(set(values)) < len(values):
             raise InputError(f"--grid={text} repeats a flag or a value. Give each of them once.")
         grid[name] = values
@@ -158,20 +149,17 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, ...]]:
     """Returns the name of the program, and its flags with those that the sweep needs."""
-    if not command:
-        raise InputError(
-            "The program is missing. Give it with its flags after --, such as "
-            "-- run_classifier.py --task_name=MRPC."
-        )
-    name = os.path.basename(command[0]).removesuffix(".py")
+    given = command[0] if command else "no program"
+    name = os.path.basename(given).removesuffix(".py")
     program = name.removeprefix("bert-tf-").replace("-", "_")  # also the name of a console script
     if program not in PROGRAMS:
         raise InputError(
-            f"The program must be one of {', '.join(PROGRAMS)}. Received: {command[0]}."
+            f"The program must be one of {', '.join(PROGRAMS)}. Received: {given}. Give it with "
+            "its flags after --, such as -- run_classifier.py --task_name=MRPC."
         )
     words = (word for word in command[1:] if word.startswith("-"))
-    given = {word.lstrip("-").partition("=")[0] for word in words}
-    for name in sorted(given & (_OWN.keys() | grid.keys())):
+    names = {word.lstrip("-").partition("=")[0] for word in words}
+    for name in sorted(names & (_OWN.keys() | grid.keys())):
         reason = _OWN.get(name, "it is in the grid")
         raise InputError(f"--{name} cannot be given after --: {reason}.")
-    return program, (*command[1:], *(f"--{name}=true" for name in _NEEDED if name not in given))
+    return program, (*command[1:], *(f"--{name}=true" for name in _NEEDED if name not in names))

@@ -20,10 +20,11 @@ from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_g
 
 from bert_tf.errors import InputError
 from bert_tf.locks import try_lock
-from bert_tf.run_scripts.sweeps import cells, hparams_page, processes
+from bert_tf.run_scripts.sweeps import cells, hparams_page
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
-from bert_tf.run_scripts.sweeps.store import Outcome, SweepStore, best_run
+from bert_tf.run_scripts.sweeps.store import SweepStore, best_run, with_result
+from bert_tf.tasks.dev_result import DevResult
 
 MODULE = "bert_tf.run_scripts.sweep"
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "plot", "very"]
@@ -86,14 +87,6 @@ def with_weights(folder):
     return found
 
 
-def test_a_job_that_cannot_start_stops_the_others_with_the_error(tmp_path):
-    (tmp_path / "b.log").mkdir()
-    jobs = [processes.Job(name, ["sleep", "60"], str(tmp_path / f"{name}.log")) for name in "ab"]
-    with pytest.raises(InputError, match=r"b\.log cannot be written"):
-        list(processes.run_jobs(jobs, parallel=2))
-    assert jobs[0].process.poll() == -signal.SIGTERM
-
-
 def test_the_first_flag_of_the_grid_varies_slowest(tmp_path):
     grid = ["learning_rate=5e-5,4e-5", "train_batch_size=16,32"]
     plan = make_plan(grid, 2, str(tmp_path), PROGRAM)
@@ -118,20 +111,15 @@ def test_names_of_runs_are_names_of_folders():
         PlannedRun((("a", a), ("b", b)), 1).name for a, b in (("1", "2+b=3"), ("1+b=2", "3"))
     )
     assert first != second
-    long, other = (PlannedRun((("data_dir", "a" * 300 + end),), 1).name for end in "xy")
-    assert long != other and len(long) < 200
 
 
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["learning_rate="], "must be the name of a flag and its values"),
         (["learning_rate=1,,2"], "must be the name of a flag and its values"),
-        (["learning_rate"], "must be the name of a flag and its values"),
         (["a=1", "a=2"], "--grid=a=2 repeats a flag or a value"),
         (["a=1,2,1"], "--grid=a=1,2,1 repeats a flag or a value"),
         (["seed=1,2"], "see --seeds"),
-        (["do_train=true,false"], "runs of one task on one dev split"),
         (["task_name=MRPC,RTE"], "Start a sweep for each of them"),
     ],
 )
@@ -143,10 +131,8 @@ def test_malformed_grids_are_refused(texts, message):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ([], "The program is missing"),
+        ([], "Received: no program. Give it with its flags after --"),
         (["run_pretraining.py"], "must be one of run_classifier, run_squad"),
-        ([*PROGRAM, "--seed=3"], "--seed cannot be given after --"),
-        ([*PROGRAM, "--output_dir=x"], "--output_dir cannot be given after --"),
         ([*PROGRAM, "--overwrite"], "--overwrite cannot be given after --"),
         ([*PROGRAM, "--export_dir=x"], "all runs would export to this folder"),
         ([*PROGRAM, "--a=2"], "--a cannot be given after --: it is in the grid"),
@@ -157,15 +143,15 @@ def test_malformed_commands_are_refused(command, message):
         make_plan(["a=1"], 1, "out", command)
 
 
-def outcome(value, baseline=0.5):
-    return Outcome(0, "", "eval_accuracy", True, value, baseline, value <= baseline)
+def result(value):
+    return DevResult("sst-2", "eval_accuracy", True, value, 0.5, {})
 
 
 CELLS = [(("rate", "5e-5"),), (("rate", "4e-5"),), (("rate", "3e-5"),)]
 OUTCOMES = {
-    PlannedRun(CELLS[0], 1): outcome(0.6), PlannedRun(CELLS[0], 2): outcome(0.9),
-    PlannedRun(CELLS[0], 3): outcome(0.5), PlannedRun(CELLS[1], 1): outcome(0.9),
-    PlannedRun(CELLS[1], 2): Outcome(1, "error: x"), PlannedRun(CELLS[2], 1): Outcome(-9, "killed"),
+    PlannedRun(CELLS[0], 1): result(0.6), PlannedRun(CELLS[0], 2): result(0.9),
+    PlannedRun(CELLS[0], 3): result(0.5), PlannedRun(CELLS[1], 1): result(0.9),
+    PlannedRun(CELLS[1], 2): "error: x", PlannedRun(CELLS[2], 1): "killed",
 }  # fmt: skip
 
 
@@ -185,12 +171,12 @@ def test_the_table_has_mean_deviation_and_best_of_each_cell():
         "3e-5     0       1           0",
         "* rate=5e-5+seed=3: 0.5000 is no better than a constant prediction (0.5000).",
     ]
-    assert best_run(OUTCOMES) == PlannedRun(CELLS[0], 2)  # the first of two equal ones
+    assert best_run(with_result(OUTCOMES)) == PlannedRun(CELLS[0], 2)  # the first of two equal ones
 
 
 def test_results_that_are_not_finite_count_as_no_result():
-    nan = Outcome(0, "", "eval_spearman", True, float("nan"), 0.0, True)
-    outcomes = {PlannedRun(CELLS[0], 1): nan, PlannedRun(CELLS[0], 2): outcome(0.8),
+    nan = result(float("nan"))
+    outcomes = {PlannedRun(CELLS[0], 1): nan, PlannedRun(CELLS[0], 2): result(0.8),
                 PlannedRun(CELLS[1], 1): nan}  # fmt: skip
     assert cells.as_csv(["rate"], cells.make_cells(CELLS[:2], outcomes)).splitlines()[1:] == [
         "5e-5,2,0,1,0.800000,,0.800000,2",
@@ -263,23 +249,25 @@ def test_relative_paths_are_those_of_the_first_call(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     plan = make_plan(["x=1"], 1, str(tmp_path / "sweep"), [*PROGRAM, "--data_dir=data"])
     monkeypatch.chdir(tmp_path)
-    with SweepStore(plan).locked():
-        pass
-    SweepStore(plan)
+    for _ in range(2):
+        save(plan)
     monkeypatch.chdir("/")
     with pytest.raises(InputError, match=f"--data_dir=data .*, started in {tmp_path}"):
-        SweepStore(plan)
+        save(plan)
 
 
 def test_a_failed_run_is_reported_and_tried_again(tmp_path):
     (tmp_path / "3.fails").touch()
     found = run_fake(tmp_path, seeds=1)
-    assert (found["x=3+seed=1"].code, found["x=3+seed=1"].error) == (1, "error: no space left")
-    assert [each.has_result for each in found.values()] == [True, False, True]
+    assert found["x=3+seed=1"] == "error: no space left"
     (tmp_path / "3.fails").unlink()
     (tmp_path / "started").unlink()
-    assert all(each.has_result for each in run_fake(tmp_path, seeds=1).values())
+    found = run_fake(tmp_path, seeds=1)
+    assert [round(each.value, 3) for each in found.values()] == [0.11, 0.31, 0.21]
     assert started(tmp_path) == ["3 1"]
+    outcome = json.loads((tmp_path / "sweep/outcomes/x=3+seed=1.json").read_text())
+    assert outcome == {"code": 0, "error": "", "metric": "eval_accuracy", "higher_is_better": True,
+                       "value": 0.31, "baseline": 0.125, "is_degenerate": False}  # fmt: skip
 
 
 def test_a_refused_value_leaves_nothing(tmp_path):
@@ -293,30 +281,36 @@ def test_a_refused_value_leaves_nothing(tmp_path):
     assert (tmp_path / "sweep/sweep.json").read_text() == before
 
 
-@pytest.mark.parametrize("name", ["tensorboard/mine", "sweep.csv", "runs/mine"])
-def test_files_of_others_are_not_replaced(tmp_path, name):
-    (tmp_path / "sweep" / name).parent.mkdir(parents=True)
-    (tmp_path / "sweep" / name).write_text("mine")
+def test_files_of_others_are_not_replaced(tmp_path):
+    path = tmp_path / "sweep/tensorboard/mine"
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
     with pytest.raises(InputError, match=r"would be replaced, but .* contains no sweep"):
         run_fake(tmp_path)
-    assert [path.name for path in (tmp_path / "sweep").iterdir()] == [name.partition("/")[0]]
+    assert [path.name for path in (tmp_path / "sweep").iterdir()] == ["tensorboard"]
 
 
-def test_another_sweep_in_the_folder_is_refused(tmp_path):
-    run_fake(tmp_path, values="1,2", seeds=2)
-    folder = str(tmp_path / "sweep")
-    for grid, seeds, command in (
+def save(plan):
+    store = SweepStore(plan)
+    with store.locked():
+        store.save_plan(keep_all=False)
+
+
+@pytest.mark.parametrize(
+    ("grid", "seeds", "command"),
+    [
         ("x=1,2", 2, ["run_ner", "--task_name=sst-2"]),
         ("x=1,2", 2, [*PROGRAM, "--labels=a"]),
         ("y=1,2", 2, PROGRAM),
         ("x=2,1", 2, PROGRAM),
         ("x=1,2", 1, PROGRAM),
-    ):
-        with pytest.raises(InputError) as error:
-            SweepStore(make_plan([grid], seeds, folder, command))
-        assert "another sweep: --grid=x=1,2 --seeds=2 -- run_classifier --task_name=sst-2" in str(
-            error.value
-        )
+    ],
+)
+def test_another_sweep_in_the_folder_is_refused(tmp_path, grid, seeds, command):
+    save(fake_plan(tmp_path, values="1,2"))
+    words = "another sweep: --grid=x=1,2 --seeds=2 -- run_classifier --task_name=sst-2"
+    with pytest.raises(InputError, match=words):
+        save(make_plan([grid], seeds, str(tmp_path / "sweep"), command))
 
 
 # Executes the fake sweep in a process, so that it can receive signals.
@@ -392,46 +386,24 @@ def write_data(folder):
 def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
     program = [*write_data(tmp_path), f"--labels={tmp_path}/a 'b"]
     out = f"--output_dir={tmp_path}/out"
-    results = run_main(
+    dry, no_flag, no_dashes, refused = run_main(
         MODULE,
         ["--grid=learning_rate=1e-3,2e-3", "--dry_run", out, "--seeds=2", "--", *program],
         ["--grid=no_flag=1,2", "--dry_run", out, "--", "bert-tf-run-classifier", *program[1:]],
-        ["--grid=", out, "--", *program],
-        [out, "--", *program],
         ["--grid=learning_rate=1e-3", out, *program],
-        ["--grid=learning_rate=1e-3", out, "--", *program, "--learn=1"],
         ["--grid=learning_rate=x,1e-3", out, "--", *program],
-        ["--grid=learning_rate=1e-3", "--seeds=0", out, "--", *program],
     )
-    dry, no_flag, empty, missing, no_dashes, unknown, refused, seeds = results
     plan = make_plan(["learning_rate=1e-3,2e-3"], 2, f"{tmp_path}/out", program)
     assert [shlex.split(line) for line in dry.out.splitlines()] == [
         plan.command(run) for run in plan.runs()
     ]
-    assert_refused(empty, "must be the name of a flag and its values")
-    assert_refused(missing, "--grid is required")
     assert_refused(no_dashes, "after --, as in: -- run_classifier.py ...")
-    assert_refused(seeds, "--seeds=0: 0 is not an integer in the range [1, 10000]")
     for result, words in (
         (no_flag, "refuses no_flag=1: Unknown command line flag 'no_flag'"),
-        (unknown, "refuses learning_rate=1e-3: Unknown command line flag 'learn'"),
         (refused, "refuses learning_rate=x: flag --learning_rate=x: could not"),
     ):
         assert result.code == 2
         assert [line for line in result.messages if words in line] == result.messages[-1:]
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_a_value_that_only_the_program_can_check_is_found_before_the_first_run(tmp_path):
-    program, out = write_data(tmp_path), f"--output_dir={tmp_path}/out"
-    (result,) = run_main(MODULE, ["--grid=train_batch_size=4,0", out, "--", *program])
-    assert result.code == 2
-    assert result.messages == [
-        "Checking the flags and the values of the grid.",
-        "error: run_classifier refuses train_batch_size=0: --train_batch_size must be at least 1. "
-        "Received: 0.",
-    ]
     assert not (tmp_path / "out").exists()
 
 

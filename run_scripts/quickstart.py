@@ -11,7 +11,6 @@ the same command is run again, completed stages are skipped and an interrupted s
 the same number of steps.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -25,7 +24,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from bert_tf import command_line, json_files, startup
+from bert_tf import command_line, startup
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.files import remove, write_json, write_text
@@ -180,7 +179,7 @@ class Stages:
         """
         self._key = hashlib.sha256(json.dumps([self._key, commands]).encode()).hexdigest()
         path = f"{self.folder}/stages/{name.replace(' ', '_')}.json"
-        state = json_files.read(path, own=True) if os.path.exists(path) else {}
+        state = report.read_json(path) if os.path.exists(path) else {}
         if state.get("key") != self._key:
             state = {"key": self._key, "secs": 0.0, "done": False}
             remove(f"{self.folder}/{result}")
@@ -206,17 +205,14 @@ def run_command(words: Sequence[str]) -> None:
     The command has a session of its own, so that Ctrl-C ends only this process. Then, and after
     SIGTERM, the command receives one SIGTERM and saves a checkpoint.
     """
-    # A program given by "-c" imports TensorFlow, but nothing of this project.
-    is_own = "-c" not in words
-    if is_own:
+    if "-c" not in words:
         print("$ " + shlex.join(words), file=sys.stderr)
-    with contextlib.nullcontext() if is_own else startup.quiet_stderr():
-        process = subprocess.Popen(words, start_new_session=True)
-        try:
-            code = process.wait()
-        finally:
-            process.terminate()  # no effect if the command has ended
-            process.wait()
+    process = subprocess.Popen(words, start_new_session=True)
+    try:
+        code = process.wait()
+    finally:
+        process.terminate()  # no effect if the command has ended
+        process.wait()
     if code:
         sys.exit(code if code > 0 else 128 - code)  # the command has printed a message
 
@@ -242,7 +238,7 @@ def pretraining_steps(stages: Stages) -> int:
     if not os.path.exists(f"{folder}/{speed.RESULT}"):
         line = speed.store_steps(folder, size.limits, _BATCH_SIZE)
         print(line, file=sys.stderr)
-    return int(json_files.read(f"{folder}/{speed.RESULT}", own=True)["steps"])
+    return int(report.read_json(f"{folder}/{speed.RESULT}")["steps"])
 
 
 def train(stages: Stages, steps: int) -> None:
@@ -257,7 +253,8 @@ def train(stages: Stages, steps: int) -> None:
     folder = stages.folder
     files = "export/1", "sample/classification/test.tsv", "answers.json"
     program = [sys.executable, "-I", "-c", report.CLASSIFY_PROGRAM]
-    stages.run("answers", "answers.json", [*program, *(f"{folder}/{name}" for name in files)])
+    with startup.quiet_stderr():  # this program imports nothing of this project
+        stages.run("answers", "answers.json", [*program, *(f"{folder}/{name}" for name in files)])
 
 
 def run() -> None:

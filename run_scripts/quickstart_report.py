@@ -5,16 +5,15 @@ The majority baseline is the accuracy of a model that always predicts the most f
 
 import json
 import os
-from typing import Any, NamedTuple
+import pathlib
+from typing import Any
 
-from bert_tf import json_files
-from bert_tf.files import read_text
 from bert_tf.run_scripts import quickstart_speed
 
 # The quickstart runs this program with `python -I -c`. The program may import only tensorflow,
 # tensorflow_text and the standard library, to show that an exported model needs no other package.
 CLASSIFY_PROGRAM = """
-import json, os, sys, time
+import json, sys, time
 import tensorflow as tf, tensorflow_text
 model_dir, test_file, output_file = sys.argv[1:]
 model = tf.saved_model.load(model_dir).signatures["serving_default"]
@@ -28,14 +27,12 @@ for first in range(0, len(texts), 64):
     labels += [label.decode() for label in answer["label"].numpy()]
     confidences += answer["probabilities"].numpy().max(axis=1).tolist()
 secs = time.monotonic() - started
-imported = sorted(name for name in sys.modules if name.split(".")[0] == "bert_tf")
-assert not imported, f"imported {imported}"
+assert "bert_tf" not in sys.modules
 for text, label, probability in list(zip(texts, labels, confidences))[:5]:
     print(f"{label:12s} {probability:.2f}  {text[:100]}")
 correct = sum(label == other for label, other in zip(labels, expected))
-with open(output_file + ".tmp", "w") as file:
+with open(output_file, "w") as file:
     json.dump({"texts": len(texts), "secs": secs, "accuracy": correct / len(texts)}, file)
-os.replace(output_file + ".tmp", output_file)
 """
 _NEXT_STEPS = """
 Next steps:
@@ -46,20 +43,16 @@ Next steps:
   .venv/bin/python run_scripts/run_pretraining.py --help  pretrain a BERT on your texts"""
 
 
-class Row(NamedTuple):
-    """One row of the table.
+_PARTS = ("train", "heldout")
+# A row: stage, main result, amount of work, what the amount counts ("" for no throughput), and
+# sizes or held-out scores.
+_Row = tuple[str, str, float, str, str]
 
-    Attributes:
-        result: File or folder that the stage created.
-        figure: Text with sizes or held-out scores.
-        units: Amount of work that the stage did, used to compute the throughput.
-        unit: What `units` counts, such as "examples"; "" to omit the throughput.
-    """
 
-    result: str
-    figure: str = ""
-    units: float = 0.0
-    unit: str = ""
+def read_json(path: str) -> dict[str, Any]:
+    """Reads a JSON object that the quickstart or one of its stages wrote, without TensorFlow."""
+    with open(path, encoding="utf-8") as file:
+        return dict(json.load(file))
 
 
 def format_report(folder: str, secs: dict[str, float]) -> str:
@@ -70,10 +63,10 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
         secs: The seconds that each stage took. The key is the name of the stage.
     """
     cells = [("stage", "time", "throughput", "result", "held-out result (majority baseline)")]
-    for name, row in (_data_rows(folder) | _model_rows(folder)).items():
-        digits = 0 if row.units > 9 * secs[name] else 1
-        rate = f"{row.units / secs[name]:,.{digits}f} {row.unit}/s" if row.unit else ""
-        cells.append((name, f"{secs[name]:.0f} s", rate, row.result, row.figure))
+    for stage, result, amount, unit, figure in [*_data_rows(folder), *_model_rows(folder)]:
+        digits = 0 if amount > 9 * secs[stage] else 1
+        rate = f"{amount / secs[stage]:,.{digits}f} {unit}/s" if unit else ""
+        cells.append((stage, f"{secs[stage]:.0f} s", rate, result, figure))
     cells.append(("total", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), ""))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
@@ -83,75 +76,68 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
     return "\n".join(["", *lines, _NEXT_STEPS.format(os.path.relpath(folder))])
 
 
-def _read(path: str) -> dict[str, Any]:
-    return json_files.read(path, own=True)
-
-
-def _data_rows(folder: str) -> dict[str, Row]:
-    corpus, records = dict[str, dict[str, int]](), dict[str, int]()
-    for part in ("train", "heldout"):
-        corpus[part] = _read(f"{folder}/sample/stats.json")["files"][f"corpus/{part}.txt"]
-        records[part] = _read(f"{folder}/records/{part}.stats.json")["train"]["examples"]
-    documents = {part: counts["documents"] for part, counts in corpus.items()}
-    megabytes = corpus["train"]["bytes"] / 1e6
-    entries = read_text(f"{folder}/vocab.txt").count("\n")
-    chosen = _read(f"{folder}/{quickstart_speed.RESULT}")
+def _data_rows(folder: str) -> list[_Row]:
+    files = read_json(f"{folder}/sample/stats.json")["files"]
+    documents = [files[f"corpus/{part}.txt"]["documents"] for part in _PARTS]
+    stats = [read_json(f"{folder}/records/{part}.stats.json") for part in _PARTS]
+    examples = [each["train"]["examples"] for each in stats]
+    megabytes = files["corpus/train.txt"]["bytes"] / 1e6
+    entries = pathlib.Path(folder, "vocab.txt").read_text("utf-8").count("\n")
+    chosen = read_json(f"{folder}/{quickstart_speed.RESULT}")
     speed = "{steps:,} pretraining steps chosen, at {steps_per_sec:.1f} steps/s".format(**chosen)
-    return {
-        "sample data": _split_row("sample/", documents, "documents"),
-        "vocabulary": Row("vocab.txt", f"{entries:,} entries", megabytes, "MB"),
-        "records": _split_row("records/", records, "examples"),
-        "speed": Row(quickstart_speed.RESULT, speed),
-    }
+    return [
+        ("sample data", "sample/", sum(documents), "documents", _held_out(documents)),
+        ("vocabulary", "vocab.txt", megabytes, "MB", f"{entries:,} entries"),
+        ("records", "records/", sum(examples), "examples", _held_out(examples)),
+        ("speed", quickstart_speed.RESULT, 0, "", speed),
+    ]
 
 
-def _split_row(result: str, counts: dict[str, int], unit: str) -> Row:
-    total = sum(counts.values())
-    return Row(result, f"{counts['heldout']:,} of {total:,} held out", total, unit)
+def _held_out(counts: list[int]) -> str:
+    return f"{counts[1]:,} of {sum(counts):,} held out"
 
 
-def _model_rows(folder: str) -> dict[str, Row]:
-    pretrained = _results(f"{folder}/pretrained/eval_results.txt")
+def _model_rows(folder: str) -> list[_Row]:
+    pretrained = _results(folder, "pretrained")
     scores = [
         f"{title} {pretrained[f'{name}_accuracy']:.1%} "
         f"({pretrained[f'{name}_majority_accuracy']:.1%})"
         for title, name in (("masked LM", "masked_lm"), ("next sentence", "next_sentence"))
     ]
-    last, two_thirds = _held_out_losses(f"{folder}/pretrained/metrics.jsonl")
+    last, two_thirds = _held_out_losses(pathlib.Path(folder, "pretrained/metrics.jsonl"))
     scores.append(f"loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)")
-    accuracy = _results(f"{folder}/classifier/eval_results.txt")["eval_accuracy"]
-    dev_accuracy = _with_baseline(folder, "dev", accuracy)
-    answers = _read(f"{folder}/answers.json")
-    test_accuracy = _with_baseline(folder, "test", answers["accuracy"])
+    dev = _with_baseline(folder, "dev", _results(folder, "classifier")["eval_accuracy"])
+    answers = read_json(f"{folder}/answers.json")
+    test = _with_baseline(folder, "test", answers["accuracy"])
     rate = f"{answers['texts'] / answers['secs']:,.0f} texts/s after loading"
-    return {
-        "pretraining": _run_row(folder, "pretrained", ", ".join(scores)),
-        "fine-tuning": _run_row(folder, "classifier", dev_accuracy),
-        "export": Row("export/1"),
-        "answers": Row("answers.json", f"{test_accuracy}, {rate}", answers["texts"], "texts"),
-    }
+    return [
+        ("pretraining", *_run(folder, "pretrained"), ", ".join(scores)),
+        ("fine-tuning", *_run(folder, "classifier"), dev),
+        ("export", "export/1", 0, "", ""),
+        ("answers", "answers.json", answers["texts"], "texts", f"{test}, {rate}"),
+    ]
 
 
-def _run_row(folder: str, run: str, figure: str) -> Row:
-    config = _read(f"{folder}/{run}/training_config.json")
-    examples = config["num_train_steps"] * config["global_batch_size"]
-    return Row(f"{run}/", figure, examples, "examples")
+def _run(folder: str, run: str) -> tuple[str, int, str]:
+    config = read_json(f"{folder}/{run}/training_config.json")
+    return f"{run}/", config["num_train_steps"] * config["global_batch_size"], "examples"
 
 
-def _held_out_losses(metrics_file: str) -> tuple[float, float]:
+def _held_out_losses(metrics_file: pathlib.Path) -> tuple[float, float]:
     """Returns two held-out losses: at the end of training, and after two thirds of the steps."""
-    lines = map(json.loads, read_text(metrics_file).splitlines())
+    lines = map(json.loads, metrics_file.read_text("utf-8").splitlines())
     losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
     return losses[-1][1], next(loss for step, loss in losses if 3 * step >= 2 * losses[-1][0])
 
 
 def _with_baseline(folder: str, split: str, accuracy: float) -> str:
     """Returns an accuracy with the share of the most common label in the split."""
-    counts = _read(f"{folder}/sample/stats.json")["files"][f"classification/{split}.tsv"]
+    files = read_json(f"{folder}/sample/stats.json")["files"]
+    counts = files[f"classification/{split}.tsv"]
     most_common = max(count for name, count in counts.items() if name.startswith("label "))
     return f"accuracy {accuracy:.1%} ({most_common / counts['examples']:.1%})"
 
 
-def _results(path: str) -> dict[str, float]:
-    pairs = (line.split(" = ") for line in read_text(path).splitlines())
-    return {name: float(value) for name, value in pairs}
+def _results(folder: str, run: str) -> dict[str, float]:
+    lines = pathlib.Path(folder, run, "eval_results.txt").read_text("utf-8").splitlines()
+    return {name: float(value) for name, value in (line.split(" = ") for line in lines)}

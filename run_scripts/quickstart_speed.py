@@ -6,12 +6,13 @@ learning-rate schedule of the pretraining run needs the number of steps from the
 
 import dataclasses
 import json
+import pathlib
 
-from bert_tf.files import read_text, remove, write_json
+from bert_tf.files import remove, write_json
 
-# The first 10 steps include the tracing of the graph and the first fill of the input pipeline. The
+# The first 20 steps include the tracing of the graph and the first fill of the input pipeline. The
 # speed is that of the 20 steps after them.
-LOG_STEPS, MEASURED_STEPS = 10, 30
+LOG_STEPS, MEASURED_STEPS = 20, 40
 RESULT = "pretraining_steps.json"
 # The number of steps is a multiple of this number, so that evaluations and checkpoints are evenly
 # spaced and warm-up is exactly a tenth of the steps.
@@ -53,13 +54,10 @@ def store_steps(folder: str, limits: Limits, batch_size: int) -> str:
     Returns:
         A line for the user: the number of steps and the expected time.
     """
-    lines = map(json.loads, read_text(f"{folder}/speed/metrics.jsonl").splitlines())
-    secs_per_step = [
-        batch_size / line["examples_per_sec"]
-        for line in lines
-        if line["kind"] == "train" and line["step"] > LOG_STEPS
-    ]
-    rate = len(secs_per_step) / sum(secs_per_step)
+    text = pathlib.Path(folder, "speed/metrics.jsonl").read_text("utf-8")
+    lines = map(json.loads, text.splitlines())
+    logged = {line["step"]: line for line in lines if line["kind"] == "train"}
+    rate = logged[MEASURED_STEPS]["examples_per_sec"] / batch_size
     steps = limits.choose_steps(rate)
     write_json(f"{folder}/{RESULT}", {"steps": steps, "steps_per_sec": rate})
     remove(f"{folder}/speed")

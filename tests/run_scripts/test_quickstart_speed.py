@@ -28,15 +28,14 @@ def test_resumed_quickstart_uses_the_stored_number(tmp_path, monkeypatch, capsys
     def run_command(words):
         """Writes the log of a measurement, with an evaluation, as the training loop does."""
         runs.append(words)
-        # The first steps are slow; the others take 0.1 and 0.3 s, in the second run half of this.
-        rates = [64 / 9, 640 * len(runs), 640 / 3 * len(runs)]
+        # The first steps are slow; the others take 0.2 s, in the second run half of this.
         lines = [
             {"kind": "train", "step": step, "examples_per_sec": rate}
-            for step, rate in zip((10, 20, 30), rates, strict=True)
+            for step, rate in ((20, 64 / 9), (40, 320 * len(runs)))
         ]
         (tmp_path / "speed").mkdir()
         (tmp_path / "speed/metrics.jsonl").write_text(
-            "".join(json.dumps(line) + "\n" for line in [*lines, {"kind": "eval", "step": 30}])
+            "".join(json.dumps(line) + "\n" for line in [*lines, {"kind": "eval", "step": 40}])
         )
 
     monkeypatch.setattr(quickstart, "run_command", run_command)

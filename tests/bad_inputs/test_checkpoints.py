@@ -1,4 +1,4 @@
-"""Damaged and hostile checkpoints, configs and JSON: one line, exit code 2, no output."""
+"""Damaged and wrong checkpoints and configs: one line, exit code 2, no output."""
 
 import json
 import os
@@ -8,7 +8,6 @@ import zipfile
 import numpy as np
 import pytest
 import safetensors.numpy
-import tensorflow as tf
 from run_programs import assert_refused, run_mains
 
 import bert_tf
@@ -22,7 +21,6 @@ CONFIG = BertConfig(9, 8, 1, 2, 8, max_position_embeddings=16, type_vocab_size=2
 NAMES = {"own": "bert-tf", "hf": "hugging_face", "google": "google"}
 EMBEDDINGS = "embeddings.word_embeddings.weight"
 DATA = "bert_model.ckpt.data-00000-of-00001"
-INDEX = "bert_model.ckpt.index"
 SHARDS = "model.safetensors.index.json"
 
 
@@ -99,113 +97,49 @@ def tensor(dtype, value):
     return change
 
 
-def add_tensors(**tensors):
-    """Adds tensors to a file of Hugging Face, by default the head of a classifier."""
+def labels(*names):
+    """Adds the head of a classifier to a file of Hugging Face."""
 
     def change(folder):
         path = folder / "model.safetensors"
         head = {"classifier.weight": np.ones((2, 8), "f4"), "classifier.bias": np.ones(2, "f4")}
-        added = head | {name.replace("__", "."): array for name, array in tensors.items()}
-        safetensors.numpy.save_file(safetensors.numpy.load_file(path) | added, path)
-
-    return change
-
-
-def labels(*names):
-    def change(folder):
-        add_tensors()(folder)
+        safetensors.numpy.save_file(safetensors.numpy.load_file(path) | head, path)
         edit("config.json", id2label={str(i): name for i, name in enumerate(names)})(folder)
 
     return change
 
 
-def variable(dtype, value):
-    """Replaces the word embeddings in a checkpoint of google-research/bert."""
-
-    def change(folder):
-        prefix = str(folder / "bert_model.ckpt")
-        reader = tf.train.load_checkpoint(prefix)
-        values = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-        array = np.zeros((9, 8), dtype)
-        array[3, 2] = value
-        values["bert/embeddings/word_embeddings"] = array
-        names = sorted(values)
-        tensors = [tf.constant(values[name]) for name in names]
-        tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names),
-                          tensors=tensors)  # fmt: skip
-
-    return change
-
-
 def damaged_run(folder):
-    """Makes the folder that of a run, with records and a damaged checkpoint."""
+    """Makes the folder that of a run with a damaged checkpoint."""
     for path in folder.iterdir():
         path.unlink()
     (folder / "checkpoints/step-00000001").mkdir(parents=True)
     (folder / "checkpoints/step-00000001/state.json").write_text("{}")
-    for name in ("train.tf_record", "dev.tf_record"):
-        (folder / name).write_bytes(b"")
-        (folder / f"{name}.index").write_bytes(b"")
 
 
 def cut_zip(path):
     path.write_bytes(path.read_bytes()[:-30])
 
 
-def damage_zip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 255
-    path.write_bytes(content)
-
-
-OWN_REPLACED = "is damaged or was replaced"
 # A row: a name in NAMES, "shards" or "zip", the change, words of the message.
 CHECKPOINTS = [
     ("hf", edit("config.json", hidden_act="nothing"), "the hidden_act 'nothing'"),
-    ("hf", put("config.json", '{"layer_norm_eps": NaN}'), "it contains NaN"),
-    ("hf", put("config.json", '{"a": 1, "a": 2}'), "the key 'a' occurs twice"),
-    ("hf", put("config.json", '{"a": "\\ud800"}'), "has a lone surrogate"),
-    ("hf", put("config.json", b"{\xff}"), "config.json is not UTF-8: byte 0xff in line 1"),
     ("hf", put("config.json", ""), "config.json is not JSON"),
     ("hf", edit("config.json", vocab_size=2 * 10**9), "The model needs 72 GB", "its embeddings"),
-    ("hf", edit("config.json", max_position_embeddings=0), "positive integer. Received: 0"),
-    ("hf", edit("config.json", hidden_dropout_prob=-0.1), "must be in [0, 1). Received: -0.1"),
-    ("hf", edit("config.json", num_attention_heads=0), "num_attention_heads must be a positive"),
     ("shards", edit(SHARDS, weight_map={"a": "../outside.safetensors"}), "'../outside.safetensors'",
      "Only names without a folder"),
-    ("shards", edit(SHARDS, weight_map={"a": "no.safetensors"}), "There is no file"),
     ("hf", labels("a", "a"), "config.json: id2label must have one different label", "'a' for 1"),
-    ("hf", labels("", "a"), "in one line for each output. Received: '' for 0"),
-    ("hf", labels("a", "a\nb"), "in one line for each output. Received: 'a\\nb' for 1"),
-    ("hf", add_tensors(bert__embeddings__word_embeddings__weight=np.ones((9, 8), "f4")),
-     "has two tensors for bert/embeddings/word_embeddings"),
     ("hf", cut("model.safetensors", 500), "model.safetensors is not a valid safetensors file"),
     ("hf", tensor(np.int32, 1), "bert/embeddings/word_embeddings has the dtype int32"),
     ("hf", tensor(np.float32, np.nan), "NaN or infinite values in bert/embeddings/word_embeddings"),
-    ("hf", tensor(np.float32, -np.inf), "NaN or infinite values in bert/embeddings/word"),
-    ("hf", tensor(np.float64, 1e300), "NaN or infinite values in bert/embeddings/word_embeddings"),
-    ("hf", link("config.json", "../secret"), "config.json is a link to"),
-    ("own", edit("bert_config.json", num_attention_heads=4), "bert_config.json", OWN_REPLACED),
-    ("own", edit("bert_config.json", hidden_act="relu"), "bert_config.json", OWN_REPLACED),
-    ("own", edit("weights.json", labels=["yes", "no"]), "weights.json", OWN_REPLACED),
     ("own", edit("weights.json", format=3), 'must contain "format": 2. Received: 3'),
-    ("own", flip("model.safetensors", -1), "model.safetensors", OWN_REPLACED),
-    ("own", flip("vocab.txt", 1), "vocab.txt", OWN_REPLACED),
-    *(("own", link(name, "../secret"), f"{name} is a link to", "outside of its folder")
-      for name in ("vocab.txt", "bert_config.json", "weights.json")),
+    ("own", edit("bert_config.json", hidden_act="relu"), "bert_config.json", "was replaced"),
+    ("own", link("vocab.txt", "../secret"), "vocab.txt is a link to", "outside of its folder"),
     ("own", damaged_run, "is the folder of a training run, but holds no undamaged checkpoint"),
     ("google", flip(DATA, 50), "bert_model.ckpt is not a valid TensorFlow checkpoint"),
-    ("google", cut(DATA, 100), "is not a valid TensorFlow checkpoint"),
     ("google", lambda folder: (folder / DATA).unlink(), "not a valid TensorFlow checkpoint"),
-    ("google", cut(INDEX, 60), "not a valid TensorFlow checkpoint"),
-    ("google", flip(INDEX, 30), "not a valid TensorFlow checkpoint"),
     ("google", put("checkpoint", 'model_checkpoint_path: "../other/x.ckpt"'), "in another folder"),
-    ("google", variable(np.float32, np.nan), "NaN or infinite values in bert/embeddings/word"),
-    ("google", variable(np.float64, 1e300), "NaN or infinite values in bert/embeddings/word"),
-    ("google", variable(np.int32, 1), "bert/embeddings/word_embeddings has the dtype int32"),
-    ("google", edit("bert_config.json", vocab_size=2 * 10**9), "The model needs 72 GB"),
     ("zip", cut_zip, "cannot be read as a zip file"),
-    ("zip", damage_zip, "cannot be read as a zip file"),
 ]  # fmt: skip
 
 
@@ -242,66 +176,37 @@ def test_reading_refuses_damaged_checkpoints(valid, folder, row):
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"num_hidden_layers": 999}, "lacks weights of this encoder, such as bert/encoder/layer_9"),
-        ({"max_position_embeddings": 10**8}, "the shape [16, 8] in"),
-        ({"vocab_size": 10**8}, "the shape [9, 8] in"),
-        ({"type_vocab_size": 10**8}, "the shape [2, 8] in"),
-        ({"intermediate_size": 10**7}, "but [8, 10000000] in the model"),
-        ({"hidden_size": 10**4}, "but [9, 10000] in the model"),
-    ],
-)
-def test_sizes_are_compared_with_the_weights_before_a_model_is_built(
-    valid, folder, monkeypatch, values, words
-):
-    """Otherwise the first takes minutes, and the others may take all memory."""
+def test_sizes_are_compared_with_the_weights_before_a_model_is_built(valid, folder, monkeypatch):
+    """Otherwise this takes minutes."""
     monkeypatch.setattr("bert_tf.modeling.BertEncoder", None)
     copy(valid, "hf", folder / "a")
-    edit("config.json", **values)(folder / "a")
+    edit("config.json", num_hidden_layers=999)(folder / "a")
     for read in (bert_tf.load, lambda path: convert(path, str(folder / "out"), "bert-tf")):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match="lacks weights of this encoder, such as bert"):
             read(str(folder / "a"))
-        assert words in str(error.value)
-
-
-def test_the_memory_limit_of_the_process_counts(valid, monkeypatch):
-    monkeypatch.setattr("resource.getrlimit", lambda _: (1000, 1000))
-    with pytest.raises(InputError, match="but this process has 0 GB of memory"):
-        read_weights(str(valid / "own"))
 
 
 # A row: program, flags, words of the message. {name} stands for a changed checkpoint.
 CHANGED = {
     "nan": ("hf", tensor(np.float32, np.nan)),
-    "large": ("google", edit("bert_config.json", vocab_size=2 * 10**9)),
-    "empty": ("hf", put("vocab.txt", "")),
     "repeated": ("google", put("vocab.txt", "\n".join([*VOCABULARY[:-1], "a"]))),
-    "glu": ("google", edit("bert_config.json", hidden_act="glu")),
+    "google": ("google", lambda folder: None),
     "valid": ("own", lambda folder: None),
 }
 PROGRAMS = [
-    ("convert_checkpoint", ["--from={valid}/vocab.txt"], "There is no checkpoint"),
     ("convert_checkpoint", ["--from=nowhere"], "There is no checkpoint nowhere"),
     ("convert_checkpoint", ["--from=nowhere.zip"], "There is no file nowhere.zip"),
-    ("convert_checkpoint", ["--from={empty}"], "none of the 0 lines is [PAD]"),
     ("convert_checkpoint", ["--from={repeated}"], "line 9 repeats 'a' of line 6"),
-    ("convert_checkpoint", ["--from={glu}"], "hidden_act 'glu' is not a known activation"),
     ("convert_checkpoint", ["--from={valid}", "--vocab_file=reversed.txt"],
      "was trained with the vocabulary", "Leave out --vocab_file"),
-    ("convert_checkpoint", ["--from={glu}", "--bert_config_file=config.json",
-     "--vocab_file=long.txt"], "entries, but the model's vocab_size is 9"),
+    ("convert_checkpoint", ["--from={google}", "--vocab_file=long.txt"],
+     "entries, but the model's vocab_size is 9"),
     ("convert_checkpoint", ["--from={valid}", "--do_lower_case=false"],
      "--do_lower_case=False was given, but", "was trained with --do_lower_case=True"),
-    ("convert_checkpoint", ["--from={valid}", "--bert_config_file=heads.json"],
+    ("extract_features", ["--init_checkpoint={valid}", "--bert_config_file=heads.json"],
      "The given config has num_attention_heads=1, but", "Leave out --bert_config_file"),
-    ("extract_features", ["--init_checkpoint={valid}", "--bert_config_file=relu.json"],
-     "The given config has hidden_act='relu', but"),
     ("extract_features", ["--init_checkpoint=missing"], "There is no checkpoint missing"),
-    ("extract_features", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embed"),
     ("run_classifier", ["--init_checkpoint={nan}"], "NaN or infinite values in bert/embeddings/w"),
-    ("run_classifier", ["--bert_config_file={large}/bert_config.json"], "The model needs 72 GB"),
     ("export_model", ["--checkpoint={nan}"], "NaN or infinite values in bert/embeddings/word"),
 ]  # fmt: skip
 OTHER_FLAGS = {
@@ -321,9 +226,7 @@ def test_programs_refuse_damaged_checkpoints(valid, folder):
     (folder / "texts").write_text("a b\n")
     (folder / "train.tsv").write_text("sentence\tlabel\na b\t1\nb\t0\n")
     config = json.loads((valid / "own/bert_config.json").read_text())
-    for name, changes in {"config": {}, "heads": {"num_attention_heads": 1},
-                          "relu": {"hidden_act": "relu"}}.items():  # fmt: skip
-        (folder / f"{name}.json").write_text(json.dumps({**config, **changes}))
+    (folder / "heads.json").write_text(json.dumps({**config, "num_attention_heads": 1}))
     (folder / "reversed.txt").write_text("\n".join(VOCABULARY[::-1]) + "\n")
     (folder / "long.txt").write_text("\n".join([*VOCABULARY, "x"]) + "\n")
     paths = {name: folder / name for name in CHANGED}

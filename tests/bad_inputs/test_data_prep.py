@@ -1,14 +1,12 @@
-"""The data stage refuses hostile files and flags with one line, and changes no file."""
+"""The data stage refuses wrong files and flags with one line, and changes no file."""
 
 import bz2
 import gzip
 import json
-import lzma
 import os
 import shutil
 import subprocess
 import sys
-import zipfile
 
 import pyarrow
 import pyarrow.parquet
@@ -17,7 +15,6 @@ import tensorflow as tf
 from run_programs import Result, assert_refused
 
 from bert_tf.data_prep.corpus import text_blocks
-from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
@@ -25,58 +22,41 @@ from bert_tf.errors import InputError
 from bert_tf.tokenization.vocabulary import write_vocabulary
 
 RECORDS = "bert_tf.data_prep.create_pretraining_data"
-SAMPLE = "bert_tf.data_prep.make_sample_data"
-MANY_DIGITS = "9" * 5000
 TEXT = "a b c. a b\nc a b\n\nb b a c\na c\n\n" * 9
 
 
-def write_tfrecord(path, key, options=""):
-    with tf.io.TFRecordWriter(str(path), options) as writer:
+def write_tfrecord(path, key):
+    with tf.io.TFRecordWriter(str(path)) as writer:
         for text in TEXT.split("\n\n"):
             value = {key: {"bytes_list": {"value": [text.encode()]}}}
             writer.write(tf.train.Example(features={"feature": value}).SerializeToString())
 
 
 def write_files(folder):
-    """Writes the hostile files; a name says what is wrong with its file."""
+    """Writes the wrong files; a name says what is wrong with its file."""
     raw = TEXT.encode()
-    russian = "привет, мир\n\nещё текст\n" * 9
     lines = [json.dumps({"text": text}) for text in TEXT.split("\n\n")]
     contents = {
-        "good.txt": raw, "good.jsonl": "\n".join(lines).encode(), "empty.txt": b"",
-        "blank.txt": b"\n \n\t\n\n", "one_word.txt": b"a", "one_document.txt": b"a b\nc\n",
-        "nul_only.txt": b"\0" * 999, "cr.txt": raw.replace(b"\n", b"\r"),
-        "utf16.txt": TEXT.encode("utf-16-le"), "utf16be.txt": TEXT.encode("utf-16-be"),
-        "russian.txt": russian.encode("utf-16-le"), "mark.txt": TEXT.encode("utf-16"),
-        "latin1.txt": b"a\n\n\xe9t\xe9\n", "jsonl.txt": "\n".join(lines).encode(),
-        "array.json": json.dumps([{"text": "a"}], indent=1).encode(),
-        "cr_lf.txt": b"a\rb\rc\r\n",
+        "good.txt": raw, "empty.txt": b"", "one_document.txt": b"a b\nc\n",
+        "cr.txt": raw.replace(b"\n", b"\r"), "utf16.txt": TEXT.encode("utf-16-le"),
         "chinese.txt": ("汉语是世界上使用人数多的" * 90).encode("utf-16-le"),
         "umlauts.txt": ("der Bär frißt gern süße Äpfel\n" * 9).encode("latin-1"),
-        "text.lz4": b"\x04\x22\x4d\x18aaaa", "text.feather": b"ARROW1\0\0aaaa",
-        "pretty.json": json.dumps({"text": "a"}, indent=1).encode(), "text.bz2": bz2.compress(raw),
-        "text.xz": lzma.compress(raw), "gzip.txt": gzip.compress(raw),
-        "twice.gz": gzip.compress(gzip.compress(raw)), "cut.gz": gzip.compress(raw * 99)[:99],
-        "array.jsonl": b'["a"]\n', "number.jsonl": b'{"text": 1}\n',
-        "no_text.jsonl": b'{"body": "a"}\n',
-        "twice.jsonl": b'{"text": "a"}\n{"text": "b", "text": "c"}\n',
-        "cut.jsonl": b'{"text": "a"}\n{"text": "b', "text.parquet": raw, "text.tfrecord": raw,
+        "latin1.txt": b"a\n\n\xe9t\xe9\n", "jsonl.txt": "\n".join(lines).encode(),
+        "array.json": json.dumps([{"text": "a"}], indent=1).encode(),
+        "gzip.txt": gzip.compress(raw), "cut.gz": gzip.compress(raw * 99)[:99],
+        "text.bz2": bz2.compress(raw),
+        "no_text.jsonl": b'{"body": "a"}\n', "cut.jsonl": b'{"text": "a"}\n{"text": "b',
+        "twice.jsonl": b'{"text": "a"}\n{"text": "b", "text": "c"}\n', "text.parquet": raw,
         "no_mask.txt": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", "data.stats.json": b"{}",
     }  # fmt: skip
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "."]
     write_vocabulary(str(folder / "vocab.txt"), vocabulary, True)
-    with zipfile.ZipFile(folder / "text.zip", "w") as archive:
-        archive.writestr("a.txt", TEXT)
     pyarrow.parquet.write_table(pyarrow.table({"text": TEXT.split("\n\n")}), folder / "parquet.txt")
-    pyarrow.parquet.write_table(pyarrow.table({"body": ["a", "b"]}), folder / "body.parquet")
-    pyarrow.parquet.write_table(pyarrow.table({"text": [["a"], ["b"]]}), folder / "lists.parquet")
     write_tfrecord(folder / "tfrecord.txt", "text")
-    write_tfrecord(folder / "body.tfrecord", "body")
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
-    (folder / "loop.tfrecord").symlink_to("loop.tfrecord")
     (folder / "link.tfrecord").symlink_to("good.txt")
 
 
@@ -84,54 +64,25 @@ def write_files(folder):
 # if vocabulary training refuses the file too, with the same words.
 CONTENTS = [
     ("empty.txt", ["no text in"], False),
-    ("blank.txt", ["no text in"], False),
-    ("nul_only.txt", ["most of its bytes are zero"], False),
-    ("one_word.txt", ["one document", "objective=mlm"], False),
     ("one_document.txt", ["one document", "blank lines"], False),
     ("cr.txt", ["cr.txt has the line ends CR", r"tr '\r' '\n'"], True),
-    ("cr_lf.txt", ["cr_lf.txt has the line ends CR"], True),
     ("chinese.txt", ["is not UTF-8 text", "iconv"], True),
     ("umlauts.txt", ["is not UTF-8 text", "iconv"], True),
     ("utf16.txt", ["UTF-16LE", "iconv -f UTF-16LE"], True),
-    ("utf16be.txt", ["UTF-16BE", "iconv -f UTF-16BE"], True),
-    ("russian.txt", ["UTF-16LE"], True),
-    ("mark.txt", ["UTF-16", "byte-order mark"], True),
     ("latin1.txt", ["not UTF-8: byte 0xe9 in line 3"], False),
     ("jsonl.txt", ["contains JSON", "input_format=jsonl"], True),
-    ("pretty.json", ["contains JSON"], True),
     ("array.json", ["contains JSON", "jq -c '.[]'"], True),
     ("text.bz2", ["packed (bzip2)", "Unpack it first"], True),
-    ("text.xz", ["packed (xz)"], True),
-    ("text.zip", ["packed (zip)"], True),
-    ("text.lz4", ["packed (lz4)"], True),
-    ("text.feather", ["packed (feather)"], True),
     ("gzip.txt", ["packed (gzip)"], True),
-    ("twice.gz", ["packed (gzip)"], True),
     ("cut.gz", ["cannot be read as gzip"], True),
     ("parquet.txt", ["parquet file", "input_format=parquet"], True),
     ("tfrecord.txt", ["tfrecord file", "input_format=tfrecord"], True),
     ("text.parquet", ["cannot be read as Parquet"], True),
-    ("text.tfrecord", ["cannot be read as TFRecord"], True),
-    ("body.parquet", ["no text in a column 'text'", "body (string)", "text_feature"], True),
-    ("lists.parquet", ["no text in a column 'text'", "text (list<"], True),
-    ("body.tfrecord", ["no text in a feature 'text'", "body"], True),
-    ("array.jsonl", ["Line 1 of", "not a JSON object"], True),
-    ("number.jsonl", ["Line 1 of", 'one string under "text"'], True),
     ("no_text.jsonl", ["Line 1 of", "text_feature names the key"], True),
     ("twice.jsonl", ["Line 2 of", 'one string under "text"'], True),
     ("cut.jsonl", ["Line 2 of", "not a JSON object"], True),
     ("nothing*.txt", ["No input file matches"], True),
     ("folder", ["folder", "*"], True),
-]
-
-# Flags of the programs, and words of the message. The programs run without TensorFlow.
-FLAGS = [
-    (RECORDS, ["--num_output_shards=100000"], ["--num_output_shards must be from 1 to 99999"]),
-    (RECORDS, ["--max_predictions_per_seq=500"], ["not exceed --max_seq_length, which is 128"]),
-    (RECORDS, ["--tfds_name=x", "--input_format=tfds"], ["--input_file and --tfds_name are two"]),
-    (RECORDS, ["--beam_options=--runner=x"], ["--beam_options has no effect without --runner=be"]),
-    (RECORDS, ["--num_workers=257"], ["--num_workers", "256"]),
-    (SAMPLE, ["--output_dir="], ["Give the path of a folder to write"]),
 ]
 
 # Settings of record creation, and words of the message.
@@ -140,16 +91,12 @@ SETTINGS = [
     ({"max_predictions_per_seq": 21, "max_seq_length": 16}, "max_seq_length, which is 16"),
     ({"max_ngram_size": 21}, "must not exceed max_predictions_per_seq, which is 20"),
     ({"masked_lm_prob": 0.0}, "masked_lm_prob must be above 0"),
-    ({"masked_lm_prob": 1.5}, "masked_lm_prob must be from 0 to 1. Received: 1.5"),
     ({"short_seq_prob": 1.1}, "short_seq_prob must be from 0 to 1"),
     ({"random_token_prob": 0.3}, "must not sum to more than 1"),
     ({"eval_fraction": 1.0}, "eval_fraction must be below 1"),
     ({"dupe_factor": 0}, "dupe_factor must be from 1"),
-    ({"dupe_factor": 1_000_000_000}, "dupe_factor must be from 1"),
     ({"max_seq_length": 4}, "max_seq_length must leave 2 to 16384 tokens"),
     ({"objective": "nsp"}, "objective must be one of"),
-    ({"input_format": "csv"}, "input_format must be one of"),
-    ({"compression": "bz2"}, "compression must be one of"),
     ({"tfds_name": "x", "input_format": "text"}, "tfds_name go together"),
     ({"replace_whole_words": True}, "has no effect without do_whole_word_mask. Leave it out"),
     ({"objective": "mlm", "same_document_label": "next"}, "another objective than mlm"),
@@ -158,21 +105,14 @@ SETTINGS = [
 
 # Outputs, globs of the input, settings, and words of the message; with overwrite=True.
 OUTPUTS = [
-    ("out/a.tfrecord", "-", {}, "input_file - is a pipe"),
     ("out/a.tfrecord", "pipe", {}, "input_file pipe is a pipe"),
     ("out/a.tfrecord,./out/a.tfrecord", "good.txt", {}, "names a file twice"),
     ("out/a.tfrecord", "folder/**/*.txt", {}, "folder/**/*.txt has **. Give a glob for each"),
     ("out/a.tfrecord", "good.txt,voc*.txt", {}, "vocab_file vocab.txt is in input_file too"),
     ("vocab.txt.json", "good.txt", {}, "vocab.txt.json is an input too"),
-    ("good.txt", "good.txt", {}, "good.txt is an input too"),
     ("link.tfrecord", "good.txt", {}, "good.txt is an input too"),
-    ("vocab.txt", "good.txt", {}, "vocab.txt is an input too"),
     ("data.tfrecord", "data.stats.json,good.txt", {}, "data.stats.json is an input too"),
     ("good.tfrecord", "good*", {"num_output_shards": 3}, "good-00000-of-00003.tfrecord matches"),
-    ("out/a.tfrecord", "out/*,good.txt", {}, "No input file matches"),
-    ("folder", "good.txt", {}, "folder is a folder"),
-    ("good.txt/a.tfrecord", "good.txt", {}, "good.txt"),
-    ("/dev/full", "good.txt", {}, "/dev/full is a device"),
     ("out/a.tfrecord", ",", {}, "No input file was given"),
     ("out/a.tfrecord", "nothing*.txt", {}, "No input file matches"),
     ("out/a.tfrecord", "", {"tfds_name": ":train"}, "tensorflow-datasets cannot load"),
@@ -215,13 +155,13 @@ def test_content_that_is_not_text_is_refused(
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("program", "flags", "words"), FLAGS)
-def test_flags_are_refused_before_tensorflow_is_imported(folder, program, flags, words):
-    required = ["--input_file=good.txt", "--output_file=out/a.tfrecord", "--vocab_file=vocab.txt"]
-    code = f"import sys; sys.modules['tensorflow'] = None; from {program} import run; run()"
-    command = [sys.executable, "-c", code, *(required if program == RECORDS else []), *flags]
+def test_flags_are_refused_before_tensorflow_is_imported(folder):
+    code = f"import sys; sys.modules['tensorflow'] = None; from {RECORDS} import run; run()"
+    flags = ["--input_file=good.txt", "--output_file=out/a.tfrecord", "--vocab_file=vocab.txt"]
+    command = [sys.executable, "-c", code, *flags, "--beam_options=--runner=x"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert_refused(Result(done.returncode, done.stdout, done.stderr), *words)
+    result = Result(done.returncode, done.stdout, done.stderr)
+    assert_refused(result, "--beam_options has no effect without --runner=beam")
 
 
 @pytest.mark.parametrize(("settings", "words"), SETTINGS)
@@ -229,12 +169,6 @@ def test_settings_that_cannot_work_are_refused(settings, words):
     with pytest.raises(InputError) as caught:
         RecordsConfig("vocab.txt", **settings)
     assert words in str(caught.value)
-
-
-@pytest.mark.parametrize("seed", [-5, 0, 10**30])
-def test_any_seed_is_accepted(folder, tmp_path, seed):
-    config = RecordsConfig(f"{folder}/vocab.txt", random_seed=seed)
-    assert local.create(config, f"{folder}/good.txt", [f"{tmp_path}/a.tfrecord"], 1)
 
 
 @pytest.mark.parametrize(("output", "patterns", "settings", "words"), OUTPUTS)
@@ -266,15 +200,6 @@ def test_shards_of_the_same_job_with_other_names_are_kept(folder, tmp_path):
     assert {each.name for each in tmp_path.glob("*.tfrecord")} == {"a.tfrecord", "c.tfrecord"}
 
 
-def test_a_folder_of_somebody_else_is_no_work_folder(folder, tmp_path):
-    (tmp_path / ".a.work").mkdir()
-    (tmp_path / ".a.work/notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"\.a\.work/notes.txt would be replaced"):
-        config = RecordsConfig(f"{folder}/vocab.txt")
-        local.create(config, f"{folder}/good.txt", [f"{tmp_path}/a.tfrecord"], 1)
-    assert (tmp_path / ".a.work/notes.txt").read_text() == "mine"
-
-
 def test_a_file_is_read_once(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(folder / "good.txt", "good.txt")
@@ -285,19 +210,10 @@ def test_a_file_is_read_once(folder, tmp_path, monkeypatch):
     assert local.create(config, patterns, ["b.tfrecord"], 1) == once
 
 
-def test_lines_of_other_white_space_separate_documents(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 1000)
-    text = "\u3000\n".join(["a b c\n"] * 400) + "\xa0\n" + "\u2003\x1c\n".join(["a b\n"] * 400)
-    (tmp_path / "a.txt").write_text(text)
-    config = RecordsConfig(f"{folder}/vocab.txt", segment_bytes=500)
-    assert local.create(config, f"{tmp_path}/a.txt", [f"{tmp_path}/a.tfrecord"], 1)
-
-
-def test_zero_bytes_and_other_inputs_that_are_unusual_are_read(folder, tmp_path):
+def test_unusual_inputs_are_read(folder, tmp_path):
     contents = {
         "zero.txt": b"a\0 b\n\nc \0a\n",
         "crlf.txt": b"a b\r\n\r\nc a\r\n",
-        "digits.jsonl": f'{{"text": "a b", "n": {MANY_DIGITS}}}\n{{"text": "c a"}}'.encode(),
         "surrogate.jsonl": b'{"text": "a \\ud800 b"}\n{"text": "c a"}\n',
         "members.gz": gzip.compress(b"a b\n\n") + gzip.compress(b"c a\n"),
     }
@@ -308,9 +224,6 @@ def test_zero_bytes_and_other_inputs_that_are_unusual_are_read(folder, tmp_path)
         local.create(RecordsConfig(f"{folder}/vocab.txt"), str(tmp_path / name), [str(output)], 1)
         found.add(output.read_bytes())
     assert len(found) == 1
-    (tmp_path / "json.txt").write_bytes(b'{"text": "a"}\n\nb\n')
-    config = RecordsConfig(f"{folder}/vocab.txt", input_format="text")
-    assert local.create(config, f"{tmp_path}/json.txt", [f"{tmp_path}/out/text.tfrecord"], 1)
 
 
 def test_shards_without_examples_are_reported(folder, tmp_path, capfd):
@@ -319,23 +232,19 @@ def test_shards_without_examples_are_reported(folder, tmp_path, capfd):
     assert "of 60 shards are empty" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["file", "/dev/full", "folder", "foreign", "own", "names"])
+@pytest.mark.parametrize("name", ["folder", "foreign", "own"])
 def test_make_sample_data_keeps_other_files(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     contents = {
-        "file": "text", "folder/a.txt": "text", "foreign/stats.json": '{"files": {}}',
+        "folder/a.txt": "text", "foreign/stats.json": '{"files": {}}',
         "own/stats.json": '{"files": {"corpus/train.txt": {}}}', "own/corpus/train.txt": "text",
-        "own/corpus/notes.txt": "text", "names/stats.json":
-        '{"files": {"corpus/train.txt": {"sentences": 1}}}', "names/sentences": "text",
+        "own/corpus/notes.txt": "text",
     }  # fmt: skip
     for path, text in contents.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     before = snapshot(tmp_path)
-    for overwrite in (False, True):
-        config = SampleDataConfig(name, max_documents=1, overwrite=overwrite)
-        words = "is not deleted" if overwrite else "already exists"
-        kinds = {"file": "is a file", "/dev/full": "is a device"}
-        with pytest.raises(InputError, match=kinds.get(name, words)):
-            build_sample_data(config)
+    for overwrite, words in ((False, "already exists"), (True, "is not deleted")):
+        with pytest.raises(InputError, match=words):
+            build_sample_data(SampleDataConfig(name, max_documents=1, overwrite=overwrite))
     assert snapshot(tmp_path) == before

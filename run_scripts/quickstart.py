@@ -66,9 +66,9 @@ run_scripts/run_pretraining.py --input_file={folder}/records/train.tfrecord
     --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size={batch_size}
     --eval_batch_size={batch_size} --learning_rate=0.001
 """
-MEASUREMENT_FLAGS = """
-    --overwrite=true --max_eval_steps=1 --num_train_steps={steps} --num_warmup_steps=0
-    --log_steps={log_steps}
+MEASUREMENT_FLAGS = f"""
+    --overwrite=true --max_eval_steps=1 --num_train_steps={speed.MEASURED_STEPS}
+    --num_warmup_steps=0 --log_steps={speed.LOG_STEPS}
 """
 PRETRAINING_FLAGS = """
     --do_eval=true --max_eval_steps=0 --num_train_steps={steps} --num_warmup_steps={warmup}
@@ -83,6 +83,10 @@ run_scripts/run_classifier.py --task_name=custom --data_dir={folder}/sample/clas
 """
 EXPORT = """
 run_scripts/export_model.py --checkpoint={folder}/classifier --export_dir={folder}/export
+"""
+ANSWERS = """
+run_scripts/quickstart_answers.py {folder}/export/1 {folder}/sample/classification/test.tsv
+    {folder}/answers.json
 """
 
 
@@ -163,20 +167,17 @@ class Stages:
         # A hash of the commands of the present stage and of all stages before it.
         self._key = size.bert_config().to_json()
 
-    def command(self, text: str, **values: object) -> list[str]:
-        """Returns the words of a command; `values` are further values in the text."""
-        values |= {"folder": self.folder, "batch_size": _BATCH_SIZE, **vars(self.size)}
-        script, *words = (word.format_map(values) for word in text.split())
-        return [sys.executable, str(ROOT / script), *words]
-
-    def run(self, name: str, result: str, *commands: Sequence[str]) -> None:
+    def run(self, name: str, result: str, *texts: str, **values: object) -> None:
         """Runs a stage unless it is complete.
 
         Args:
             name: Name of the stage in the printed table.
             result: Path of the main result of the stage, relative to the output folder.
-            commands: The commands of the stage, run in order.
+            texts: The commands of the stage, run in order.
+            values: Values in the texts, besides the folder and the settings.
         """
+        values |= {"folder": self.folder, "batch_size": _BATCH_SIZE, **vars(self.size)}
+        commands = [[word.format_map(values) for word in text.split()] for text in texts]
         self._key = hashlib.sha256(json.dumps([self._key, commands]).encode()).hexdigest()
         path = f"{self.folder}/stages/{name.replace(' ', '_')}.json"
         state = report.read_json(path) if os.path.exists(path) else {}
@@ -200,61 +201,51 @@ class Stages:
 
 
 def run_command(words: Sequence[str]) -> None:
-    """Runs a command; exits with its code if it fails.
+    """Runs a program of this repository; exits with its code if it fails.
 
-    The command has a session of its own, so that Ctrl-C ends only this process. Then, and after
-    SIGTERM, the command receives one SIGTERM and saves a checkpoint.
+    The program has a session of its own, so that Ctrl-C ends only this process. Then, and after
+    SIGTERM, the program receives one SIGTERM and saves a checkpoint.
     """
-    if "-c" not in words:
-        print("$ " + shlex.join(words), file=sys.stderr)
-    process = subprocess.Popen(words, start_new_session=True)
+    command = [sys.executable, str(ROOT / words[0]), *words[1:]]
+    print("$ " + shlex.join(command), file=sys.stderr)
+    process = subprocess.Popen(command, start_new_session=True)
     try:
         code = process.wait()
     finally:
-        process.terminate()  # no effect if the command has ended
+        process.terminate()  # no effect if the program has ended
         process.wait()
     if code:
-        sys.exit(code if code > 0 else 128 - code)  # the command has printed a message
+        sys.exit(code if code > 0 else 128 - code)  # the program has printed a message
 
 
 def make_records(stages: Stages) -> None:
     """Runs the stages from text to records."""
-    stages.run("sample data", "sample", stages.command(SAMPLE_DATA))
-    stages.run("vocabulary", "vocab.txt", stages.command(VOCABULARY))
-    train = stages.command(RECORDS, part="train")
-    heldout = stages.command(RECORDS.replace("{dupe_factor}", "1"), part="heldout")
-    stages.run("records", "records", train, heldout)
+    stages.run("sample data", "sample", SAMPLE_DATA)
+    stages.run("vocabulary", "vocab.txt", VOCABULARY)
+    heldout = RECORDS.replace("{part}", "heldout").replace("{dupe_factor}", "1")
+    stages.run("records", "records", RECORDS.replace("{part}", "train"), heldout)
 
 
 def pretraining_steps(stages: Stages) -> int:
     """Returns the number of pretraining steps; chooses it from the speed of the first steps."""
     folder, size = stages.folder, stages.size
     write_text(f"{folder}/bert_config.json", size.bert_config().to_json())
-    command = stages.command(
-        PRETRAINING + MEASUREMENT_FLAGS, run="speed", steps=speed.MEASURED_STEPS,
-        log_steps=speed.LOG_STEPS,
-    )  # fmt: skip
-    stages.run("speed", speed.RESULT, command)
+    stages.run("speed", speed.RESULT, PRETRAINING + MEASUREMENT_FLAGS, run="speed")
     if not os.path.exists(f"{folder}/{speed.RESULT}"):
-        line = speed.store_steps(folder, size.limits, _BATCH_SIZE)
-        print(line, file=sys.stderr)
+        print(speed.store_steps(folder, size.limits, _BATCH_SIZE), file=sys.stderr)
     return int(report.read_json(f"{folder}/{speed.RESULT}")["steps"])
 
 
 def train(stages: Stages, steps: int) -> None:
     """Runs the stages from records to predictions."""
-    command = stages.command(
-        PRETRAINING + PRETRAINING_FLAGS, run="pretrained", steps=steps, warmup=steps // 10,
-        interval=steps // _EVALUATIONS,
+    stages.run(
+        "pretraining", "pretrained", PRETRAINING + PRETRAINING_FLAGS, run="pretrained", steps=steps,
+        warmup=steps // 10, interval=steps // _EVALUATIONS,
     )  # fmt: skip
-    stages.run("pretraining", "pretrained", command)
-    stages.run("fine-tuning", "classifier", stages.command(FINE_TUNING))
-    stages.run("export", "export", stages.command(EXPORT))
-    folder = stages.folder
-    files = "export/1", "sample/classification/test.tsv", "answers.json"
-    program = [sys.executable, "-I", "-c", report.CLASSIFY_PROGRAM]
+    stages.run("fine-tuning", "classifier", FINE_TUNING)
+    stages.run("export", "export", EXPORT)
     with startup.quiet_stderr():  # this program imports nothing of this project
-        stages.run("answers", "answers.json", [*program, *(f"{folder}/{name}" for name in files)])
+        stages.run("answers", "answers.json", ANSWERS)
 
 
 def run() -> None:

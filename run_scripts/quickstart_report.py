@@ -10,30 +10,6 @@ from typing import Any
 
 from bert_tf.run_scripts import quickstart_speed
 
-# The quickstart runs this program with `python -I -c`. The program may import only tensorflow,
-# tensorflow_text and the standard library, to show that an exported model needs no other package.
-CLASSIFY_PROGRAM = """
-import json, sys, time
-import tensorflow as tf, tensorflow_text
-model_dir, test_file, output_file = sys.argv[1:]
-model = tf.saved_model.load(model_dir).signatures["serving_default"]
-lines = open(test_file, encoding="utf-8").read().split("\\n")[1:]
-rows = [line.split("\\t") for line in lines if line]
-texts, expected = [row[0] for row in rows], [row[1] for row in rows]
-model(text=tf.constant(texts[:64]))
-started, labels, confidences = time.monotonic(), [], []
-for first in range(0, len(texts), 64):
-    answer = model(text=tf.constant(texts[first : first + 64]))
-    labels += [label.decode() for label in answer["label"].numpy()]
-    confidences += answer["probabilities"].numpy().max(axis=1).tolist()
-secs = time.monotonic() - started
-assert "bert_tf" not in sys.modules
-for text, label, probability in list(zip(texts, labels, confidences))[:5]:
-    print(f"{label:12s} {probability:.2f}  {text[:100]}")
-correct = sum(label == other for label, other in zip(labels, expected))
-with open(output_file, "w") as file:
-    json.dump({"texts": len(texts), "secs": secs, "accuracy": correct / len(texts)}, file)
-"""
 _NEXT_STEPS = """
 Next steps:
   .venv/bin/tensorboard --logdir {0}          show the training curves

@@ -7,19 +7,9 @@ import pytest
 from bert_tf.run_scripts import quickstart
 
 
-@pytest.mark.parametrize(
-    "steps_per_sec, steps",
-    [(1e-3, 600), (2, 600), (4, 1080), (6, 1620), (9.4, 2520), (15, 3600), (1e6, 3600)],
-)
+@pytest.mark.parametrize("steps_per_sec, steps", [(1e-3, 600), (4, 1080), (9.4, 2520), (1e6, 3600)])
 def test_number_of_steps(steps_per_sec, steps):
     assert quickstart.FULL.limits.choose_steps(steps_per_sec) == steps
-
-
-@pytest.mark.parametrize("size", [quickstart.FULL, quickstart.SMOKE])
-def test_limits_allow_even_evaluations_and_exact_warm_up(size):
-    for steps in (size.limits.min_train_steps, size.limits.max_train_steps):
-        assert steps % 60 == 0
-    assert size.limits.min_train_steps < size.limits.max_train_steps
 
 
 def test_resumed_quickstart_uses_the_stored_number(tmp_path, monkeypatch, capsys):

@@ -1,0 +1,43 @@
+"""Classifies the test split with an exported model, as a program without this project would.
+
+The quickstart runs this program. It may import only tensorflow, tensorflow_text and the standard
+library, to show that an exported model needs no other package.
+"""
+
+import json
+import sys
+import time
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  # registers the operations of the tokenizer
+
+
+def classify(model_dir: str, test_file: str, output_file: str) -> None:
+    """Prints some predictions, and writes accuracy and time.
+
+    Args:
+        model_dir: A version of an exported model.
+        test_file: Rows of a text and its label, after a header line.
+        output_file: The JSON file to write.
+    """
+    model = tf.saved_model.load(model_dir).signatures["serving_default"]
+    with open(test_file, encoding="utf-8", newline="\n") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file][1:]
+    texts = [row[0] for row in rows]
+    model(text=tf.constant(texts[:64]))
+    started, found = time.monotonic(), list[tuple[str, float]]()
+    for first in range(0, len(texts), 64):
+        answer = model(text=tf.constant(texts[first : first + 64]))
+        labels = [label.decode() for label in answer["label"].numpy()]
+        found += zip(labels, answer["probabilities"].numpy().max(axis=1).tolist(), strict=True)
+    secs = time.monotonic() - started
+    assert "bert_tf" not in sys.modules
+    for text, (label, probability) in zip(texts[:5], found, strict=False):
+        print(f"{label:12s} {probability:.2f}  {text[:100]}")
+    correct = sum(label == row[1] for (label, _), row in zip(found, rows, strict=True))
+    with open(output_file, "w", encoding="utf-8") as file:
+        json.dump({"texts": len(texts), "secs": secs, "accuracy": correct / len(texts)}, file)
+
+
+if __name__ == "__main__":
+    classify(*sys.argv[1:])

@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import IO
 
 _DRIVER = """
@@ -117,6 +118,17 @@ def run_mains(
         requests.flush()
         found.append(_read_result(results))
     return found
+
+
+def as_flags(values: Mapping[str, object]) -> list[str]:
+    """Returns flags; leaves out those whose value is None."""
+    return [f"--{name}={value}" for name, value in values.items() if value is not None]
+
+
+def results_of(folder: pathlib.Path, name: str = "eval_results.txt") -> dict[str, float]:
+    """Reads a file of results in the folder of a run."""
+    pairs = (line.split(" = ") for line in (folder / name).read_text().splitlines())
+    return {name: float(value) for name, value in pairs}
 
 
 def _environment() -> frozenset[tuple[str, str]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from run_programs import assert_refused, run_mains
+from tiny_bert import VOCABULARY
 
 import bert_tf
 from bert_tf.config import BertConfig
@@ -16,7 +17,6 @@ from bert_tf.conversion import CheckpointContents, convert, read_weights, write_
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, arrays_by_name
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
 CONFIG = BertConfig(9, 8, 1, 2, 8, max_position_embeddings=16, type_vocab_size=2)
 NAMES = {"own": "bert-tf", "hf": "hugging_face", "google": "google"}
 EMBEDDINGS = "embeddings.word_embeddings.weight"

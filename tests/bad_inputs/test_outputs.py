@@ -7,17 +7,13 @@ import shutil
 
 import pytest
 from run_programs import assert_refused, run_mains
+from tiny_bert import CONFIG, VOCABULARY
 
 import bert_tf
 from bert_tf import atomic_files, manifest, output_paths
 from bert_tf.tokenization.vocabulary import write_vocabulary
 from bert_tf.training.config import TrainingConfig, to_json_dict
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
-CONFIG = bert_tf.BertConfig(
-    vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
-    intermediate_size=8, max_position_embeddings=16, type_vocab_size=2,
-)  # fmt: skip
 EXTRACT = "run_scripts.extract_features --input_file=in.txt --init_checkpoint=model --layers=-1"
 EXTRACT += " --max_seq_length=8"
 LEARN = "data_prep.train_vocabulary --input_file=in.txt --vocab_size=20 --num_workers=1"
@@ -118,7 +114,7 @@ ROWS = [
 @pytest.fixture
 def folder(tmp_path):
     tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
-    encoder = bert_tf.BertEncoder(CONFIG, seed=0)
+    encoder = bert_tf.BertEncoder(bert_tf.BertConfig(**CONFIG), seed=0)
     names = "model", "run/best", "trained/best", "google"
     for name, dialect in zip(names, (*["bert-tf"] * 3, "google"), strict=True):
         bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / name, dialect=dialect)

@@ -3,20 +3,14 @@
 The files of the rows are in the folder of the fixture `folder`.
 """
 
-import json
-
 import pytest
 from hostile_records import SIZES, VALUES, frames, header, record, with_value, write
 from run_programs import assert_refused, run_mains
+from tiny_bert import write_architecture
 
 from bert_tf.errors import InputError
 from bert_tf.pretraining import batches, read_errors, record_checks
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
-CONFIG = {
-    "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
-}  # fmt: skip
 GOOD = record()
 FILES = {
     "good": frames(GOOD, GOOD, GOOD, GOOD),
@@ -100,8 +94,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
     for name, content in FILES.items():
         write(folder / name, content)
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    write_architecture(folder)
     (folder / "folder").mkdir()
     return folder
 

@@ -1,13 +1,13 @@
 """Wrong data files and flags of the fine-tuning programs end in one line with the file."""
 
-import json
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
 from ner_data import make_task
-from run_programs import assert_refused, run_mains
+from run_programs import as_flags, assert_refused, run_mains
+from tiny_bert import write_architecture
 
 from bert_tf.errors import InputError
 from bert_tf.run_scripts.sweeps.plan import make_plan
@@ -121,18 +121,12 @@ def test_nbest_files_are_refused_with_their_name(tmp_path, contents):
     assert not (tmp_path / "out").exists()
 
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
-CONFIG = {
-    "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
-}  # fmt: skip
 CLASSIFIER = {"task_name": "custom", "data_dir": "data", "text_a_column": "s"}
 
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    write_architecture(tmp_path)
     for name in ("data", "both"):
         (tmp_path / name).mkdir()
     for path in ("data/train.csv", "both/train.csv", "both/train.tsv"):
@@ -147,7 +141,7 @@ def fine_tune(program, **flags):
         "max_seq_length": "8", "train_batch_size": "4", "num_train_epochs": "1",
         "do_train": "true", "check_only": "true", **flags,
     }  # fmt: skip
-    return f"bert_tf.run_scripts.{program}", [f"--{name}={v}" for name, v in values.items()]
+    return f"bert_tf.run_scripts.{program}", as_flags(values)
 
 
 def classify(**flags):

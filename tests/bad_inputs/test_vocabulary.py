@@ -5,15 +5,12 @@ import json
 
 import pytest
 from run_programs import assert_refused, run_mains
+from tiny_bert import CONFIG
 
 import bert_tf
 from bert_tf.tokenization.vocabulary import write_vocabulary
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ein", "Haus", "##er", "."]
-CONFIG = {
-    "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
-}  # fmt: skip
 TRAIN = "data_prep.train_vocabulary"
 RECORDS = "data_prep.create_pretraining_data"
 CASED = "cased.txt was learned from text with --do_lower_case=False"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import tiny_bert
 
 import bert_tf
 
@@ -64,11 +65,7 @@ while True:
     kill_at += every
 print("RESULT " + json.dumps([code, leftovers, 0, state()]), flush=True)
 """
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
-CONFIG = bert_tf.BertConfig(
-    vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
-    intermediate_size=8, max_position_embeddings=16, type_vocab_size=2,
-)  # fmt: skip
+CONFIG = bert_tf.BertConfig(**tiny_bert.CONFIG)
 # For each program: its flags, and the number of changes of files from one kill to the next.
 PROGRAMS = {
     "run_scripts.convert_checkpoint": ("--from=model --to=out --dialect=google", 4),
@@ -89,7 +86,7 @@ def test_the_command_of_a_killed_program_gives_the_same_bytes(tmp_path, program)
     flags, every = PROGRAMS[program]
     work = tmp_path / "work"
     work.mkdir()
-    tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
+    tokenizer = bert_tf.BertTokenizer(tiny_bert.VOCABULARY, do_lower_case=True)
     bert_tf.save_checkpoint(bert_tf.BertEncoder(CONFIG, seed=0), tokenizer, work / "model")
     (work / "in.txt").write_text("a b\n\nb a\n" * 20)
     if program.endswith("convert_checkpoint"):  # replaces an earlier checkpoint

@@ -1,4 +1,4 @@
-"""run_swag.py: training, metrics, predictions, export, and refused input."""
+"""run_swag.py: training, metrics, predictions, and refused input."""
 
 import csv
 import json
@@ -6,16 +6,12 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from run_programs import assert_refused, run_main, run_mains
+from run_programs import as_flags, assert_refused, results_of, run_main
+from tiny_bert import write_architecture
 
 MODULE = "bert_tf.run_scripts.run_swag"
 WORDS = ["good", "bad", "film", "plot", "it", "is", "a", "long", ".", ","]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-CONFIG = {
-    "vocab_size": len(VOCABULARY), "hidden_size": 16, "num_hidden_layers": 1,
-    "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 24,
-    "type_vocab_size": 2, "hidden_dropout_prob": 0.0,
-}  # fmt: skip
 COLUMNS = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source"]
 COLUMNS += [f"ending{number}" for number in range(4)]
 NAMES = {"input_ids", "input_mask", "segment_ids", "num_choices", "label_ids"}
@@ -55,8 +51,7 @@ def rows_of(count, seed, sizes):
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    write_architecture(tmp_path, VOCABULARY, 16, max_position_embeddings=24, hidden_dropout_prob=0)
     write_csv(tmp_path / "train.csv", 160, seed=0)
     write_csv(tmp_path / "val.csv", 30, seed=1)
     write_csv(tmp_path / "test.csv", 20, seed=2, with_label=False)
@@ -69,12 +64,7 @@ def command(folder, **flags):
         "bert_config_file": folder / "config.json", "max_seq_length": 20, "train_batch_size": 8,
         "num_train_epochs": 1, "learning_rate": 5e-3, "data_dir": folder, **flags,
     }  # fmt: skip
-    return [f"--{name}={value}" for name, value in values.items() if value is not None]
-
-
-def results_of(folder):
-    lines = (folder / "eval_results.txt").read_text().splitlines()
-    return {name: float(value) for name, value in (line.split(" = ") for line in lines)}
+    return as_flags(values)
 
 
 def predictions_of(folder):
@@ -91,25 +81,22 @@ def predictions_of(folder):
     return rows
 
 
-def test_a_run_learns_predicts_and_is_exported(folder):
+def test_a_run_learns_and_predicts(folder):
     out, own = folder / "out", folder / "own"
     more = rows_of(20, seed=3, sizes=range(2, 8))
     write_rows(folder / "more.jsonl", more)
     everything = {"do_train": True, "do_eval": True, "do_predict": True, "num_train_epochs": 10}
-    trained, labelled, several, further, next_version = run_main(
+    trained, labelled, several, further = run_main(
         MODULE,
-        command(folder, **everything, eval_steps=100, export_dir=folder / "served"),
+        command(folder, **everything, eval_steps=100),
         [f"--output_dir={folder}/labelled", f"--init_checkpoint={out}", "--do_predict",
          f"--predict_file={folder}/val.csv"],
         # The run gives the model, the vocabulary and the length; the number of choices differs.
         [f"--output_dir={own}", f"--init_checkpoint={out}", "--do_predict", "--do_eval",
          f"--predict_file={folder}/more.jsonl", f"--dev_file={folder}/more.jsonl"],
         command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
-        command(folder, **everything, check_only=True, export_dir=folder / "served",
-                output_dir=folder / "checked"),
     )  # fmt: skip
-    assert (trained.code, next_version.code) == (0, 0), (trained, next_version)
-    assert f"Next: python run_scripts/predict.py --model={folder}/served " in trained.out
+    assert trained.code == 0, trained
     results = results_of(out)
     assert set(results) == {
         "eval_accuracy", "eval_accuracy_baseline", "eval_loss", "loss", "global_step",
@@ -139,7 +126,6 @@ def test_a_run_learns_predicts_and_is_exported(folder):
     accuracy = np.mean([row["predicted"] == row["label"] for row in rows])
     assert results_of(own)["eval_accuracy"] == pytest.approx(accuracy)
     assert further.code == 0 and "The head is that of" in further.err, further
-    check_export(folder / "served", rows, results["eval_accuracy"])
 
 
 def check_records(path, count):
@@ -151,75 +137,11 @@ def check_records(path, count):
     assert {each["num_choices"].int64_list.value[0] for each in found} == {4}
 
 
-def check_export(served, rows, accuracy):
-    """The exported model gives the probabilities of the run, in rows of different lengths."""
-    with open(served / "1/assets.extra/export_report.json", encoding="utf-8") as file:
-        metric = json.load(file)["metric"]
-    assert (metric["name"], metric["num_examples"]) == ("accuracy", 30)
-    assert metric["exported"] == pytest.approx(100 * accuracy)
-    row = rows[0]
-    flags = [f"--choice={text}" for text in row["choices"]]
-    line = " ||| ".join([row["context"], *row["choices"]])
-    module = "bert_tf.run_scripts.predict"
-    by_flags, by_line, no_context, no_choices = run_mains(
-        [
-            (module, [f"--model={served}", f"--context={row['context']}", *flags]),
-            (module, [f"--model={served}", f"--text={line}", "--format=jsonl"]),
-            (module, [f"--model={served}", "--choice=a"]),
-            (module, [f"--model={served}", "--text=a"]),
-        ]
-    )
-    choice, probability, text = by_flags.out.rstrip("\n").split("\t")
-    assert (choice, text) == (row["choice"], line)
-    assert float(probability) == pytest.approx(row["probability"], abs=1e-3)
-    found = json.loads(by_line.out)
-    assert found["text"] == line and found["index"] == row["predicted"]
-    np.testing.assert_allclose(found["probabilities"], row["probabilities"], atol=1e-5)
-    order = np.argsort(-np.array(row["probabilities"]), kind="stable")
-    assert found["ranking"][0] == order[0] and sorted(found["ranking"]) == sorted(order.tolist())
-    assert_refused(no_context, "--choice needs --context")
-    assert_refused(no_choices, "Text 1: the model takes", "choice ||| choice")
-
-
-@pytest.mark.slow
-def test_a_resumed_run_gives_the_same_predictions(folder):
-    flags = {"do_train": True, "do_predict": True, "deterministic": True}
-    straight, stopped, resumed = run_main(
-        MODULE,
-        command(folder, **flags, output_dir=folder / "straight"),
-        command(folder, **flags, stop_at_step=7),
-        command(folder, **flags),
-    )
-    assert (straight.code, stopped.code, resumed.code) == (0, 0, 0), (straight, stopped, resumed)
-    for name in ("predictions.jsonl", "test_results.tsv", "train.tf_record"):
-        expected = (folder / "straight" / name).read_bytes()
-        assert (folder / "out" / name).read_bytes() == expected, name
-
-
-@pytest.mark.parametrize("length", [3, 4])
-def test_one_example_and_short_sequences(folder, length):
-    row = {"context": "it is long", "choices": ["a good film", "a bad film"]}
-    write_rows(folder / "one.jsonl", [{**row, "label": 1}])
-    write_rows(folder / "test.jsonl", [row])
-    (result,) = run_main(
-        MODULE,
-        command(folder, do_train=True, do_eval=True, do_predict=True, max_seq_length=length,
-                train_batch_size=1, num_train_epochs=3, train_file=folder / "one.jsonl",
-                dev_file=folder / "one.jsonl", predict_file=folder / "test.jsonl"),
-    )  # fmt: skip
-    assert result.code == 0, result
-    assert "1 truncated" in result.err and "have the same content" in result.err
-    (prediction,) = predictions_of(folder / "out")
-    assert len(prediction["probabilities"]) == 2
-    assert results_of(folder / "out")["global_step"] == 3
-
-
 def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     good = {"context": "a", "choices": ["a", "b"], "label": 0}
     contents = {
         "range.jsonl": [good, {**good, "label": 2}],
         "unlabelled.jsonl": [{"context": "a", "choices": ["a", "b"]}],
-        "none.jsonl": [{**good, "choices": []}],
         "one.jsonl": [{**good, "choices": ["a"]}],
         "empty.jsonl": [],
         "predictions.jsonl": [good],
@@ -229,38 +151,19 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     (folder / "column.csv").write_text("sent1,sent2,ending0,label\na,b,c,0\n")
     train, predict = {"do_train": True}, {"do_predict": True}
     cases = [
-        (command(folder, **train, train_file=folder / "range.jsonl"),
+        ({**train, "train_file": folder / "range.jsonl"},
          "range.jsonl, line 2 has the label 2", "from 0 to 1"),
-        (command(folder, **train, train_file=folder / "unlabelled.jsonl"), "line 1 has no label"),
-        (command(folder, **train, do_eval=True, dev_file=folder / "test.csv"),
-         "test.csv has no column 'label'"),
-        (command(folder, **predict, test_file=folder / "none.jsonl"), "Received: 0"),
-        (command(folder, **predict, test_file=folder / "one.jsonl"), "Received: 1"),
-        (command(folder, **train, train_file=folder / "column.csv"), "no column 'ending1'"),
-        (command(folder, **train, train_file=folder / "empty.jsonl"), "has no examples"),
-        (command(folder, **train, data_dir=None), "--data_dir is required", "--train_file"),
-        (command(folder, **train, max_seq_length=2), "--max_seq_length must be at least 3"),
-        (command(folder, **train, max_seq_length=25), "max_position_embeddings"),
-        (command(folder, **predict, output_dir=folder, predict_file=folder / "predictions.jsonl"),
+        ({**train, "train_file": folder / "unlabelled.jsonl"}, "line 1 has no label"),
+        ({**predict, "test_file": folder / "one.jsonl"}, "Received: 1"),
+        ({**train, "train_file": folder / "column.csv"}, "no column 'ending1'"),
+        ({**train, "train_file": folder / "empty.jsonl"}, "has no examples"),
+        ({**train, "data_dir": None}, "--data_dir is required", "--train_file"),
+        ({**predict, "output_dir": folder, "predict_file": folder / "predictions.jsonl"},
          "predictions.jsonl would be replaced"),
-        (command(folder), "Nothing to do"),
+        ({}, "Nothing to do"),
     ]  # fmt: skip
-    results = run_main(MODULE, *(arguments for arguments, *_ in cases))
+    results = run_main(MODULE, *(command(folder, **flags) for flags, *_ in cases))
     for result, (_, *words) in zip(results, cases, strict=True):
         assert_refused(result, *words)
     assert not (folder / "out").exists()
     assert json.loads((folder / "predictions.jsonl").read_text()) == good
-
-
-def test_a_run_of_another_task_is_refused(folder):
-    lines = ["sentence,label", *("good,x", "bad,y") * 8]
-    (folder / "labels.csv").write_text("\n".join(lines) + "\n")
-    other = command(folder, do_train=True, data_dir=None, train_file=folder / "labels.csv")
-    classifier, choice = run_mains(
-        [
-            ("bert_tf.run_scripts.run_classifier", [*other, "--task_name=custom"]),
-            (MODULE, command(folder, do_predict=True)),
-        ]
-    )
-    assert classifier.code == 0, classifier
-    assert_refused(choice, "task_type='classification'", "task_type='choice'")

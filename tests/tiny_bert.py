@@ -1,0 +1,17 @@
+"""A BERT with 8 hidden units for tests of programs, and the files of its architecture."""
+
+import json
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
+CONFIG = {
+    "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
+}  # fmt: skip
+
+
+def write_architecture(folder, vocabulary=VOCABULARY, hidden_size=8, **changes):
+    """Writes vocab.txt and config.json; changes are of further values in the config."""
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    sizes = {"hidden_size": hidden_size, "intermediate_size": hidden_size}
+    config = {**CONFIG, "vocab_size": len(vocabulary), **sizes, **changes}
+    (folder / "config.json").write_text(json.dumps(config))

@@ -1,6 +1,5 @@
 """Small files in the formats of the paper's data sets, with the words of `tiny_corpus`."""
 
-import csv
 import json
 import random
 
@@ -69,21 +68,6 @@ def write_squad(folder, version):
             paragraphs.append({"context": context, "qas": [question, *more]})
         data = {"version": version, "data": [{"title": "any", "paragraphs": paragraphs}]}
         (folder / f"{name}-v{version}.json").write_text(json.dumps(data))
-    return str(folder)
-
-
-def write_swag(folder):
-    """Writes train.csv and val.csv; returns the path of the folder."""
-    rng = random.Random(2)
-    folder.mkdir()
-    header = ["sent1", "sent2", *(f"ending{number}" for number in range(4)), "label"]
-    for name, count in (("train", 40), ("val", 8)):
-        with open(folder / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(header)
-            for number in range(count):
-                endings = [sentence(rng, index == number % 4) for index in range(4)]
-                writer.writerow([sentence(rng, 2), WORDS[5], *endings, number % 4])
     return str(folder)
 
 

@@ -135,12 +135,3 @@ def test_console_scripts_show_their_own_names(tmp_path):
         assert result.returncode == 0, result.stderr
         assert re.search(rf"^    (cat texts.txt \| )?{name} ", result.stdout, re.M), name
         assert "python " not in result.stdout.split(" flags:")[0]
-
-
-def test_help_may_be_read_by_a_program_that_ends_early():
-    program = f"{sys.executable} {ROOT}/run_scripts/run_pretraining.py --help"
-    shown = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", f"{program} | head -1"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert shown.stdout.startswith("Pretrains BERT") and not shown.stderr

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 from run_programs import assert_refused, run_main
 from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
@@ -27,11 +26,6 @@ from bert_tf.run_scripts.sweeps.store import SweepStore, best_run, with_result
 from bert_tf.tasks.dev_result import DevResult
 
 MODULE = "bert_tf.run_scripts.sweep"
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "plot", "very"]
-CONFIG = {
-    "vocab_size": 10, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
-}  # fmt: skip
 PROGRAM = ["run_classifier.py", "--task_name=sst-2"]
 # Stands for a fine-tuning program. The file `<x>.fails` makes the run with the value x of its flag
 # fail, and `<x>.waits` makes it wait. Each start is a line of the file `started`.
@@ -256,10 +250,43 @@ def test_relative_paths_are_those_of_the_first_call(tmp_path, monkeypatch):
         save(plan)
 
 
+# Executes the fake sweep in a process, so that it can receive signals.
+DRIVER = """
+import logging, pathlib, sys, test_sweep
+logging.basicConfig(level=logging.INFO)
+test_sweep.run_fake(pathlib.Path(sys.argv[1]), parallel=2)
+"""
+# Prints the results of a fake sweep. sweep.py defines flags that other programs define too.
+REPORT = """
+import pathlib, sys, test_sweep
+from bert_tf.run_scripts import sweep
+plan = test_sweep.fake_plan(pathlib.Path(sys.argv[1]), seeds=1)
+sweep._report(plan, test_sweep.SweepStore(plan))
+"""
+
+
+def start_driver(folder, program=DRIVER):
+    paths = os.pathsep.join([os.path.dirname(__file__), str(pathlib.Path(__file__).parents[1])])
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)], env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
 def test_a_failed_run_is_reported_and_tried_again(tmp_path):
     (tmp_path / "3.fails").touch()
-    found = run_fake(tmp_path, seeds=1)
-    assert found["x=3+seed=1"] == "error: no space left"
+    assert run_fake(tmp_path, seeds=1)["x=3+seed=1"] == "error: no space left"
+    reporting = start_driver(tmp_path, REPORT)
+    out, err = reporting.communicate()
+    assert reporting.returncode == 1, err
+    rows = list(csv.DictReader((tmp_path / "sweep/sweep.csv").read_text().splitlines()))
+    assert [(row["x"], row["failed"]) for row in rows] == [("1", "0"), ("3", "1"), ("2", "0")]
+    *_, failed, best = out.splitlines()
+    log = tmp_path / "sweep/logs/x=3+seed=1.log"
+    assert failed == f"failed: x=3+seed=1: error: no space left ({log})"
+    assert best.startswith("Best run: x=2+seed=1: eval_accuracy 0.2100 on the dev split. Next: ")
+    assert f"--checkpoint={tmp_path}/sweep/runs/x=2+seed=1 " in best
+    assert session_groups(tmp_path / "sweep/tensorboard")
     (tmp_path / "3.fails").unlink()
     (tmp_path / "started").unlink()
     found = run_fake(tmp_path, seeds=1)
@@ -313,22 +340,6 @@ def test_another_sweep_in_the_folder_is_refused(tmp_path, grid, seeds, command):
         save(make_plan([grid], seeds, str(tmp_path / "sweep"), command))
 
 
-# Executes the fake sweep in a process, so that it can receive signals.
-DRIVER = """
-import logging, pathlib, sys, test_sweep
-logging.basicConfig(level=logging.INFO)
-test_sweep.run_fake(pathlib.Path(sys.argv[1]), parallel=2)
-"""
-
-
-def start_driver(folder):
-    paths = os.pathsep.join([os.path.dirname(__file__), str(pathlib.Path(__file__).parents[1])])
-    return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(folder)], env={**os.environ, "PYTHONPATH": paths},
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
 def wait_for(condition):
     deadline = time.monotonic() + 400
     while not condition():
@@ -365,26 +376,8 @@ def test_a_stop_ends_the_runs_and_is_no_failure(tmp_path):
         assert try_lock(file)  # the runs have ended
 
 
-def write_data(folder):
-    """Writes the files of a tiny SST-2, and returns the flags of a run."""
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    rng = np.random.default_rng(0)
-    for split, count in (("train", 48), ("dev", 24)):
-        rows = ["sentence\tlabel"]
-        for number in range(count):
-            words = rng.choice(["film", "plot", "very"], 2).tolist()
-            rows.append(f"{'good' if number % 2 else 'bad'} {' '.join(words)}\t{number % 2}")
-        (folder / f"{split}.tsv").write_text("\n".join(rows) + "\n")
-    return [
-        "run_classifier.py", "--task_name=sst-2", f"--data_dir={folder}",
-        f"--vocab_file={folder}/vocab.txt", f"--bert_config_file={folder}/config.json",
-        "--max_seq_length=8", "--num_train_epochs=3", "--deterministic=true",
-    ]  # fmt: skip
-
-
 def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
-    program = [*write_data(tmp_path), f"--labels={tmp_path}/a 'b"]
+    program = [*PROGRAM, "--data_dir=.", "--vocab_file=v.txt", f"--labels={tmp_path}/a 'b"]
     out = f"--output_dir={tmp_path}/out"
     dry, no_flag, no_dashes, refused = run_main(
         MODULE,
@@ -405,49 +398,3 @@ def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
         assert result.code == 2
         assert [line for line in result.messages if words in line] == result.messages[-1:]
     assert not (tmp_path / "out").exists()
-
-
-def start_sweep(folder, out, program):
-    command = [
-        sys.executable, "-m", MODULE, "--grid=learning_rate=1e-3,1e-2,3e-2",
-        "--grid=train_batch_size=4,8", "--seeds=2", "--parallel=2", f"--output_dir={out}",
-        "--", *program,
-    ]  # fmt: skip
-    with open(folder / "log", "w") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log)
-
-
-def kill_with_children(process):
-    """Kills a sweep and its runs with SIGKILL."""
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True)
-    for pid in (process.pid, *map(int, listed.stdout.split())):
-        os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-@pytest.mark.slow
-def test_two_kills_do_not_change_the_table(tmp_path):
-    program, log = write_data(tmp_path), tmp_path / "log"
-    assert start_sweep(tmp_path, tmp_path / "straight", program).wait() == 0, log.read_text()
-    straight = log.read_text()
-    killed, finished = tmp_path / "killed", {}
-    for count in (2, 6):
-        process = start_sweep(tmp_path, killed, program)
-        wait_for(lambda count=count: len(list(killed.glob("outcomes/*.json"))) >= count)
-        time.sleep(3)  # the next runs import TensorFlow or train
-        kill_with_children(process)
-        paths = killed.glob("outcomes/*.json")
-        finished |= {path.name: path.stat().st_mtime_ns for path in paths}
-    assert 6 <= len(finished) < 12
-    assert start_sweep(tmp_path, killed, program).wait() == 0, log.read_text()
-    text = (killed / "sweep.csv").read_text()
-    assert text == (tmp_path / "straight/sweep.csv").read_text()
-    for name, written in finished.items():  # no finished run was repeated
-        assert (killed / "outcomes" / name).stat().st_mtime_ns == written
-    rows = list(csv.DictReader(text.splitlines()))
-    assert [row["runs"] for row in rows] == ["2"] * 6
-    assert max(float(row["best"]) for row in rows) == 1.0  # one word gives the label
-    last = straight.splitlines()[-1]
-    (best,) = (tmp_path / "straight/runs").glob("*/checkpoints")
-    assert f"--checkpoint={best.parent} " in last and f"Best run: {best.parent.name}: " in last
-    assert [path.parent.name for path in killed.glob("runs/*/checkpoints")] == [best.parent.name]

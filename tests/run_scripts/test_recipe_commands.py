@@ -65,10 +65,6 @@ elif "output_dir" in flags:
 ACCURACY, MISMATCHED, PAIR_F1, MATTHEWS, SPEARMAN = (50, 1), (60, -1), (70, 1), (80, 1), (90, 1)
 F1, EXACT_MATCH, EXACT, TEST_F1 = (70, 1), (40, 1), (30, 1), (10, 1)
 
-# For each mix of table 8, the shares of [MASK] and of random tokens.
-MASKING = {"80-10-10": (0.8, 0.1), "100-0-0": (1.0, 0.0), "80-0-20": (0.8, 0.2),
-            "80-20-0": (0.8, 0.0), "0-20-80": (0.0, 0.8), "0-0-100": (0.0, 1.0)}  # fmt: skip
-
 
 def glue_rows():
     rows = [
@@ -148,7 +144,7 @@ def masking_rows():
         "80-20-0": "84.4 95.2 94.7", "0-20-80": "83.7 94.8 94.6", "0-0-100": "83.6 94.9 94.6",
     }  # fmt: skip
     for label, papers in figures.items():
-        mask, random = map(str, MASKING[label])
+        mask, _, random = (str(int(share) / 100) for share in label.split("-"))
         data = {"mask_token_prob": mask, "random_token_prob": random}
         mnli, tuned, fixed = papers.split()
         features = {"head": "bilstm", "feature_layers": "concat_last_four"}

@@ -11,7 +11,6 @@ from run_programs import as_flags, assert_refused, results_of, run_main
 from tiny_bert import VOCABULARY, write_architecture
 
 import bert_tf
-from bert_tf.training.lifecycle.run_folder import RunFolder
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden/huggingface"
 NLI = ["contradiction", "entailment", "neutral"]
@@ -103,16 +102,6 @@ def test_a_trained_run_gives_the_defaults_for_predictions(folder):
     assert len(lines) == 12
     strict = (folder / "out/predictions.jsonl").read_text().splitlines()
     assert all(json.loads(line)["predicted"] == [] for line in strict)
-    with RunFolder(str(folder / "out")).locked():
-        before = (folder / "out/predictions.jsonl").read_bytes()
-        busy, other = run_main(
-            "bert_tf.run_scripts.run_classifier",
-            [*rest, f"--output_dir={folder}/out"],
-            [*rest, f"--output_dir={folder}/other", f"--init_checkpoint={folder}/out"],
-        )
-    assert_refused(busy, "Another run is training or evaluating in")
-    assert (folder / "out/predictions.jsonl").read_bytes() == before
-    assert other.code == 0, other
 
 
 def test_a_folder_of_hugging_face_predicts_the_labels_of_its_config(tmp_path):

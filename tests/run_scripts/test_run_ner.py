@@ -121,37 +121,6 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
     assert further.code == 0 and "The head is that of" in further.err, further
 
 
-def json_lines(count, seed):
-    rng, rows = np.random.default_rng(seed), []
-    for _ in range(count):
-        words, tags = zip(*random_sentence(rng), strict=True)
-        starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
-        entities = [
-            {"start": start, "end": start + len(word), "label": tag[2:]}
-            for word, tag, start in zip(words, tags, starts, strict=False)
-            if tag != "O"
-        ]
-        rows.append(json.dumps({"text": " ".join(words), "entities": entities}))
-    return "\n".join(rows) + "\n"
-
-
-def test_json_lines(folder):
-    data = folder / "json"
-    data.mkdir()
-    for name, count in (("train", 60), ("valid", 15), ("test", 12)):
-        (data / f"{name}.jsonl").write_text(json_lines(count, count))
-    flags = {**TRAIN, "do_eval": True, "do_predict": True, "data_dir": data, "scheme": "iobes"}
-    (trained,) = run_main(MODULE, command(folder, **flags))
-    assert trained.code == 0, trained
-    out = folder / "out"
-    rows = [json.loads(line) for line in (data / "test.jsonl").open()]
-    written = [json.loads(line) for line in (out / "predictions.jsonl").open()]
-    predicted = [row.pop("predicted") for row in written]
-    assert written == rows and any(predicted)
-    assert results_of(out, "test_results.txt")["test_f1"] > 50
-    assert len(facts_of(out)["labels"]) == 9
-
-
 def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     files = {
         "empty.txt": "", "words.txt": lines_of(5, 3, with_tags=False), "outside.txt": "ann O\n",

@@ -1,11 +1,6 @@
 """run_squad.py: training, predictions, metrics, ensembles, and refused input."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -222,33 +217,3 @@ def test_a_context_without_words_is_answered(folder):
     assert read(folder / "2/predictions.json") == {"a": "empty", "b": "empty"}
     assert read(folder / "3/predictions.json") == {"a": "", "b": ""}
     assert read(folder / "3/null_odds.json") == {"a": 0.0, "b": 0.0}
-
-
-@pytest.mark.slow
-def test_a_run_killed_in_any_phase_gives_the_same_files(folder):
-    flags = {"do_train": True, "do_predict": True, "deterministic": True, "num_train_epochs": 20,
-             "save_checkpoints_steps": 10, "keep_checkpoints": 1}  # fmt: skip
-    straight = run_main(MODULE, command(folder, **flags, output_dir=folder / "straight"))[0]
-    assert straight.code == 0, straight
-    for marker in ("eval.tf_record", "checkpoints/step-00000030", "predictions.json"):
-        kill_when(folder, command(folder, **flags), marker)
-    (resumed,) = run_main(MODULE, command(folder, **flags))
-    assert resumed.code == 0, resumed
-    for name in ("predictions.json", "nbest_predictions.json", "eval_results.txt",
-                 "train.tf_record", "eval.tf_record"):  # fmt: skip
-        expected = (folder / "straight" / name).read_bytes()
-        assert (folder / "out" / name).read_bytes() == expected, name
-
-
-def kill_when(folder, arguments, marker):
-    """Starts a run, and kills it when a file, also a temporary one, with this name exists."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", MODULE, *arguments], stderr=subprocess.DEVNULL
-    )
-    parent, name = os.path.split(marker)
-    while process.poll() is None:
-        if any(name in path.name for path in (folder / "out" / parent).glob("*")):
-            break
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL

@@ -46,11 +46,7 @@ class ServedChoice(ServedModel):
     lite_outputs = ("score",)
     pipeline_tag = "multiple-choice"
     head = ("cls/choice/output_weights", "cls/choice/output_bias")
-
-    @classmethod
-    def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the defaults of facts; see `ServedModel`."""
-        return {"max_seq_length": DEFAULT_LENGTH}
+    facts: Mapping[str, Any] = {"max_seq_length": DEFAULT_LENGTH}
 
     @classmethod
     def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:

@@ -70,6 +70,7 @@ class ServedModel(tf.Module, abc.ABC):
         pipeline_tag: The name of the task on the Hugging Face hub.
         head: Names of the weights of the head.
         own_settings: The fields of `ServingSettings` that have an effect for this task only.
+        facts: The default of each fact of the checkpoint that the task needs; see `default_facts`.
     """
 
     list_names: tuple[str, ...] = ()
@@ -81,6 +82,7 @@ class ServedModel(tf.Module, abc.ABC):
     pipeline_tag: str
     head: tuple[str, ...] = ()
     own_settings: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = {}
 
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +92,7 @@ class ServedModel(tf.Module, abc.ABC):
             task: The task, one of `settings.TASKS`.
             stated: The facts that are known.
         """
-        return {}
+        return dict(cls.facts)
 
     @classmethod
     @abc.abstractmethod

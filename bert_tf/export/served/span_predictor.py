@@ -57,11 +57,9 @@ class ServedSpanPredictor(ServedModel):
     pipeline_tag = "question-answering"
     head = ("cls/squad/output_weights", "cls/squad/output_bias")
     own_settings = ("null_score_diff_threshold",)
-
-    @classmethod
-    def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the defaults of facts; see `ServedModel`."""
-        return {"max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())}
+    facts: Mapping[str, Any] = {
+        "max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())
+    }  # fmt: skip
 
     @classmethod
     def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:

@@ -17,9 +17,9 @@ is the name of the output file without ".tfrecord" (part-1 for part.tfrecord-1).
 resumes an interrupted run. Examples from held-out documents (--eval_fraction) are written to
 <stem>.eval-00000-of-00001.tfrecord ...
 
-During the run, a work folder next to the output holds intermediate files. Their size is about 1.5
-times the size of the records, until the shards are written, which takes the space of the parts. If
-the input is not plain text or JSON lines, the folder also holds the unpacked input. Memory does
+During the run, a work folder next to the output holds intermediate files. Their size is up to 1.5
+times the size of the records. Each shard that is written then replaces its part of them. If the
+input is not plain text or JSON lines, the folder also holds the unpacked input. Memory does
 not depend on the size of the input. A document may have up to 8 MiB. For each 4 MiB of the input,
 the random next sentences are drawn from another random selection of 64 MiB of the input. If the
 input has at most 64 MiB, the next sentences are drawn from the entire input, as in

@@ -20,6 +20,7 @@ FORMATS = ("text", "jsonl", "tfrecord", "parquet")
 # What error messages call one document, by format.
 UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}
 CHUNK_BYTES = 1 << 19
+_PARQUET_ROWS = 64  # of a document each, which may have up to 8 MiB
 _STDIN = "/dev/stdin"
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 # How files start that are packed or have one of the binary formats.
@@ -295,12 +296,7 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
         kinds = [kind for name, kind in fields if name == feature]  # a name may be repeated
         if len(kinds) != 1 or kinds[0] not in (pa.string(), pa.large_string()):
             raise no_text(path, "column", feature, [f"{name} ({kind})" for name, kind in fields])
-        # A batch gets as many rows as make up about CHUNK_BYTES, but at most 1024 rows.
-        groups = [table.metadata.row_group(index) for index in range(table.num_row_groups)]
-        size = sum(group.total_byte_size for group in groups)
-        rows = CHUNK_BYTES * table.metadata.num_rows // max(size, 1)
-        batches = table.iter_batches(min(max(rows, 1), 1024), columns=[feature], use_threads=False)
-        for batch in batches:
+        for batch in table.iter_batches(_PARQUET_ROWS, columns=[feature], use_threads=False):
             for text in batch.column(0).cast(pa.large_binary()):
                 yield text.as_py() or b""
 

@@ -123,8 +123,8 @@ def _check_config(config: SampleDataConfig) -> None:
     check_between(0.001, 0.5, config, "heldout_fraction")
     check_between(1, 256, config, "num_workers")
     check_at_least(0, config, "max_documents")
-    folder = output_paths.resolve_output(config.output_dir, is_folder=True)
-    output_paths.check_output_file(os.path.join(folder, STATS))
+    output_paths.check_output_folder(config.output_dir, STATS)
+    folder = config.output_dir
     if not files.list_folder(folder):
         return
     if not config.overwrite:
@@ -132,12 +132,11 @@ def _check_config(config: SampleDataConfig) -> None:
             f"The output folder {folder} already exists. Give another output_dir or overwrite=True."
         )
     stats = os.path.join(folder, STATS)
-    listed = json_files.read(stats).get("files") if files.exists(stats) else None
-    known = {STATS, *(listed if isinstance(listed, dict) else ())}
+    known = {STATS, *json_files.read(stats).get("files", ())} if files.exists(stats) else set()
     entries = files.gfile().walk(folder)
     found = (os.path.join(at, name) for at, _, names in entries for name in names)
     paths = {os.path.relpath(path, folder) for path in found}
-    if "corpus/train.txt" not in known or not paths <= known:
+    if not paths <= known:
         raise InputError(
             f"{folder} is not deleted, because it has files that are not sample data or has no "
             f"{STATS}. Give another output_dir."

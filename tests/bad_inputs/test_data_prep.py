@@ -232,11 +232,11 @@ def test_shards_without_examples_are_reported(folder, tmp_path, capfd):
     assert "of 60 shards are empty" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["folder", "foreign", "own"])
+@pytest.mark.parametrize("name", ["folder", "own"])
 def test_make_sample_data_keeps_other_files(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     contents = {
-        "folder/a.txt": "text", "foreign/stats.json": '{"files": {}}',
+        "folder/a.txt": "text",
         "own/stats.json": '{"files": {"corpus/train.txt": {}}}', "own/corpus/train.txt": "text",
         "own/corpus/notes.txt": "text",
     }  # fmt: skip

@@ -8,7 +8,6 @@ Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4),
 bits and added to a constant.
 """
 
-import gzip
 import os
 import struct
 from typing import Any
@@ -46,18 +45,6 @@ def compression(path: str) -> str:
     with files.explain_read_errors(path), files.gfile().GFile(path, "rb") as file:
         start = file.read(HEADER.size)
     return "GZIP" if start.startswith(_GZIP_MAGIC) and not _has_valid_length(start) else ""
-
-
-def is_tfrecord(path: str) -> bool:
-    """Returns whether a file, compressed or not, begins with a record.
-
-    Raises:
-        InputError: As in `compression`; or the file is gzip and damaged.
-    """
-    is_gzip = compression(path) == "GZIP"
-    with files.explain_read_errors(path), files.gfile().GFile(path, "rb") as file:
-        content = gzip.GzipFile(fileobj=file) if is_gzip else file
-        return _has_valid_length(content.read(HEADER.size))
 
 
 def size_and_mtime(path: str) -> tuple[int, int]:

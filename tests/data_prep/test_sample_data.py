@@ -269,3 +269,42 @@ def test_full_sample_data_has_enough_text(tmp_path):
     test_training_shares_no_eight_words_with_held_out_text(tmp_path / "out")
     test_classification_names_no_library(tmp_path / "out")
     test_questions_have_the_format_of_squad(tmp_path / "out")
+
+
+def test_dev_and_test_share_no_eight_words(sample):
+    for name, column in (("classification", 0), ("pairs", 3)):
+        dev, test = (
+            set().union(
+                *(
+                    eight_word_sequences(row[column])
+                    for row in read_tsv(sample / name / f"{part}.tsv")[1:]
+                )
+            )
+            for part in ("dev", "test")
+        )
+        assert dev and test and not dev & test
+
+
+@pytest.mark.slow
+def test_full_sample_data_has_enough_text_that_can_be_learned(tmp_path):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    stats = build.build_sample_data(build.SampleDataConfig(str(tmp_path / "out")))
+    files = stats["files"]
+    assert files["corpus/train.txt"]["bytes"] > 8_000_000
+    assert files["corpus/train.txt"]["documents"] > 15_000
+    assert files["classification/train.tsv"]["examples"] >= 8_000
+    assert files["classification/dev.tsv"]["examples"] >= 800
+    train, dev = (
+        list(zip(*read_tsv(tmp_path / "out" / "classification" / f"{part}.tsv")[1:], strict=True))
+        for part in ("train", "dev")
+    )
+    assert max(map(dev[1].count, set(dev[1]))) < 0.35 * len(dev[1])
+    words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
+    model = make_pipeline(words, LogisticRegression(max_iter=200, C=5)).fit(*train)
+    assert model.score(*dev) > 0.65
+    test_training_shares_no_eight_words_with_held_out_text(tmp_path / "out")
+    test_classification_names_no_library(tmp_path / "out")
+    test_questions_have_the_format_of_squad(tmp_path / "out")

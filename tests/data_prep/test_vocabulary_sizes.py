@@ -8,6 +8,7 @@ import pytest
 from reference import tokenizer as reference
 
 from bert_tf.data_prep import vocabulary_learning
+from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
 # German verbs and their forms. Most forms occur once, so a low threshold makes each form an entry.
@@ -58,7 +59,7 @@ def test_the_most_frequent_words_fill_up_a_vocabulary():
     assert learn(TRAINING, size)[1].missing == 0 and learn(TRAINING, size + 1)[1].missing == 1
 
 
-@pytest.mark.parametrize("counts", [{"haus": 9}, {"a": 1}, {"中": 3, "中文": 1}])
+@pytest.mark.parametrize("counts", [{"haus": 1}, {"haus": 9}, {"a": 1}, {"中": 3, "中文": 1}])
 def test_a_text_of_one_word(counts):
     alphabet = {character for word in counts for character in word}
     characters = [each if each >= "一" else f"##{each}" for each in alphabet]
@@ -68,6 +69,11 @@ def test_a_text_of_one_word(counts):
         assert alphabet.union(characters) <= set(entries)
         assert learned.uncovered == learned.unknown == 0
     assert set(counts) <= set(entries) and learned.missing > 900
+
+
+def test_words_of_more_than_50_characters_are_not_entries():
+    entries, _ = learn({"w" * 51: 5, "w" * 50: 5}, 200)
+    assert "w" * 50 in entries and "w" * 51 not in entries
 
 
 @pytest.fixture
@@ -87,7 +93,7 @@ def random_words(number):
 
 
 @pytest.mark.usefixtures("remembered")
-@pytest.mark.parametrize(("factor", "max_words"), [(5, 9999), (1, 300)])
+@pytest.mark.parametrize(("factor", "max_words"), [(1, 9999), (2, 9999), (5, 9999), (1, 300)])
 def test_each_vocabulary_contains_all_smaller_ones(factor, max_words):
     words = random_words(1300)
     counts = collections.Counter(words[:1000])
@@ -100,3 +106,20 @@ def test_each_vocabulary_contains_all_smaller_ones(factor, max_words):
         measured.append(tokens_per_word(entries, words[1000:]))
     assert measured == sorted(measured, reverse=True)
     assert entries == learn(counts, size, max_words=max_words)[0]
+
+
+@pytest.mark.slow
+def test_more_entries_are_not_worse_on_real_text(test_data):
+    text = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8")
+    tokenizer = BertTokenizer([*SPECIAL_TOKENS, "a"])
+    counts = collections.Counter(
+        word.decode() for word in tokenizer.words(text[:60_000]).numpy().tolist()
+    )
+    held_out = text[-30_000:].split("\n")
+    at_two = len(vocabulary_learning._learn_subwords(counts.most_common(), 2)) + 5
+    measured = []
+    for share in (0.9, 0.95, 0.98, 1, 1.005, 1.02, 1.1, 1.5, 2, 4):
+        entries, _ = learn(counts, round(at_two * share))
+        tokens = BertTokenizer([*SPECIAL_TOKENS, *entries]).tokenize(held_out)
+        measured.append(tokens.flat_values.shape[0])
+    assert measured == sorted(measured, reverse=True)

@@ -73,3 +73,10 @@ def test_predict_reads_pipes_and_names_the_line_with_invalid_utf8(folder, tmp_pa
     (tmp_path / "latin").write_bytes("a\r\n\nb\ncafé".encode("latin-1"))
     (refused,) = run_mains([(PREDICT, [f"--model={folder}"])], stdin=tmp_path / "latin")
     assert_refused(refused, "stdin is not UTF-8: byte 0xe9 in line 4.")
+
+
+def test_padding_and_batching_do_not_change_the_outputs(folder):
+    together = expected_probabilities(folder, TEXTS)
+    for index, text in enumerate(TEXTS):
+        alone = expected_probabilities(folder, [text])
+        np.testing.assert_allclose(alone[0], together[index], atol=1e-5)

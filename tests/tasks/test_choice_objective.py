@@ -78,6 +78,15 @@ def test_rows_with_2_to_7_choices_have_the_values_of_the_paper(objective):
     assert np.ptp(np.concatenate(scores)) > 0.1
 
 
+def test_a_row_alone_has_the_scores_that_it_has_in_a_batch(objective):
+    batch = make_batch()
+    together = outputs_of(objective, batch)
+    for row in range(len(SIZES)):
+        alone = outputs_of(objective, {n: value[row : row + 1] for n, value in batch.items()})
+        for name, value in alone.items():
+            np.testing.assert_allclose(value[0], together[name][row], atol=1e-5)
+
+
 def test_missing_choices_and_padding_may_have_any_content(objective):
     batch = make_batch()
     expected, values = outputs_of(objective, batch), evaluate(objective, batch)
@@ -92,6 +101,27 @@ def test_missing_choices_and_padding_may_have_any_content(objective):
     found = outputs_of(objective, changed)
     np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-5)
     assert evaluate(objective, changed) == pytest.approx(values, abs=1e-5)
+
+
+def test_a_permutation_of_the_choices_permutes_the_scores(objective):
+    batch = make_batch([4] * 5)
+    order = np.array([2, 0, 3, 1, *range(4, C)])
+    permuted = {n: value[:, order] if n in INPUTS else value for n, value in batch.items()}
+    permuted["label_ids"] = np.argsort(order)[batch["label_ids"]].astype(np.int32)
+    before, after = outputs_of(objective, batch), outputs_of(objective, permuted)
+    for name in ("logits", "probabilities"):
+        np.testing.assert_allclose(after[name], before[name][:, order], atol=1e-5)
+    assert evaluate(objective, permuted) == pytest.approx(evaluate(objective, batch), abs=1e-5)
+
+
+def test_room_for_more_choices_changes_nothing(objective):
+    batch = make_batch([2, 3])
+    fewer = {n: value[:, :3] if n in INPUTS else value for n, value in batch.items()}
+    expected = outputs_of(objective, fewer)
+    found = outputs_of(objective, batch)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name][:, :3], value, atol=1e-5)
+    assert evaluate(objective, fewer) == pytest.approx(evaluate(objective, batch), abs=1e-5)
 
 
 def test_the_gradient_of_the_vector_is_that_of_the_loss(objective):

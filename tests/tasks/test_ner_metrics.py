@@ -1,5 +1,7 @@
 """Entity F1 equals that of conlleval, and surface-form F1 that of WNUT-2017."""
 
+import contextlib
+import io
 import warnings
 
 import numpy as np
@@ -64,11 +66,32 @@ def test_scores_of_seqeval_are_equal():
     assert metrics_of(pairs).overall() == pytest.approx(expected)
 
 
+def test_scores_of_the_package_conlleval_are_equal():
+    package = pytest.importorskip("conlleval")
+    pairs = list(random_pairs(2, NUM_RANDOM))
+    lines = []
+    for correct, predicted in pairs:
+        lines += [f"word {a} {b}" for a, b in zip(correct, predicted, strict=True)] + [""]
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = package.evaluate(lines)
+    metrics, overall = metrics_of(pairs), found["overall"]["chunks"]["evals"]
+    expected = [100 * overall[name] for name in ("prec", "rec", "f1")]
+    assert metrics.overall() == pytest.approx(expected)
+    for kind, values in found["slots"]["chunks"].items():
+        assert metrics.correct[kind] == values["stats"]["gold"]
+        assert metrics.predicted[kind] == values["stats"]["pred"]
+        assert metrics.of_type(kind).f1 == pytest.approx(100 * values["evals"]["f1"])
+
+
 def test_no_entities_and_no_predictions():
     assert set(metrics_of([(["O", "O"], ["O", "O"])]).results().values()) == {0.0, 100.0}
     nothing_found = metrics_of([(["B-X"], ["O"])]).results()
     assert set(nothing_found.values()) == {0.0}
     assert metrics_of([]).results()["accuracy"] == 0.0
+
+
+def test_one_word():
+    assert metrics_of([(["B-X"], ["I-X"])]).overall() == (100.0, 100.0, 100.0)
 
 
 def test_surface_forms_count_once():

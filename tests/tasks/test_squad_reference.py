@@ -199,3 +199,69 @@ def test_equal_texts_are_one_entry():
     """Of spans with equal scores, the one with the first start, then the first end, is first."""
     logits = [0.0, 0.0, 0.0, 5.0, 5.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0]
     assert predict("a a", logits, False)[1] == [("a", 5.0, 2.0), ("a a", 5.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("pred_text", "orig_text", "expected"),
+    [
+        ("steve smith", "Steve  Smith's", "Steve  Smith"),
+        ("cafe", "(Café),", "Café"),
+        ("steve jones", "Steve Smith", "Steve Smith"),  # not found
+        ("i", "İ i.", "İ"),  # NFD of İ in lower case has an accent, which is removed
+        ("한", "한 글.", "한 글."),  # not found: NFD separates the letters of 한
+        ("a", "a\u200b b.", "a\u200b b."),  # the control character changes the length
+    ],
+)
+def test_final_text(pred_text, orig_text, expected):
+    assert squad.get_final_text(pred_text, orig_text, True) == expected
+
+
+def test_metrics_of_v1():
+    data = data_of(
+        "",
+        ("1", "", texts("The cat's hat", "a dog")),
+        ("2", "", texts("red green blue", "red")),
+        ("3", "", texts("the")),
+        ("4", "", texts("not predicted")),
+    )
+    found = squad.metrics_v1(data, {"1": "cats  HAT.", "2": "red green", "3": "a"})
+    # F1 of 2: precision 1, recall 2/3; of 3: no tokens, so 0, but an exact match.
+    assert found == {"exact_match": 50.0, "f1": pytest.approx(100 * (1 + 0.8 + 0) / 4)}
+
+
+def test_metrics_of_v2():
+    data = data_of(
+        "",
+        ("1", "", texts("red", "red green blue")),
+        ("2", "", texts("the")),  # counts as having an answer, but "" is correct
+        ("3", "", []),
+        ("4", "", []),
+    )
+    predictions = {"1": "red green", "2": "", "3": "", "4": "blue"}
+    expected = {
+        "exact": 50.0, "f1": pytest.approx(70.0), "total": 4,
+        "HasAns_exact": 50.0, "HasAns_f1": pytest.approx(90.0), "HasAns_total": 2,
+        "NoAns_exact": 50.0, "NoAns_f1": 50.0, "NoAns_total": 2,
+    }  # fmt: skip
+    found = squad.metrics_v2(data, predictions)
+    assert found == expected and list(found) == list(expected)
+    na_probs = {"4": 0.5, "3": -0.5, "2": -1.0, "1": -2.0}
+    expected |= {
+        "best_exact": 75.0, "best_exact_thresh": -1.0,
+        "best_f1": pytest.approx(95.0), "best_f1_thresh": -1.0,
+    }  # fmt: skip
+    found = squad.metrics_v2(data, predictions, na_probs)
+    assert found == expected and list(found) == list(expected)
+    found = squad.metrics_v2(data, predictions, na_probs, 0.0)
+    assert (found["exact"], found["best_exact"]) == (75.0, 75.0)
+
+
+def test_equal_probabilities_are_not_taken_together():
+    found = squad.find_best_thresh(
+        {"1": "x", "2": "y"}, {"1": 1, "2": 0}, {"1": 3.0, "2": 3.0}, {"1": True, "2": False}
+    )
+    assert found == (100.0, 3.0)
+    found = squad.find_best_thresh(
+        {"1": "x", "2": "y"}, {"1": 1, "2": 0}, {"2": 3.0, "1": 3.0}, {"1": True, "2": False}
+    )
+    assert found == (50.0, 0.0)

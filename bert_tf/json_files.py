@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ from bert_tf import files
 from bert_tf.errors import InputError
 
 _SHOWN = 60  # characters of a value in a message
+_SURROGATE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")  # or half of a pair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +111,8 @@ def parse(text: str, source: str, allow_nan: bool = False) -> Any:
             object_pairs_hook=unique_keys,
             parse_constant=float if allow_nan else _refuse_constant,
         )
-        _check_strings(value)
+        if _SURROGATE.search(text):
+            _check_strings(value)
     except RecursionError as error:
         raise InputError(f"{source} is not JSON: it has too many levels.") from error
     except ValueError as error:

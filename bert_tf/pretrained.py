@@ -27,7 +27,7 @@ from bert_tf.conversion import (
 )
 from bert_tf.conversion.checkpoint_contents import check_config, check_encoder
 from bert_tf.conversion.given_tokenizer import casing_of, check_same_vocabulary
-from bert_tf.conversion.saved_facts import check_labels
+from bert_tf.conversion.saved_facts import check_facts, check_labels
 from bert_tf.conversion.weight_table import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
@@ -347,6 +347,7 @@ def save_checkpoint(
     facts.pop("head", None)  # such as that of another model
     if isinstance(model, BertHeadModel) and not model.head_config.is_default:
         facts["head"] = model.head_config.to_dict()
+    check_facts(facts)
     if tokenizer is not None:
         check_tokenizer(tokenizer)
         check_size(tokenizer.vocabulary, model.config.vocab_size, "the tokenizer's vocabulary")

@@ -227,6 +227,8 @@ def test_only_complete_models_are_saved(classifier, tokenizer, tmp_path):
         "labels must be a list of 3": (classifier, tokenizer, {"labels": LABELS[:2]}),
         "Received: '1' for 2": (classifier, tokenizer, {"labels": [0, 1, 1]}),
         "Received: 'abc'": (classifier, tokenizer, {"labels": "abc"}),
+        "rate must be a JSON value": (classifier, tokenizer, {"rate": np.float32(1)}),
+        "format cannot be the name": (classifier, tokenizer, {"format": 1}),
         "tokenizer must be a BertTokenizer": (classifier, "vocab.txt", {}),
         "has no outputs for labels": (classifier.bert, tokenizer, {"labels": LABELS}),
         "has 210 entries": (classifier, other, {}),
@@ -255,7 +257,7 @@ def test_a_model_that_cannot_be_read_back_replaces_nothing(
     if dialect != "bert-tf":  # these strip white space from tokens
         tokens = [*tokenizer.vocabulary[:-1], "x\xa0"]
         other = bert_tf.BertTokenizer(tokens, do_lower_case=False)
-        with pytest.raises(bert_tf.InputError, match=r"cannot store the vocabulary .* white space"):
+        with pytest.raises(bert_tf.InputError, match=r"cannot store the vocabulary .* 'x\\xa0'"):
             bert_tf.save_checkpoint(classifier, other, folder, dialect)
     assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
     bert_tf.load(path)
@@ -265,7 +267,10 @@ def test_a_model_that_cannot_be_read_back_replaces_nothing(
     ("facts", "message"),
     [
         ({"labels": ["a\tb", "c", "d"]}, "one different label in one line for each output"),
-        ({"embedding": {"pooling": 5}}, "pooling must be a string"),
+        ({"labels": ["\ud800", "c", "d"]}, "lone surrogate"),
+        ({"embedding": {"pooling": 5}}, "the fact embedding: pooling must be a string"),
+        ({"embedding": {"x": 1}}, "The fact embedding may have the keys pooling, .* Received: x"),
+        ({"other": {1: "a", "1": "b"}}, "occurs twice"),
     ],
 )
 def test_facts_that_cannot_be_read_back_are_refused(

@@ -1,6 +1,7 @@
 """`write_weights` writes a checkpoint; `convert` converts a checkpoint and verifies the result."""
 
 import dataclasses
+import itertools
 import os
 import tempfile
 from collections.abc import Callable
@@ -232,10 +233,13 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
             f"{written.source} differs from the written weights, first in {changed[0]}. Check the "
             "disk and convert again."
         )
-    if list(contents.vocabulary or ()) != list(written.vocabulary or ()):
+    before, after = contents.vocabulary or (), written.vocabulary or ()
+    if list(before) != list(after):
+        pairs = itertools.zip_longest(before, after)
+        token = next(one for one, two in pairs if one != two)
         raise InputError(
-            f"The dialect {written.dialect!r} cannot store the vocabulary of {contents.source}. "
-            "Remove white space from its tokens."
+            f"The dialect {written.dialect!r} cannot store the vocabulary of {contents.source}, "
+            f"such as the token {token!r:.60}. Remove white space from its tokens."
         )
 
 

@@ -73,7 +73,11 @@ def main() -> None:
     paths = [name.strip() for name in values.output_file.split(",") if name.strip()] or [""]
     arguments = config, values.input_file or "", paths
     if values.runner == "beam":
-        reports = beam.create(*arguments, shlex.split(values.beam_options), values.overwrite)
+        try:
+            options = shlex.split(values.beam_options)
+        except ValueError as error:
+            raise InputError(f"--beam_options cannot be used: {error}.") from error
+        reports = beam.create(*arguments, options, values.overwrite)
     else:
         workers = values.num_workers or os.cpu_count() or 1
         reports = local.create(*arguments, workers, values.overwrite)

@@ -136,7 +136,7 @@ def _check_config(config: SampleDataConfig) -> None:
     entries = files.gfile().walk(folder)
     found = (os.path.join(at, name) for at, _, names in entries for name in names)
     paths = {os.path.relpath(path, folder) for path in found}
-    if not paths <= known:
+    if "corpus/train.txt" not in known or not paths <= known:
         raise InputError(
             f"{folder} is not deleted, because it has files that are not sample data or has no "
             f"{STATS}. Give another output_dir."

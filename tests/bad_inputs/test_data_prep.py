@@ -155,13 +155,20 @@ def test_content_that_is_not_text_is_refused(
         assert "\n" not in str(caught.value)
 
 
-def test_flags_are_refused_before_tensorflow_is_imported(folder):
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--beam_options=--runner=x"], "--beam_options has no effect without --runner=beam"),
+        (["--runner=beam", "--beam_options='x"], "--beam_options cannot be used: No closing quo"),
+    ],
+)
+def test_flags_are_refused_before_tensorflow_is_imported(folder, given, words):
     code = f"import sys; sys.modules['tensorflow'] = None; from {RECORDS} import run; run()"
     flags = ["--input_file=good.txt", "--output_file=out/a.tfrecord", "--vocab_file=vocab.txt"]
-    command = [sys.executable, "-c", code, *flags, "--beam_options=--runner=x"]
+    command = [sys.executable, "-c", code, *flags, *given]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     result = Result(done.returncode, done.stdout, done.stderr)
-    assert_refused(result, "--beam_options has no effect without --runner=beam")
+    assert_refused(result, words)
 
 
 @pytest.mark.parametrize(("settings", "words"), SETTINGS)
@@ -232,11 +239,11 @@ def test_shards_without_examples_are_reported(folder, tmp_path, capfd):
     assert "of 60 shards are empty" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["folder", "own"])
+@pytest.mark.parametrize("name", ["folder", "foreign", "own"])
 def test_make_sample_data_keeps_other_files(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     contents = {
-        "folder/a.txt": "text",
+        "folder/a.txt": "text", "foreign/stats.json": '{"mean": 1}',
         "own/stats.json": '{"files": {"corpus/train.txt": {}}}', "own/corpus/train.txt": "text",
         "own/corpus/notes.txt": "text",
     }  # fmt: skip

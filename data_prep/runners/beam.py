@@ -143,7 +143,7 @@ class _Masking(NamedTuple):
         """
         path = self.intermediate.path("rows", split, number)
         rows = shuffling.load_array(f"{path}.rows", stages.row_dtype(self.job.config))
-        keys = shuffling.load_array(f"{path}.keys", np.uint64)
+        keys = shuffling.load_keys(path)
         for index, part in enumerate(self.plans[split]):
             mine = shuffling.slice_of_part(keys, part)
             is_used = mine.stop > mine.start or (part.rows == 0 and number == 0)

@@ -139,12 +139,7 @@ def prepare(
     )
     outputs.check_truncation(job, sum(tokens, np.zeros(2, int)))
     bins = {
-        split: np.asarray(
-            sum(
-                shuffling.count_bins(shuffling.load_array(f"{path}.keys", np.uint64))
-                for path in paths
-            )
-        )
+        split: np.asarray(sum(shuffling.count_bins(shuffling.load_keys(path)) for path in paths))
         for split, paths in rows.items()
     }
     return counts, bins

@@ -123,6 +123,11 @@ def count_tokens(rows: np.ndarray) -> np.ndarray:
     return np.array([kept, rows["trimmed"].sum(dtype=np.int64)])
 
 
+def load_keys(path: str) -> np.ndarray:
+    """Returns the keys that `save_rows` wrote: uint64 [N], ascending."""
+    return load_array(f"{path}.keys", np.uint64)
+
+
 def load_array(path: str, dtype: type | np.dtype) -> np.ndarray:
     """Returns the content of a file that `save_rows` wrote."""
     with files.open_binary(path, "rb") as file:

@@ -258,19 +258,6 @@ def test_too_few_documents_leave_no_files(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_full_sample_data_has_enough_text(tmp_path):
-    stats = build.build_sample_data(build.SampleDataConfig(str(tmp_path / "out")))
-    files = stats["files"]
-    assert files["corpus/train.txt"]["bytes"] > 8_000_000
-    assert files["corpus/train.txt"]["documents"] > 15_000
-    assert files["classification/train.tsv"]["examples"] >= 8_000
-    assert files["classification/dev.tsv"]["examples"] >= 800
-    test_training_shares_no_eight_words_with_held_out_text(tmp_path / "out")
-    test_classification_names_no_library(tmp_path / "out")
-    test_questions_have_the_format_of_squad(tmp_path / "out")
-
-
 def test_dev_and_test_share_no_eight_words(sample):
     for name, column in (("classification", 0), ("pairs", 3)):
         dev, test = (

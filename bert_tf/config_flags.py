@@ -29,7 +29,8 @@ def define(
     """Defines one flag per field of a dataclass, with the field's name, default and description.
 
     Args:
-        config_class: A dataclass. The section "Attributes:" of its docstring describes the fields.
+        config_class: A dataclass. The section "Attributes:" of its docstring, and of those of its
+            base classes, describes the fields.
             The dataclass may have a class attribute CHOICES, which maps names of fields to allowed
             values. A field without a default gets no flag.
         names: Names of the fields that get a flag. If empty, all fields get one.
@@ -38,7 +39,7 @@ def define(
         defaults: Defaults of flags that differ from those of the fields.
         texts: Descriptions of flags that differ from those of the fields.
     """
-    described = {**_descriptions(config_class, flag_names or {}), **(texts or {})}
+    described = {**descriptions(config_class, flag_names or {}), **(texts or {})}
     choices = getattr(config_class, "CHOICES", {})
     for field in dataclasses.fields(config_class):
         if field.name in without or field.default is dataclasses.MISSING:
@@ -64,9 +65,11 @@ def _kind(annotation: Any) -> Any:
     return annotation
 
 
-def _descriptions(config_class: Any, flag_names: Mapping[str, str]) -> dict[str, str]:
+def descriptions(config_class: Any, flag_names: Mapping[str, str] = {}) -> dict[str, str]:
     """Returns the description of each field as the text of a flag, with `name` as --name."""
-    section = inspect.getdoc(config_class) or ""
+    # Those of a base class come first.
+    classes = filter(dataclasses.is_dataclass, reversed(config_class.__mro__))
+    section = "\n".join(inspect.getdoc(each) or "" for each in classes)
     found = re.findall(r"^    (\w+(?:, \w+)*): (.+(?:\n {8}.+)*)", section, re.M)
     fields = {field.name for field in dataclasses.fields(config_class)}
 

@@ -19,7 +19,9 @@ class Feature:
 
     Attributes:
         name: Key of the feature in `tf.train.Example`, as in google-research/bert.
-        dtype: Dtype in the record, "int64" or "float32"; `parser` converts int64 to int32.
+        dtype: Dtype in the record, "int64" or "float32". "uint16" and "int32" stand for a string
+            of packed little-endian numbers, without the zeros at the end. `parser` converts all
+            integers to int32.
         shape: Sizes or shape letters, without the batch dimension; () for one number per record.
         meaning: Description of the values.
         aliases: Keys of the same feature in record files of other programs.
@@ -46,6 +48,12 @@ PRETRAINING = (
     Feature("masked_lm_ids", "int64", ("P",), "original ids at these positions, then 0"),
     Feature("masked_lm_weights", "float32", ("P",), "1.0 = a prediction, 0.0 = padding"),
     Feature("next_sentence_labels", "int64", ("1",), "0 = B follows A, 1 = B is random"),
+)
+# The bits of the key are those of an unsigned number.
+UNMASKED = (
+    Feature("lengths", "int64", ("2",), "numbers of tokens in A and in B"),
+    PRETRAINING[-1],
+    Feature("row_key", "int64", ("1",), "64 random bits, from which the masks are derived"),
 )
 CLASSIFICATION = (
     *INPUTS,
@@ -86,6 +94,27 @@ CHOICE = (
 )
 
 Table = Sequence[Feature]
+_PACKED = ("uint16", "int32")
+
+
+def unmasked(vocab_size: int) -> Table:
+    """Returns the features of an unmasked record, for masks that are made while training."""
+    dtype = "uint16" if vocab_size <= 1 << 16 else "int32"
+    ids = Feature(f"ids_{dtype}", dtype, ("S",), "[CLS] A [SEP] B [SEP], then 0")
+    return (ids, *UNMASKED)
+
+
+def is_unmasked(record: bytes) -> bool:
+    """Returns whether a record has the features of `unmasked`."""
+    return UNMASKED[-1].name in (values_in(record) or {})
+
+
+def unmasked_lengths(values: Mapping[str, Any]) -> Any:
+    """Returns the numbers of tokens of unmasked records, with [CLS] and [SEP]: int64 [B]."""
+    import tensorflow as tf
+
+    lengths = values["lengths"]
+    return tf.reduce_sum(lengths, axis=1) + 2 + tf.cast(lengths[:, 1] > 0, lengths.dtype)
 
 
 def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
@@ -140,16 +169,23 @@ def parser(
     def shape(feature: Feature) -> list[int]:
         return [int(sizes.get(letter, letter)) for letter in feature.shape]
 
-    spec = {
-        names.get(feature.name, feature.name): tf.io.FixedLenFeature(
-            shape(feature), getattr(tf, feature.dtype)
-        )
-        for feature in table
-    }
+    def spec(feature: Feature) -> Any:
+        if feature.dtype in _PACKED:
+            return tf.io.FixedLenFeature([], tf.string)
+        return tf.io.FixedLenFeature(shape(feature), getattr(tf, feature.dtype))
+
+    def value(feature: Feature, parsed: Any) -> Any:
+        if feature.dtype not in _PACKED:
+            return parsed
+        (length,), dtype = shape(feature), tf.as_dtype(feature.dtype)
+        numbers = tf.io.decode_raw(parsed, dtype, fixed_length=length * dtype.size)
+        return tf.cast(numbers, tf.int64)
+
+    specs = {names.get(feature.name, feature.name): spec(feature) for feature in table}
 
     def parse(serialized: Any) -> dict[str, Any]:
-        parsed = tf.io.parse_example(serialized, spec)
-        values = {f.name: parsed[names.get(f.name, f.name)] for f in table}
+        parsed = tf.io.parse_example(serialized, specs)
+        values = {f.name: value(f, parsed[names.get(f.name, f.name)]) for f in table}
         return values if keep_int64 else to_int32(values)
 
     return parse
@@ -160,6 +196,16 @@ def to_int32(values: Mapping[str, Any]) -> dict[str, Any]:
     import tensorflow as tf
 
     return {k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in values.items()}
+
+
+def values_in(record: bytes) -> Any:
+    """Returns the features of a serialized `tf.train.Example` by key; None if it is not one."""
+    import tensorflow as tf
+
+    try:
+        return tf.train.Example.FromString(record).features.feature
+    except Exception:  # The module of DecodeError depends on protobuf's version.
+        return None
 
 
 def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) -> dict[str, str]:
@@ -177,12 +223,9 @@ def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) 
     Raises:
         InputError: A feature is missing or does not have the expected length.
     """
-    import tensorflow as tf
-
-    try:
-        found = tf.train.Example.FromString(example).features.feature
-    except Exception as error:  # The module of DecodeError depends on protobuf's version.
-        raise InputError(f"{path} contains a record that is not a tf.train.Example.") from error
+    found = values_in(example)
+    if found is None:
+        raise InputError(f"{path} contains a record that is not a tf.train.Example.")
     names = {}
     for feature in table:
         name = next((n for n in (feature.name, *feature.aliases) if n in found), None)
@@ -193,6 +236,8 @@ def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) 
         lists = found[name]
         length = len(lists.int64_list.value) or len(lists.float_list.value)
         expected = int(np.prod([int(sizes.get(d, d)) for d in feature.shape]))
+        if feature.dtype in _PACKED:
+            length, expected = len(lists.bytes_list.value), 1
         if length != expected:
             raise InputError(
                 f"{path} has {name} of length {length}, but length {expected} is expected. Give "

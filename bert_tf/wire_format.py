@@ -14,14 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 
 _BYTES = 2  # wire type of a length-delimited field
-_FLOAT_LIST, _INT64_LIST = 2, 3  # field numbers in tensorflow.Feature
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # field numbers in tensorflow.Feature
 
 
 def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
     """Serializes a batch of examples.
 
     Args:
-        columns: Name, dtype ("int64" or "float32") and values [B, ...] of each feature. Values of
+        columns: Name, dtype and values [B, ...] of each feature; see `features.Feature`. Values of
             an int64 feature may have any integer dtype.
 
     Returns:
@@ -71,11 +71,21 @@ def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
     values = values.reshape(len(values), -1)
     if dtype == "int64":
         kind, numbers = _INT64_LIST, _varints(values)
+    elif dtype in ("uint16", "int32"):
+        kind, numbers = _BYTES_LIST, _packed(values, dtype)
     else:
         raw = np.ascontiguousarray(values, "<f4").view(np.uint8)
         kind, numbers = _FLOAT_LIST, _all_used(raw)
     key = _constant(len(values), name.encode())
     return [*_field(1, [key]), *_field(2, _field(kind, _field(1, [numbers])))]
+
+
+def _packed(values: np.ndarray, dtype: str) -> _Block:
+    """Encodes numbers [B, n] as little-endian bytes, without the zeros at the end of each row."""
+    data = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).view(np.uint8)
+    counts = values.shape[1] - np.argmax(values[:, ::-1] != 0, axis=1)
+    length = np.where(values.any(axis=1), counts, 0) * np.dtype(dtype).itemsize
+    return _Block(data, np.arange(data.shape[1]) < length[:, None], length)
 
 
 def _field(number: int, content: list[_Block]) -> list[_Block]:

@@ -64,12 +64,8 @@ def main() -> None:
     if values.beam_options and values.runner != "beam":
         raise InputError("--beam_options has no effect without --runner=beam. Leave it out.")
     config = config_flags.build(settings.RecordsConfig)
-    length, limit = config.max_seq_length, config.max_predictions_per_seq
-    masks = round(length * config.masked_lm_prob)
-    if limit < 0.9 * masks and config.objective != "causal":
-        words = f"warning: --max_predictions_per_seq={limit} masks {limit / length:.1%} of {length}"
-        words += f" tokens; --max_predictions_per_seq={masks} masks {config.masked_lm_prob:.1%}."
-        print(words, file=sys.stderr)
+    if warning := config.warning(config.max_seq_length):
+        print(warning, file=sys.stderr)
     paths = [name.strip() for name in values.output_file.split(",") if name.strip()] or [""]
     arguments = config, values.input_file or "", paths
     if values.runner == "beam":

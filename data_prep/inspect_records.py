@@ -4,7 +4,8 @@ r"""Prints pretraining records as text and checks the records.
 
 Reads plain and gzip-compressed records of this project, of google-research/bert and of the Model
 Garden. Both sets of feature names of the Model Garden are known. The expected lengths of the
-features are taken from the first valid record. The program prints:
+features are taken from the first valid record. Records of --masking=dynamic are masked with the
+given flags. The program prints:
 
 - a few records with their predictions ([MASK=went]: [MASK] replaces "went"; went[=store]: "went"
   replaces "store"; went[=]: "went" is a prediction but is not replaced);
@@ -39,7 +40,12 @@ config_flags.define(
     (
         *("objective", "do_lower_case", "masked_lm_prob", "short_seq_prob", "mask_token_prob"),
         *("random_token_prob", "do_whole_word_mask", "max_ngram_size", "replace_whole_words"),
+        *("max_seq_length", "max_predictions_per_seq"),
     ),
+    texts={
+        "max_seq_length": "Length of the sequences of records of --masking=dynamic.",
+        "max_predictions_per_seq": "Largest number of masks in records of --masking=dynamic.",
+    },
 )
 
 

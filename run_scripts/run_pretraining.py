@@ -25,6 +25,7 @@ from absl import flags
 
 from bert_tf import command_line, config_flags, startup
 from bert_tf.errors import InputError
+from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import OBJECTIVES, PretrainingModel, PretrainingRecords
 from bert_tf.run_scripts import flags as shared
 from bert_tf.training.config import RunPhases, TrainingConfig
@@ -40,13 +41,21 @@ flags.DEFINE_string(
 flags.DEFINE_string("output_dir", None, "Folder of this run.")
 _RECORDED = "Default: that in the manifest next to the records, else"
 config_flags.define(
-    PretrainingRecords, without=("eval_batch_size",),
+    PretrainingRecords, without=("eval_batch_size", "masks"),
     defaults={"max_seq_length": None, "max_predictions_per_seq": None},
     texts={
         "max_seq_length": "Length of the sequences in the records. "
         f"{_RECORDED} {PretrainingRecords.max_seq_length}.",
         "max_predictions_per_seq": "Number of masked positions per sequence in the records. "
         f"{_RECORDED} {PretrainingRecords.max_predictions_per_seq}.",
+    },
+)  # fmt: skip
+_FOR_UNMASKED = "For records of --masking=dynamic. "
+config_flags.define(
+    MaskingConfig, without=("max_predictions_per_seq",),
+    texts={
+        name: _FOR_UNMASKED + text
+        for name, text in config_flags.descriptions(MaskingConfig).items()
     },
 )  # fmt: skip
 flags.DEFINE_bool("do_train", False, "Whether to train.")
@@ -88,7 +97,10 @@ def main() -> None:
     given = command_line.flag_values(PretrainingRecords)
     given = {name: value for name, value in given.items() if value is not None}
     PretrainingRecords((), (), **given)  # checks the flags before the import
+    limit = given.get("max_predictions_per_seq", PretrainingRecords.max_predictions_per_seq)
+    masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)
     startup.import_tensorflow()
+    from bert_tf.masking.row_format import Vocabulary
     from bert_tf.pretraining import record_checks
     from bert_tf.pretraining.pretrain import pretrain
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
@@ -100,20 +112,22 @@ def main() -> None:
     if FLAGS.objective == "causal":
         config = dataclasses.replace(config, attention="causal")
     model = PretrainingModel(config, FLAGS.objective)
-    metadata, vocabulary_sha256 = CheckpointMetadata(config.to_dict()), None
+    metadata, vocabulary = CheckpointMetadata(config.to_dict()), None
     if pretrained.has_vocabulary:
         tokenizer = pretrained.tokenizer
-        vocabulary, casing = tokenizer.vocabulary, tokenizer.do_lower_case
-        metadata = CheckpointMetadata(config.to_dict(), vocabulary, casing)
-        vocabulary_sha256 = tokenizer.vocabulary_sha256
+        entries, casing = tokenizer.vocabulary, tokenizer.do_lower_case
+        metadata = CheckpointMetadata(config.to_dict(), entries, casing)
+        vocabulary = Vocabulary.of(tokenizer)
     records = record_checks.checked_records(
-        FLAGS.input_file, FLAGS.eval_input_file, given, model, vocabulary_sha256,
+        FLAGS.input_file, FLAGS.eval_input_file, given, model, masking, vocabulary,
         metadata.do_lower_case,
     )  # fmt: skip
+    if records.masks and (warning := records.masks.config.warning(records.max_seq_length)):
+        print(warning, file=sys.stderr)
     fingerprint = {
         **_fingerprint(records),
         "records": record_checks.fingerprint(records.train_files),
-        "vocabulary_sha256": vocabulary_sha256,
+        "vocabulary_sha256": vocabulary.sha256 if vocabulary else None,
         "do_lower_case": metadata.do_lower_case,
     }
     training = dataclasses.replace(training, data=fingerprint)
@@ -140,7 +154,9 @@ def _check_phases() -> None:
 
 def _fingerprint(records: PretrainingRecords) -> dict[str, Any]:
     """Returns the flags that identify the examples and initial weights of a run."""
+    masks = {"masking": dataclasses.asdict(records.masks.config)} if records.masks else {}
     return {
+        **masks,
         "init_checkpoint": shared.run_model().initial_weights,
         "objective": FLAGS.objective,
         "max_seq_length": records.max_seq_length,

@@ -22,10 +22,11 @@ FOUNDATION = (
 # foundation, and the third-party packages that it must not import.
 IMPORT_RULES = {
     "bert_tf.tokenization": ((), ("keras",)),
+    "bert_tf.masking": ((), ("tensorflow", "tensorflow_text", "keras")),
     "bert_tf.modeling": ((), ("tensorflow", "tensorflow_text")),
     "bert_tf.training": ((), ()),
     "bert_tf.pretraining": (
-        ("bert_tf.tokenization", "bert_tf.modeling", "bert_tf.training"), (),
+        ("bert_tf.tokenization", "bert_tf.masking", "bert_tf.modeling", "bert_tf.training"), (),
     ),
     "bert_tf.tasks": (
         ("bert_tf.tokenization", "bert_tf.modeling", "bert_tf.training"), (),
@@ -48,7 +49,7 @@ IMPORT_RULES = {
          "bert_tf.tasks", "bert_tf.feature_extraction", "bert_tf.conversion",
          "bert_tf.pretrained"), (),
     ),
-    "bert_tf.data_prep": (("bert_tf.tokenization",), ("keras",)),
+    "bert_tf.data_prep": (("bert_tf.tokenization", "bert_tf.masking"), ("keras",)),
     "bert_tf.run_scripts": (("bert_tf",), ()),
     "tools": (("bert_tf",), ()),
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """Reads pretraining records as batches for training and for evaluation."""
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import tfrecords
+from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.pretraining.masker import masker
 from bert_tf.pretraining.record_checks import check_files, checking_parser
 from bert_tf.training.shuffling import shuffle
 from bert_tf.training.step.objective import ORIGIN
@@ -15,6 +18,7 @@ from bert_tf.training.step.objective import ORIGIN
 _FILES_AT_ONCE = 16
 _READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large reads
 _RECORDS_PER_FILE = 1 << 40  # upper bound; one int64 encodes the indices of file and record
+_MASKED_AT_ONCE = 256  # masking fewer rows at a time is slower
 
 
 def training_batches(
@@ -23,6 +27,7 @@ def training_batches(
     batch_size: int,
     seed: int,
     shuffle_buffer_size: int,
+    masks: DynamicMasks | None = None,
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches in an order that depends only on the seed.
 
@@ -42,28 +47,58 @@ def training_batches(
         batch_size: Examples in a batch.
         seed: Seed for the order of the examples. The order differs in each epoch.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.
+        masks: How unmasked records are masked; None if the records have masks.
 
     Raises:
-        InputError: The records do not match `features.PRETRAINING`, or the length of a file differs
-            from the length in its manifest.
+        InputError: The records do not match `features.PRETRAINING` or, with `masks`,
+            `features.unmasked`; or the length of a file differs from the length in its manifest.
     """
     parse = checking_parser(sizes, check_files(paths, sizes))
     indices = tf.data.Dataset.range(len(paths))
     indices = shuffle(indices, len(paths), seed)
     dataset = indices.interleave(_reader(paths), cycle_length=min(len(paths), _FILES_AT_ONCE))
     dataset = shuffle(dataset, shuffle_buffer_size, seed)
-    dataset = dataset.repeat().batch(batch_size, drop_remainder=True)
+    dataset = dataset.repeat()
 
     def parse_with_origin(place: Any, records: Any) -> dict[str, Any]:
         origin = tf.stack([place // _RECORDS_PER_FILE, place % _RECORDS_PER_FILE], axis=1)
         return {**parse(records), ORIGIN: origin}
 
-    dataset = dataset.map(parse_with_origin, num_parallel_calls=2, deterministic=True)
-    return dataset.prefetch(2)
+    if masks is None:
+        dataset = dataset.batch(batch_size, drop_remainder=True)
+        dataset = dataset.map(parse_with_origin, num_parallel_calls=2, deterministic=True)
+        return dataset.prefetch(2)
+    mask, rows = masker(masks, sizes, seed), _rows_at_once(batch_size)
+    dataset = dataset.enumerate().batch(rows, drop_remainder=True)
+
+    def parse_and_mask(index: Any, example: Any) -> dict[str, Any]:
+        parsed = parse_with_origin(*example)
+        origin = parsed.pop(ORIGIN)
+        return {**mask(index, parsed), ORIGIN: origin}
+
+    dataset = dataset.map(parse_and_mask, num_parallel_calls=2, deterministic=True)
+    return dataset.flat_map(functools.partial(_batches_of, batch_size, rows)).prefetch(2)
+
+
+def _rows_at_once(batch_size: int) -> int:
+    """Returns a multiple of the batch size that is at least `_MASKED_AT_ONCE`."""
+    return -(-_MASKED_AT_ONCE // batch_size) * batch_size
+
+
+def _batches_of(batch_size: int, rows: int, examples: Mapping[str, Any]) -> tf.data.Dataset:
+    """Cuts the features of `rows` examples into batches."""
+    parts = {
+        name: tf.reshape(value, [rows // batch_size, batch_size, value.shape[1]])
+        for name, value in examples.items()
+    }
+    return tf.data.Dataset.from_tensor_slices(parts)
 
 
 def evaluation_batches(
-    paths: Sequence[str], sizes: Mapping[str, int], batch_size: int
+    paths: Sequence[str],
+    sizes: Mapping[str, int],
+    batch_size: int,
+    masks: DynamicMasks | None = None,
 ) -> tf.data.Dataset:
     """Returns batches with each example once, in file order; the last batch may be smaller.
 
@@ -71,13 +106,19 @@ def evaluation_batches(
         paths: Record files, plain or compressed with gzip.
         sizes: As in `training_batches`.
         batch_size: Examples in a batch.
+        masks: As in `training_batches`. The masks of a record are always the same.
 
     Raises:
         InputError: As in `training_batches`.
     """
     parse = checking_parser(sizes, check_files(paths, sizes))
-    dataset = tf.data.Dataset.range(len(paths)).flat_map(_reader(paths)).batch(batch_size)
-    return dataset.map(lambda place, records: parse(records)).prefetch(2)
+    dataset = tf.data.Dataset.range(len(paths)).flat_map(_reader(paths))
+    if masks is None:
+        return dataset.batch(batch_size).map(lambda place, records: parse(records)).prefetch(2)
+    mask = masker(masks, sizes)
+    dataset = dataset.batch(_rows_at_once(batch_size))
+    dataset = dataset.map(lambda place, records: mask(tf.constant(0, tf.int64), parse(records)))
+    return dataset.unbatch().batch(batch_size).prefetch(2)
 
 
 def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:

@@ -96,7 +96,9 @@ def pretrain(
 def _held_out_batches(
     records: PretrainingRecords, shape_sizes: Mapping[str, int]
 ) -> tf.data.Dataset:
-    batches = evaluation_batches(records.eval_files, shape_sizes, records.eval_batch_size)
+    batches = evaluation_batches(
+        records.eval_files, shape_sizes, records.eval_batch_size, records.masks
+    )
     return batches.take(records.max_eval_steps or -1)
 
 
@@ -122,7 +124,7 @@ def _training_data(
 ) -> TrainingData:
     batches = training_batches(
         records.train_files, shape_sizes, training.global_batch_size, training.seed,
-        records.shuffle_buffer_size,
+        records.shuffle_buffer_size, records.masks,
     )  # fmt: skip
     return TrainingData(batches, lookup)
 
@@ -194,7 +196,7 @@ def _mean_length(
         return records.max_seq_length
     try:
         (batch,) = evaluation_batches(
-            records.train_files, shape_sizes, _RECORDS_FOR_MEAN_LENGTH
+            records.train_files, shape_sizes, _RECORDS_FOR_MEAN_LENGTH, records.masks
         ).take(1)
     except tf.errors.OpError:  # the run names the damaged record
         return records.max_seq_length

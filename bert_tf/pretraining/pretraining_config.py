@@ -1,6 +1,6 @@
 """The records and the model of a pretraining run.
 
-Imports `config` and `errors`, so that programs can show the defaults quickly.
+Does not import TensorFlow, so that programs can show the defaults quickly.
 """
 
 import dataclasses
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import check_at_least, check_between
+from bert_tf.masking.dynamic_masks import DynamicMasks
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 _MAX_BUFFER = 1 << 24  # TensorFlow allocates a place for each example at once
@@ -25,6 +26,7 @@ class PretrainingRecords:
         eval_batch_size: Examples per batch in evaluations.
         max_eval_steps: Maximum number of batches in an evaluation; 0 means all.
         shuffle_buffer_size: Size of the shuffle buffer in examples, at most 2^24.
+        masks: How unmasked records are masked when they are read; None if the records have masks.
     """
 
     train_files: Sequence[str]
@@ -34,6 +36,7 @@ class PretrainingRecords:
     eval_batch_size: int = 8
     max_eval_steps: int = 100
     shuffle_buffer_size: int = 10000
+    masks: DynamicMasks | None = None
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "max_seq_length", "max_predictions_per_seq")
@@ -43,8 +46,9 @@ class PretrainingRecords:
 
     def shape_sizes(self, config: BertConfig) -> dict[str, int]:
         """Returns the sizes that the records must match: `sizes` of `batches.training_batches`."""
+        vocab_size = self.masks.vocabulary.size if self.masks else config.vocab_size
         return {
-            "S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": config.vocab_size,
+            "S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size,
             "T": config.type_vocab_size,
         }  # fmt: skip
 

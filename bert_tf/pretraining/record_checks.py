@@ -1,5 +1,6 @@
 """Checks that pretraining records match the model, the vocabulary and their manifests."""
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,9 @@ import tensorflow as tf
 from bert_tf import features, files, tfrecords
 from bert_tf.errors import InputError, plain_message
 from bert_tf.manifest import Manifest, find_records, list_shards, manifests_next_to
+from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.masking.row_format import Vocabulary
 from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
 
 # The key is the objective that records were created for. The values are the objectives that cannot
@@ -34,7 +38,9 @@ _BOUNDS: dict[str, tuple[str | int, str]] = {
     "masked_lm_positions": ("S", f"max_seq_length is {{}}. {_OTHER_LENGTHS}"),
     "masked_lm_ids": ("V", f"the model's vocab_size is {{}}. {_OTHER_LENGTHS}"),
     "next_sentence_labels": _ZERO_OR_ONE,
+    "lengths": ("S", f"max_seq_length is {{}}. {_OTHER_LENGTHS}"),
 }  # fmt: skip
+_BOUNDS["ids_uint16"] = _BOUNDS["ids_int32"] = _BOUNDS["input_ids"]
 _WEIGHTS, _WEIGHT_RANGE = "masked_lm_weights", "a number from 0 to 1 is expected"
 
 
@@ -43,7 +49,8 @@ def checked_records(
     eval_input_file: str | None,
     settings: Mapping[str, Any],
     model: PretrainingModel,
-    vocabulary_sha256: str | None = None,
+    masking: MaskingConfig,
+    vocabulary: Vocabulary | None = None,
     do_lower_case: bool | None = None,
 ) -> PretrainingRecords:
     """Finds the record files of a run, and compares their manifests with its model.
@@ -53,12 +60,13 @@ def checked_records(
         eval_input_file: The same for evaluation; None for the files for training.
         settings: Attributes of the result by name. The default of a length is that in the manifest.
         model: The architecture and the objective.
-        vocabulary_sha256: As in `check_manifests`.
+        masking: Which tokens of unmasked records are masked, except for the largest number.
+        vocabulary: The vocabulary; required for unmasked records.
         do_lower_case: As in `check_manifests`.
 
     Raises:
-        InputError: As in `record_files` and `check_manifests`, or the sequences are too long for
-            the model.
+        InputError: As in `record_files` and `check_manifests`, the sequences are too long for the
+            model, or the records do not suit the settings of the masks.
     """
     train_files = record_files(input_file) if input_file else []
     eval_files = record_files(eval_input_file or input_file or "")
@@ -67,8 +75,35 @@ def checked_records(
     records = PretrainingRecords(train_files, eval_files, **{**lengths, **settings})
     model.config.check_length(records.max_seq_length)
     vocab_size, objective = model.config.vocab_size, model.objective
-    check_manifests(both, vocab_size, vocabulary_sha256, do_lower_case, objective)
-    return records
+    sha256 = vocabulary.sha256 if vocabulary else None
+    check_manifests(both, vocab_size, sha256, do_lower_case, objective)
+    if not _are_unmasked(both):
+        names = {field.name for field in dataclasses.fields(masking)}
+        others = sorted(names - {"max_predictions_per_seq"})
+        masking.check_effect(False, "records of --masking=dynamic", *others)
+        return records
+    if vocabulary is None or objective == "causal":
+        needed = "vocab_file, because the masks are made while training"
+        what = needed if vocabulary is None else "an objective with masks. Received: causal"
+        raise InputError(f"The records of {both[0]} are unmasked. They need {what}.")
+    masking = dataclasses.replace(masking, max_predictions_per_seq=records.max_predictions_per_seq)
+    return dataclasses.replace(records, masks=DynamicMasks(masking, vocabulary))
+
+
+def _are_unmasked(paths: Sequence[str]) -> bool:
+    """Returns whether records are unmasked.
+
+    Raises:
+        InputError: Some files have masked records, and others have unmasked ones.
+    """
+    unmasked = [path for path in paths if features.is_unmasked(_first_record(path))]
+    masked = [path for path in paths if path not in unmasked]
+    if unmasked and masked:
+        raise InputError(
+            f"The records of {unmasked[0]} are unmasked (--masking=dynamic), and those of "
+            f"{masked[0]} have masks. Give records of one kind."
+        )
+    return bool(unmasked)
 
 
 def record_files(patterns: str) -> list[str]:
@@ -168,11 +203,12 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
         sizes: As in `batches.training_batches`.
 
     Returns:
-        Dict from each feature of `features.PRETRAINING` to the key of the feature in the records.
+        Dict from each feature to the key of the feature in the records. The features are those of
+        `features.PRETRAINING` or `features.unmasked`.
 
     Raises:
         InputError: The size of a file differs from the size in its manifest, or the first record of
-            a file does not match `features.PRETRAINING` or `sizes`.
+            a file does not match these features or `sizes`.
     """
     _check_sizes(paths)
     names: dict[str, str] = {}
@@ -222,25 +258,34 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
         where: The file, or the file and the record, as named in error messages.
 
     Returns:
-        Dict from each feature of `features.PRETRAINING` to the key of the feature in the record.
+        Dict from each feature to the key of the feature in the record.
 
     Raises:
         InputError: A feature is missing, has an unexpected length or type, or has a value that is
             out of bounds.
     """
-    names = features.names_in(record, features.PRETRAINING, sizes, where)
+    table = _table(features.is_unmasked(record), sizes)
+    names = features.names_in(record, table, sizes, where)
     try:
-        parse = features.parser(features.PRETRAINING, sizes, names, keep_int64=True)
+        parse = features.parser(table, sizes, names, keep_int64=True)
         values = parse(tf.constant([record]))
     except tf.errors.InvalidArgumentError as error:
         raise InputError(f"{where} cannot be parsed: {plain_message(error)}.") from error
-    for name, (_, expected) in _BOUNDS.items():
+    for name in filter(_BOUNDS.__contains__, values):
+        expected = _BOUNDS[name][1]
         found, limit = values[name].numpy(), _limit(name, sizes)
         outside = found[(found < 0) | (found >= limit)]
         if len(outside):
             raise InputError(
                 f"{where} holds {outside[0]} in {names[name]}, but {expected.format(limit)}"
             )
+    if _WEIGHTS not in values:
+        length = int(features.unmasked_lengths(values)[0])
+        if length > sizes["S"]:
+            raise InputError(
+                f"{where} has {length} tokens, but max_seq_length is {sizes['S']}. {_OTHER_LENGTHS}"
+            )
+        return names
     weights = values[_WEIGHTS].numpy()
     outside = weights[~((weights >= 0) & (weights <= 1))]
     if len(outside):
@@ -262,17 +307,20 @@ def checking_parser(
 
     Args:
         sizes: As in `batches.training_batches`.
-        names: Dict from each feature of `features.PRETRAINING` to the key of the feature in the
-            records.
+        names: The result of `check_files`.
     """
-    parse = features.parser(features.PRETRAINING, sizes, names, keep_int64=True)
-    limits = {name: _limit(name, sizes) for name in _BOUNDS}
+    is_unmasked = _WEIGHTS not in names
+    parse = features.parser(_table(is_unmasked, sizes), sizes, names, keep_int64=True)
+    limits = {name: _limit(name, sizes) for name in names if name in _BOUNDS}
 
     def parse_and_check(records: Any) -> dict[str, Any]:
         values = parse(records)
-        weights = values[_WEIGHTS]
-        # A NaN is not within the range.
-        fits = [tf.reduce_all((weights >= 0) & (weights <= 1))]
+        if is_unmasked:
+            fits = [tf.reduce_all(features.unmasked_lengths(values) <= sizes["S"])]
+        else:
+            weights = values[_WEIGHTS]
+            # A NaN is not within the range.
+            fits = [tf.reduce_all((weights >= 0) & (weights <= 1))]
         for name, limit in limits.items():
             # As a uint64, a negative number is larger than every limit.
             fits.append(tf.reduce_all(tf.bitcast(values[name], tf.uint64) < limit))
@@ -280,9 +328,15 @@ def checking_parser(
         assertion = tf.debugging.Assert(tf.reduce_all(fits), [message])
         # Without a control dependency, a graph may compute the outputs before the assertion.
         with tf.control_dependencies([assertion]):
-            return {name: tf.identity(value) for name, value in features.to_int32(values).items()}
+            values = values if is_unmasked else features.to_int32(values)  # a key has 64 bits
+            return {name: tf.identity(value) for name, value in values.items()}
 
     return parse_and_check
+
+
+def _table(is_unmasked: bool, sizes: Mapping[str, int]) -> features.Table:
+    unmasked = features.unmasked(sizes.get("V", _INT32_VALUES))
+    return unmasked if is_unmasked else features.PRETRAINING
 
 
 def _limit(name: str, sizes: Mapping[str, int]) -> int:

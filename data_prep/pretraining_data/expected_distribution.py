@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data import masking, stats
-from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
+from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.masking import masked_lm
+from bert_tf.masking.row_format import Vocabulary
 from bert_tf.tokenization.unknown_share import UNKNOWN_LIMIT
 
 _FALSE_ALARM_RATE = 1e-6
@@ -94,7 +95,7 @@ class DistributionCheck:
         self._expected_positions += (counts / np.maximum(maskable_count, 1)) @ maskable
         for rounding, half_up in _ROUNDING.items():
             config = dataclasses.replace(self._config, round_half_up=half_up)
-            most = np.minimum(masking.prediction_counts(config, lengths), maskable_count)
+            most = np.minimum(masked_lm.prediction_counts(config, lengths), maskable_count)
             is_wrong = counts != most if self._masks_tokens else counts > most
             self._wrong_counts[rounding] += int(is_wrong.sum())
         shown = np.take_along_axis(ids, positions, 1)

@@ -16,15 +16,15 @@ the tokens in a flat array. A row contains the tokens themselves.
 Source: google-research/bert `create_instances_from_document`, `truncate_seq_pair`.
 """
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data import counter_based_random as random
-from bert_tf.data_prep.pretraining_data.counter_based_random import Purpose
 from bert_tf.data_prep.pretraining_data.documents import Documents
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.masking import counter_based_random as random
+from bert_tf.masking.counter_based_random import Purpose
+from bert_tf.masking.row_format import Vocabulary, row_dtype
 
 _OTHER_DOCUMENT_TRIES = 10
 _BATCH_ROWS = 8192
@@ -40,44 +40,6 @@ SPAN_DTYPE = np.dtype(
         ("trimmed", np.int64),  # number of tokens that truncation removed
     ]
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Vocabulary:
-    """The properties of a vocabulary that pairing and masking need.
-
-    Attributes:
-        size: Number of entries, V.
-        cls_id: Id of [CLS].
-        sep_id: Id of [SEP].
-        mask_id: Id of [MASK].
-        unk_id: Id of [UNK].
-        continues: bool [V], True for entries that start with "##".
-        sha256: Hexadecimal hash of the vocabulary, as the tokenizer computes it.
-    """
-
-    size: int
-    cls_id: int
-    sep_id: int
-    mask_id: int
-    unk_id: int
-    continues: np.ndarray
-    sha256: str
-
-
-def row_dtype(config: RecordsConfig, vocab_size: int) -> np.dtype:
-    """Returns the dtype of a row. Its field `ids` has shape [S] and is padded with 0."""
-    token = np.uint16 if vocab_size <= 1 << 16 else np.int32
-    return np.dtype(
-        [
-            ("key", np.uint64),
-            ("trimmed", np.int32),
-            ("length_a", np.uint16),
-            ("length_b", np.uint16),
-            ("random_next", np.uint16),
-            ("ids", token, (config.max_seq_length,)),
-        ]
-    )
 
 
 def held_out(config: RecordsConfig, ids: np.ndarray) -> np.ndarray:
@@ -320,7 +282,7 @@ def _copy_tokens(
     config: RecordsConfig, spans: np.ndarray, tokens: np.ndarray, vocabulary: Vocabulary
 ) -> np.ndarray:
     """Copies the tokens of each span into a row: [CLS] A [SEP] B [SEP], padded with 0."""
-    out = np.zeros(len(spans), row_dtype(config, vocabulary.size))
+    out = np.zeros(len(spans), row_dtype(config.max_seq_length, vocabulary.size))
     for name in ("key", "trimmed", "length_a", "length_b", "random_next"):
         out[name] = spans[name]
     column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int32)

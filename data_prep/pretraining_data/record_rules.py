@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
 from bert_tf.data_prep.pretraining_data.stats import unmasked_ids
+from bert_tf.masking.row_format import Vocabulary
 
 _LISTED_NAMES = 5
 

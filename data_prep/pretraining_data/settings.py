@@ -2,46 +2,39 @@
 
 import dataclasses
 import hashlib
-import itertools
 import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from bert_tf.data_prep.corpus import formats
 from bert_tf.errors import InputError, check_between, check_choice
+from bert_tf.masking.masking_config import MaskingConfig
 
-# None of these may exceed the one before it.
-_DESCENDING = ("max_seq_length", "max_predictions_per_seq", "max_ngram_size")
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 # Counts from 1 to 99,999, which is the largest number of a shard in a file name.
-_COUNTS = ("max_predictions_per_seq", "dupe_factor", "num_output_shards", "max_ngram_size")
+_COUNTS = ("dupe_factor", "num_output_shards")
 # The version of the procedure, a part of every fingerprint. Increase the version when a change of
 # the code changes the bytes of the records.
 _VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class RecordsConfig:
+class RecordsConfig(MaskingConfig):
     """The settings that determine the bytes of the records. A setting has the name of its flag.
+
+    Those of `MaskingConfig` have no effect with `masking` = dynamic.
 
     Attributes:
         vocab_file: The vocabulary, one token per line.
         do_lower_case: Whether to lower-case the text: true for uncased models, false for cased. If
             not given: the casing that train_vocabulary wrote next to the vocabulary; without it,
             false if at least 1 % of the entries have upper-case letters, and else true.
-        do_whole_word_mask: Whether to mask either all tokens of a word or none of them.
+        masking: static: the records contain the masks, as in google-research/bert. dynamic: the
+            records contain unmasked sequences, and the training makes new masks in each epoch.
         max_seq_length: Length of a sequence, S, in tokens.
-        max_predictions_per_seq: Largest number of masked tokens in a sequence, P.
         random_seed: Seed of all random draws; any integer.
         dupe_factor: Number of passes over the input. Each pass has its own random draws.
-        masked_lm_prob: Share of the tokens to mask, in [0, 1]. The model predicts the masked
-            tokens.
         short_seq_prob: Probability that a document is cut into shorter sequences, in [0, 1].
-        mask_token_prob: Share of the masked tokens that are replaced by [MASK], in [0, 1].
-        random_token_prob: Share of the masked tokens that are replaced by a random token, in
-            [0, 1]. The remaining masked tokens are not changed.
-        max_ngram_size: Largest number of adjacent words that are masked as a unit. With 1, each
-            word is masked on its own, as in google-research/bert.
         objective: Training objective. mlm_nsp: masked tokens and next sentence, as in BERT. mlm:
             masked tokens only. causal: no masked tokens, for a left-to-right model.
         input_format: Format of the input. auto: by the extension of each file name (.jsonl,
@@ -61,15 +54,6 @@ class RecordsConfig:
         break_documents_at_files: Whether the end of a text file ends a document. If false, the
             last document of a file continues in the next file unless a blank line ends the
             document, as in google-research/bert.
-        round_half_up: Whether to round up a number of masked tokens that ends in .5, for example
-            4.5 to 5. If false, such a number is rounded to the nearest even number, for example 4.5
-            to 4, as google-research/bert does in Python 3.
-        keep_words_apart_at_sep: With do_whole_word_mask: whether the first token of text B always
-            starts a new word. If false, a "##" token at the start of B belongs to the last word of
-            text A, as in google-research/bert.
-        replace_whole_words: With do_whole_word_mask: whether one draw per word decides if the
-            tokens of the word become [MASK], become random tokens or do not change. If false, there
-            is one draw per token, as in google-research/bert.
         same_document_label: Label of a pair if ten draws of a random document for text B all gave
             the document of text A. random: label 1, as in google-research/bert. next: label 0.
             never: the document of text A is excluded from the draws.
@@ -87,6 +71,7 @@ class RecordsConfig:
     """
 
     CHOICES: ClassVar = {
+        "masking": ("static", "dynamic"),
         "objective": OBJECTIVES,
         "input_format": ("auto", *formats.FORMATS, "tfds"),
         "compression": ("", "gzip"),
@@ -94,16 +79,11 @@ class RecordsConfig:
     }
     vocab_file: str
     do_lower_case: bool | None = None
-    do_whole_word_mask: bool = False
+    masking: str = "static"
     max_seq_length: int = 128
-    max_predictions_per_seq: int = 20
     random_seed: int = 12345
     dupe_factor: int = 10
-    masked_lm_prob: float = 0.15
     short_seq_prob: float = 0.1
-    mask_token_prob: float = 0.8
-    random_token_prob: float = 0.1
-    max_ngram_size: int = 1
     objective: str = "mlm_nsp"
     input_format: str = "auto"
     tfds_name: str = ""
@@ -114,18 +94,15 @@ class RecordsConfig:
     num_output_shards: int = 1
     compression: str = ""
     break_documents_at_files: bool = False
-    round_half_up: bool = False
-    keep_words_apart_at_sep: bool = False
-    replace_whole_words: bool = False
     same_document_label: str = "random"
     allow_truncation: bool = False
     segment_bytes: int = 4 << 20
     pool_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_between(1, 99_999, self, *_COUNTS)
-        shares = [field.name for field in dataclasses.fields(self) if type(field.default) is float]
-        check_between(0, 1, self, *shares)
+        check_between(0, 1, self, "short_seq_prob", "eval_fraction")
         for name, choices in self.CHOICES.items():
             check_choice(choices, name, getattr(self, name))
         if not 2 <= self.max_num_tokens <= 1 << 14:
@@ -133,41 +110,29 @@ class RecordsConfig:
                 f"max_seq_length must leave 2 to 16384 tokens in addition to the {self.specials} "
                 f"special ones. Received: {self.max_seq_length}."
             )
-        for limit, name in itertools.pairwise(_DESCENDING):
-            # A default value is allowed with any limit, as released.
-            if getattr(self, name) > max(getattr(self, limit), getattr(RecordsConfig, name)):
-                raise InputError(
-                    f"{name} must not exceed {limit}, which is {getattr(self, limit)}. Received: "
-                    f"{getattr(self, name)}."
-                )
-        if self.masked_lm_prob == 0 and self.objective != "causal":
+        # The default value is allowed with any length, as released.
+        largest = max(self.max_seq_length, RecordsConfig.max_predictions_per_seq)
+        if self.max_predictions_per_seq > largest:
             raise InputError(
-                "masked_lm_prob must be above 0. Received: 0. For no masks, give objective=causal."
-            )
-        if self.mask_token_prob + self.random_token_prob > 1 + 1e-9:
-            raise InputError(
-                "mask_token_prob and random_token_prob must not sum to more than 1. Received: "
-                f"{self.mask_token_prob} and {self.random_token_prob}."
+                f"max_predictions_per_seq must not exceed max_seq_length, which is "
+                f"{self.max_seq_length}. Received: {self.max_predictions_per_seq}."
             )
         if self.eval_fraction == 1:
             raise InputError("eval_fraction must be below 1, or nothing is left to train on.")
         if self.tfds_name and self.input_format == "auto":
             object.__setattr__(self, "input_format", "tfds")
-        self._check_effect("do_whole_word_mask", "keep_words_apart_at_sep", "replace_whole_words")
-        self._check_effect("tfds_name", "tfds_data_dir")
-        if self.objective != "mlm_nsp":
-            self._check_effect("", "same_document_label")
-        if self.objective == "causal":
-            self._check_effect("", "do_whole_word_mask", "max_ngram_size")
+        other_objective = f"another objective than {self.objective}"
+        is_causal = self.objective == "causal"
+        self.check_effect(bool(self.tfds_name), "tfds_name", "tfds_data_dir")
+        self.check_effect(self.paired, other_objective, "same_document_label")
+        self.check_effect(
+            not is_causal, other_objective, "masking", "do_whole_word_mask", "max_ngram_size"
+        )
+        in_training = "masking=static, because run_pretraining makes the masks"
+        names = (field.name for field in dataclasses.fields(MaskingConfig))
+        self.check_effect(self.masking == "static", in_training, *names)
         if (self.input_format == "tfds") != bool(self.tfds_name):
             raise InputError("input_format=tfds and tfds_name go together; give both or neither.")
-
-    def _check_effect(self, needed: str, *names: str) -> None:
-        """Raises `InputError` if settings are given without another one that they need."""
-        given = [name for name in names if getattr(self, name) != getattr(RecordsConfig, name)]
-        if given and not (needed and getattr(self, needed)):
-            what = needed or f"another objective than {self.objective}"
-            raise InputError(f"{given[0]} has no effect without {what}. Leave it out.")
 
     def with_format_of(self, paths: Iterable[str]) -> "RecordsConfig":
         """Replaces the input format "auto" by the format of the files, if all formats are equal."""
@@ -183,6 +148,12 @@ class RecordsConfig:
     def paired(self) -> bool:
         """Whether a sequence is the pair [CLS] A [SEP] B [SEP] instead of [CLS] A [SEP]."""
         return self.objective == "mlm_nsp"
+
+    @property
+    def masked_share(self) -> float:
+        """Share of the tokens that the records mask; 0 for the causal objective too."""
+        is_masked = self.masking == "static" and self.objective != "causal"
+        return self.masked_lm_prob if is_masked else 0.0
 
     @property
     def specials(self) -> int:
@@ -207,6 +178,8 @@ class RecordsConfig:
             for each, entry in zip(inputs, content, strict=True):
                 entry["format"] = formats.format_of(each["path"])
         others = ("vocab_file", "tfds_data_dir", "allow_truncation")
+        if self.masking == "static":  # an earlier version had no other
+            others += ("masking",)
         settings = {k: v for k, v in dataclasses.asdict(self).items() if k not in others}
         parts = [_VERSION, settings, vocabulary_sha256, content]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -10,6 +10,7 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import record_reading, stages
 from bert_tf.errors import InputError
 from bert_tf.manifest import find_records, list_shards, manifests_next_to
+from bert_tf.masking.dynamic_masks import DynamicMasks
 
 _CHANGED = "the SHA-256 of the file differs from the SHA-256 in its manifest"
 
@@ -18,8 +19,8 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
     """Prints the first records and checks all records.
 
     Args:
-        config: The expected settings of the records, except the lengths, which are taken from the
-            records.
+        config: The expected settings of the records. Unless the records are unmasked, the lengths
+            are taken from the records.
         input_file: Comma-separated list of globs.
         num_examples: Number of records to print.
 
@@ -32,8 +33,9 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
     vocabulary = stages.vocabulary(config)
     tokens = stages.tokenizer(config.vocab_file, config.do_lower_case).vocabulary
     broken, check = record_rules.BrokenRules(), None
+    masks = DynamicMasks(config, vocabulary)
     broken.add(_CHANGED, [path for path in find_records(input_file) if _is_changed(path)])
-    for batch in record_reading.read_records(input_file):
+    for batch in record_reading.read_records(input_file, masks, config.max_seq_length):
         if not batch.columns and not batch.faults:
             print(f"{batch.path} holds no record")
         for row, number in enumerate(batch.numbers[:num_examples]):

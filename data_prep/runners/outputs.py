@@ -263,6 +263,7 @@ def write_manifest(
         The report for each split.
     """
     config, vocabulary = job.config, stages.vocabulary(job.config)
+    is_static = config.masking == "static"
     reports = {}
     for split in job.shards:
         found = _total_stats(intermediate, split)
@@ -275,7 +276,7 @@ def write_manifest(
         "vocab_size": vocabulary.size,
         "do_lower_case": config.do_lower_case,
         "max_seq_length": config.max_seq_length,
-        "max_predictions_per_seq": config.max_predictions_per_seq,
+        "max_predictions_per_seq": config.max_predictions_per_seq if is_static else None,
         **{
             name: {split: report[name] for split, report in reports.items()}
             for name in ("documents", "sentences", "examples")

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,13 @@ import tensorflow as tf
 
 from bert_tf import features, manifest, tfrecords
 from bert_tf.errors import InputError, plain_message
+from bert_tf.masking.dynamic_masks import DynamicMasks
 
 _BATCH = 4096
 NOT_AN_EXAMPLE = "the record is not a tf.train.Example"
-OTHER_FEATURES = "the features or their lengths differ from those of the first valid record"
+OTHER_FEATURES = (
+    "the features or their lengths differ from those of the first valid record, or the given ones"
+)
 Columns = dict[str, np.ndarray]
 
 
@@ -35,7 +38,7 @@ class Batch:
     faults: dict[str, list[int]]
 
 
-def read_records(patterns: str) -> Iterator[Batch]:
+def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Iterator[Batch]:
     """Reads all records in batches. The first valid record defines the lengths S and P.
 
     A damaged file is read up to the damage. A file without records gives one batch, which has
@@ -43,6 +46,8 @@ def read_records(patterns: str) -> Iterator[Batch]:
 
     Args:
         patterns: Comma-separated list of globs.
+        masks: The masks and the length P of unmasked records.
+        max_seq_length: The length S of unmasked records.
 
     Raises:
         InputError: No file matches, or a file cannot be opened.
@@ -52,6 +57,8 @@ def read_records(patterns: str) -> Iterator[Batch]:
         parse: Any = None
         start = 0
         for serialized, damage in _read_serialized(path):
+            if any(map(features.is_unmasked, serialized[:1])):
+                parse = _masking_parser(masks, max_seq_length)
             parse = parse or _find_parser(serialized, path, sizes)
             batch = _parse_batch(parse, serialized, path, start)
             start += len(serialized)
@@ -100,17 +107,25 @@ def _find_parser(records: Sequence[bytes], path: str, sizes: dict[str, int]) -> 
     return None
 
 
-def _features(record: bytes) -> Any:
-    """Returns the features of a `tf.train.Example`, or None if the record is not an example."""
-    try:
-        return tf.train.Example.FromString(record).features.feature
-    except Exception:  # protobuf's DecodeError is in different modules in different versions
-        return None
+def _masking_parser(masks: DynamicMasks, max_seq_length: int) -> Callable[[Any], Any]:
+    """Returns a function that parses unmasked records and masks them, as an evaluation does."""
+    table = features.unmasked(masks.vocabulary.size)
+    parse = features.parser(table, {"S": max_seq_length}, keep_int64=True)
+
+    def parse_and_mask(records: Sequence[bytes]) -> dict[str, Any]:
+        columns = parse(records)
+        fits = tf.reduce_all(features.unmasked_lengths(columns) <= max_seq_length)
+        knows = tf.reduce_all(columns[table[0].name] < masks.vocabulary.size)
+        tf.debugging.Assert(fits & knows, ["a record is too long, or has another vocabulary"])
+        masked = masks.mask({name: value.numpy() for name, value in columns.items()})
+        return {name: tf.convert_to_tensor(values) for name, values in masked.items()}
+
+    return parse_and_mask
 
 
 def _lengths(record: bytes) -> dict[str, int]:
     """Returns the lengths S and P of a record, each at least 1."""
-    found = _features(record) or {}
+    found = features.values_in(record) or {}
     names = {"S": "input_mask", "P": "masked_lm_ids"}
     return {
         letter: max(len(found[name].int64_list.value), 1) if name in found else 1
@@ -145,7 +160,7 @@ def _parse_batch(parse: Any, serialized: Sequence[bytes], path: str, start: int)
             if _try_parse(parse, [record]):
                 valid.append(index)
             else:
-                fault = NOT_AN_EXAMPLE if _features(record) is None else OTHER_FEATURES
+                fault = NOT_AN_EXAMPLE if features.values_in(record) is None else OTHER_FEATURES
                 faults.setdefault(fault, []).append(start + index)
         columns = _try_parse(parse, [serialized[index] for index in valid])
     return Batch(path, start + np.array(valid, np.int64), columns, faults)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import features
-from bert_tf.data_prep.pretraining_data import masking, pairing, sentences, stats
+from bert_tf.data_prep.pretraining_data import pairing, sentences, stats
 from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
@@ -36,6 +36,7 @@ from bert_tf.files import (
     size_and_sha256,
     write_bytes,
 )
+from bert_tf.masking import masked_lm, row_format
 
 _ENCODE_BATCH = 2048
 _COPY_BYTES = 1 << 22
@@ -80,27 +81,18 @@ def tokenizer(vocab_file: str, do_lower_case: bool | None) -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def vocabulary(config: RecordsConfig) -> pairing.Vocabulary:
+def vocabulary(config: RecordsConfig) -> row_format.Vocabulary:
     """Returns the properties of the vocabulary that pairing and masking need.
 
     Raises:
         InputError: The vocabulary cannot be used.
     """
-    loaded = tokenizer(config.vocab_file, config.do_lower_case)
-    return pairing.Vocabulary(
-        size=loaded.vocab_size,
-        cls_id=loaded.cls_id,
-        sep_id=loaded.sep_id,
-        mask_id=loaded.mask_id,
-        unk_id=loaded.unk_id,
-        continues=np.array([token.startswith("##") for token in loaded.vocabulary]),
-        sha256=loaded.vocabulary_sha256,
-    )
+    return row_format.Vocabulary.of(tokenizer(config.vocab_file, config.do_lower_case))
 
 
 def row_dtype(config: RecordsConfig) -> np.dtype:
     """Returns the dtype of a row, which depends on the vocabulary and `max_seq_length`."""
-    return pairing.row_dtype(config, vocabulary(config).size)
+    return row_format.row_dtype(config.max_seq_length, vocabulary(config).size)
 
 
 def plan_parts(config: RecordsConfig, bins: np.ndarray, shard_count: int) -> list[shuffling.Part]:
@@ -148,6 +140,8 @@ def mask_part(files: IntermediateFiles, split: str, number: int, part: shuffling
 def write_part(files: IntermediateFiles, split: str, number: int, rows: np.ndarray) -> None:
     """Masks rows, and writes the part and its statistics (`part_stats-<split>-<number>`).
 
+    With `masking` = dynamic, the part contains unmasked rows.
+
     Args:
         files: The names of the files.
         split: "train" or "eval".
@@ -156,17 +150,19 @@ def write_part(files: IntermediateFiles, split: str, number: int, rows: np.ndarr
     """
     import tensorflow as tf
 
-    words = vocabulary(files.config)
+    words, is_static = vocabulary(files.config), files.config.masking == "static"
+    table = features.PRETRAINING if is_static else features.unmasked(words.size)
     counts = [stats.Stats.empty(files.config)]
     with atomic_replace(files.path("part", split, number)) as temporary:
         with tf.io.TFRecordWriter(temporary) as writer:
             for start in range(0, len(rows), _ENCODE_BATCH):
                 batch = rows[start : start + _ENCODE_BATCH]
-                columns = masking.mask_rows(files.config, batch, words)
+                columns = masked_lm.mask_rows(files.config, batch, words)
                 counts.append(stats.measure(columns, words))
                 counts[-1].truncated = int((batch["trimmed"] > 0).sum())
                 counts[-1].trimmed_tokens = int(batch["trimmed"].sum())
-                for example in features.encode(columns, features.PRETRAINING):
+                written = columns if is_static else row_format.to_columns(batch)
+                for example in features.encode(written, table):
                     writer.write(example)
         # The statistics are written before the part gets its final name. So if a part exists, its
         # statistics exist too.

@@ -216,7 +216,7 @@ def test_compressed_records_of_the_model_garden_are_read(tmp_path, vocab_file):
         "labels": ["wac"], "segment_ids": [0, 0, 0, 0, 1, 1], "random": True,
     }  # fmt: skip
     path = write(tmp_path / "garden.tfrecord", [example(8, 2, instance, v2=True)], "GZIP")
-    (batch,) = record_reading.read_records(path)
+    (batch,) = record_reading.read_records(path, None, 0)
     broken_rules = record_rules.broken_rules(
         batch.columns, stages.vocabulary(RecordsConfig(vocab_file))
     )

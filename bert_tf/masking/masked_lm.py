@@ -5,22 +5,22 @@ Source: google-research/bert `create_masked_lm_predictions`.
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data import counter_based_random as random
-from bert_tf.data_prep.pretraining_data.counter_based_random import Purpose
-from bert_tf.data_prep.pretraining_data.pairing import Vocabulary
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.masking import counter_based_random as random
+from bert_tf.masking.counter_based_random import Purpose
+from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.masking.row_format import Vocabulary
 
 _LARGEST_UINT32 = np.uint32(0xFFFFFFFF)
 
 
 def mask_rows(
-    config: RecordsConfig, rows: np.ndarray, vocabulary: Vocabulary
+    config: MaskingConfig, rows: np.ndarray, vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
     """Masks a batch of rows.
 
     Args:
-        config: The settings of the records.
-        rows: B rows, whose dtype is `pairing.row_dtype`.
+        config: Which tokens are masked.
+        rows: B rows, whose dtype is `row_format.row_dtype`.
         vocabulary: Size, special ids, and the entries that start with "##".
 
     Returns:
@@ -29,9 +29,10 @@ def mask_rows(
     keys, largest_ngram = rows["key"], config.max_ngram_size
     ids: np.ndarray = rows["ids"].astype(np.int32)
     # int16 can hold every position. Comparing int16 is four times as fast as comparing int64.
-    column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int16)
+    column: np.ndarray = np.arange(ids.shape[1], dtype=np.int16)
     first_sep: np.ndarray = (rows["length_a"].astype(np.int16) + 1)[:, None]
-    length = rows["length_a"].astype(np.int64) + rows["length_b"] + config.specials
+    length = rows["length_a"].astype(np.int64) + 2
+    length += np.where(rows["length_b"], rows["length_b"] + 1, 0)  # with the second [SEP]
     end: np.ndarray = length.astype(np.int16)[:, None]
     is_token = column < end
     maskable = (column < end - 1) & (column != first_sep)
@@ -47,13 +48,13 @@ def mask_rows(
         else:
             words, chosen_words = _choose_ngrams(largest_ngram, keys, words, maskable, budget)
         chosen = maskable & np.take_along_axis(chosen_words, words, 1)
-        positions = np.where(chosen, column, config.max_seq_length)
+        positions = np.where(chosen, column, ids.shape[1])
         positions.sort(axis=1)
     positions = positions[:, : config.max_predictions_per_seq].astype(np.int64)
     # If S < P, `positions` has fewer than P columns.
     padding = config.max_predictions_per_seq - positions.shape[1]
-    positions = np.pad(positions, [(0, 0), (0, padding)], constant_values=config.max_seq_length)
-    is_prediction = positions < config.max_seq_length
+    positions = np.pad(positions, [(0, 0), (0, padding)], constant_values=ids.shape[1])
+    is_prediction = positions < ids.shape[1]
     positions = np.where(is_prediction, positions, 0)
     labels = np.where(is_prediction, np.take_along_axis(ids, positions, 1), 0)
     draws = np.take_along_axis(words, positions, 1) if config.replace_whole_words else positions
@@ -72,7 +73,7 @@ def mask_rows(
     }
 
 
-def prediction_counts(config: RecordsConfig, lengths: np.ndarray) -> np.ndarray:
+def prediction_counts(config: MaskingConfig, lengths: np.ndarray) -> np.ndarray:
     """Computes the number of tokens to predict in each sequence.
 
     Args:
@@ -84,15 +85,15 @@ def prediction_counts(config: RecordsConfig, lengths: np.ndarray) -> np.ndarray:
         int64 [B]. If single tokens are masked, this is the exact number of predictions. If whole
         words or n-grams are masked, it is the largest allowed number.
     """
-    if config.objective == "causal":
+    if not config.masked_share:
         return np.zeros(len(lengths), np.int64)
-    share = lengths * config.masked_lm_prob
+    share = lengths * config.masked_share
     rounded = np.floor(share + 0.5) if config.round_half_up else np.rint(share)
     return np.minimum(np.maximum(rounded, 1), config.max_predictions_per_seq).astype(np.int64)
 
 
 def _choose_tokens(
-    config: RecordsConfig, keys: np.ndarray, maskable: np.ndarray, budget: np.ndarray
+    config: MaskingConfig, keys: np.ndarray, maskable: np.ndarray, budget: np.ndarray
 ) -> np.ndarray:
     """Chooses `budget` maskable positions of each row at random.
 
@@ -101,7 +102,7 @@ def _choose_tokens(
         (padding).
     """
     order = _shuffle(keys, Purpose.MASK_ORDER, maskable)[:, : config.max_predictions_per_seq]
-    order[np.arange(order.shape[1]) >= budget[:, None]] = config.max_seq_length
+    order[np.arange(order.shape[1]) >= budget[:, None]] = maskable.shape[1]
     order.sort(axis=1)
     return order
 
@@ -133,7 +134,7 @@ def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarra
 
 
 def _number_words(
-    config: RecordsConfig, continues: np.ndarray, maskable: np.ndarray, first_sep: np.ndarray
+    config: MaskingConfig, continues: np.ndarray, maskable: np.ndarray, first_sep: np.ndarray
 ) -> np.ndarray:
     """Numbers the words of each row from 0.
 
@@ -273,7 +274,7 @@ def _shift(array: np.ndarray, count: int) -> np.ndarray:
 
 
 def _replace(
-    config: RecordsConfig,
+    config: MaskingConfig,
     keys: np.ndarray,
     draws: np.ndarray,
     positions: np.ndarray,

@@ -22,7 +22,7 @@ class Purpose(enum.IntEnum):
 
     PASS, DOCUMENT, SENTENCE, SEGMENT, HELD_OUT, IS_SHORT, SHORT_LENGTH, SPLIT, NEXT = range(1, 10)
     OTHER_DOCUMENT, OTHER_START, TRIM_A, TRIM_B, MASK_ORDER, REPLACEMENT = range(10, 16)
-    RANDOM_TOKEN, NGRAM_SIZE, NGRAM_ORDER = range(16, 19)
+    RANDOM_TOKEN, NGRAM_SIZE, NGRAM_ORDER, TRAINING = range(16, 20)
 
 
 def splitmix64(values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,51 @@
+"""`DynamicMasks`: masks that are made when unmasked records are read."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from bert_tf.masking import counter_based_random, masked_lm, row_format
+from bert_tf.masking.counter_based_random import Purpose
+from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.masking.row_format import Vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class DynamicMasks:
+    """Masks unmasked records, with other masks each time that a record is read.
+
+    Attributes:
+        config: Which tokens are masked.
+        vocabulary: The vocabulary of the records.
+    """
+
+    config: MaskingConfig
+    vocabulary: Vocabulary
+
+    def mask(
+        self, columns: Mapping[str, np.ndarray], seed: int = 0, index: np.ndarray | int = 0
+    ) -> dict[str, np.ndarray]:
+        """Masks B records.
+
+        The masks of a record depend on its key, the seed and the index, so they depend neither on
+        the process that computes them nor on the other records.
+
+        Args:
+            columns: The columns of `features.unmasked`, with any integer dtype.
+            seed: The seed of the masks.
+            index: int64 [B], the index of each record in the stream of all records that are read;
+                0 for masks that are always the same, as evaluations need them.
+
+        Returns:
+            The columns of `features.PRETRAINING`, int32 or float32.
+        """
+        rows = row_format.from_columns(columns, self.vocabulary.size)
+        keys = counter_based_random.derive_keys(rows["key"], Purpose.TRAINING, seed % (1 << 64))
+        rows["key"] = counter_based_random.derive_keys(keys, Purpose.TRAINING, index)
+        masked = masked_lm.mask_rows(self.config, rows, self.vocabulary)
+        is_float = "masked_lm_weights"
+        return {
+            name: values.astype(np.float32 if name == is_float else np.int32)
+            for name, values in masked.items()
+        }

@@ -1,0 +1,97 @@
+"""`MaskingConfig`: the settings that decide which tokens are predicted."""
+
+import dataclasses
+
+from bert_tf.errors import InputError, check_between
+
+_MAX_COUNT = 99_999
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """Which tokens of a sequence are predicted, and what replaces them in the input.
+
+    Attributes:
+        do_whole_word_mask: Whether to mask either all tokens of a word or none of them.
+        max_predictions_per_seq: Largest number of masked tokens in a sequence, P.
+        masked_lm_prob: Share of the tokens to mask, in [0, 1]. The model predicts the masked
+            tokens.
+        mask_token_prob: Share of the masked tokens that are replaced by [MASK], in [0, 1].
+        random_token_prob: Share of the masked tokens that are replaced by a random token, in
+            [0, 1]. The remaining masked tokens are not changed.
+        max_ngram_size: Largest number of adjacent words that are masked as a unit. With 1, each
+            word is masked on its own, as in google-research/bert.
+        round_half_up: Whether to round up a number of masked tokens that ends in .5, for example
+            4.5 to 5. If false, such a number is rounded to the nearest even number, for example 4.5
+            to 4, as google-research/bert does in Python 3.
+        keep_words_apart_at_sep: With do_whole_word_mask: whether the first token of text B always
+            starts a new word. If false, a "##" token at the start of B belongs to the last word of
+            text A, as in google-research/bert.
+        replace_whole_words: With do_whole_word_mask: whether one draw per word decides if the
+            tokens of the word become [MASK], become random tokens or do not change. If false, there
+            is one draw per token, as in google-research/bert.
+
+    Raises:
+        InputError: A value is outside its range. The message contains the name and the value.
+
+    Source: google-research/bert `create_pretraining_data.py`, its flags and defaults.
+    """
+
+    do_whole_word_mask: bool = False
+    max_predictions_per_seq: int = 20
+    masked_lm_prob: float = 0.15
+    mask_token_prob: float = 0.8
+    random_token_prob: float = 0.1
+    max_ngram_size: int = 1
+    round_half_up: bool = False
+    keep_words_apart_at_sep: bool = False
+    replace_whole_words: bool = False
+
+    def __post_init__(self) -> None:
+        check_between(1, _MAX_COUNT, self, "max_predictions_per_seq", "max_ngram_size")
+        check_between(0, 1, self, "masked_lm_prob", "mask_token_prob", "random_token_prob")
+        # The default value is allowed with any limit, as released.
+        if self.max_ngram_size > max(self.max_predictions_per_seq, 1):
+            raise InputError(
+                "max_ngram_size must not exceed max_predictions_per_seq, which is "
+                f"{self.max_predictions_per_seq}. Received: {self.max_ngram_size}."
+            )
+        if self.mask_token_prob + self.random_token_prob > 1 + 1e-9:
+            raise InputError(
+                "mask_token_prob and random_token_prob must not sum to more than 1. Received: "
+                f"{self.mask_token_prob} and {self.random_token_prob}."
+            )
+        if not self.masked_lm_prob and getattr(self, "objective", "") != "causal":
+            raise InputError(
+                "masked_lm_prob must be above 0. Received: 0. For no masks, give objective=causal."
+            )
+        words = ("keep_words_apart_at_sep", "replace_whole_words")
+        self.check_effect(self.do_whole_word_mask, "do_whole_word_mask", *words)
+
+    @property
+    def masked_share(self) -> float:
+        """Share of the tokens to mask; with 0, no token is masked."""
+        return self.masked_lm_prob
+
+    def warning(self, max_seq_length: int) -> str:
+        """Returns a warning if P is too small for the share of tokens to mask; "" otherwise."""
+        length, limit = max_seq_length, self.max_predictions_per_seq
+        masks = round(length * self.masked_share)
+        if limit >= 0.9 * masks:
+            return ""
+        return (
+            f"warning: --max_predictions_per_seq={limit} masks {limit / length:.1%} of {length} "
+            f"tokens; --max_predictions_per_seq={masks} masks {self.masked_share:.1%}."
+        )
+
+    def check_effect(self, has_effect: bool, needed: str, *names: str) -> None:
+        """Raises `InputError` if settings are given that have no effect.
+
+        Args:
+            has_effect: Whether the settings have an effect.
+            needed: What they need to have one.
+            *names: The names of the settings.
+        """
+        given = [name for name in names if getattr(self, name) != getattr(type(self), name)]
+        if given and not has_effect:
+            raise InputError(f"{given[0]} has no effect without {needed}. Leave it out.")

@@ -1,0 +1,247 @@
+"""Records of --masking=dynamic: their content, the masks of a run, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_corpus
+from run_programs import assert_refused, run_main, run_mains
+
+from bert_tf import features
+from bert_tf.data_prep.pretraining_data.expected_distribution import DistributionCheck
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import inspection, stages
+from bert_tf.errors import InputError
+from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.pretraining import record_checks
+from bert_tf.pretraining.batches import evaluation_batches, training_batches
+
+LENGTH, PREDICTIONS = 40, 6
+SIZES = {"S": LENGTH, "P": PREDICTIONS, "V": len(tiny_corpus.VOCABULARY), "T": 2}
+TEXT = tiny_corpus.text_of(tiny_corpus.corpus(60))
+# The names of the settings and whether the records are pairs.
+KINDS = {
+    "tokens": {},
+    "words": {"do_whole_word_mask": True},
+    "ngrams": {"do_whole_word_mask": True, "max_ngram_size": 3, "replace_whole_words": True},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dynamic")
+    vocab_file = tiny_corpus.vocabulary_file(folder)
+    settings = {"max_seq_length": LENGTH, "dupe_factor": 2, "num_output_shards": 2}
+    for objective in ("mlm_nsp", "mlm"):
+        for masking, most in (("static", PREDICTIONS), ("dynamic", 20)):
+            tiny_corpus.make(
+                folder, vocab_file, TEXT, f"{objective}/{masking}.tfrecord", masking=masking,
+                max_predictions_per_seq=most, objective=objective, **settings,
+            )  # fmt: skip
+    return folder
+
+
+def files(folder, masking="dynamic", objective="mlm_nsp"):
+    return sorted(map(str, (folder / objective).glob(f"{masking}-*")))
+
+
+def masks(folder, kind="tokens"):
+    config = RecordsConfig(str(folder / "vocab.txt"), max_predictions_per_seq=PREDICTIONS)
+    settings = MaskingConfig(max_predictions_per_seq=PREDICTIONS, **KINDS[kind])
+    return DynamicMasks(settings, stages.vocabulary(config))
+
+
+def joined(batches):
+    """Returns the columns of all batches, as arrays."""
+    columns = [{name: value.numpy() for name, value in batch.items()} for batch in batches]
+    return {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
+
+
+def unmasked(columns):
+    """Puts the labels back to their positions, one by one."""
+    ids = columns["input_ids"].copy()
+    names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+    for row, *predictions in zip(ids, *(columns[name] for name in names), strict=True):
+        for position, label, weight in zip(*predictions, strict=True):
+            if weight:
+                row[position] = label
+    return ids
+
+
+@pytest.mark.parametrize("objective", ["mlm_nsp", "mlm"])
+def test_an_unmasked_record_has_the_tokens_and_labels_of_the_static_one(folder, objective):
+    static = tiny_corpus.parsed(files(folder, "static", objective), LENGTH, PREDICTIONS)
+    paths = files(folder, "dynamic", objective)
+    records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
+    expected_ids = unmasked(static)
+    assert len(records) == len(expected_ids) > 100
+    for number, record in enumerate(records):
+        found = tf.train.Example.FromString(record).features.feature
+        (packed,) = found["ids_uint16"].bytes_list.value
+        ids = np.frombuffer(packed, "<u2")
+        assert ids[-1] == tiny_corpus.SEP
+        assert ids.tolist() == expected_ids[number][: len(ids)].tolist()
+        assert len(ids) == static["input_mask"][number].sum()
+        length_a, length_b = found["lengths"].int64_list.value
+        in_b = static["segment_ids"][number].sum()
+        assert length_b + (objective == "mlm_nsp") == in_b
+        assert length_a + 2 + in_b == len(ids)
+        label = static["next_sentence_labels"][number].tolist()
+        assert found["next_sentence_labels"].int64_list.value == label
+
+
+def test_unmasked_records_take_less_space_than_the_text(folder, test_data, tmp_path):
+    text = (test_data / "data/corpora/books.txt").read_bytes()[:300_000]
+    vocab_file = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
+    _, (path,) = tiny_corpus.make(tmp_path, vocab_file, text, masking="dynamic", dupe_factor=1)
+    assert tf.io.gfile.stat(path).length < len(text)
+
+
+def test_ids_of_a_large_vocabulary_are_packed_into_32_bits():
+    (ids, *_), (small, *_) = features.unmasked((1 << 16) + 1), features.unmasked(1 << 16)
+    assert (ids.name, small.name) == ("ids_int32", "ids_uint16")
+    values = np.array([[65536, 0, 7, 0], [1, 2, 3, 4]])
+    records = features.encode({ids.name: values}, [ids])
+    parse = features.parser([ids], {"S": 4}, keep_int64=True)
+    assert parse(records)[ids.name].numpy().tolist() == values.tolist()
+    packed = tf.train.Example.FromString(records[0]).features.feature[ids.name]
+    assert packed.bytes_list.value == [np.array([65536, 0, 7], "<i4").tobytes()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_masks_of_training_are_distributed_as_those_of_static_records(folder, kind):
+    data = training_batches(files(folder), SIZES, 16, 5, 100, masks(folder, kind))
+    columns = joined(data.take(500))
+    del columns["origin"]
+    config = RecordsConfig(
+        str(folder / "vocab.txt"), max_predictions_per_seq=PREDICTIONS, **KINDS[kind]
+    )
+    check = DistributionCheck(config, stages.vocabulary(config), columns)
+    check.add(columns)
+    found = [c for c in check.comparisons() if not c.as_expected]
+    # Each record is read several times, and the truncation to 40 tokens is large.
+    assert [c.name for c in found if not c.name.startswith(("records of", "sequences"))] == []
+    single = {"masked_lm_weights": columns["masked_lm_weights"].sum(axis=1)}
+    if kind == "tokens":
+        expected = np.minimum(np.maximum(np.rint(columns["input_mask"].sum(axis=1) * 0.15), 1), 6)
+        assert single["masked_lm_weights"].tolist() == expected.tolist()
+
+
+def test_inspection_masks_unmasked_records(folder, capsys):
+    config = RecordsConfig(
+        str(folder / "vocab.txt"), max_seq_length=LENGTH, max_predictions_per_seq=PREDICTIONS
+    )
+    inspection.inspect(config, str(folder / "mlm_nsp/dynamic-*"), 1)
+    printed = capsys.readouterr().out
+    assert "[MASK=" in printed and "BROKEN" not in printed
+    assert "  as expected: [MASK] at a prediction: " in printed
+
+
+def test_masks_depend_on_the_place_in_the_stream_and_not_on_the_batch_size(folder):
+    def stream(batch_size, seed=1):
+        data = training_batches(files(folder), SIZES, batch_size, 1, 50, masks(folder))
+        return joined(data.take(1200 // batch_size))
+
+    first, other = stream(3), stream(8)
+    for name, values in first.items():
+        np.testing.assert_array_equal(values, other[name])
+
+
+def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
+    count = len(list(tf.data.TFRecordDataset(files(folder))))
+    data = training_batches(files(folder), SIZES, 1, 1, 50, masks(folder))
+    columns = joined(data.take(2 * count))
+    by_record = {}
+    for number, origin in enumerate(map(tuple, columns["origin"])):
+        by_record.setdefault(origin, []).append(number)
+    assert len(by_record) == count and set(map(len, by_record.values())) == {2}
+    pairs = np.array(list(by_record.values())).T
+    ids = unmasked(columns)
+    np.testing.assert_array_equal(ids[pairs[0]], ids[pairs[1]])
+    positions = columns["masked_lm_positions"]
+    same = (positions[pairs[0]] == positions[pairs[1]]).all(axis=1)
+    assert same.mean() < 0.2
+    one, two = (joined(evaluation_batches(files(folder), SIZES, n, masks(folder))) for n in (7, 64))
+    for name, values in one.items():
+        np.testing.assert_array_equal(values, two[name])
+
+
+@pytest.mark.parametrize("at", [0, 5, 40])
+def test_the_position_is_restored_exactly(folder, tmp_path, at):
+    def batches():
+        return iter(training_batches(files(folder), SIZES, 12, 1, 50, masks(folder, "words")))
+
+    iterator = batches()
+    for _ in range(at):
+        next(iterator)
+    saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
+    expected = joined(next(iterator) for _ in range(40))
+    resumed = batches()
+    tf.train.Checkpoint(iterator=resumed).read(saved).assert_consumed()
+    for name, values in joined(next(resumed) for _ in range(40)).items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_an_unmasked_record_that_does_not_fit_is_named(folder):
+    path = files(folder)[0]
+    with pytest.raises(InputError, match=r"dynamic-.* has \d+ tokens, but max_seq_length is 30"):
+        record_checks.check_files([path], {**SIZES, "S": 30})
+    with pytest.raises(InputError, match=r"holds \d+ in ids_uint16, but .* is 20"):
+        record_checks.check_files([path], {**SIZES, "V": 20})
+    with pytest.raises(InputError, match="has no feature ids_int32"):
+        record_checks.check_files([path], {**SIZES, "V": 1 << 17})
+
+
+def program(folder, *flags):
+    (folder / "config.json").write_text(json.dumps({
+        "vocab_size": len(tiny_corpus.VOCABULARY), "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": LENGTH,
+    }))  # fmt: skip
+    return "bert_tf.run_scripts.run_pretraining", [
+        f"--bert_config_file={folder}/config.json", "--do_train=true", "--num_train_steps=6",
+        "--train_batch_size=8", f"--output_dir={folder}/run", *flags,
+    ]  # fmt: skip
+
+
+def test_a_run_trains_on_unmasked_records_and_evaluates(folder):
+    names = [f"--input_file={folder}/mlm_nsp/dynamic-*", f"--vocab_file={folder}/vocab.txt"]
+    more = ["--do_eval=true", "--do_whole_word_mask=true", "--max_predictions_per_seq=5"]
+    (result,) = run_main(*program(folder, *names, *more))
+    assert result.code == 0, result.err
+    assert "warning: --max_predictions_per_seq=5 masks 12.5% of 40 tokens" in result.err
+    metadata = json.loads((folder / "run/training_config.json").read_text())
+    assert metadata["data"]["masking"]["do_whole_word_mask"] is True
+    (changed,) = run_main(*program(folder, *names, "--max_predictions_per_seq=5"))
+    assert_refused(changed, "do_whole_word_mask")
+
+
+def test_bad_input_is_refused_in_one_line(folder, tmp_path):
+    vocab = f"--vocab_file={folder}/vocab.txt"
+    dynamic, static = (f"{folder}/mlm_nsp/{kind}-*" for kind in ("dynamic", "static"))
+    create = [
+        f"--input_file={folder}/corpus.txt", vocab, f"--output_file={tmp_path}/a.tfrecord",
+        "--masking=dynamic",
+    ]  # fmt: skip
+    out = f"--output_dir={tmp_path}/run"
+    rows = [
+        (program(folder, f"--input_file={dynamic}", out), ["unmasked", "need --vocab_file"]),
+        (program(folder, f"--input_file={dynamic},{static}", vocab, out), ["one kind"]),
+        (program(folder, f"--input_file={dynamic}", f"--eval_input_file={static}", vocab, out),
+         ["one kind"]),
+        (program(folder, f"--input_file={dynamic}", vocab, out, "--objective=causal"),
+         ["objective=causal"]),
+        (program(folder, f"--input_file={static}", vocab, out, "--do_whole_word_mask=true"),
+         ["--do_whole_word_mask has no effect without records of --masking=dynamic"]),
+        (program(folder, f"--input_file={dynamic}", vocab, out, "--mask_token_prob=2"),
+         ["mask_token_prob"]),
+        (("bert_tf.data_prep.create_pretraining_data", [*create, "--max_predictions_per_seq=10"]),
+         ["--max_predictions_per_seq has no effect", "run_pretraining"]),
+        (("bert_tf.data_prep.create_pretraining_data", [*create, "--objective=causal"]),
+         ["--masking has no effect", "causal"]),
+    ]  # fmt: skip
+    results = run_mains([command for command, _ in rows], cwd=folder, secs=60)
+    for result, (_, words) in zip(results, rows, strict=True):
+        assert_refused(result, *words)
+    assert list(tmp_path.iterdir()) == []

@@ -19,6 +19,7 @@ LITE = ["ai-edge-litert>=2.0"]
 MEDIAPIPE = ["mediapipe>=1.2"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
+DASK = ["distributed>=2024.8"]
 HUB = ["huggingface_hub>=0.30"]
 PARQUET = ["pyarrow>=14"]
 DOCS = ["sphinx>=8", "myst-nb>=1.4", "furo>=2025.12.19", "nbclient>=0.10", "ipykernel>=6"]
@@ -101,13 +102,14 @@ setuptools.setup(
         "lite": LITE,
         "mediapipe": [*LITE, *MEDIAPIPE],
         "beam": BEAM,
+        "dask": DASK,
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "hub": HUB,
         "parquet": PARQUET,
         "docs": DOCS,
         "dev": DEV,
         # The packages that any test imports, so that none is skipped.
-        "ci": [*DEV, *BEAM, *HUB, *PARQUET, *DOCS, *SERVING, *LITE, *MEDIAPIPE, *ENTITY_F1],
+        "ci": [*DEV, *BEAM, *DASK, *HUB, *PARQUET, *DOCS, *SERVING, *LITE, *MEDIAPIPE, *ENTITY_F1],
     },
     entry_points={"console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]},
     classifiers=[

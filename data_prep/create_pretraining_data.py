@@ -34,7 +34,7 @@ from absl import flags
 
 from bert_tf import command_line, config_flags
 from bert_tf.data_prep.pretraining_data import settings, stats
-from bert_tf.data_prep.runners import beam, local
+from bert_tf.data_prep.runners import beam, dask_workers, local
 from bert_tf.errors import InputError
 
 flags.DEFINE_string("input_file", None, "Comma list of globs: the text files.")
@@ -47,8 +47,17 @@ flags.DEFINE_integer("num_workers", 0, "Limit of processes; 0: one per core.", 0
 flags.DEFINE_enum(
     "runner",
     "local",
-    ["local", "beam"],
-    "Where to run: this machine, or Apache Beam; the records are the same.",
+    ["local", "dask", "beam"],
+    "Where to run: this machine, a Dask cluster, or Apache Beam; the records are the same.",
+)
+flags.DEFINE_string(
+    "dask_scheduler",
+    "",
+    "Address of the scheduler of Dask, such as tcp://host:8786, or its scheduler file. All workers "
+    "must see input, vocabulary and output under the same paths.",
+)
+flags.DEFINE_float(
+    "dask_timeout_secs", 60, "Seconds to wait for the scheduler, and without a worker.", 1
 )
 flags.DEFINE_string("beam_options", "", "Options of Beam, such as '--runner=FlinkRunner ...'.")
 flags.DEFINE_bool("overwrite", False, "Replace records that were created with other flags.")
@@ -63,6 +72,8 @@ def main() -> None:
         raise InputError("--input_file and --tfds_name are two inputs. Give one of them.")
     if values.beam_options and values.runner != "beam":
         raise InputError("--beam_options has no effect without --runner=beam. Leave it out.")
+    if bool(values.dask_scheduler) != (values.runner == "dask"):
+        raise InputError("--runner=dask and --dask_scheduler go together; give both or neither.")
     config = config_flags.build(settings.RecordsConfig)
     if warning := config.warning(config.max_seq_length):
         print(warning, file=sys.stderr)
@@ -74,6 +85,9 @@ def main() -> None:
         except ValueError as error:
             raise InputError(f"--beam_options cannot be used: {error}.") from error
         reports = beam.create(*arguments, options, values.overwrite)
+    elif values.runner == "dask":
+        scheduler, timeout_secs = values.dask_scheduler, values.dask_timeout_secs
+        reports = dask_workers.create(*arguments, scheduler, timeout_secs, values.overwrite)
     else:
         workers = values.num_workers or os.cpu_count() or 1
         reports = local.create(*arguments, workers, values.overwrite)

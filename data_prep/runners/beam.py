@@ -26,6 +26,7 @@ from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.errors import InputError
 
+_OTHER_RUNNER = "Give another runner in beam_options, such as --runner=FlinkRunner."
 NumberedRows = tuple[int, np.ndarray]  # index of a segment, and rows of it
 
 
@@ -154,12 +155,18 @@ class _Masking(NamedTuple):
         """Masks and writes a part; returns the shard, the index and the row count of the part."""
         split, index = key
         part = self.plans[split][index]
-        ordered = [rows for _, rows in sorted(slices, key=lambda numbered: numbered[0])]
+        by_segment = sorted(slices, key=lambda numbered: numbered[0])
+        numbers, ordered = zip(*by_segment, strict=True)
+        if len({*numbers}) < len(numbers):
+            raise InputError(f"This runner of Beam gave a part rows twice. {_OTHER_RUNNER}")
         rows = shuffling.sort_part(np.concatenate(ordered), part)
-        stages.write_part(self.intermediate, split, index, rows)
+        stages.write_part(self.intermediate, split, index, part, rows)
         return (split, part.shard), (index, part.rows)
 
     def assemble(self, key: Key, parts: Iterable[tuple[int, int]]) -> None:
         """Joins the parts of a shard."""
-        path = self.job.shards[key[0]][key[1]]
-        stages.assemble_shard(self.intermediate, *key, path, dict(sorted(parts)))
+        split, shard = key
+        found, path = dict(sorted(parts)), self.job.shards[split][shard]
+        if [*found] != [n for n, part in enumerate(self.plans[split]) if part.shard == shard]:
+            raise InputError(f"This runner of Beam lost parts of a shard. {_OTHER_RUNNER}")
+        stages.assemble_shard(self.intermediate, *key, path, found)

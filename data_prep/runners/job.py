@@ -4,6 +4,7 @@ A split is one of the two sets of records, "train" and "eval". A shard is an out
 """
 
 import dataclasses
+import hashlib
 import os
 import re
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ class RecordsJob:
         inputs: Path, size in bytes and SHA-256 of each input file; for a tensorflow-datasets split,
             the name of the split and the number of its examples.
         shards: For each split, the paths of its shards.
-        work_folder: Hidden folder of intermediate files.
+        work_folder: Hidden folder next to the output, with `intermediate_folder` and a lock.
     """
 
     config: RecordsConfig
@@ -72,6 +73,14 @@ class RecordsJob:
         folder = os.path.dirname(self.stem)
         names = (manifest.relative_path(path, folder) for path in self.shard_paths)
         return "\n".join([str(_INTERMEDIATE_FILES_VERSION), self.fingerprint, *names]).encode()
+
+    @property
+    def intermediate_folder(self) -> str:
+        """Folder of the intermediate files.
+
+        Its name depends on the job: a worker of a killed run with other flags may still write.
+        """
+        return os.path.join(self.work_folder, hashlib.sha256(self.identity).hexdigest()[:16])
 
     @property
     def input_names(self) -> str:

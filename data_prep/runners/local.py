@@ -49,12 +49,24 @@ def create(
     """
     size = _local_input_bytes(input_file) * config.dupe_factor
     with Workers(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as workers:
-        job = workers.call(outputs.plan_job, config, input_file, tuple(output_files), overwrite)
-        if job is None:
-            return {}
-        with work_folder.locked(job):
-            run, mask = (functools.partial(each, workers) for each in (_run, _mask))
-            return preparation.create_records(job, workers, run, mask)
+        return create_with(workers, config, input_file, output_files, overwrite)
+
+
+def create_with(
+    workers: Workers,
+    config: RecordsConfig,
+    input_file: str,
+    output_files: Sequence[str],
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Creates records as `create` does, with given worker processes, perhaps on other machines."""
+    job = workers.call(outputs.plan_job, config, input_file, tuple(output_files), overwrite)
+    if job is None:
+        return {}
+    with work_folder.locked(job):
+        workers.check_folder(job.intermediate_folder)
+        run, mask = (functools.partial(each, workers) for each in (_run, _mask))
+        return preparation.create_records(job, workers, run, mask)
 
 
 def _local_input_bytes(patterns: str) -> int:

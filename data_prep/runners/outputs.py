@@ -17,6 +17,7 @@ from bert_tf.data_prep.pretraining_data.segments import tfds_split
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import stages, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
+from bert_tf.data_prep.runners.shuffling import Part
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
 from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
@@ -250,7 +251,10 @@ def completed_shards(
 
 
 def write_manifest(
-    job: RecordsJob, intermediate: IntermediateFiles, counts: Mapping[str, np.ndarray]
+    job: RecordsJob,
+    intermediate: IntermediateFiles,
+    counts: Mapping[str, np.ndarray],
+    plans: Mapping[str, Sequence[Part]],
 ) -> dict[str, Any]:
     """Writes the statistics, then the manifest, then `<stem>.COMPLETED`.
 
@@ -258,15 +262,19 @@ def write_manifest(
         job: The set of records.
         intermediate: The names of the files with the statistics of the parts.
         counts: For each split, the numbers of documents and of sentences: int64 [2].
+        plans: The parts of each split.
 
     Returns:
         The report for each split.
+
+    Raises:
+        InputError: The shards do not contain all rows.
     """
     config, vocabulary = job.config, stages.vocabulary(job.config)
     is_static = config.masking == "static"
     reports = {}
     for split in job.shards:
-        found = _total_stats(intermediate, split)
+        found = _total_stats(intermediate, split, len(plans[split]))
         found.documents, found.sentences = counts[split].tolist()
         reports[split] = found.report()
     facts = {
@@ -287,15 +295,21 @@ def write_manifest(
     if documents < files_ and (hint := _files_hint(job)):
         print(f"warning: {files_:,} files gave {documents:,} documents.{hint}", file=sys.stderr)
     shards = tuple(completed_shards(job, intermediate).values())
+    for split, report in reports.items():
+        written = sum(shard.examples for shard in shards if shard.split == split)
+        planned = sum(part.rows for part in plans[split])
+        if not written == planned == report["examples"]:
+            raise InputError(
+                f"{planned:,} examples of {split} were planned, {report['examples']:,} were made, "
+                f"and {written:,} are in the shards. The runner is at fault. Give another runner."
+            )
     files.write_json(job.stem + STATS_SUFFIX, reports)
     Manifest(job.manifest_path, shards, facts).write()
     files.write_text(job.completed_path, job.fingerprint + "\n")
     return reports
 
 
-def _total_stats(intermediate: IntermediateFiles, split: str) -> stats.Stats:
+def _total_stats(intermediate: IntermediateFiles, split: str, parts: int) -> stats.Stats:
     """Returns the sum of the statistics of all parts of a split."""
-    start, folder = f"part_stats-{split}-", intermediate.folder
-    names = [name for name in files.list_folder(folder) if name.startswith(start)]
-    contents = (files.read_bytes(f"{folder}/{name}") for name in names)
-    return stats.total(map(stats.Stats.from_bytes, contents))
+    paths = (intermediate.path("part_stats", split, number) for number in range(parts))
+    return stats.total(stats.Stats.from_bytes(files.read_bytes(path)) for path in paths)

@@ -60,7 +60,8 @@ def create_records(
         The report for each split.
     """
     cut = _cut_input(job, workers, run)
-    intermediate = IntermediateFiles(job.config, job.work_folder, segments.sizes(job.config, cut))
+    sizes = segments.sizes(job.config, cut)
+    intermediate = IntermediateFiles(job.config, job.intermediate_folder, sizes)
     counts, bins = prepare(job, intermediate, cut, run)
     plans = {
         split: workers.call(stages.plan_parts, job.config, bins[split], len(paths))
@@ -68,7 +69,7 @@ def create_records(
     }
     workers.call(outputs.remove_old_records, job)
     mask(job, intermediate, plans, workers.call(outputs.completed_shards, job, intermediate))
-    return dict(workers.call(outputs.write_manifest, job, intermediate, counts))
+    return dict(workers.call(outputs.write_manifest, job, intermediate, counts, plans))
 
 
 def unfinished(tasks: Sequence[Task]) -> list[Task]:
@@ -86,7 +87,7 @@ def _cut_input(job: RecordsJob, workers: Workers, run: Runner) -> list[segments.
     config = job.config
     paths = [] if config.tfds_name else [str(each["path"]) for each in job.inputs]
     formats = {path: format_of(path, config.input_format) for path in paths}
-    inputs = seekable_files(formats, job.work_folder)
+    inputs = seekable_files(formats, job.intermediate_folder)
     packed = [file for file in inputs if file.path != file.source]
     if packed:
         tasks = [Task(file.path, 1, (file, config.text_feature)) for file in packed]

@@ -28,6 +28,7 @@ from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
+from bert_tf.errors import InputError
 from bert_tf.files import (
     atomic_replace,
     exists,
@@ -134,10 +135,12 @@ def mask_part(files: IntermediateFiles, split: str, number: int, part: shuffling
     """Reads the rows of a part from the files of all segments, and writes the masked part."""
     dtype = row_dtype(files.config)
     rows = shuffling.load_part(files.segment_paths("rows", split), part, dtype)
-    write_part(files, split, number, rows)
+    write_part(files, split, number, part, rows)
 
 
-def write_part(files: IntermediateFiles, split: str, number: int, rows: np.ndarray) -> None:
+def write_part(
+    files: IntermediateFiles, split: str, number: int, part: shuffling.Part, rows: np.ndarray
+) -> None:
     """Masks rows, and writes the part and its statistics (`part_stats-<split>-<number>`).
 
     With `masking` = dynamic, the part contains unmasked rows.
@@ -146,10 +149,19 @@ def write_part(files: IntermediateFiles, split: str, number: int, rows: np.ndarr
         files: The names of the files.
         split: "train" or "eval".
         number: Index of the part.
+        part: The part.
         rows: The rows in shuffled order.
+
+    Raises:
+        InputError: The number of rows differs from that of the part.
     """
     import tensorflow as tf
 
+    if len(rows) != part.rows:
+        raise InputError(
+            f"Part {number} of {split} has {len(rows):,} rows, but {part.rows:,} were planned. The "
+            "runner is at fault. Give another runner."
+        )
     words, is_static = vocabulary(files.config), files.config.masking == "static"
     table = features.PRETRAINING if is_static else features.unmasked(words.size)
     counts = [stats.Stats.empty(files.config)]

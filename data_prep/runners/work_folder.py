@@ -52,6 +52,8 @@ def locked(job: RecordsJob) -> Iterator[None]:
             if not belongs_to(job):
                 _clear(folder)
                 files.write_bytes(os.path.join(folder, _IDENTITY), job.identity)
+            if "://" not in folder:
+                os.makedirs(job.intermediate_folder, exist_ok=True)
             yield
         except BaseException as error:
             if any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
@@ -62,7 +64,8 @@ def locked(job: RecordsJob) -> Iterator[None]:
             if isinstance(error, WorkerKilledError):
                 raise WorkerKilledError(f"{error} It resumes where this run stopped.") from error
             # If a part has been masked, the input has passed all checks.
-            is_masked = any(name.startswith("part") for name in files.list_folder(folder))
+            names = files.list_folder(job.intermediate_folder)
+            is_masked = any(name.startswith("part") for name in names)
             if isinstance(error, InputError) and not is_masked:
                 remove(folder)
             raise
@@ -79,9 +82,13 @@ def belongs_to(job: RecordsJob) -> bool:
 
 
 def remove(folder: str) -> None:
-    """Removes a work folder; last the file that shows that it is one."""
+    """Removes a work folder; last the file that shows that it is one.
+
+    If a worker on another machine writes at this moment, the folder remains for the next run.
+    """
     _clear(folder)
-    files.remove(folder)
+    if not set(files.list_folder(folder)) - {_LOCK, _IDENTITY}:
+        files.remove(folder)
 
 
 def _clear(folder: str) -> None:

@@ -82,6 +82,9 @@ class Workers:
         """Runs one call and returns its result."""
         return self.submit(function, *arguments)()
 
+    def check_folder(self, folder: str) -> None:
+        """Checks that all workers read and write a folder; those of this machine do."""
+
     def stop(self) -> None:
         """Ends all worker processes at once. Functions that wait for a result raise an error."""
         if self._pool is not None:

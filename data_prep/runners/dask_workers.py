@@ -1,0 +1,212 @@
+"""Worker processes of a Dask cluster. Needs the [dask] extra.
+
+The records are those of `local`, because the same functions run. Input, vocabulary, output and work
+folder lie on a file system that all workers see under the same paths.
+"""
+
+import dataclasses
+import functools
+import os
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bert_tf import __version__
+from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.runners import local
+from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers, use_one_core
+from bert_tf.errors import InputError
+
+_POLL_SECS = 5
+# Dask gives a call up after four workers that ran it were lost. It is then submitted again.
+_SUBMISSIONS = 4
+_SAME_COMMAND = "Run the same command again."
+
+
+def create(
+    config: RecordsConfig,
+    input_file: str,
+    output_files: Sequence[str],
+    scheduler: str,
+    timeout_secs: float,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Creates the same records as `local.create`, on a Dask cluster.
+
+    Args:
+        config: The settings that determine the bytes of the records.
+        input_file: Comma-separated list of globs.
+        output_files: Paths of the shards, or one path to which the shard numbers are added.
+        scheduler: Address of the scheduler, such as "tcp://host:8786", or its scheduler file.
+        timeout_secs: How long the run waits for the scheduler, and while there is no worker.
+        overwrite: Whether existing records that were created with other settings may be replaced.
+
+    Returns:
+        The report for each split; empty if the records were already complete.
+
+    Raises:
+        InputError: Dask is not installed, the cluster cannot be used, or as in `local.create`.
+    """
+    paths = (config.vocab_file, input_file, *output_files)
+    if remote := [path for path in paths if "://" in path]:
+        raise InputError(
+            f"runner=dask needs files that all workers see under the same path. Received: "
+            f"{remote[0]}. Give paths of a shared file system, or runner=beam."
+        )
+    # A worker may have another working directory.
+    vocabulary, *outputs = map(os.path.abspath, (config.vocab_file, *output_files))
+    patterns = ",".join(os.path.abspath(each.strip()) for each in input_file.split(",") if each)
+    config = dataclasses.replace(config, vocab_file=vocabulary)
+    with DaskWorkers(scheduler, timeout_secs) as workers:
+        return local.create_with(workers, config, patterns, outputs, overwrite)
+
+
+class DaskWorkers(Workers):
+    """Runs `submit` on the workers of a Dask cluster, and `call` in this process.
+
+    Args:
+        scheduler: As in `create`.
+        timeout_secs: As in `create`.
+
+    Raises:
+        InputError: Dask is not installed, or there is no scheduler or no worker.
+    """
+
+    def __init__(self, scheduler: str, timeout_secs: float) -> None:
+        try:
+            import distributed
+        except ImportError as error:
+            raise InputError('runner=dask needs Dask: pip install "bert-tf[dask]".') from error
+        self._dask, self._timeout_secs = distributed, timeout_secs
+        is_file = os.path.isfile(scheduler)
+        if not is_file and ":" not in scheduler:
+            raise InputError(
+                f"dask_scheduler={scheduler} is neither a scheduler file nor an address. Give an "
+                "address such as tcp://host:8786."
+            )
+        address = {"scheduler_file" if is_file else "address": scheduler}
+        try:
+            self._client = distributed.Client(**address, timeout=timeout_secs, set_as_default=False)
+            self._client.wait_for_workers(1, timeout=timeout_secs)
+        except (OSError, ValueError, distributed.TimeoutError) as error:
+            raise InputError(
+                f"The Dask cluster of {scheduler} has no scheduler or no worker after "
+                f"{timeout_secs:g} s: {error or 'no answer'}. Start them, or give another "
+                "dask_scheduler."
+            ) from error
+        super().__init__(1)
+
+    def check_folder(self, folder: str) -> None:
+        """Checks the versions and threads of all workers, and that they share a folder.
+
+        Raises:
+            InputError: A worker has other versions, several threads, or another folder.
+        """
+        threads = self._client.nthreads()
+        if many := [worker for worker, count in threads.items() if count > 1]:
+            raise InputError(
+                f"The worker {many[0]} has {threads[many[0]]} threads. Start each worker with "
+                "--nthreads=1, and with --nworkers for several cores."
+            )
+        name = f"seen-{uuid.uuid4().hex}"
+        _write(os.path.join(folder, name), _versions())
+        try:
+            answers = self._client.run(_answer, folder, name)
+        except Exception as error:  # such as a missing package
+            raise InputError(f"A worker of Dask cannot be used: {error}") from error
+        for worker, answer in answers.items():
+            is_shared = os.path.exists(os.path.join(folder, answer))
+            if not is_shared:
+                raise InputError(
+                    f"The worker {worker} does not see {folder}: {answer}. Give an output_file on "
+                    "storage that all workers share."
+                )
+            os.remove(os.path.join(folder, answer))
+        os.remove(os.path.join(folder, name))
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+        """As in `Workers`; a call whose worker is lost runs again on another worker."""
+        submit = functools.partial(
+            self._client.submit, _run, _versions(), function, *arguments, pure=False
+        )
+        return functools.partial(self._wait, submit, submit())
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs a call in this process and returns its result."""
+        return function(*arguments)
+
+    def _wait(self, submit: Callable[[], Any], future: Any) -> Any:
+        idle_secs, submissions = 0, 1
+        while True:
+            try:
+                return future.result(timeout=_POLL_SECS)
+            except self._dask.TimeoutError:
+                idle_secs = 0 if self._has_workers() else idle_secs + _POLL_SECS
+                if idle_secs >= self._timeout_secs:
+                    raise WorkerKilledError(
+                        f"The Dask cluster has had no worker for {idle_secs} s. Start workers. "
+                        f"{_SAME_COMMAND}"
+                    ) from None
+            except self._dask.KilledWorker as error:
+                if submissions == _SUBMISSIONS:
+                    raise WorkerKilledError(
+                        f"A call was lost with its worker again and again: {error}. Most likely, "
+                        "memory ran out. Start the workers with a larger --memory-limit. "
+                        f"{_SAME_COMMAND}"
+                    ) from error
+                submissions, future = submissions + 1, submit()
+            except (self._dask.CancelledError, OSError) as error:
+                raise WorkerKilledError(
+                    f"The connection to the Dask scheduler was lost: {error}. {_SAME_COMMAND}"
+                ) from error
+
+    def _has_workers(self) -> bool:
+        try:
+            return bool(self._client.nthreads())
+        except (OSError, self._dask.TimeoutError):
+            return False
+
+    def stop(self) -> None:
+        """Closes the connection. The workers finish the calls that they have begun."""
+        self._client.close()
+
+
+# The workers run these functions --------------------------------------------------------------
+
+
+def _versions() -> str:
+    python = ".".join(map(str, sys.version_info[:2]))
+    return f"bert-tf {__version__} with Python {python}"
+
+
+def _run(versions: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    if versions != _versions():
+        raise InputError(
+            f"A worker of Dask has {_versions()}, but this program is {versions}. Install the same "
+            "versions everywhere."
+        )
+    _use_one_core_once()
+    return function(*arguments)
+
+
+@functools.lru_cache(maxsize=1)
+def _use_one_core_once() -> None:
+    use_one_core()
+
+
+def _answer(folder: str, name: str) -> str:
+    """Reads the file of the program, and writes one; returns its name, or what is wrong."""
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            _run(file.read(), str)
+        answer = f"seen-{uuid.uuid4().hex}"
+        _write(os.path.join(folder, answer), _versions())
+    except OSError as error:
+        return str(error)
+    return answer
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

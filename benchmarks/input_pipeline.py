@@ -21,7 +21,11 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 from bert_tf import features, tfrecords
+from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.masking.row_format import Vocabulary
 from bert_tf.pretraining import batches, record_checks
+from bert_tf.tokenization import BertTokenizer
 
 flags.DEFINE_string(
     "input_file", None, "Record files, a comma-separated list of globs.", required=True
@@ -30,6 +34,9 @@ flags.DEFINE_integer("max_seq_length", 128, "The max_seq_length of the records."
 flags.DEFINE_integer("max_predictions_per_seq", 20, "The max_predictions_per_seq of the records.")
 flags.DEFINE_integer(
     "vocab_size", 30522, "Number of vocabulary entries; 0 turns off the check of the ids."
+)
+flags.DEFINE_string(
+    "vocab_file", None, "The vocabulary, for records of --masking=dynamic; measures three masks."
 )
 flags.DEFINE_integer("batch_size", 32, "Number of examples per batch.")
 flags.DEFINE_integer("shuffle_buffer_size", 10000, "Number of examples in the shuffle buffer.")
@@ -54,6 +61,26 @@ def plain_pipeline(paths: list[str], sizes: dict[str, int]) -> tf.data.Dataset:
     records = records.shuffle(values.shuffle_buffer_size, SEED).repeat().batch(values.batch_size)
     parse = features.parser(features.PRETRAINING, sizes)
     return records.map(parse, num_parallel_calls=2).prefetch(2)
+
+
+def masked_pipelines(paths: list[str], sizes: dict[str, int]) -> dict[str, tf.data.Dataset]:
+    """Returns the pipelines that mask single tokens, whole words and n-grams."""
+    values, vocabulary = flags.FLAGS, Vocabulary.of(BertTokenizer(flags.FLAGS.vocab_file))
+    most = values.max_predictions_per_seq
+    configs = {
+        "single tokens": MaskingConfig(max_predictions_per_seq=most),
+        "whole words": MaskingConfig(max_predictions_per_seq=most, do_whole_word_mask=True),
+        "n-grams": MaskingConfig(
+            max_predictions_per_seq=most, do_whole_word_mask=True, max_ngram_size=3
+        ),
+    }
+    return {
+        name: batches.training_batches(
+            paths, sizes, values.batch_size, SEED, values.shuffle_buffer_size,
+            DynamicMasks(config, vocabulary),
+        )
+        for name, config in configs.items()
+    }  # fmt: skip
 
 
 def records_per_sec(iterator: tf.data.Iterator, batch_size: int) -> float:
@@ -84,11 +111,14 @@ def main(_: list[str]) -> None:
     sizes = {"S": values.max_seq_length, "P": values.max_predictions_per_seq}
     limits = {**sizes, "V": values.vocab_size} if values.vocab_size else sizes
     batch, buffer = values.batch_size, values.shuffle_buffer_size
-    iterators = {
-        "reader alone": (iter(reader_only(paths)), 1024),
-        "plain pipeline": (iter(plain_pipeline(paths, sizes)), batch),
-        "bert-tf": (iter(batches.training_batches(paths, limits, batch, SEED, buffer)), batch),
-    }
+    iterators = {"reader alone": (iter(reader_only(paths)), 1024)}
+    if values.vocab_file:
+        masked = masked_pipelines(paths, {**sizes, "V": values.vocab_size})
+        iterators |= {name: (iter(dataset), batch) for name, dataset in masked.items()}
+    else:
+        ours = batches.training_batches(paths, limits, batch, SEED, buffer)
+        iterators["plain pipeline"] = (iter(plain_pipeline(paths, sizes)), batch)
+        iterators["bert-tf"] = (iter(ours), batch)
     rates = {name: [] for name in iterators}
     for _ in range(values.rounds):
         for name, (iterator, size) in iterators.items():
@@ -100,7 +130,7 @@ def main(_: list[str]) -> None:
             f"{name:15}{median:>10,.0f} records/s, best {max(measured):>10,.0f}; "
             f"{median * values.max_seq_length / 1e6:6.2f} M tokens/s"
         )
-    print_position_size(iterators["bert-tf"][0])
+    print_position_size([*iterators.values()][-1][0])
 
 
 if __name__ == "__main__":

@@ -40,6 +40,10 @@ flags.DEFINE_string(
 )
 flags.DEFINE_integer("batch_size", 32, "Number of examples per batch.")
 flags.DEFINE_integer("shuffle_buffer_size", 10000, "Number of examples in the shuffle buffer.")
+flags.DEFINE_integer(
+    "processes", 1, "Number of processes; the pipeline is that of one of them. Records are counted "
+    "for all processes together."
+)  # fmt: skip
 flags.DEFINE_integer("rounds", 5, "Number of rounds; each round measures every pipeline once.")
 flags.DEFINE_float("secs", 2.0, "Seconds per measurement.")
 
@@ -77,7 +81,7 @@ def masked_pipelines(paths: list[str], sizes: dict[str, int]) -> dict[str, tf.da
     return {
         name: batches.training_batches(
             paths, sizes, values.batch_size, SEED, values.shuffle_buffer_size,
-            DynamicMasks(config, vocabulary),
+            DynamicMasks(config, vocabulary), (0, values.processes),
         )
         for name, config in configs.items()
     }  # fmt: skip
@@ -116,7 +120,8 @@ def main(_: list[str]) -> None:
         masked = masked_pipelines(paths, {**sizes, "V": values.vocab_size})
         iterators |= {name: (iter(dataset), batch) for name, dataset in masked.items()}
     else:
-        ours = batches.training_batches(paths, limits, batch, SEED, buffer)
+        part = (0, values.processes)
+        ours = batches.training_batches(paths, limits, batch, SEED, buffer, part=part)
         iterators["plain pipeline"] = (iter(plain_pipeline(paths, sizes)), batch)
         iterators["bert-tf"] = (iter(ours), batch)
     rates = {name: [] for name in iterators}

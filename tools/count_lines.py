@@ -10,9 +10,9 @@ import sys
 import tokenize
 
 _FOLDERS = (
-    "bert_tf/*.py", "bert_tf/tokenization", "bert_tf/modeling", "bert_tf/training",
-    "bert_tf/pretraining", "bert_tf/tasks", "bert_tf/feature_extraction", "bert_tf/conversion",
-    "bert_tf/export", "data_prep", "run_scripts",
+    "bert_tf/*.py", "bert_tf/tokenization", "bert_tf/masking", "bert_tf/modeling",
+    "bert_tf/training", "bert_tf/pretraining", "bert_tf/tasks", "bert_tf/feature_extraction",
+    "bert_tf/conversion", "bert_tf/export", "data_prep", "run_scripts",
 )  # fmt: skip
 _OTHERS = ("tests", "benchmarks", "tools")
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

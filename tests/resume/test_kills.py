@@ -45,16 +45,16 @@ for line in sys.stdin:
 
 
 class Runs:
-    """Starts runs of run_pretraining on real records."""
+    """Starts runs of run_pretraining on real records, and on unmasked ones if flags say so."""
 
-    def __init__(self, folder, records):
+    def __init__(self, folder, records, **flags):
         (folder / "config.json").write_text(json.dumps(CONFIG))
         self._log = folder / "log"
         self._flags = {
             "input_file": records, "bert_config_file": folder / "config.json", "do_train": "true",
             "max_seq_length": 64, "max_predictions_per_seq": 10, "train_batch_size": 4,
             "num_train_steps": STEPS, "num_warmup_steps": 10, "shuffle_buffer_size": 100,
-            "log_steps": 50, "deterministic": "true",
+            "log_steps": 50, "deterministic": "true", **flags,
         }  # fmt: skip
         self._driver = subprocess.Popen(
             [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -81,8 +81,8 @@ class Runs:
         self._driver.wait()
 
 
-@pytest.fixture
-def runs(tmp_path, test_data):
+@pytest.fixture(params=["static", "dynamic"])
+def runs(request, tmp_path, test_data):
     text = tmp_path / "text.txt"
     text.write_bytes((test_data / "data/corpora/books.txt").read_bytes()[:TEXT_BYTES])
     records = tmp_path / "records.tfrecord"
@@ -90,10 +90,13 @@ def runs(tmp_path, test_data):
     command = [
         sys.executable, "-m", "bert_tf.data_prep.create_pretraining_data", f"--input_file={text}",
         f"--output_file={records}", f"--vocab_file={vocab_file}", "--max_seq_length=64",
-        "--max_predictions_per_seq=10", "--dupe_factor=1",
+        "--dupe_factor=1", f"--masking={request.param}",
     ]  # fmt: skip
+    is_static = request.param == "static"
+    command += ["--max_predictions_per_seq=10"] if is_static else []
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    started = Runs(tmp_path, records)
+    flags = {} if is_static else {"vocab_file": vocab_file, "do_whole_word_mask": "true"}
+    started = Runs(tmp_path, records, **flags)
     yield started
     started.close()
 

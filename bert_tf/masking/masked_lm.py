@@ -31,7 +31,7 @@ def mask_rows(
     # int16 can hold every position. Comparing int16 is four times as fast as comparing int64.
     column: np.ndarray = np.arange(ids.shape[1], dtype=np.int16)
     first_sep: np.ndarray = (rows["length_a"].astype(np.int16) + 1)[:, None]
-    length = rows["length_a"].astype(np.int64) + 2
+    length: np.ndarray = rows["length_a"].astype(np.int64) + 2
     length += np.where(rows["length_b"], rows["length_b"] + 1, 0)  # with the second [SEP]
     end: np.ndarray = length.astype(np.int16)[:, None]
     is_token = column < end

@@ -177,9 +177,9 @@ class RecordsConfig(MaskingConfig):
         if self.input_format == "auto":
             for each, entry in zip(inputs, content, strict=True):
                 entry["format"] = formats.format_of(each["path"])
-        others = ("vocab_file", "tfds_data_dir", "allow_truncation")
+        others = ["vocab_file", "tfds_data_dir", "allow_truncation"]
         if self.masking == "static":  # an earlier version had no other
-            others += ("masking",)
+            others.append("masking")
         settings = {k: v for k, v in dataclasses.asdict(self).items() if k not in others}
         parts = [_VERSION, settings, vocabulary_sha256, content]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -238,16 +238,23 @@ def completed_shards(
         The entries for the manifest, by split and index of the shard. If the size of a shard has
         changed since the shard was written, the shard is not included, and its mark is removed.
     """
-    completed = {}
-    for (split, number), path in zip(job.shard_keys, job.shard_paths, strict=True):
+    # A network file system may go on to report a file as missing that a call has looked for.
+    completed, existing = {}, {*files.list_folder(intermediate.folder)}
+    for split, number in job.shard_keys:
         marker = intermediate.path("shard", split, number)
-        if files.exists(marker):
-            shard = Shard(absolute_path(path), split=split, **json_files.read(marker, own=True))
+        if os.path.basename(marker) in existing:
+            shard = _shard(job, intermediate, split, number)
             if shard.has_recorded_size():
                 completed[split, number] = shard
             else:
                 files.remove(marker)
     return completed
+
+
+def _shard(job: RecordsJob, intermediate: IntermediateFiles, split: str, number: int) -> Shard:
+    """Returns the entry for the manifest of a shard that is complete."""
+    facts = json_files.read(intermediate.path("shard", split, number), own=True)
+    return Shard(absolute_path(job.shards[split][number]), split=split, **facts)
 
 
 def write_manifest(
@@ -294,7 +301,7 @@ def write_manifest(
     files_, documents = len(job.inputs), sum(each["documents"] for each in reports.values())
     if documents < files_ and (hint := _files_hint(job)):
         print(f"warning: {files_:,} files gave {documents:,} documents.{hint}", file=sys.stderr)
-    shards = tuple(completed_shards(job, intermediate).values())
+    shards = tuple(_shard(job, intermediate, *key) for key in job.shard_keys)
     for split, report in reports.items():
         written = sum(shard.examples for shard in shards if shard.split == split)
         planned = sum(part.rows for part in plans[split])

@@ -64,8 +64,8 @@ def locked(job: RecordsJob) -> Iterator[None]:
             if isinstance(error, WorkerKilledError):
                 raise WorkerKilledError(f"{error} It resumes where this run stopped.") from error
             # If a part has been masked, the input has passed all checks.
-            names = files.list_folder(job.intermediate_folder)
-            is_masked = any(name.startswith("part") for name in names)
+            made = files.list_folder(job.intermediate_folder)
+            is_masked = any(name.startswith("part") for name in made)
             if isinstance(error, InputError) and not is_masked:
                 remove(folder)
             raise

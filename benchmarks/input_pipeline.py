@@ -40,10 +40,6 @@ flags.DEFINE_string(
 )
 flags.DEFINE_integer("batch_size", 32, "Number of examples per batch.")
 flags.DEFINE_integer("shuffle_buffer_size", 10000, "Number of examples in the shuffle buffer.")
-flags.DEFINE_integer(
-    "processes", 1, "Number of processes; the pipeline is that of one of them. Records are counted "
-    "for all processes together."
-)  # fmt: skip
 flags.DEFINE_integer("rounds", 5, "Number of rounds; each round measures every pipeline once.")
 flags.DEFINE_float("secs", 2.0, "Seconds per measurement.")
 
@@ -70,6 +66,7 @@ def plain_pipeline(paths: list[str], sizes: dict[str, int]) -> tf.data.Dataset:
 def masked_pipelines(paths: list[str], sizes: dict[str, int]) -> dict[str, tf.data.Dataset]:
     """Returns the pipelines that mask single tokens, whole words and n-grams."""
     values, vocabulary = flags.FLAGS, Vocabulary.of(BertTokenizer(flags.FLAGS.vocab_file))
+    sizes = {**sizes, "V": vocabulary.size}
     most = values.max_predictions_per_seq
     configs = {
         "single tokens": MaskingConfig(max_predictions_per_seq=most),
@@ -81,7 +78,7 @@ def masked_pipelines(paths: list[str], sizes: dict[str, int]) -> dict[str, tf.da
     return {
         name: batches.training_batches(
             paths, sizes, values.batch_size, SEED, values.shuffle_buffer_size,
-            DynamicMasks(config, vocabulary), (0, values.processes),
+            DynamicMasks(config, vocabulary),
         )
         for name, config in configs.items()
     }  # fmt: skip
@@ -117,11 +114,10 @@ def main(_: list[str]) -> None:
     batch, buffer = values.batch_size, values.shuffle_buffer_size
     iterators = {"reader alone": (iter(reader_only(paths)), 1024)}
     if values.vocab_file:
-        masked = masked_pipelines(paths, {**sizes, "V": values.vocab_size})
+        masked = masked_pipelines(paths, sizes)
         iterators |= {name: (iter(dataset), batch) for name, dataset in masked.items()}
     else:
-        part = (0, values.processes)
-        ours = batches.training_batches(paths, limits, batch, SEED, buffer, part=part)
+        ours = batches.training_batches(paths, limits, batch, SEED, buffer)
         iterators["plain pipeline"] = (iter(plain_pipeline(paths, sizes)), batch)
         iterators["bert-tf"] = (iter(ours), batch)
     rates = {name: [] for name in iterators}

@@ -15,7 +15,7 @@ import numpy as np
 
 RUN = {
     "kind": "one_device", "devices": 1, "workers": 1, "accumulation": 1, "steps": 20,
-    "dropout": 0.0, "stop_at": 0, "training": {}, "runtime": {}, "own_part": False,
+    "dropout": 0.0, "stop_at": 0, "training": {}, "runtime": {},
 }  # fmt: skip
 VOCABULARY, LENGTH, PREDICTIONS, BATCH = 30, 12, 3, 32
 
@@ -54,8 +54,7 @@ def batches():
     types = {name: np.float32 if name == "masked_lm_weights" else np.int32 for name in columns}
     columns = {name: value.astype(types[name]) for name, value in columns.items()}
     dataset = tf.data.Dataset.from_tensor_slices(columns)
-    dataset = dataset.shuffle(count, seed=1, reshuffle_each_iteration=True).repeat()
-    return dataset.batch(BATCH, drop_remainder=True)
+    return dataset.shuffle(count, seed=1, reshuffle_each_iteration=True).repeat().batch(BATCH)
 
 
 def train(spec, worker):
@@ -102,12 +101,7 @@ def train(spec, worker):
         return batches().take(1)
 
     evaluation = HeldOutData({"eval": held_out}) if spec["stop_at"] else None
-    data = batches()
-    if spec["own_part"]:
-        size = BATCH // spec["workers"]
-        mine = slice(worker * size, (worker + 1) * size)
-        data = data.map(lambda batch: {name: value[mine] for name, value in batch.items()})
-    trainer.train(TrainingData(data), evaluation)
+    trainer.train(TrainingData(batches()), evaluation)
     final = {name: np.asarray(v.value) for name, v in trainer.objective.variables.items()}
     os.makedirs(spec["folder"], exist_ok=True)
     np.savez(f"{spec['folder']}/weights-{worker}.npz", **final)

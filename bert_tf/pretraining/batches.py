@@ -28,7 +28,6 @@ def training_batches(
     seed: int,
     shuffle_buffer_size: int,
     masks: DynamicMasks | None = None,
-    part: tuple[int, int] = (0, 1),
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches in an order that depends only on the seed.
 
@@ -49,8 +48,6 @@ def training_batches(
         seed: Seed for the order of the examples. The order differs in each epoch.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.
         masks: How unmasked records are masked; None if the records have masks.
-        part: The index of this process and the number of processes; each of them reads all records,
-            but parses only its part of a batch. ORIGIN is that of the whole batch.
 
     Raises:
         InputError: The records do not match `features.PRETRAINING` or, with `masks`,
@@ -63,26 +60,24 @@ def training_batches(
     dataset = shuffle(dataset, shuffle_buffer_size, seed)
     dataset = dataset.repeat()
 
-    own, number = functools.partial(_part_of_batches, batch_size, part), part[1]
-
-    def parse_part(place: Any, records: Any) -> dict[str, Any]:
+    def parse_with_origin(place: Any, records: Any) -> dict[str, Any]:
         origin = tf.stack([place // _RECORDS_PER_FILE, place % _RECORDS_PER_FILE], axis=1)
-        return {**parse(own(records)), ORIGIN: origin}
+        return {**parse(records), ORIGIN: origin}
 
     if masks is None:
         dataset = dataset.batch(batch_size, drop_remainder=True)
-        dataset = dataset.map(parse_part, num_parallel_calls=2, deterministic=True)
+        dataset = dataset.map(parse_with_origin, num_parallel_calls=2, deterministic=True)
         return dataset.prefetch(2)
-    mask, rows = masker(masks, sizes, seed), _rows_at_once(batch_size // number) * number
+    mask, rows = masker(masks, sizes, seed), _rows_at_once(batch_size)
     dataset = dataset.enumerate().batch(rows, drop_remainder=True)
 
     def parse_and_mask(index: Any, example: Any) -> dict[str, Any]:
-        parsed = parse_part(*example)
+        parsed = parse_with_origin(*example)
         origin = parsed.pop(ORIGIN)
-        return {**mask(own(index), parsed), ORIGIN: origin}
+        return {**mask(index, parsed), ORIGIN: origin}
 
     dataset = dataset.map(parse_and_mask, num_parallel_calls=2, deterministic=True)
-    return dataset.flat_map(functools.partial(_batches, rows // batch_size)).prefetch(2)
+    return dataset.flat_map(functools.partial(_batches_of, batch_size, rows)).prefetch(2)
 
 
 def _rows_at_once(batch_size: int) -> int:
@@ -90,21 +85,13 @@ def _rows_at_once(batch_size: int) -> int:
     return -(-_MASKED_AT_ONCE // batch_size) * batch_size
 
 
-def _part_of_batches(batch_size: int, part: tuple[int, int], values: Any) -> Any:
-    """Returns one of several equal parts of each batch: [N] becomes [N / number of parts]."""
-    index, number = part
-    size = batch_size // number
-    batches = tf.reshape(values, [-1, batch_size])
-    return tf.reshape(batches[:, index * size : (index + 1) * size], [-1])
-
-
-def _batches(number: int, examples: Mapping[str, Any]) -> tf.data.Dataset:
-    """Cuts the features of examples into a number of batches."""
-    batches = {
-        name: tf.reshape(value, [number, value.shape[0] // number, value.shape[1]])
+def _batches_of(batch_size: int, rows: int, examples: Mapping[str, Any]) -> tf.data.Dataset:
+    """Cuts the features of `rows` examples into batches."""
+    parts = {
+        name: tf.reshape(value, [rows // batch_size, batch_size, value.shape[1]])
         for name, value in examples.items()
     }
-    return tf.data.Dataset.from_tensor_slices(batches)
+    return tf.data.Dataset.from_tensor_slices(parts)
 
 
 def evaluation_batches(

@@ -47,7 +47,7 @@ def masker(
         # tf.data cannot save the position of an iterator with a stateful function.
         values = tf.numpy_function(mask_arrays, [index, *parsed.values()], dtypes, stateful=False)
         return {
-            name: tf.ensure_shape(value, [*next(iter(parsed.values())).shape[:1], *shape])
+            name: tf.ensure_shape(value, [None, *shape])
             for (name, shape), value in zip(shapes.items(), values, strict=True)
         }
 

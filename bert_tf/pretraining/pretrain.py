@@ -25,7 +25,6 @@ from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
 from bert_tf.training.reporting.summaries import write_results
-from bert_tf.training.strategy import make_strategy, process_index
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
@@ -64,9 +63,7 @@ def pretrain(
     shape_sizes = records.shape_sizes(model.config)
     lookup = _record_lookup(records, shape_sizes)
     held_out = _held_out_batches(records, shape_sizes)
-    data = None
-    if phases.train:
-        data = _training_data(records, shape_sizes, training, runtime, lookup)
+    data = _training_data(records, shape_sizes, training, lookup) if phases.train else None
     make_objective = functools.partial(_make_objective, model, runtime)
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
     evaluates = phases.evaluate or runtime.eval_steps > 0
@@ -123,13 +120,11 @@ def _training_data(
     records: PretrainingRecords,
     shape_sizes: Mapping[str, int],
     training: TrainingConfig,
-    runtime: RuntimeConfig,
     lookup: RecordLookup,
 ) -> TrainingData:
-    part = process_index(make_strategy(runtime))
     batches = training_batches(
         records.train_files, shape_sizes, training.global_batch_size, training.seed,
-        records.shuffle_buffer_size, records.masks, part,
+        records.shuffle_buffer_size, records.masks,
     )  # fmt: skip
     return TrainingData(batches, lookup)
 

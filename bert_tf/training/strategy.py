@@ -134,18 +134,8 @@ class WorkerSync:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether this process is the one that writes files."""
-    return process_index(strategy)[0] == 0
-
-
-def process_index(strategy: tf.distribute.Strategy) -> tuple[int, int]:
-    """Returns the index of this process among those of the run, and their number.
-
-    The replicas of a process follow those of the process before it. A chief is the first.
-    """
     resolver = strategy.cluster_resolver
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
-        return 0, 1
-    cluster = resolver.cluster_spec()
-    before = 1 if "chief" in cluster.jobs and resolver.task_type == "worker" else 0
-    jobs = [job for job in ("chief", "worker") if job in cluster.jobs]
-    return resolver.task_id + before, sum(map(cluster.num_tasks, jobs))
+        return True
+    has_chief = "chief" in resolver.cluster_spec().jobs
+    return resolver.task_type == "chief" or (not has_chief and resolver.task_id == 0)

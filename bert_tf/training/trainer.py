@@ -51,10 +51,9 @@ class TrainingData:
 
     Attributes:
         batches: Infinite dataset of global batches, in an order that depends on the seed. Each
-            process reads the complete global batches, or its own parts of them. Checkpoints contain
-            the position of the dataset's iterator. Alternatively, a function from the number of
-            steps done to the dataset of the remaining batches; checkpoints then contain no
-            position.
+            process reads the complete global batches. Checkpoints contain the position of the
+            dataset's iterator. Alternatively, a function from the number of steps done to the
+            dataset of the remaining batches; checkpoints then contain no position.
         records: Finds the record that caused an error, or the records in a batch.
     """
 

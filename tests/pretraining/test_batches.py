@@ -57,20 +57,6 @@ def test_training_batches_contain_each_example_once_per_epoch_in_an_order_from_t
     assert order(2) != first
 
 
-@pytest.mark.parametrize("number", [1, 2, 4])
-def test_each_process_parses_its_part_of_each_batch(tmp_path, number):
-    paths = [write(tmp_path / "a", 0, 7), write(tmp_path / "b", 7, 5)]
-    parts = [
-        [(ids(batch), batch["origin"].numpy().tolist()) for batch in
-         training_batches(paths, SIZES, 4, 1, 50, part=(index, number)).take(9)]
-        for index in range(number)
-    ]  # fmt: skip
-    whole = training_batches(paths, SIZES, 4, 1, 50).take(9)
-    for step, batch in enumerate(whole):
-        assert [i for part in parts for i in part[step][0]] == ids(batch)
-        assert all(part[step][1] == batch["origin"].numpy().tolist() for part in parts)
-
-
 def test_compressed_files_are_read(tmp_path):
     plain = write(tmp_path / "a", 0, 3)
     path = tmp_path / "a.gz"

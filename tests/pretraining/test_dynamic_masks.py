@@ -149,20 +149,6 @@ def test_masks_depend_on_the_place_in_the_stream_and_not_on_the_batch_size(folde
         np.testing.assert_array_equal(values, other[name])
 
 
-@pytest.mark.parametrize("number", [2, 4])
-def test_the_parts_of_all_processes_are_the_batch_of_one(folder, number):
-    def stream(part):
-        data = training_batches(files(folder), SIZES, 12, 1, 50, masks(folder), part)
-        return [{name: value.numpy() for name, value in batch.items()} for batch in data.take(60)]
-
-    whole, parts = stream((0, 1)), [stream((index, number)) for index in range(number)]
-    for step, batch in enumerate(whole):
-        for name in batch.keys() - {"origin"}:
-            joined_parts = np.concatenate([part[step][name] for part in parts])
-            np.testing.assert_array_equal(joined_parts, batch[name])
-        np.testing.assert_array_equal(parts[0][step]["origin"], batch["origin"])
-
-
 def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
     count = len(list(tf.data.TFRecordDataset(files(folder))))
     data = training_batches(files(folder), SIZES, 1, 1, 50, masks(folder))

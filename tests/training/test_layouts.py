@@ -24,8 +24,6 @@ def folder(tmp_path_factory):
         "parts": {"accumulation": 4},
         "devices": TWO_DEVICES,
         "workers": TWO_WORKERS,
-        "workers_with_parts": {**TWO_WORKERS, "own_part": True},
-        "devices_of_workers": {**TWO_WORKERS, "devices": 2, "own_part": True},
         "devices_in_parts": {**TWO_DEVICES, "accumulation": 2},
         "exact_devices": {**TWO_DEVICES, **EXACT},
         "exact_workers": {**TWO_WORKERS, **EXACT},
@@ -46,13 +44,7 @@ def assert_close(actual, expected, **tolerance):
         np.testing.assert_allclose(actual[name], value, err_msg=name, **tolerance)
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [
-        "parts", "devices", "workers", "devices_in_parts", "workers_with_parts",
-        "devices_of_workers",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("layout", ["parts", "devices", "workers", "devices_in_parts"])
 def test_the_result_does_not_depend_on_how_the_batch_is_split(folder, layout):
     expected = layout_runs.weights(folder / "one")
     start = losses(folder / "one")

@@ -120,7 +120,7 @@ class StepRunner:
         Runs fewer steps if `MAX_BAD_STEPS` in a row are bad, or if the time budget is used up.
 
         Args:
-            iterator: Yields global batches, or the parts of global batches for this process.
+            iterator: Yields global batches.
             step: Index of the first step, counted from the start of the run, from 0.
             steps: The number of steps to run.
             bad_in_a_row: The number of consecutive bad steps directly before the first step.
@@ -208,12 +208,8 @@ class StepRunner:
 
     def _replica_step(self, batch: Tensors, step: Any, elapsed_secs: Any) -> tuple[Any, ...]:
         context = tf.distribute.get_replica_context()
-        replica, replicas = context.replica_id_in_sync_group, context.num_replicas_in_sync
-        # A batch has the examples of all replicas, or only those of this process.
-        global_size = self._config.global_batch_size
-        size = next(iter(batch.values())).shape[0] or global_size
-        parts = replicas * size // global_size
-        part = _part_of_batch(batch, parts, replica % parts)
+        replica = context.replica_id_in_sync_group
+        part = _part_of_batch(batch, context.num_replicas_in_sync, replica)
         counts = _all_reduce(self._objective.counts(part), context)
         loss_scale = self.optimizer.loss_scale
         sums, gradients, squares = self._accumulate_gradients(

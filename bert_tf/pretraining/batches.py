@@ -1,6 +1,5 @@
 """Reads pretraining records as batches for training and for evaluation."""
 
-import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -68,8 +67,8 @@ def training_batches(
         dataset = dataset.batch(batch_size, drop_remainder=True)
         dataset = dataset.map(parse_with_origin, num_parallel_calls=2, deterministic=True)
         return dataset.prefetch(2)
-    mask, rows = masker(masks, sizes, seed), _rows_at_once(batch_size)
-    dataset = dataset.enumerate().batch(rows, drop_remainder=True)
+    mask = masker(masks, sizes, seed)
+    dataset = dataset.enumerate().batch(_rows_at_once(batch_size), drop_remainder=True)
 
     def parse_and_mask(index: Any, example: Any) -> dict[str, Any]:
         parsed = parse_with_origin(*example)
@@ -77,21 +76,12 @@ def training_batches(
         return {**mask(index, parsed), ORIGIN: origin}
 
     dataset = dataset.map(parse_and_mask, num_parallel_calls=2, deterministic=True)
-    return dataset.flat_map(functools.partial(_batches_of, batch_size, rows)).prefetch(2)
+    return dataset.rebatch(batch_size, drop_remainder=True).prefetch(2)
 
 
 def _rows_at_once(batch_size: int) -> int:
     """Returns a multiple of the batch size that is at least `_MASKED_AT_ONCE`."""
     return -(-_MASKED_AT_ONCE // batch_size) * batch_size
-
-
-def _batches_of(batch_size: int, rows: int, examples: Mapping[str, Any]) -> tf.data.Dataset:
-    """Cuts the features of `rows` examples into batches."""
-    parts = {
-        name: tf.reshape(value, [rows // batch_size, batch_size, value.shape[1]])
-        for name, value in examples.items()
-    }
-    return tf.data.Dataset.from_tensor_slices(parts)
 
 
 def evaluation_batches(
@@ -118,7 +108,7 @@ def evaluation_batches(
     mask = masker(masks, sizes)
     dataset = dataset.batch(_rows_at_once(batch_size))
     dataset = dataset.map(lambda place, records: mask(tf.constant(0, tf.int64), parse(records)))
-    return dataset.unbatch().batch(batch_size).prefetch(2)
+    return dataset.rebatch(batch_size).prefetch(2)
 
 
 def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:

@@ -1,5 +1,6 @@
 """Checks that pretraining records match the model, the vocabulary and their manifests."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -40,7 +41,9 @@ _BOUNDS: dict[str, tuple[str | int, str]] = {
     "next_sentence_labels": _ZERO_OR_ONE,
     "lengths": ("S", f"max_seq_length is {{}}. {_OTHER_LENGTHS}"),
 }  # fmt: skip
-_BOUNDS["ids_uint16"] = _BOUNDS["ids_int32"] = _BOUNDS["input_ids"]
+_BOUNDS["ids_uint16"] = _BOUNDS["ids_int32"] = (
+    "V", "the vocabulary has {} entries. Give the vocab_file that the records were created with.",
+)  # fmt: skip
 _WEIGHTS, _WEIGHT_RANGE = "masked_lm_weights", "a number from 0 to 1 is expected"
 
 
@@ -75,17 +78,19 @@ def checked_records(
     records = PretrainingRecords(train_files, eval_files, **{**lengths, **settings})
     model.config.check_length(records.max_seq_length)
     vocab_size, objective = model.config.vocab_size, model.objective
+    is_unmasked = _are_unmasked(both)
+    if is_unmasked and (vocabulary is None or objective == "causal"):
+        needed = "vocab_file, because the masks are made while training"
+        what = needed if vocabulary is None else "an objective with masks. Received: causal"
+        raise InputError(f"The records of {both[0]} are unmasked. They need {what}.")
     sha256 = vocabulary.sha256 if vocabulary else None
     check_manifests(both, vocab_size, sha256, do_lower_case, objective)
-    if not _are_unmasked(both):
+    if not is_unmasked:
         names = {field.name for field in dataclasses.fields(masking)}
         others = sorted(names - {"max_predictions_per_seq"})
         masking.check_effect(False, "records of --masking=dynamic", *others)
         return records
-    if vocabulary is None or objective == "causal":
-        needed = "vocab_file, because the masks are made while training"
-        what = needed if vocabulary is None else "an objective with masks. Received: causal"
-        raise InputError(f"The records of {both[0]} are unmasked. They need {what}.")
+    assert vocabulary is not None
     masking = dataclasses.replace(masking, max_predictions_per_seq=records.max_predictions_per_seq)
     return dataclasses.replace(records, masks=DynamicMasks(masking, vocabulary))
 
@@ -96,8 +101,11 @@ def _are_unmasked(paths: Sequence[str]) -> bool:
     Raises:
         InputError: Some files have masked records, and others have unmasked ones.
     """
-    unmasked = [path for path in paths if features.is_unmasked(_first_record(path))]
-    masked = [path for path in paths if path not in unmasked]
+    kinds: dict[bool, list[str]] = {True: [], False: []}
+    for path in paths:
+        with contextlib.suppress(InputError):  # damaged files are reported or replaced later
+            kinds[features.is_unmasked(_first_record(path))].append(path)
+    unmasked, masked = kinds[True], kinds[False]
     if unmasked and masked:
         raise InputError(
             f"The records of {unmasked[0]} are unmasked (--masking=dynamic), and those of "

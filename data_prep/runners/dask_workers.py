@@ -7,6 +7,7 @@ folder lie on a file system that all workers see under the same paths.
 import dataclasses
 import functools
 import os
+import socket
 import sys
 import uuid
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 from bert_tf import __version__
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local
+from bert_tf.data_prep.runners import local, stages
 from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers, use_one_core
 from bert_tf.errors import InputError
 
@@ -100,35 +101,35 @@ class DaskWorkers(Workers):
     def check_folder(self, folder: str) -> None:
         """Checks the versions and threads of all workers, and that they share a folder.
 
+        A worker that joins later is checked before its first call, except for its threads.
+
         Raises:
-            InputError: A worker has other versions, several threads, or another folder.
+            WorkerKilledError: A worker has other versions, several threads, or another folder.
         """
         threads = self._client.nthreads()
         if many := [worker for worker, count in threads.items() if count > 1]:
-            raise InputError(
+            raise WorkerKilledError(
                 f"The worker {many[0]} has {threads[many[0]]} threads. Start each worker with "
-                "--nthreads=1, and with --nworkers for several cores."
+                f"--nthreads=1, and with --nworkers for several cores. {_SAME_COMMAND}"
             )
-        name = f"seen-{uuid.uuid4().hex}"
-        _write(os.path.join(folder, name), _versions())
+        self._marker = os.path.join(folder, f"program-{uuid.uuid4().hex}")
+        _write(self._marker, _versions())
         try:
-            answers = self._client.run(_answer, folder, name)
+            answers = self._client.run(_answer, self._marker)
+        except InputError:
+            raise
         except Exception as error:  # such as a missing package
-            raise InputError(f"A worker of Dask cannot be used: {error}") from error
-        for worker, answer in answers.items():
-            is_shared = os.path.exists(os.path.join(folder, answer))
-            if not is_shared:
-                raise InputError(
-                    f"The worker {worker} does not see {folder}: {answer}. Give an output_file on "
-                    "storage that all workers share."
-                )
-            os.remove(os.path.join(folder, answer))
-        os.remove(os.path.join(folder, name))
+            raise WorkerKilledError(
+                f"A worker of Dask cannot be used: {error}. {_SAME_COMMAND}"
+            ) from error
+        for worker, path in answers.items():
+            if not os.path.exists(path):
+                raise _other_folder(f"{worker} writes to another folder than {folder}")
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         """As in `Workers`; a call whose worker is lost runs again on another worker."""
         submit = functools.partial(
-            self._client.submit, _run, _versions(), function, *arguments, pure=False
+            self._client.submit, _run, self._marker, function, *arguments, pure=False
         )
         return functools.partial(self._wait, submit, submit())
 
@@ -140,7 +141,9 @@ class DaskWorkers(Workers):
         idle_secs, submissions = 0, 1
         while True:
             try:
-                return future.result(timeout=_POLL_SECS)
+                error = future.exception(timeout=_POLL_SECS)
+                if error is None:
+                    return future.result()
             except self._dask.TimeoutError:
                 idle_secs = 0 if self._has_workers() else idle_secs + _POLL_SECS
                 if idle_secs >= self._timeout_secs:
@@ -148,18 +151,20 @@ class DaskWorkers(Workers):
                         f"The Dask cluster has had no worker for {idle_secs} s. Start workers. "
                         f"{_SAME_COMMAND}"
                     ) from None
-            except self._dask.KilledWorker as error:
-                if submissions == _SUBMISSIONS:
-                    raise WorkerKilledError(
-                        f"A call was lost with its worker again and again: {error}. Most likely, "
-                        "memory ran out. Start the workers with a larger --memory-limit. "
-                        f"{_SAME_COMMAND}"
-                    ) from error
-                submissions, future = submissions + 1, submit()
-            except (self._dask.CancelledError, OSError) as error:
+                continue
+            except (self._dask.CancelledError, OSError) as lost:
                 raise WorkerKilledError(
-                    f"The connection to the Dask scheduler was lost: {error}. {_SAME_COMMAND}"
-                ) from error
+                    f"The connection to the Dask scheduler was lost: {lost}. {_SAME_COMMAND}"
+                ) from lost
+            if not isinstance(error, self._dask.KilledWorker):
+                raise error
+            if submissions == _SUBMISSIONS:
+                raise WorkerKilledError(
+                    f"A call was lost with its worker again and again: {error}. Most likely, "
+                    "memory ran out. Start the workers with a larger --memory-limit. "
+                    f"{_SAME_COMMAND}"
+                )
+            submissions, future = submissions + 1, submit()
 
     def _has_workers(self) -> bool:
         try:
@@ -180,31 +185,41 @@ def _versions() -> str:
     return f"bert-tf {__version__} with Python {python}"
 
 
-def _run(versions: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    if versions != _versions():
-        raise InputError(
-            f"A worker of Dask has {_versions()}, but this program is {versions}. Install the same "
-            "versions everywhere."
-        )
-    _use_one_core_once()
+def _other_folder(problem: str) -> WorkerKilledError:
+    return WorkerKilledError(
+        f"The worker {problem}. Give an output_file on storage that all workers share."
+    )
+
+
+def _run(marker: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    _begin_run(marker)
     return function(*arguments)
 
 
 @functools.lru_cache(maxsize=1)
-def _use_one_core_once() -> None:
+def _begin_run(marker: str) -> None:
+    """Prepares this worker for a run, which is identified by the file that its program wrote."""
+    try:
+        with open(marker, encoding="utf-8") as file:
+            versions = file.read()
+    except OSError as error:
+        where = f"{socket.gethostname()} does not see {os.path.dirname(marker)}"
+        raise _other_folder(f"{where}: {error.strerror}") from error
+    if versions != _versions():
+        raise WorkerKilledError(
+            f"A worker of Dask has {_versions()}, but this program is {versions}. Install the same "
+            f"versions everywhere. {_SAME_COMMAND}"
+        )
+    stages.forget_vocabulary()
     use_one_core()
 
 
-def _answer(folder: str, name: str) -> str:
-    """Reads the file of the program, and writes one; returns its name, or what is wrong."""
-    try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            _run(file.read(), str)
-        answer = f"seen-{uuid.uuid4().hex}"
-        _write(os.path.join(folder, answer), _versions())
-    except OSError as error:
-        return str(error)
-    return answer
+def _answer(marker: str) -> str:
+    """Writes a file next to that of the program, and returns its path."""
+    _begin_run(marker)
+    path = f"{marker}-{uuid.uuid4().hex}"
+    _write(path, _versions())
+    return path
 
 
 def _write(path: str, text: str) -> None:

@@ -5,6 +5,7 @@ can be resumed. With several workers, the main process does not import TensorFlo
 import takes seconds. A part is a range of the shuffled order (see `shuffling`).
 """
 
+import collections
 import functools
 import glob
 import os
@@ -63,7 +64,7 @@ def create_with(
     job = workers.call(outputs.plan_job, config, input_file, tuple(output_files), overwrite)
     if job is None:
         return {}
-    with work_folder.locked(job):
+    with work_folder.locked(job), workers.stopped_on_error():
         workers.check_folder(job.intermediate_folder)
         run, mask = (functools.partial(each, workers) for each in (_run, _mask))
         return preparation.create_records(job, workers, run, mask)
@@ -85,10 +86,10 @@ def _run(
 ) -> None:
     """Is a `preparation.Runner` when the workers are given."""
     tasks = preparation.unfinished(tasks)
-    waits = [workers.submit(stage, *task.arguments) for task in tasks]
+    waits = collections.deque(workers.submit(stage, *task.arguments) for task in tasks)
     with Progress(name, sum(task.size for task in tasks), unit) as progress:
-        for task, wait in zip(tasks, waits, strict=True):
-            wait()
+        for task in tasks:
+            waits.popleft()()
             progress.update(task.size)
 
 

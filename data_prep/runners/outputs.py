@@ -52,6 +52,7 @@ def plan_job(
     Raises:
         InputError: Input, vocabulary or output cannot be used; the message names the remedy.
     """
+    stages.forget_vocabulary()
     # A run through a link and a run on its target must have the same work folder.
     output_files = tuple(map(output_paths.resolve_output, output_files))
     config = set_shard_count(output_files, config)
@@ -308,7 +309,8 @@ def write_manifest(
         if not written == planned == report["examples"]:
             raise InputError(
                 f"{planned:,} examples of {split} were planned, {report['examples']:,} were made, "
-                f"and {written:,} are in the shards. The runner is at fault. Give another runner."
+                f"and {written:,} are in the shards, so the runner lost or repeated work. Remove "
+                f"{job.work_folder} and give another runner."
             )
     files.write_json(job.stem + STATS_SUFFIX, reports)
     Manifest(job.manifest_path, shards, facts).write()

@@ -57,7 +57,7 @@ def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Ite
         parse: Any = None
         start = 0
         for serialized, damage in _read_serialized(path):
-            if any(map(features.is_unmasked, serialized[:1])):
+            if parse is None and any(map(features.is_unmasked, serialized)):
                 parse = _masking_parser(masks, max_seq_length)
             parse = parse or _find_parser(serialized, path, sizes)
             batch = _parse_batch(parse, serialized, path, start)
@@ -114,9 +114,11 @@ def _masking_parser(masks: DynamicMasks, max_seq_length: int) -> Callable[[Any],
 
     def parse_and_mask(records: Sequence[bytes]) -> dict[str, Any]:
         columns = parse(records)
-        fits = tf.reduce_all(features.unmasked_lengths(columns) <= max_seq_length)
-        knows = tf.reduce_all(columns[table[0].name] < masks.vocabulary.size)
-        tf.debugging.Assert(fits & knows, ["a record is too long, or has another vocabulary"])
+        ids, lengths = columns[table[0].name], columns["lengths"]
+        fits = features.unmasked_lengths(columns) <= max_seq_length
+        fits &= tf.reduce_all((ids >= 0) & (ids < masks.vocabulary.size), axis=1)
+        fits &= tf.reduce_all(lengths >= 0, axis=1)
+        tf.debugging.Assert(tf.reduce_all(fits), ["a record is too long or has other ids"])
         masked = masks.mask({name: value.numpy() for name, value in columns.items()})
         return {name: tf.convert_to_tensor(values) for name, values in masked.items()}
 

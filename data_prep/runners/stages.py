@@ -91,6 +91,12 @@ def vocabulary(config: RecordsConfig) -> row_format.Vocabulary:
     return row_format.Vocabulary.of(tokenizer(config.vocab_file, config.do_lower_case))
 
 
+def forget_vocabulary() -> None:
+    """Reads the vocabulary again in the next run of this process; the file may have changed."""
+    tokenizer.cache_clear()
+    vocabulary.cache_clear()
+
+
 def row_dtype(config: RecordsConfig) -> np.dtype:
     """Returns the dtype of a row, which depends on the vocabulary and `max_seq_length`."""
     return row_format.row_dtype(config.max_seq_length, vocabulary(config).size)
@@ -159,8 +165,8 @@ def write_part(
 
     if len(rows) != part.rows:
         raise InputError(
-            f"Part {number} of {split} has {len(rows):,} rows, but {part.rows:,} were planned. The "
-            "runner is at fault. Give another runner."
+            f"Part {number} of {split} has {len(rows):,} rows, but {part.rows:,} were planned, so "
+            "the runner lost or repeated work. Give another runner."
         )
     words, is_static = vocabulary(files.config), files.config.masking == "static"
     table = features.PRETRAINING if is_static else features.unmasked(words.size)
@@ -199,7 +205,7 @@ def assemble_shard(
     """
     marker = files.path("shard", split, number)
     if exists(marker):
-        return  # a runner of Beam may repeat a call
+        return  # Beam and Dask may repeat a call
     paths = [files.path("part", split, part) for part in parts]
     with atomic_replace(path) as temporary:
         with open_binary(temporary, "wb") as file, _packed(file, files.config) as target:

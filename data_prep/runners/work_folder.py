@@ -4,8 +4,9 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from bert_tf import files
 from bert_tf.data_prep.runners.job import RecordsJob
@@ -45,12 +46,15 @@ def locked(job: RecordsJob) -> Iterator[None]:
     """
     folder = job.work_folder
     workspace = Workspace(folder, "intermediate files", "output_file", _LOCK)
-    names = (name for name in files.list_folder(folder) if not name.startswith("."))
-    workspace.check_owned([_IDENTITY], set(names) - {_LOCK})
+    names = {name for name in files.list_folder(folder) if not name.startswith(".")}
+    # A worker of a killed run on another machine may have made its folder again.
+    foreign = {name for name in names - {_LOCK} if not re.fullmatch("[0-9a-f]{16}", name)}
+    workspace.check_owned([_IDENTITY], foreign)
     with workspace.locked(f"Another process is writing {job.stem}."):
         try:
-            if not belongs_to(job):
-                _clear(folder)
+            is_ours = belongs_to(job)
+            _clear(folder, [os.path.basename(job.intermediate_folder)] if is_ours else [])
+            if not is_ours:
                 files.write_bytes(os.path.join(folder, _IDENTITY), job.identity)
             if "://" not in folder:
                 os.makedirs(job.intermediate_folder, exist_ok=True)
@@ -86,11 +90,12 @@ def remove(folder: str) -> None:
 
     If a worker on another machine writes at this moment, the folder remains for the next run.
     """
-    _clear(folder)
-    if not set(files.list_folder(folder)) - {_LOCK, _IDENTITY}:
-        files.remove(folder)
+    with contextlib.suppress(OSError):
+        _clear(folder)
+        if not set(files.list_folder(folder)) - {_LOCK, _IDENTITY}:
+            files.remove(folder)
 
 
-def _clear(folder: str) -> None:
-    for name in set(files.list_folder(folder)) - {_LOCK, _IDENTITY}:
+def _clear(folder: str, kept: Collection[str] = ()) -> None:
+    for name in set(files.list_folder(folder)) - {_LOCK, _IDENTITY, *kept}:
         files.remove(os.path.join(folder, name))

@@ -19,7 +19,7 @@ _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP)
 
 
 class WorkerKilledError(InputError):
-    """A worker process was killed. The files that are already complete are kept."""
+    """A worker was lost, or cannot be used. The files that are already complete are kept."""
 
 
 def use_one_core() -> None:
@@ -84,6 +84,15 @@ class Workers:
 
     def check_folder(self, folder: str) -> None:
         """Checks that all workers read and write a folder; those of this machine do."""
+
+    @contextlib.contextmanager
+    def stopped_on_error(self) -> Iterator[None]:
+        """Stops the workers after an error, so that they write no more files."""
+        try:
+            yield
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Ends all worker processes at once. Functions that wait for a result raise an error."""

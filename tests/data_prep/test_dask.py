@@ -1,8 +1,10 @@
 """Record creation on a Dask cluster: equal bytes, lost processes, and clusters that are refused."""
 
+import dataclasses
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,9 +12,9 @@ import time
 
 import pytest
 from run_programs import assert_refused, run_mains
-from tiny_corpus import MANY_SEGMENTS, contents
+from tiny_corpus import MANY_SEGMENTS, VOCABULARY, contents
 
-from bert_tf.data_prep.runners import dask_workers, stages
+from bert_tf.data_prep.runners import dask_workers, local, stages
 from bert_tf.errors import InputError
 
 pytest.importorskip("distributed", reason="needs the [dask] extra")
@@ -200,22 +202,36 @@ def test_a_killed_process_does_not_change_the_records(job, tmp_path, tmp_path_fa
     assert contents(output.parent) == job.expected
 
 
-def fail(*_):
-    raise InputError("the text is bad")
+def test_bad_input_ends_the_run_at_once(job, tmp_path, cluster):
+    for _ in range(2):
+        cluster.add_worker()
+    (tmp_path / "a.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
+    for number in range(10):
+        shutil.copy(job.source, tmp_path / f"b{number}.txt")
+    before = sorted(os.listdir(tmp_path))
+    bad = job._replace(source=f"{tmp_path}/a.txt,{tmp_path}/b*.txt")
+    for _ in range(3):
+        with pytest.raises(InputError, match=r"a.txt is not UTF-8: .* Convert it first\.$"):
+            create(bad, tmp_path / "a.tfrecord", cluster)
+        assert [name for name in sorted(os.listdir(tmp_path)) if name[0] != "."] == before
 
 
-def test_bad_input_ends_the_run_at_once(job, tmp_path, cluster, monkeypatch):
+def test_workers_read_a_vocabulary_that_has_changed(job, tmp_path, cluster):
     cluster.add_worker()
-    (tmp_path / "latin.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
-    bad = job._replace(source=f"{tmp_path}/latin.txt")
-    with pytest.raises(InputError, match=r"latin.txt is not UTF-8: .* Convert it first\.$"):
-        create(bad, tmp_path / "a.tfrecord", cluster)
-    assert sorted(os.listdir(tmp_path)) == ["latin.txt"]
+    changed = dataclasses.replace(job.config, vocab_file=str(tmp_path / "vocab.txt"))
+    for name, entries in [("one", VOCABULARY), ("two", [*VOCABULARY[:5], *VOCABULARY[:4:-1]])]:
+        (tmp_path / "vocab.txt").write_text("\n".join(entries) + "\n")
+        create(job._replace(config=changed), tmp_path / name / "a.tfrecord", cluster)
+        local.create(changed, job.source, [f"{tmp_path}/local-{name}/a.tfrecord"], 1)
+        expected = shards(tmp_path / f"local-{name}")
+        assert len(expected) == 4 and shards(tmp_path / name) == expected
+
+
+def shards(folder):
+    return {name: data for name, data in contents(folder).items() if name.endswith(".tfrecord")}
 
 
 def test_counts_that_differ_from_the_plan_end_the_run(job, tmp_path, monkeypatch):
-    from bert_tf.data_prep.runners import local
-
     write_part = stages.write_part
 
     def write_all_rows_twice(files, split, number, part, rows):

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_tf import __version__
+from bert_tf import __version__, files
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local, stages
 from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers, use_one_core
@@ -113,7 +113,7 @@ class DaskWorkers(Workers):
                 f"--nthreads=1, and with --nworkers for several cores. {_SAME_COMMAND}"
             )
         self._marker = os.path.join(folder, f"program-{uuid.uuid4().hex}")
-        _write(self._marker, _versions())
+        files.write_text(self._marker, _versions())
         try:
             answers = self._client.run(_answer, self._marker)
         except InputError:
@@ -218,10 +218,5 @@ def _answer(marker: str) -> str:
     """Writes a file next to that of the program, and returns its path."""
     _begin_run(marker)
     path = f"{marker}-{uuid.uuid4().hex}"
-    _write(path, _versions())
+    files.write_text(path, _versions())
     return path
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)

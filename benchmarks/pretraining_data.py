@@ -132,7 +132,7 @@ def count_records(path: pathlib.Path) -> int:
 def intermediate_bytes(folder: pathlib.Path) -> int:
     """Returns the total bytes of the intermediate files that bert-tf wrote to `folder`."""
     total = 0
-    for path in folder.rglob(".*.work/*"):
+    for path in folder.rglob(".*.work/*/*"):
         try:
             total += path.stat().st_size
         except OSError:

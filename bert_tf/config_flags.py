@@ -30,9 +30,8 @@ def define(
 
     Args:
         config_class: A dataclass. The section "Attributes:" of its docstring, and of those of its
-            base classes, describes the fields.
-            The dataclass may have a class attribute CHOICES, which maps names of fields to allowed
-            values. A field without a default gets no flag.
+            base classes, describes the fields. The dataclass may have a class attribute CHOICES,
+            which maps names of fields to allowed values. A field without a default gets no flag.
         names: Names of the fields that get a flag. If empty, all fields get one.
         without: Names of fields that get no flag.
         flag_names: For fields whose flag has another name, that name.

@@ -94,12 +94,16 @@ CHOICE = (
 )
 
 Table = Sequence[Feature]
-_PACKED = ("uint16", "int32")
+
+
+def ids_dtype(vocab_size: int) -> str:
+    """Returns the dtype of packed ids: the smaller of "uint16" and "int32" that holds all ids."""
+    return "uint16" if vocab_size <= 1 << 16 else "int32"
 
 
 def unmasked(vocab_size: int) -> Table:
     """Returns the features of an unmasked record, for masks that are made while training."""
-    dtype = "uint16" if vocab_size <= 1 << 16 else "int32"
+    dtype = ids_dtype(vocab_size)
     ids = Feature(f"ids_{dtype}", dtype, ("S",), "[CLS] A [SEP] B [SEP], then 0")
     return (ids, *UNMASKED)
 
@@ -170,12 +174,12 @@ def parser(
         return [int(sizes.get(letter, letter)) for letter in feature.shape]
 
     def spec(feature: Feature) -> Any:
-        if feature.dtype in _PACKED:
+        if feature.dtype in wire_format.PACKED:
             return tf.io.FixedLenFeature([], tf.string)
         return tf.io.FixedLenFeature(shape(feature), getattr(tf, feature.dtype))
 
     def value(feature: Feature, parsed: Any) -> Any:
-        if feature.dtype not in _PACKED:
+        if feature.dtype not in wire_format.PACKED:
             return parsed
         (length,), dtype = shape(feature), tf.as_dtype(feature.dtype)
         numbers = tf.io.decode_raw(parsed, dtype, fixed_length=length * dtype.size)
@@ -236,7 +240,7 @@ def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) 
         lists = found[name]
         length = len(lists.int64_list.value) or len(lists.float_list.value)
         expected = int(np.prod([int(sizes.get(d, d)) for d in feature.shape]))
-        if feature.dtype in _PACKED:
+        if feature.dtype in wire_format.PACKED:
             length, expected = len(lists.bytes_list.value), 1
         if length != expected:
             raise InputError(

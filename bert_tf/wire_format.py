@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+PACKED = ("uint16", "int32")  # the dtypes of numbers that are packed into a string
 _BYTES = 2  # wire type of a length-delimited field
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # field numbers in tensorflow.Feature
 
@@ -71,7 +72,7 @@ def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
     values = values.reshape(len(values), -1)
     if dtype == "int64":
         kind, numbers = _INT64_LIST, _varints(values)
-    elif dtype in ("uint16", "int32"):
+    elif dtype in PACKED:
         kind, numbers = _BYTES_LIST, _packed(values, dtype)
     else:
         raw = np.ascontiguousarray(values, "<f4").view(np.uint8)

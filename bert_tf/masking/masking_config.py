@@ -50,8 +50,7 @@ class MaskingConfig:
     def __post_init__(self) -> None:
         check_between(1, _MAX_COUNT, self, "max_predictions_per_seq", "max_ngram_size")
         check_between(0, 1, self, "masked_lm_prob", "mask_token_prob", "random_token_prob")
-        # The default value is allowed with any limit, as released.
-        if self.max_ngram_size > max(self.max_predictions_per_seq, 1):
+        if self.max_ngram_size > self.max_predictions_per_seq:
             raise InputError(
                 "max_ngram_size must not exceed max_predictions_per_seq, which is "
                 f"{self.max_predictions_per_seq}. Received: {self.max_ngram_size}."

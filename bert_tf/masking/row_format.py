@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-_MAX_UINT16_VOCABULARY = 1 << 16
+from bert_tf import features
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Vocabulary:
 
 def row_dtype(max_seq_length: int, vocab_size: int) -> np.dtype:
     """Returns the dtype of a row. Its field `ids` has shape [S] and is padded with 0."""
-    token = np.uint16 if vocab_size <= _MAX_UINT16_VOCABULARY else np.int32
+    token = np.dtype(features.ids_dtype(vocab_size))
     return np.dtype(
         [
             ("key", np.uint64),  # determines the random draws and the place in the shuffled order

@@ -343,8 +343,9 @@ def checking_parser(
 
 
 def _table(is_unmasked: bool, sizes: Mapping[str, int]) -> features.Table:
-    unmasked = features.unmasked(sizes.get("V", _INT32_VALUES))
-    return unmasked if is_unmasked else features.PRETRAINING
+    if not is_unmasked:
+        return features.PRETRAINING
+    return features.unmasked(sizes.get("V", _INT32_VALUES))
 
 
 def _limit(name: str, sizes: Mapping[str, int]) -> int:

@@ -91,6 +91,8 @@ class DaskWorkers(Workers):
             self._client = distributed.Client(**address, timeout=timeout_secs, set_as_default=False)
             self._client.wait_for_workers(1, timeout=timeout_secs)
         except (OSError, ValueError, distributed.TimeoutError) as error:
+            if hasattr(self, "_client"):
+                self.stop()
             raise InputError(
                 f"The Dask cluster of {scheduler} has no scheduler or no worker after "
                 f"{timeout_secs:g} s: {error or 'no answer'}. Start them, or give another "

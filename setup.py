@@ -17,6 +17,7 @@ CORE = [
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]
 LITE = ["ai-edge-litert>=2.0"]
 MEDIAPIPE = ["mediapipe>=1.2"]
+ONNX = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
 DASK = ["distributed>=2024.8"]
@@ -101,6 +102,7 @@ setuptools.setup(
         "serving": SERVING,
         "lite": LITE,
         "mediapipe": [*LITE, *MEDIAPIPE],
+        "onnx": ONNX,
         "beam": BEAM,
         "dask": DASK,
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
@@ -109,7 +111,19 @@ setuptools.setup(
         "docs": DOCS,
         "dev": DEV,
         # The packages that any test imports, so that none is skipped.
-        "ci": [*DEV, *BEAM, *DASK, *HUB, *PARQUET, *DOCS, *SERVING, *LITE, *MEDIAPIPE, *ENTITY_F1],
+        "ci": [
+            *DEV,
+            *BEAM,
+            *DASK,
+            *HUB,
+            *PARQUET,
+            *DOCS,
+            *SERVING,
+            *LITE,
+            *MEDIAPIPE,
+            *ONNX,
+            *ENTITY_F1,
+        ],
     },
     entry_points={"console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]},
     classifiers=[

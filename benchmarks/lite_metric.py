@@ -15,12 +15,13 @@ import tensorflow as tf
 from absl import app, flags
 
 import bert_tf
-from bert_tf.export.lite.load import load_lite
+from bert_tf.export.model_files.load import load_file
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("version", None, "The folder of a version in both formats.", required=True)
 flags.DEFINE_string("dev_file", None, "A .tsv file with 'sentence' and 'label'.", required=True)
-flags.DEFINE_list("onnx", [], "ONNX files of the same model; none leaves ONNX Runtime out.")
+flags.DEFINE_string("own_onnx", None, "The folder of a version with ONNX files of bert-tf.")
+flags.DEFINE_list("onnx", [], "ONNX files that PyTorch wrote; none leaves them out.")
 flags.DEFINE_bool("mediapipe", False, "Whether to run the TFLite files in MediaPipe too.")
 
 
@@ -28,7 +29,7 @@ def labels_of_onnx(path, texts, labels):
     """Returns the labels of an ONNX file, with the tokenizer of bert-tf."""
     import onnxruntime
 
-    served, _ = load_lite(f"{FLAGS.version}/tflite/float32.tflite")
+    served, _ = load_file(f"{FLAGS.version}/tflite/float32.tflite")
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     found = []
     for text in texts:
@@ -56,12 +57,15 @@ def main(_):
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     texts, correct = [row["sentence"] for row in rows], [row["label"] for row in rows]
     found = {"SavedModel": [each["label"] for each in bert_tf.Predictor(FLAGS.version)(texts)]}
-    _, facts = load_lite(f"{FLAGS.version}/tflite/float32.tflite")
+    _, facts = load_file(f"{FLAGS.version}/tflite/float32.tflite")
     for precision in ("float32", "float16", "int8"):
         path = f"{FLAGS.version}/tflite/{precision}.tflite"
         found[f"TFLite, {precision}"] = [each["label"] for each in bert_tf.Predictor(path)(texts)]
         if FLAGS.mediapipe:
             found[f"MediaPipe, {precision}"] = labels_of_mediapipe(path, texts)
+    for precision in ("float32", "int8") if FLAGS.own_onnx else ():
+        path = f"{FLAGS.own_onnx}/onnx/{precision}.onnx"
+        found[f"ONNX, {precision}"] = [each["label"] for each in bert_tf.Predictor(path)(texts)]
     for path in FLAGS.onnx:
         name = f"ONNX Runtime, {path.rsplit('/', 1)[-1]}"
         found[name] = labels_of_onnx(path, texts, facts["labels"])

@@ -1,8 +1,10 @@
 r"""Writes the ONNX files that benchmarks/serving.py and benchmarks/lite_metric.py compare with.
 
-Runs in an environment with torch, transformers, onnx and onnxruntime, without bert-tf. Writes
-float32.onnx and int8.onnx (ONNX Runtime's dynamic quantization) of a folder of Hugging Face: for a
-classifier the logits, else the mean of the token vectors, with length 1.
+Runs in an environment with torch, transformers, onnx, onnxruntime and sympy, without bert-tf.
+Writes float32.onnx and int8.onnx (ONNX Runtime's dynamic quantization) of a folder of Hugging Face:
+for a classifier the logits, else the mean of the token vectors, with length 1. The files whose
+names start with fused are those after ONNX Runtime's optimizer for transformers; per_channel states
+a scale for each output of a product.
 
     python run_scripts/convert_checkpoint.py --from=/tmp/sst2 --to=/tmp/hf --dialect=hugging_face
     /tmp/torch/bin/python benchmarks/onnx_files.py /tmp/hf /tmp/onnx
@@ -14,7 +16,9 @@ import sys
 
 import torch
 import transformers
+from onnx import TensorProto
 from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnxruntime.transformers.optimizer import optimize_model
 
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -49,7 +53,7 @@ class Classifier(torch.nn.Module):
 
 
 def main(path, folder):
-    """Writes both files."""
+    """Writes all files."""
     with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
         architectures = json.load(file).get("architectures") or [""]
     is_classifier = "SequenceClassification" in architectures[0]
@@ -62,7 +66,20 @@ def main(path, folder):
         model, (ids, ids, ids * 0), single, input_names=list(NAMES), output_names=["output"],
         dynamic_axes={**axes, "output": {0: "batch"}}, dynamo=False,
     )  # fmt: skip
-    quantize_dynamic(single, os.path.join(folder, "int8.onnx"), weight_type=QuantType.QInt8)
+    fused = os.path.join(folder, "fused_float32.onnx")
+    config = transformers.AutoConfig.from_pretrained(path)
+    optimize_model(
+        single, "bert", num_heads=config.num_attention_heads, hidden_size=config.hidden_size
+    ).save_model_to_file(fused)
+    for source, name, per_channel in (
+        (single, "int8", False),
+        (fused, "fused_int8", False),
+        (fused, "fused_int8_per_channel", True),
+    ):
+        quantize_dynamic(
+            source, os.path.join(folder, f"{name}.onnx"), per_channel=per_channel,
+            weight_type=QuantType.QInt8, extra_options={"DefaultTensorType": TensorProto.FLOAT},
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

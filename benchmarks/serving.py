@@ -1,21 +1,28 @@
-r"""Measures the answers of an exported model: milliseconds for each batch size and length.
+r"""Measures the answers of exported models: milliseconds for each shape, and texts per second.
 
-Compares, in one process and in turns of a few requests each, the signature `ids` of the export in
-float32 and bfloat16, a graph of the same model without checks, the signature `serving_default` on
-texts of about as many tokens, and TFLite files and ONNX Runtime if files are given. The printed
-number is the smallest of many. TFLite files run for single sequences.
+Compares, in one process and in turns, a SavedModel in float32 and bfloat16, TFLite and ONNX files
+of the same model, and as peers the ONNX files of benchmarks/onnx_files.py in ONNX Runtime and in
+OpenVINO (if it is installed). The first table has the smallest time of many requests with token
+ids. The others have texts per second of two streams of texts, sorted by length: once with token ids
+that are given, and once from texts, with `Predictor`, or tokenizers and ONNX Runtime for the peers.
+Each system has the best of the batch sizes 1, 8 and 32.
 
-    python run_scripts/export_model.py --checkpoint=/models/minilm --export_dir=/tmp/float32
-    python run_scripts/export_model.py --checkpoint=/models/minilm --export_dir=/tmp/bfloat16 \
-        --precision=bfloat16
-    python run_scripts/export_model.py --checkpoint=/models/minilm --export_dir=/tmp/lite \
-        --format=tflite
-    python benchmarks/serving.py --checkpoint=/models/minilm --float32=/tmp/float32/1 \
-        --bfloat16=/tmp/bfloat16/1 --tflite=/tmp/lite/1/tflite --onnx=float32.onnx
+    python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/both --format=both \
+        --max_seq_length=384
+    python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/bfloat16 \
+        --precision=bfloat16 --max_seq_length=384
+    python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/onnx --format=onnx \
+        --max_seq_length=384
+    TORCH benchmarks/onnx_files.py MODEL /tmp/peer
+    python benchmarks/serving.py --checkpoint=MODEL --threads=2 \
+        --saved_models=/tmp/both/1,/tmp/bfloat16/1 \
+        --files=/tmp/both/1/tflite/int8.tflite,/tmp/onnx/1/onnx/int8.onnx \
+        --peers=/tmp/peer/fused_float32.onnx,/tmp/peer/fused_int8.onnx --sst2=SST-2/dev.tsv \
+        --squad=dev-v1.1.json
 """
 
-import functools
-import tempfile
+import csv
+import json
 import time
 
 import numpy as np
@@ -24,102 +31,184 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 from absl import app, flags
 
 import bert_tf
-from bert_tf.export.lite.lite_forward import LiteForward
-from bert_tf.export.served import load_served
+from bert_tf.export.model_files.load import forward_of
 from bert_tf.pretrained import load
 
 # Runs of a system in a row: those after the first one find the weights in the cache of the CPU.
 REPEATS = 5
 SHAPES = ((1, 32), (1, 128), (8, 128), (32, 128))
+BATCH_SIZES = (1, 8, 32)
+LENGTH, NUM_WINDOWS = 384, 1000
 NAMES = ("input_ids", "input_mask", "segment_ids")
-ONNX_NAMES = ("input_ids", "attention_mask", "token_type_ids")
+PEER_NAMES = ("input_ids", "attention_mask", "token_type_ids")
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("checkpoint", None, "The checkpoint of the exports.", required=True)
-flags.DEFINE_string("float32", None, "The folder of a float32 export.", required=True)
-flags.DEFINE_string("bfloat16", None, "The folder of a bfloat16 export; None leaves it out.")
-flags.DEFINE_string("tflite", None, "The folder of TFLite files; None leaves them out.")
-flags.DEFINE_integer("threads", None, "Threads of TFLite and of ONNX Runtime. Default: all cores.")
-flags.DEFINE_list("onnx", [], "ONNX files of the same model; none leaves ONNX Runtime out.")
-flags.DEFINE_integer("rounds", 30, "Number of measurements of each system.")
+flags.DEFINE_list("saved_models", [], "Folders of versions for the task embedding.")
+flags.DEFINE_list("files", [], "TFLite and ONNX files of bert-tf.")
+flags.DEFINE_list("peers", [], "ONNX files of benchmarks/onnx_files.py.")
+flags.DEFINE_integer("threads", 2, "Threads of each system.")
+flags.DEFINE_integer("rounds", 6, "Turns of each system for the shapes.")
+flags.DEFINE_string("sst2", None, "dev.tsv of SST-2; None leaves this stream out.")
+flags.DEFINE_string("squad", None, "A file of SQuAD; None leaves this stream out.")
 
 
-def without_checks(folder):
-    """Writes and loads a SavedModel of the model without checks and strings; returns its call."""
-    served = load_served(load(FLAGS.checkpoint))
-    specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in NAMES}
-    call = tf.function(lambda **inputs: served.from_ids(inputs), autograph=False)
-    signatures = {"ids": call.get_concrete_function(**specs)}
-    tf.saved_model.save(served, folder, signatures=signatures)
-    return tf.saved_model.load(folder)
+def own_name(path):
+    """Returns a short name, such as onnx/int8.onnx or both/1."""
+    return "/".join(path.rstrip("/").split("/")[-2:])
 
 
-def calls(shape, models):
-    """Returns a function without arguments for each system."""
-    rng = np.random.default_rng(0)
-    ids = rng.integers(1000, 20000, shape).astype(np.int32)
-    ids[:, 0], ids[:, -1] = 101, 102
-    arrays = (ids, np.ones_like(ids), np.zeros_like(ids))
-    inputs = {name: tf.constant(value) for name, value in zip(NAMES, arrays, strict=True)}
-    found = {}
-    for name, model in models.items():
-        signature = model.signatures["ids"]
-        found[name] = lambda signature=signature: signature(**inputs)["embedding"].numpy()
-    texts = tf.constant([" ".join(["word"] * (shape[1] - 2))] * shape[0])
-    default = models["float32"].signatures["serving_default"]
-    found["serving_default, float32"] = lambda: default(text=texts)["embedding"].numpy()
-    if FLAGS.tflite and shape[0] == 1:
-        inputs_of_file = dict(zip(NAMES, arrays, strict=True))
-        for name in ("float32", "float16", "int8"):
-            forward = LiteForward(f"{FLAGS.tflite}/{name}.tflite", FLAGS.threads, False)
-            found[f"TFLite, {name}"] = functools.partial(forward.run, inputs_of_file)
-            predictor = bert_tf.Predictor(
-                f"{FLAGS.tflite}/{name}.tflite", 1, num_threads=FLAGS.threads
-            )
-            text = " ".join(["word"] * (shape[1] - 2))
-            found[f"TFLite, {name}, Predictor from a text"] = functools.partial(predictor, text)
-    for path in FLAGS.onnx:
-        found[f"ONNX Runtime, {path.rsplit('/', 1)[-1]}"] = onnx_call(path, arrays)
-    return found
-
-
-def onnx_call(path, arrays):
-    """Returns a function that runs an ONNX file."""
+def onnx_runtime(path):
+    """Returns a function that runs an ONNX file of the peer."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = FLAGS.threads or 0
+    options.intra_op_num_threads = FLAGS.threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    feeds = {name: value.astype(np.int64) for name, value in zip(ONNX_NAMES, arrays, strict=True)}
-    return lambda: session.run(None, feeds)
+    return lambda inputs: session.run(None, inputs)[0]
 
 
-def measure(functions):
-    """Returns the smallest number of milliseconds of each function; they take turns."""
-    best = dict.fromkeys(functions, float("inf"))
-    for _ in range(FLAGS.rounds):
-        for name, function in functions.items():
-            time.sleep(0.05)  # the threads of ONNX Runtime wait actively for a while
-            for _ in range(REPEATS):
-                start = time.perf_counter()
-                function()
-                best[name] = min(best[name], 1e3 * (time.perf_counter() - start))
-    return best
+def openvino(path):
+    """Returns a function that runs an ONNX file of the peer with OpenVINO."""
+    import openvino
+
+    options = {"INFERENCE_NUM_THREADS": FLAGS.threads, "PERFORMANCE_HINT": "LATENCY"}
+    model = openvino.Core().compile_model(path, "CPU", options)
+    return lambda inputs: model(inputs)[0]
+
+
+def systems():
+    """Returns a function for each system: from ids, mask and segments, int32 [B, S], to vectors."""
+    found = {}
+    for path in FLAGS.saved_models:
+        model = tf.saved_model.load(path)
+
+        def of_model(arrays, model=model):
+            inputs = {name: tf.constant(arrays[name]) for name in NAMES}
+            return model.signatures["ids"](**inputs)["embedding"].numpy()
+
+        found[f"SavedModel, {own_name(path)}"] = of_model
+    for path in FLAGS.files:
+        found[own_name(path)] = forward_of(path, FLAGS.threads, False).run
+    for path in FLAGS.peers:
+        for make in (onnx_runtime, openvino):
+            try:
+                run = make(path)
+            except Exception as error:  # not installed, or operators of ONNX Runtime
+                print(f"{make.__name__} leaves out {own_name(path)}: {str(error)[:100]!r}")
+                continue
+
+            def of_peer(arrays, run=run):
+                values = (arrays[name].astype(np.int64) for name in NAMES)
+                return run(dict(zip(PEER_NAMES, values, strict=True)))
+
+            found[f"peer: {make.__name__}, {own_name(path)}"] = of_peer
+    return found
+
+
+def batch_of(rows):
+    """Returns the inputs of sequences of ids, padded to the longest one."""
+    ids = np.zeros([len(rows), max(map(len, rows))], np.int32)
+    mask = np.zeros_like(ids)
+    for number, row in enumerate(rows):
+        ids[number, : len(row)], mask[number, : len(row)] = row, 1
+    return dict(zip(NAMES, (ids, mask, np.zeros_like(ids)), strict=True))
+
+
+def table_of_shapes(found):
+    """Prints the smallest number of milliseconds of each system for each shape; they take turns."""
+    print("| system | " + " | ".join(f"{b}x{s}, ms" for b, s in SHAPES) + " |")
+    print("|---" * (1 + len(SHAPES)) + "|")
+    best = {name: [float("inf")] * len(SHAPES) for name in found}
+    rng = np.random.default_rng(0)
+    for column, shape in enumerate(SHAPES):
+        batch = batch_of(rng.integers(1000, 20000, shape).tolist())
+        for _ in range(FLAGS.rounds):
+            for name, run in found.items():
+                time.sleep(0.05)  # the threads of ONNX Runtime wait actively for a while
+                for _ in range(REPEATS):
+                    start = time.perf_counter()
+                    run(batch)
+                    secs = time.perf_counter() - start
+                    best[name][column] = min(best[name][column], 1e3 * secs)
+    for name, row in best.items():
+        print(f"| {name} | " + " | ".join(f"{each:.2f}" for each in row) + " |", flush=True)
+
+
+def seconds_of(run, rows, size):
+    """Returns the seconds for all rows, in their order, in batches of a size."""
+    start = time.perf_counter()
+    for first in range(0, len(rows), size):
+        run(rows[first : first + size])
+    return time.perf_counter() - start
+
+
+def table_of_stream(name, runs, rows):
+    """Prints texts per second of each system for rows that are sorted by length."""
+    part = rows[:: max(1, len(rows) // 100)]
+    sizes, best = {}, dict.fromkeys(runs, float("inf"))
+    for system, run in runs.items():
+        seconds_of(run, part, 32)  # warm-up
+        sizes[system] = min(BATCH_SIZES, key=lambda size, run=run: seconds_of(run, part, size))
+    for _ in range(2):
+        for system, run in runs.items():
+            time.sleep(0.5)
+            best[system] = min(best[system], seconds_of(run, rows, sizes[system]))
+    print(f"| {name} | texts/s | batch size |\n|---|---|---|")
+    for system, secs in best.items():
+        print(f"| {system} | {len(rows) / secs:.1f} | {sizes[system]} |", flush=True)
+
+
+def text_systems(tokenizer, found):
+    """Returns a function from a list of texts for each file, with its tokenizer."""
+    from tokenizers import BertWordPieceTokenizer
+
+    tokens = {token: row for row, token in enumerate(tokenizer.vocabulary)}
+    peer = BertWordPieceTokenizer(tokens, lowercase=tokenizer.do_lower_case)
+    peer.enable_truncation(LENGTH)
+    runs = {
+        f"Predictor, {own_name(path)}": bert_tf.Predictor(path, 32, num_threads=FLAGS.threads)
+        for path in [*FLAGS.saved_models, *FLAGS.files]
+    }
+    for name, run in found.items():
+        if name.startswith("peer"):
+            runs[f"tokenizers, {name}"] = lambda texts, run=run: run(
+                batch_of([each.ids for each in peer.encode_batch(texts)])
+            )
+    return runs
+
+
+def streams():
+    """Yields the name and the texts of each stream."""
+    if FLAGS.sst2:
+        with open(FLAGS.sst2, encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            yield "SST-2 dev", [row["sentence"] for row in rows]
+    if FLAGS.squad:
+        with open(FLAGS.squad, encoding="utf-8") as file:
+            articles = json.load(file)["data"]
+        texts = [
+            f"{question['question']} {paragraph['context']}"
+            for article in articles
+            for paragraph in article["paragraphs"]
+            for question in paragraph["qas"]
+        ]
+        yield f"{NUM_WINDOWS} questions of SQuAD", texts[:: len(texts) // NUM_WINDOWS][:NUM_WINDOWS]
 
 
 def main(_):
-    """Prints a table."""
-    models = {"float32": tf.saved_model.load(FLAGS.float32)}
-    with tempfile.TemporaryDirectory() as folder:
-        models["float32, without checks"] = without_checks(folder)
-    if FLAGS.bfloat16:
-        models["bfloat16"] = tf.saved_model.load(FLAGS.bfloat16)
-    results = [measure(calls(shape, models)) for shape in SHAPES]
-    print("| system | " + " | ".join(f"{b}x{s}" for b, s in SHAPES) + " |")
-    print("|---" * (1 + len(SHAPES)) + "|")
-    for name in results[0]:
-        cells = (f"{each[name]:.2f}" if name in each else "" for each in results)
-        print(f"| {name} | " + " | ".join(cells) + " |")
+    """Prints all tables."""
+    tf.config.threading.set_intra_op_parallelism_threads(FLAGS.threads)
+    found, tokenizer = systems(), load(FLAGS.checkpoint).tokenizer
+    table_of_shapes(found)
+    for name, texts in streams():
+        encoded = tokenizer.encode(texts, seq_length=LENGTH)
+        ids, lengths = encoded["input_ids"].numpy(), encoded["input_mask"].numpy().sum(axis=1)
+        rows = [row[:length].tolist() for row, length in zip(ids, lengths, strict=True)]
+        rows = sorted(rows, key=len)
+        of_ids = {name: lambda part, run=run: run(batch_of(part)) for name, run in found.items()}
+        table_of_stream(f"{name}, token ids", of_ids, rows)
+        table_of_stream(f"{name}, texts", text_systems(tokenizer, found), sorted(texts, key=len))
 
 
 if __name__ == "__main__":

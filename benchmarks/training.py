@@ -37,10 +37,13 @@ from bert_tf import command_line
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 
-# The key is the name of a shape. The values are the name of the model size, and the batch size.
-# Each example has 128 tokens, of which 20 are predicted.
-SHAPES = {"small": ("small", 16), "base": ("base", 8), "tiny": ("tiny", 2)}
-LENGTH, PREDICTIONS, VOCABULARY = 128, 20, 30522
+# The key is the name of a shape. The values are the name of the model size, the batch size, and the
+# numbers of tokens and of predicted tokens of each example.
+SHAPES = {
+    "small": ("small", 16, 128, 20), "small-512": ("small", 4, 512, 76),
+    "base": ("base", 8, 128, 20), "base-512": ("base", 2, 512, 76), "tiny": ("tiny", 2, 128, 20),
+}  # fmt: skip
+VOCABULARY = 30522
 DROPOUT = 0.1
 RATE, CLIP, DECAY = 1e-4, 1.0, 0.01
 
@@ -67,18 +70,18 @@ flags.DEFINE_string("worker", "", "Internal: the system that a worker process me
 def batch_of(shape):
     """Returns a batch with random `features.PRETRAINING`, equal for all systems."""
     rng = np.random.default_rng(0)
-    size = SHAPES[shape][1]
-    positions = [np.sort(rng.permutation(LENGTH)[:PREDICTIONS]) for _ in range(size)]
+    _, size, length, predictions = SHAPES[shape]
+    positions = [np.sort(rng.permutation(length)[:predictions]) for _ in range(size)]
     ids = {
-        "input_ids": rng.integers(0, VOCABULARY, (size, LENGTH)),
-        "input_mask": np.ones((size, LENGTH)),
-        "segment_ids": np.arange(LENGTH)[None].repeat(size, 0) >= LENGTH // 2,
+        "input_ids": rng.integers(0, VOCABULARY, (size, length)),
+        "input_mask": np.ones((size, length)),
+        "segment_ids": np.arange(length)[None].repeat(size, 0) >= length // 2,
         "masked_lm_positions": np.array(positions),
-        "masked_lm_ids": rng.integers(0, VOCABULARY, (size, PREDICTIONS)),
+        "masked_lm_ids": rng.integers(0, VOCABULARY, (size, predictions)),
         "next_sentence_labels": rng.integers(0, 2, (size, 1)),
     }
     batch = {name: value.astype(np.int32) for name, value in ids.items()}
-    return batch | {"masked_lm_weights": np.ones((size, PREDICTIONS), np.float32)}
+    return batch | {"masked_lm_weights": np.ones((size, predictions), np.float32)}
 
 
 def config_of(shape, dropout=DROPOUT):
@@ -251,7 +254,7 @@ def compare(shape, precision):
     """Prints a table that compares the systems for a shape and a precision."""
     from bert_tf.modeling import costs  # PyTorch workers must not load TensorFlow
 
-    size, batch = SHAPES[shape]
+    size, batch, length, predictions = SHAPES[shape]
     workers = {}
     for system in FLAGS.systems:
         worker = Worker(system, shape, precision)
@@ -265,12 +268,12 @@ def compare(shape, precision):
     for worker in workers.values():
         worker.end()
     flops = costs.training_step_flops(
-        BertConfig.named(size, VOCABULARY), batch, LENGTH, PREDICTIONS
+        BertConfig.named(size, VOCABULARY), batch, length, predictions
     )
     first = next(iter(workers.values()))
     peak = first.median("peak") if "peak" in first.turns[0] else None
     print(
-        f"\n{size}, batch {batch} x {LENGTH}, {precision}: {flops / 1e9:.0f} GFLOP per step; "
+        f"\n{size}, batch {batch} x {length}, {precision}: {flops / 1e9:.0f} GFLOP per step; "
         + (f"matrix products at {peak / 1e9:.0f} GFLOP/s" if peak else "")
     )
     print("| system | ms per step | CPU ms | tokens/s | MFU | time relative to the first |")
@@ -280,7 +283,7 @@ def compare(shape, precision):
         share = f"{flops / secs / peak:.0%}" if peak and system.startswith("bert-tf") else ""
         print(
             f"| {system} | {secs * 1e3:.0f} | {worker.median('core_secs') * 1e3:.0f} "
-            f"| {batch * LENGTH / secs:,.0f} | {share} | {secs / first.median('secs'):.2f}x |",
+            f"| {batch * length / secs:,.0f} | {share} | {secs / first.median('secs'):.2f}x |",
             flush=True,
         )
 

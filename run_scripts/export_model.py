@@ -1,4 +1,4 @@
-"""Exports a model as a SavedModel that takes raw text, as TFLite files, or both.
+"""Exports a model as a SavedModel that takes raw text, as TFLite files, both, or ONNX files.
 
     python run_scripts/export_model.py --checkpoint=/tmp/mrpc_output --export_dir=/models/mrpc
 
@@ -19,6 +19,8 @@ With --format=tflite, the program writes TFLite files to /models/mrpc/1/tflite, 
 sizes and latencies:
 
     predictor = bert_tf.Predictor("/models/mrpc/1/tflite/int8.tflite")
+
+With --format=onnx, it writes ONNX files in the same way to /models/mrpc/1/onnx.
 
 The program runs what it wrote in another process, and writes nothing if the outputs differ from
 those of the original model.

@@ -48,12 +48,14 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 SEPARATORS = (" ||| ", "\t")  # of the texts of a line
+BLOCK_SIZE = 4096
 # An input line, or a row of a table as a dict, and its value for each input of the model: a text,
 # or a list of texts.
 Item = tuple[Any, list[str | list[str]]]
 flags.DEFINE_string(
-    "model", None, "Folder of an exported model, or of one of its versions, or a .tflite file."
-)
+    "model", None,
+    "Folder of an exported model, or of one of its versions, or a .tflite or .onnx file.",
+)  # fmt: skip
 flags.DEFINE_multi_string("text", [], "A text; may be given several times.")
 flags.DEFINE_string("question", None, "A question; --context contains its answer.")
 flags.DEFINE_string("context", None, "The context of --question or --choice.")
@@ -116,13 +118,15 @@ def predictions(
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yields each line or row with its prediction."""
     # A bar and the predictions would be mixed on a terminal.
-    shown = Progress("predicting", None, "texts", log_end=False)
+    shown = Progress("predicting", None, "texts", log_end=bool(FLAGS.output_file))
     with shown if FLAGS.output_file or not sys.stdout.isatty() else contextlib.nullcontext():
-        while batch := list(itertools.islice(found, FLAGS.batch_size)):
-            columns = zip(*(parts for _, parts in batch), strict=True)
-            for (line, _), values in zip(batch, predictor(*map(list, columns)), strict=True):
+        # The texts of a block are sorted by length. Lines of a pipe may arrive slowly.
+        size = max(BLOCK_SIZE, FLAGS.batch_size) if FLAGS.input_file else FLAGS.batch_size
+        while block := list(itertools.islice(found, size)):
+            columns = map(list, zip(*(parts for _, parts in block), strict=True))
+            predicted = predictor(*columns, on_batch=shown.update)
+            for (line, _), values in zip(block, predicted, strict=True):
                 yield line, {k: getattr(v, "tolist", lambda v=v: v)() for k, v in values.items()}
-            shown.update(len(batch))
 
 
 def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:

@@ -189,7 +189,7 @@ def test_flags_are_defined_only_in_mains():
 
 # What only programs may do, and the modules of the library that do it for them.
 EFFECTS_OF_PROGRAMS = {
-    "print": ("command_line", "startup", "__main__"),
+    "print": ("command_line", "startup", "__main__", "export.onnx.onnx_client"),
     "sys.stdout": ("command_line",),
     "sys.stderr": ("command_line", "startup"),
     "sys.exit": ("command_line", "export.gate_program", "stop_program"),

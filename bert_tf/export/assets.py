@@ -13,7 +13,7 @@ import tensorflow_text
 from bert_tf import files, json_files, weights
 from bert_tf.export.job import Origin, answer_facts, facts_of
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
-from bert_tf.export.lite.report import TEXT_DIFFERENCES, table_of
+from bert_tf.export.model_files.report import NAMES, TEXT_DIFFERENCES, table_of
 from bert_tf.export.served.load import served_class
 from bert_tf.tasks.task import DEV_EXAMPLES
 
@@ -97,9 +97,9 @@ def model_card(folder: str, origin: Origin, report: Mapping[str, Any]) -> str:
     if origin.settings:
         settings = json.dumps(origin.settings, indent=2, sort_keys=True, ensure_ascii=False)
         parts.append(f"## Training\n\n```json\n{settings}\n```\n")
-    if "tflite" in report:
-        parts.append(f"## TFLite\n\n{table_of(report['tflite'])}\n")
-        if any(each["takes_texts"] for each in report["tflite"]):
+    for name in (name for name in NAMES if name in report):
+        parts.append(f"## {NAMES[name]}\n\n{table_of(report[name])}\n")
+        if any(each["takes_texts"] for each in report[name]):
             parts.append(TEXT_DIFFERENCES)
     return "\n".join(parts)
 

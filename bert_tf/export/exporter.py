@@ -1,4 +1,4 @@
-"""Exports the model of a checkpoint, or a model in memory, in one or both formats."""
+"""Exports the model of a checkpoint, or a model in memory, in one or more formats."""
 
 import contextlib
 import dataclasses
@@ -16,9 +16,10 @@ from bert_tf.export import assets, gate_process, saved_model
 from bert_tf.export.job import ExportJob, answer_facts, read_origin, run_folder
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
+from bert_tf.export.onnx import onnx_files
 from bert_tf.export.served import task_of
 from bert_tf.export.served.load import complete_facts, served_class
-from bert_tf.export.settings import FORMATS, TASKS, ServingSettings
+from bert_tf.export.settings import TASKS, ServingSettings
 from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.modeling import BertEncoder, BertTaskModel
 from bert_tf.pretrained import check_tokenizer, read_pretrained, save_checkpoint
@@ -35,6 +36,7 @@ _Writer = Callable[[gate_process.Gate, str], dict[str, Any]]
 _FORMATS: dict[str, Callable[[ExportJob], _Writer]] = {
     "saved_model": saved_model.prepare,
     "tflite": lite_files.prepare,
+    "onnx": onnx_files.prepare,
 }
 
 
@@ -64,20 +66,21 @@ def export(
 
     Raises:
         InputError: The checkpoint cannot be exported for the task; `export_dir` is a file, is
-            inside the checkpoint, contains other files and no version or, for TFLite only, contains
-            SavedModels; or another program has written a version with the same number.
+            inside the checkpoint, contains other files and no version or, unless a SavedModel is
+            written, contains SavedModels; or another program has written a version with the same
+            number.
         GateError: The exported model and the model in memory have different outputs. Nothing is
             written.
     """
     _check_outside(export_dir, checkpoint)
     version = os.path.join(export_dir, str(next_version(export_dir)))
     settings = settings or ServingSettings()
-    if settings.format == "tflite" and has_saved_model(export_dir):
+    formats = settings.formats
+    if "saved_model" not in formats and has_saved_model(export_dir):
         raise InputError(
             f"{export_dir} contains SavedModels, and TensorFlow Serving would try to load a newer "
             "version without one. Give another export_dir, or format both."
         )
-    formats = list(_FORMATS) if settings.format == FORMATS[-1] else [settings.format]
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
         processes = [stack.enter_context(contextlib.closing(gate_process.Gate())) for _ in formats]

@@ -44,7 +44,7 @@ class Gate:
         """Returns the outputs of requests for models. A process runs only once.
 
         Args:
-            paths: SavedModels, or TFLite files.
+            paths: SavedModels, or TFLite or ONNX files.
             found: The requests for each of them.
 
         Raises:

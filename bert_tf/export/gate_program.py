@@ -2,7 +2,7 @@
 
 Reads three lines from standard input, after it has imported TensorFlow: the folder that contains
 bert_tf, a file of models with their requests, and the path for a file of the outputs. A SavedModel
-runs without bert_tf, and a TFLite file with `load_lite`.
+runs without bert_tf, and a TFLite or ONNX file with `load_file`.
 """
 
 import pickle
@@ -39,12 +39,12 @@ def outputs_of(
 
 
 def signatures_of(path: str, root: str) -> Any:
-    """Returns the signatures of a SavedModel or of a TFLite file, by name."""
-    if path.endswith(".tflite"):
+    """Returns the signatures of a SavedModel or of a TFLite or ONNX file, by name."""
+    if path.endswith((".tflite", ".onnx")):
         sys.path.insert(0, root)
-        from bert_tf.export.lite.load import load_lite
+        from bert_tf.export.model_files.load import load_file
 
-        served, _ = load_lite(path)
+        served, _ = load_file(path)
         return {name: each.function for name, each in served.endpoints().items()}
     sys.modules["bert_tf"] = None  # type: ignore[assignment]  # an import of bert_tf then fails
     model = tf.saved_model.load(path)

@@ -1,5 +1,6 @@
 """The places of files in the folder of an exported model."""
 
+import itertools
 import logging
 import os
 
@@ -11,7 +12,7 @@ from bert_tf.errors import InputError, plain_message
 
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"
-LITE = "tflite"
+_FILE_FORMATS = ("tflite", "onnx")  # folders of files that contain a model, and their endings
 # The files of a SavedModel whose SHA-256 is in the fact `FILES_SHA256`. The index of the variables
 # has a checksum of each variable.
 CHECKED_FILES = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
@@ -31,7 +32,7 @@ def newest_version(folder: str) -> str:
     for each in found:
         if gfile.exists(os.path.join(each, "saved_model.pb")):
             return each
-        if each != folder and not gfile.isdir(os.path.join(each, LITE)):
+        if each != folder and not any(map(gfile.isdir, _file_folders(each))):
             message = f"{each} is the newest version, but has no saved_model.pb"
             if "://" not in folder:
                 raise InputError(
@@ -39,14 +40,23 @@ def newest_version(folder: str) -> str:
                 )
             # Object stores cannot rename a folder when it is complete.
             _LOGGER.warning("warning: %s. An older version is used.", message)
-    for lite in (os.path.join(each, LITE) for each in found):
-        if gfile.isdir(lite):
-            paths = ", ".join(sorted(os.path.join(lite, name) for name in gfile.listdir(lite)))
-            raise InputError(f"{folder} contains no SavedModel. Give a TFLite file: {paths}.")
+    for place in itertools.chain.from_iterable(map(_file_folders, found)):
+        if gfile.isdir(place):
+            paths = ", ".join(sorted(os.path.join(place, name) for name in gfile.listdir(place)))
+            raise InputError(f"{folder} contains no SavedModel. Give a file: {paths}.")
     raise InputError(
         f"{folder} is not an exported model and contains no version of one. Export a checkpoint or "
         f"a run first: python run_scripts/export_model.py --checkpoint={folder} --export_dir=served"
     )
+
+
+def _file_folders(version: str) -> list[str]:
+    return [os.path.join(version, name) for name in _FILE_FORMATS]
+
+
+def is_model_file(path: str) -> bool:
+    """Returns whether a path is that of a TFLite or ONNX file."""
+    return path.endswith(tuple(f".{name}" for name in _FILE_FORMATS))
 
 
 def has_saved_model(folder: str) -> bool:

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf.errors import InputError, plain_message
-from bert_tf.export.layout import newest_version
+from bert_tf.export.layout import is_model_file, newest_version
 from bert_tf.export.predictions import Prediction, decode
 from bert_tf.export.saved_model_loading import load_saved_model
 from bert_tf.file_checks import check_no_file_scheme
@@ -32,12 +32,13 @@ class Predictor:
 
     Args:
         path: The folder of an exported model, whose highest version is loaded, the folder of a
-            version, or a `.tflite` file, for which ai-edge-litert must be installed. For single
-            texts on a CPU, a TFLite file of int8 is the fastest one.
+            version, or a `.tflite` or `.onnx` file, for which ai-edge-litert or onnxruntime must be
+            installed. On a CPU, a TFLite file of int8 is the fastest one.
         batch_size: Texts per batch. Texts of similar length are in the same batch.
         signature: A signature of the model that takes texts, such as "score" of a pretrained model
             or "words" of a model of named entities.
-        num_threads: Threads for the computation of a TFLite file. Default: the number of cores.
+        num_threads: The number of threads that compute a `.tflite` or `.onnx` file. Default: the
+            number of cores.
         trust: Whether to load a SavedModel without a check of its graph. A SavedModel is a program;
             without the check, it may do anything that this process may do. See SECURITY.md.
 
@@ -50,6 +51,7 @@ class Predictor:
         *texts: For each name in `names`, a list of N str, or a single str for one prediction. For
             each name in `list_names`, a list of N lists of str, or a list of str for one
             prediction. The lists may have different lengths.
+        on_batch: Is called after each batch with the number of its texts, to show progress.
 
     Returns:
         For N texts, N dicts, in the order of the texts; for one prediction, one dict. Its keys are:
@@ -73,7 +75,7 @@ class Predictor:
     Raises:
         InputError: The folder contains no exported model, or its files are damaged or contain what
             models of bert-tf do not need; the model has no such signature; the texts are not lists
-            of str of the same length; or ai-edge-litert is not installed.
+            of str of the same length; or the package that runs the file is not installed.
     """
 
     def __init__(
@@ -91,8 +93,8 @@ class Predictor:
             raise InputError(f"trust must be True or False. Received: {trust!r}.")
         path = str(os.fspath(path))
         check_no_file_scheme(path)
-        if path.endswith(".tflite"):
-            self._model, signatures, self._facts = _load_lite(path, signature, num_threads)
+        if is_model_file(path):
+            self._model, signatures, self._facts = _load_file(path, signature, num_threads)
         else:
             # The signatures do not keep the weights alive.
             self._model, self._facts = load_saved_model(newest_version(path), trust)
@@ -103,15 +105,15 @@ class Predictor:
         self.list_names = tuple(name for name in self.names if inputs[name].shape.rank == 2)
         self._batch_size = batch_size
 
-    def __call__(self, *texts: Any) -> Any:
+    def __call__(self, *texts: Any, on_batch: Callable[[int], Any] | None = None) -> Any:
         """Returns the predictions for texts; see the docstring of the class."""
         if not texts:
             return self._refuse(texts)
         # An empty list is a list of no texts, and not one text without words.
         is_one = all(map(self._is_one, self.names, texts))
         if is_one and (isinstance(texts[0], str) or texts[0]):
-            return next(self._predict([[each] for each in texts]))
-        return list(self._predict(texts))
+            return next(self._predict([[each] for each in texts], on_batch))
+        return list(self._predict(texts, on_batch))
 
     def _is_one(self, name: str, value: Any) -> bool:
         """Returns whether a value is the input of one prediction."""
@@ -120,7 +122,9 @@ class Predictor:
         is_sequence = isinstance(value, (list, tuple))
         return is_sequence and all(isinstance(text, str) for text in value)
 
-    def _predict(self, texts: Sequence[Sequence[str]]) -> Iterator[Prediction]:
+    def _predict(
+        self, texts: Sequence[Sequence[str]], on_batch: Callable[[int], Any] | None
+    ) -> Iterator[Prediction]:
         """Yields the predictions in the order of the texts."""
         if not all(map(_is_list, texts)) or len(texts) != len(self.names):
             self._refuse(texts)
@@ -149,6 +153,8 @@ class Predictor:
                     size = len(columns[self.names.index(name)][row])
                     values |= {n: values[n][:size] for n in _LIST_OUTPUTS if n in values}
                 found[row] = decode(values, self._facts)
+            if on_batch:
+                on_batch(len(rows))
         return (found[row] for row in range(len(order)))
 
     def _outputs(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -185,13 +191,13 @@ def _check_count(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a whole number from 1. Received: {value!r}.")
 
 
-def _load_lite(
+def _load_file(
     path: str, signature: str, num_threads: int | None
 ) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
-    """Returns the served model of a TFLite file, one or all of its signatures, and its facts."""
-    from bert_tf.export.lite.load import load_lite  # imports Keras
+    """Returns the served model of a file, one or all of its signatures, and its facts."""
+    from bert_tf.export.model_files.load import load_file  # imports Keras
 
-    served, facts = load_lite(path, num_threads)
+    served, facts = load_file(path, num_threads)
     # Tracing takes a second for each signature. If there is none, the message names the others.
     of_texts = {name for name, each in served.endpoints().items() if each.kind == "texts"}
     return served, served.signatures(*({signature} & of_texts)), facts

@@ -23,8 +23,11 @@ TASKS = {
 }
 PRECISIONS = ("float32", "bfloat16")
 POOLINGS = ("mean", "first")
-FORMATS = ("saved_model", "tflite", "both")
+FORMATS = ("saved_model", "tflite", "onnx", "both")
 LITE_PRECISIONS = ("float32", "float16", "int8")
+ONNX_PRECISIONS = ("float32", "int8")
+FORMATS_OF_BOTH = FORMATS[:2]
+_FILE_PRECISIONS = {"tflite_precisions": LITE_PRECISIONS, "onnx_precisions": ONNX_PRECISIONS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +36,8 @@ class ServingSettings:
 
     Attributes:
         task: Default: the task that the checkpoint was trained for.
-        format: A SavedModel for TensorFlow Serving, TFLite files for phones and single requests, or
-            both.
+        format: A SavedModel for TensorFlow Serving, TFLite files for phones and CPUs, both, or ONNX
+            files for ONNX Runtime and Triton.
         precision: The dtype of the weights and of the computation of the SavedModel, float32 or
             bfloat16.
         max_seq_length: Longer texts are truncated to this number of tokens, or split into windows
@@ -54,6 +57,7 @@ class ServingSettings:
         tflite_text_input: Write also TFLite files that contain the tokenizer and take texts. They
             need the operations of tensorflow-text. For classification, regression, multi_label and
             embedding.
+        onnx_precisions: The dtypes of the weights of the ONNX files, one file each: float32, int8.
 
     Raises:
         InputError: A value is not known or is out of range, or has no effect for the format.
@@ -73,13 +77,17 @@ class ServingSettings:
     tflite_precisions: Sequence[str] = LITE_PRECISIONS
     tflite_length: int | None = None
     tflite_text_input: bool = False
+    onnx_precisions: Sequence[str] = ONNX_PRECISIONS
 
     def __post_init__(self) -> None:
         if self.task is not None:
             check_choice(tuple(TASKS), "task", self.task)
         check_choice(FORMATS, "format", self.format)
         if self.precision == "int8":
-            raise InputError("int8 is for format=tflite. Give tflite_precisions=int8 instead.")
+            raise InputError(
+                "int8 is for format=tflite and format=onnx. Give tflite_precisions=int8 or "
+                "onnx_precisions=int8 instead."
+            )
         check_choice(PRECISIONS, "precision", self.precision)
         check_at_least(1, self, "top_k")
         for name in ("max_seq_length", "tflite_length"):
@@ -88,25 +96,33 @@ class ServingSettings:
         threshold = self.null_score_diff_threshold
         if threshold is not None and not math.isfinite(threshold):
             raise InputError(f"null_score_diff_threshold must be finite. Received: {threshold}.")
-        if not self.tflite_precisions:
+        for name, known in _FILE_PRECISIONS.items():
+            if not getattr(self, name):
+                raise InputError(f"{name} must name at least one of {', '.join(known)}.")
+            for precision in getattr(self, name):
+                check_choice(known, name, precision)
+        for field in dataclasses.fields(self):
+            of_format, value = field.name.partition("_")[0], getattr(self, field.name)
+            value = tuple(value) if field.name in _FILE_PRECISIONS else value
+            if (
+                of_format in FORMATS[1:3]
+                and of_format not in self.formats
+                and value != field.default
+            ):
+                needed = " or both" if of_format in FORMATS_OF_BOTH else ""
+                raise InputError(
+                    f"{field.name} needs format {of_format}{needed}. Received: {self.format}."
+                )
+        if FORMATS[0] not in self.formats and self.precision != PRECISIONS[0]:
             raise InputError(
-                f"tflite_precisions must name at least one of {', '.join(LITE_PRECISIONS)}."
+                f"precision={self.precision} is that of a SavedModel. For the format "
+                f"{self.format}, give {self.format}_precisions."
             )
-        for precision in self.tflite_precisions:
-            check_choice(LITE_PRECISIONS, "tflite_precisions", precision)
-        of_lite = {
-            "tflite_precisions": tuple(self.tflite_precisions) != LITE_PRECISIONS,
-            "tflite_length": self.tflite_length is not None,
-            "tflite_text_input": self.tflite_text_input,
-        }
-        for name in (name for name, is_given in of_lite.items() if is_given):
-            if self.format == FORMATS[0]:
-                raise InputError(f"{name} needs format tflite or both. Received: {self.format}.")
-        if self.format == "tflite" and self.precision != PRECISIONS[0]:
-            raise InputError(
-                f"precision={self.precision} is that of a SavedModel. For the format tflite, give "
-                "tflite_precisions."
-            )
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats to write; `both` stands for two of them."""
+        return FORMATS_OF_BOTH if self.format == "both" else (self.format,)
 
     def sequence_length(self, checkpoint: Any, default: int) -> int:
         """Returns the largest number of tokens of a sequence.

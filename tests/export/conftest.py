@@ -45,8 +45,10 @@ def older_python():
     return path
 
 
-def settings_of(kind):
+def settings_of(kind, format):
     """Both formats; only a SavedModel where LiteRT is not installed (the extra "dev")."""
+    if format != "both":
+        return ServingSettings(format=format)
     if importlib.util.find_spec("ai_edge_litert") is None:
         return ServingSettings()
     takes_texts = kind in export_models.KINDS_WITH_TEXT_INPUT
@@ -57,15 +59,17 @@ def settings_of(kind):
 def exported(tmp_path_factory):
     """A function from a kind of model to the folder of its SavedModel and TFLite files.
 
-    The processes of a run of pytest share the folders.
+    With format="onnx", it returns the folder of the ONNX files of the same model. The processes of
+    a run of pytest share the folders.
     """
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent / "exported"
         root.mkdir(exist_ok=True)
 
-    def export(kind):
-        folder, version = root / kind, root / kind / "served/1"
+    def export(kind, format="both"):
+        folder = root / f"{kind}_{format}"
+        version = folder / "served/1"
         try:
             folder.mkdir()
         except FileExistsError:
@@ -76,7 +80,7 @@ def exported(tmp_path_factory):
         else:
             try:
                 path, _ = export_models.write_checkpoint(kind, folder)
-                exporter.export(path, str(folder / "served"), settings_of(kind))
+                exporter.export(path, str(folder / "served"), settings_of(kind, format))
             except BaseException:
                 (folder / "failed").touch()
                 raise

@@ -11,6 +11,14 @@ import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from model_file_checks import (
+    OUTPUTS,
+    TEXTS,
+    check_outputs,
+    check_predictions,
+    expected_outputs,
+    random_inputs,
+)
 from run_programs import assert_refused, run_main
 
 import bert_tf
@@ -23,19 +31,10 @@ from bert_tf.export.lite import (
     mediapipe_metadata,
     operations,
 )
+from bert_tf.export.model_files import file_gate
 from bert_tf.export.settings import LITE_PRECISIONS, ServingSettings
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", exc_type=ImportError)
-
-TEXTS = ["a b c", "", "c " * 40, "h", "a b [MASK] c [MASK]", "zz é 猫", "e f\tg"]
-# The difference of a probability, a logit or an element of a vector.
-TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "int8": 0.3}
-OUTPUTS = {
-    "classification": ("probabilities",), "pair": ("probabilities",),
-    "multi_label": ("probabilities",), "regression": ("score",), "embedding": ("embedding",),
-    "span": ("start_logits", "end_logits"), "tagging": ("logits",), "choice": ("score",),
-    "fill_mask": ("masked_lm_logits", "next_sentence_logits"),
-}  # fmt: skip
 
 
 def lite_path(folder, precision, suffix=""):
@@ -44,37 +43,6 @@ def lite_path(folder, precision, suffix=""):
 
 def runner_of(path):
     return interpreter.Interpreter(path).get_signature_runner()
-
-
-def random_inputs(length, seed=0):
-    """Returns ids of one sequence, of which the last quarter is padding."""
-    rng = np.random.default_rng(seed)
-    mask = (np.arange(length) < max(1, length - length // 4)).astype(np.int32)[None]
-    ids = rng.integers(5, len(export_models.VOCABULARY), [1, length]).astype(np.int32)
-    segments = (np.arange(length) > length // 2).astype(np.int32)[None]
-    return {"input_ids": ids * mask, "input_mask": mask, "segment_ids": segments * mask}
-
-
-def expected_outputs(kind, inputs):
-    """Returns the outputs of the Keras model, as a plain function of its logits."""
-    model, _ = export_models.model_of(kind)
-    if kind == "choice":
-        inputs = {name: value[:, None] for name, value in inputs.items()}
-    outputs = model(inputs, training=False)
-    outputs = {name: np.array(value) for name, value in outputs.items() if tf.is_tensor(value)}
-    if kind in ("classification", "pair"):
-        return {"probabilities": export_models.softmax(outputs["logits"])}
-    if kind == "multi_label":
-        return {"probabilities": 1 / (1 + np.exp(-outputs["logits"]))}
-    if kind == "regression":
-        return {"score": outputs["logits"][:, 0]}
-    if kind == "choice":
-        return {"score": outputs["logits"][:, 0]}
-    if kind == "embedding":
-        weights = inputs["input_mask"][..., None]
-        mean = (outputs["sequence_output"] * weights).sum(axis=1) / weights.sum(axis=1)
-        return {"embedding": mean / np.linalg.norm(mean, axis=-1, keepdims=True)}
-    return outputs
 
 
 @pytest.mark.parametrize("precision", LITE_PRECISIONS)
@@ -99,14 +67,6 @@ def test_outputs_are_those_of_the_keras_model(exported, kind, precision):
                 check_outputs(kind, run(**inputs), expected_outputs(kind, inputs), precision)
             continue
         check_outputs(kind, run(**inputs), expected_outputs(kind, inputs), precision)
-
-
-def check_outputs(kind, found, expected, precision):
-    assert set(found) == set(OUTPUTS[kind])
-    for name, value in found.items():
-        assert value.dtype == np.float32 and value.shape == expected[name].shape
-        scale = max(1, np.abs(expected[name]).max())
-        assert np.abs(value - expected[name]).max() <= TOLERANCES[precision] * scale, name
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
@@ -177,21 +137,6 @@ def test_other_signatures_are_those_of_the_saved_model(exported, kind, signature
     expected = bert_tf.Predictor(folder, signature=signature)(*columns)
     found = bert_tf.Predictor(lite_path(folder, "float32"), signature=signature)(*columns)
     check_predictions(found, expected)
-
-
-def check_predictions(found, expected):
-    """Compares predictions; numbers may differ by rounding."""
-    if isinstance(expected, dict):
-        assert set(found) == set(expected)
-        found, expected = [found[each] for each in expected], list(expected.values())
-    if isinstance(expected, (float, np.ndarray)):
-        np.testing.assert_allclose(found, expected, atol=1e-4, rtol=1e-4)
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            check_predictions(one, other)
-    else:
-        assert found == expected
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
@@ -370,10 +315,10 @@ def test_a_wrong_int8_file_does_not_lose_the_other_formats(tmp_path, monkeypatch
 )
 def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(examples, judges_values, share):
     outputs = [{"probabilities": np.zeros([1, 2], np.float32), "label": np.array([b"a"], object)}]
-    found = lite_files.lite_gate._limits_of("int8", examples, outputs)
+    found = file_gate._limits_of("int8", examples, outputs)
     assert (found.judges_values, found.different_answers) == (judges_values, share)
     del outputs[0]["label"]
-    assert lite_files.lite_gate._limits_of("int8", 0, outputs).judges_values
+    assert file_gate._limits_of("int8", 0, outputs).judges_values
 
 
 def predictions_of(path, folder, texts):
@@ -435,7 +380,8 @@ def test_values_that_are_not_finite_are_refused(tmp_path):
         ("embedding", {"tflite_length": 2}, "at least 3. Received: 2"),
         ("embedding", {"tflite_precisions": []}, "at least one of float32, float16, int8"),
         ("embedding", {"tflite_precisions": ["int4"]}, "must be one of float32, .*'int4'"),
-        ("embedding", {"format": "onnx"}, "format must be one of"),
+        ("embedding", {"format": "pb"}, "format must be one of"),
+        ("embedding", {"onnx_precisions": ["int8"]}, "onnx_precisions needs format onnx"),
         ("embedding", {"precision": "bfloat16"}, "give tflite_precisions"),
         ("span", {"format": "saved_model", "tflite_length": 8}, "tflite_length needs format"),
         ("span", {"format": "saved_model", "tflite_precisions": ["int8"]}, "needs format"),
@@ -505,4 +451,4 @@ def test_other_files_are_refused(exported, tmp_path, monkeypatch):
 
 def test_the_number_of_tokens_ends_at_the_last_one():
     for mask, expected in (([1, 1, 0, 0], 2), ([0, 0], 1), ([1, 0, 1, 0], 3), ([1], 1)):
-        assert lite_forward._num_tokens(np.array([mask])) == expected
+        assert lite_forward._num_tokens({"input_mask": np.array([mask])}, 4) == expected

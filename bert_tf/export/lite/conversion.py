@@ -5,12 +5,12 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.export.gate_process import GateError
-from bert_tf.export.lite.lite_gate import LiteFile
+from bert_tf.export.model_files.model_file import ModelFile
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 
 
-def convert(served: ServedModel, file: LiteFile, length: int | None) -> bytes:
+def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
     """Returns a TFLite file of `served.forward` for one sequence.
 
     The batch has the size 1: TFLite had silently wrong masked-LM logits for some batches.

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from bert_tf.errors import InputError
 
-FACTS_FILE = "bert_tf.json"
 _DATE = (1980, 1, 1, 0, 0, 0)  # the first that ZIP can represent, so that equal files are equal
 
 

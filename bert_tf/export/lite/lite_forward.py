@@ -1,38 +1,32 @@
 """`LiteForward`: runs a TFLite file with LiteRT."""
 
+import concurrent.futures
 import contextlib
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.export.model_files.file_forward import IDS, FileForward, num_cores
 from bert_tf.modeling.inputs import POSITIONS
 
-_IDS, _MASK = "input_ids", "input_mask"
+_MASK = "input_mask"
 
 
-class LiteForward:
-    """The outputs of a TFLite file for a batch. Several threads can call it at the same time.
+class LiteForward(FileForward):
+    """The outputs of a TFLite file for a batch.
 
-    Each call uses an interpreter of its own; unused interpreters are kept. A row of the batch is a
-    run of the file, and is not padded to the length of other rows unless the outputs are those of
-    tokens.
+    A row of the batch is a run of the file, and is not padded to the length of other rows unless
+    the outputs are those of tokens. A single row uses all threads; with more rows, each thread runs
+    other rows, in an interpreter of its own. Unused interpreters are kept.
 
     Args:
         path: The TFLite file.
-        num_threads: Threads of a run. Default: the number of cores of this process.
+        num_threads: The number of threads. Default: the number of cores of this process.
         outputs_of_tokens: Whether the outputs have one value for each token.
         content: The content of the file. Default: it is read.
-
-    Call arguments:
-        inputs: Tensors [B, ...] of the inputs of the file, by name.
-
-    Returns:
-        The outputs of the file, float32 [B, ...], by name.
 
     Raises:
         InputError: LiteRT is not installed, or the file is not a TFLite file.
@@ -46,65 +40,40 @@ class LiteForward:
         content: bytes | None = None,
     ) -> None:
         check_installed()
-        self._path, self._outputs_of_tokens = path, outputs_of_tokens
+        self._path, self._num_threads = path, num_threads or num_cores()
         # Read once, because the file may be replaced while a server runs. Interpreters share it.
         self._content = files.read_bytes(path) if content is None else content
-        self._num_threads = num_threads or _num_cores()
-        self._free = [self._new_runner()]
-        runner = self._free[0]
-        self._inputs = runner.get_input_details()
-        self._outputs = {
-            name: detail["shape_signature"] for name, detail in runner.get_output_details().items()
-        }
-        shape = self._inputs[_IDS]["shape_signature"] if _IDS in self._inputs else [1, -1]
+        # The unused interpreters with one thread for each row, and with all threads for one row.
+        self._free: dict[int, list[Any]] = {1: [], self._num_threads: []}
+        with self._runner(self._num_threads) as runner:
+            inputs, outputs = runner.get_input_details(), runner.get_output_details()
+        shapes = {name: each["shape_signature"].tolist() for name, each in outputs.items()}
+        super().__init__(tuple(inputs), shapes, outputs_of_tokens)
+        shape = inputs[IDS]["shape_signature"] if IDS in inputs else [1, -1]
         self._length = int(shape[1])  # -1 for any length
+        self._pool = concurrent.futures.ThreadPoolExecutor(self._num_threads)
 
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the outputs for a batch; see the docstring of the class."""
-        names = [name for name in self._inputs if name in inputs]
-        values = tf.numpy_function(
-            lambda *arrays: self.run(dict(zip(names, arrays, strict=True))),
-            [inputs[name] for name in names], [tf.float32] * len(self._outputs),
-        )  # fmt: skip
-        values = tf.nest.flatten(values)  # a single output may be a tensor instead of a list
-        for value, shape in zip(values, self._outputs.values(), strict=True):
-            value.set_shape([None] * len(shape))
-        return dict(zip(self._outputs, values, strict=True))
+    def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Returns the outputs of one row or more."""
+        count = len(next(iter(batch.values())))
+        rows = [{name: each[row : row + 1] for name, each in batch.items()} for row in range(count)]
+        if count == 1:
+            return self._run_row(rows[0], self._num_threads)
+        found = list(self._pool.map(self._run_row, rows, [1] * count))
+        return {name: np.concatenate([each[name] for each in found]) for name in self._outputs}
 
-    def run(self, batch: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Returns the outputs of all rows, in the order of `_outputs`."""
-        rows = len(next(iter(batch.values())))
-        with self._runner() as runner:
-            found = [
-                self._run_row(runner, {name: value[row : row + 1] for name, value in batch.items()})
-                for row in range(rows)
-            ]
-        if not found:
-            shapes = [self._empty_shape(each, batch) for each in self._outputs.values()]
-            return [np.zeros(shape, np.float32) for shape in shapes]
-        return [np.concatenate([each[name] for each in found]) for name in self._outputs]
-
-    def _empty_shape(self, shape: np.ndarray, batch: Mapping[str, np.ndarray]) -> list[int]:
-        """Returns the shape of an output for a batch without rows."""
-        rest = np.abs(shape[1:]).tolist()
-        if self._outputs_of_tokens:
-            rest[0] = batch[_IDS].shape[1]
-        return [0, *rest]
-
-    def _run_row(self, runner: Any, row: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _run_row(self, row: Mapping[str, np.ndarray], num_threads: int) -> dict[str, np.ndarray]:
         """Returns the outputs of one row, [1, ...] each."""
-        if _IDS not in row:
-            return dict(runner(**row))
-        given = row[_IDS].shape[1]
-        positions = row.get(POSITIONS)
-        if positions is None:  # all positions
-            positions = np.arange(given, dtype=np.int32)[None]
-        has_all = self._outputs_of_tokens or (POSITIONS in self._inputs and POSITIONS not in row)
-        used = given if has_all else _num_tokens(row[_MASK])
-        inputs = {name: self._with_length(value, used) for name, value in row.items()}
-        if POSITIONS in self._inputs:
-            return self._run_positions(runner, inputs, positions)
-        outputs = dict(runner(**inputs))
+        with self._runner(num_threads) as runner:
+            if IDS not in row:
+                return dict(runner(**row))
+            given = row[IDS].shape[1]
+            used = given if self._outputs_of_tokens else _num_tokens(row, given)
+            of_tokens = {name: each for name, each in row.items() if name != POSITIONS}
+            inputs = {name: self._with_length(each, used) for name, each in of_tokens.items()}
+            if POSITIONS in row:
+                return self._run_positions(runner, inputs, row[POSITIONS])
+            outputs = dict(runner(**inputs))
         if self._outputs_of_tokens:
             outputs = {name: value[:, :given] for name, value in outputs.items()}
         return outputs
@@ -112,17 +81,14 @@ class LiteForward:
     def _run_positions(
         self, runner: Any, inputs: Mapping[str, np.ndarray], positions: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Returns the outputs of one row for P positions; without positions, [1, 0, V]."""
-        count = positions.shape[1]
-        if not count:
-            positions = np.zeros([1, 1], np.int32)
+        """Returns the outputs of one row for P positions."""
         step = 1 if self._length > 0 else positions.shape[1]
         parts = [
             dict(runner(**{**inputs, POSITIONS: positions[:, first : first + step]}))
             for first in range(0, positions.shape[1], step)
         ]
         return {
-            name: np.concatenate([each[name] for each in parts], axis=1)[:, :count]
+            name: np.concatenate([each[name] for each in parts], axis=1)
             if value.ndim == 3 else value
             for name, value in parts[0].items()
         }  # fmt: skip
@@ -134,19 +100,20 @@ class LiteForward:
         return np.pad(value, [(0, 0), (0, missing)]) if self._length > 0 else value
 
     @contextlib.contextmanager
-    def _runner(self) -> Iterator[Any]:
-        """Takes an unused interpreter, or a new one, and puts it back."""
+    def _runner(self, num_threads: int) -> Iterator[Any]:
+        """Takes an unused interpreter with a number of threads, or a new one, and puts it back."""
+        free = self._free[num_threads]
         try:
-            runner = self._free.pop()  # append and pop of a list are atomic
+            runner = free.pop()  # append and pop of a list are atomic
         except IndexError:
-            runner = self._new_runner()
+            runner = self._new_runner(num_threads)
         yield runner
-        self._free.append(runner)
+        free.append(runner)
 
-    def _new_runner(self) -> Any:
+    def _new_runner(self, num_threads: int) -> Any:
         """Returns the signature of the file in a new interpreter."""
         try:
-            interpreter = _interpreter(self._content, self._num_threads)
+            interpreter = _interpreter(self._content, num_threads)
             return interpreter.get_signature_runner()
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
@@ -179,12 +146,7 @@ def _interpreter(model: bytes, num_threads: int) -> Any:
     )
 
 
-def _num_tokens(mask: np.ndarray) -> int:
-    """Returns the number of tokens of a row up to its last one, at least 1."""
-    return 1 + int(np.max(np.flatnonzero(mask[0]), initial=0))
-
-
-def _num_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
+    """Returns the number of tokens of a row up to its last token and its last position."""
+    last = int(np.max(np.flatnonzero(row[_MASK][0]), initial=np.max(row.get(POSITIONS, 0))))
+    return min(given, 1 + last)

@@ -1,8 +1,10 @@
-"""The report of TFLite files, as a table."""
+"""The report of files, as a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+# The names of the formats.
+NAMES = {"tflite": "TFLite", "onnx": "ONNX"}
 TEXT_DIFFERENCES = """\
 The files whose names end with `_text.tflite` contain the tokenizer. Its ids may differ from those
 of `BertTokenizer` for four kinds of text: bytes that are not valid UTF-8; a capital sigma at the
@@ -13,10 +15,10 @@ remove as accents. These files need the operations of tensorflow-text.
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the report of TFLite files as a table of Markdown.
+    """Returns the report of files of one format as a table of Markdown.
 
     Args:
-        rows: The report of each file, as `lite_files.prepare` describes it.
+        rows: The report of each file, as `measure` and `file_gate.check` return it.
     """
     latencies = list(rows[0]["latency_ms"])
     names = ["file", "MB", "load, ms", *(f"{each}, ms" for each in latencies), "metric"]

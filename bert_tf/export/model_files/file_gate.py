@@ -1,9 +1,9 @@
-"""Compares TFLite files with the model in memory."""
+"""Compares TFLite and ONNX files with the model in memory."""
 
 import dataclasses
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from bert_tf.export import gate
 from bert_tf.export.gate import Limits
 from bert_tf.export.gate_process import Gate, GateError
 from bert_tf.export.lite import mediapipe_tasks
+from bert_tf.export.model_files.model_file import ModelFile
 from bert_tf.export.requests import Request, example_requests
 from bert_tf.export.served import ServedModel
 from bert_tf.tasks.task import Outputs
@@ -33,27 +34,8 @@ _MANY_EXAMPLES = 100
 _VALID_TEXTS = tuple(text for text in gate.EXAMPLES if b"\xff" not in text)
 
 
-@dataclasses.dataclass(frozen=True)
-class LiteFile:
-    """A TFLite file of an export.
-
-    Attributes:
-        precision: The dtype of its weights.
-        takes_texts: Whether its inputs are texts.
-        has_metadata: Whether it has metadata for MediaPipe.
-        path: Its path.
-        operations: The number of uses of each operation, by name.
-    """
-
-    precision: str
-    takes_texts: bool
-    has_metadata: bool
-    path: str = ""
-    operations: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-
 def check(
-    process: Gate, served: ServedModel, labelled: Sequence[Request], found: Sequence[LiteFile]
+    process: Gate, served: ServedModel, labelled: Sequence[Request], found: Sequence[ModelFile]
 ) -> list[dict[str, Any] | GateError]:
     """Compares the outputs of all files with those of the model in memory.
 
@@ -68,7 +50,7 @@ def check(
         MediaPipe cannot run the file.
 
     Raises:
-        GateError: LiteRT cannot run a file.
+        GateError: LiteRT or ONNX Runtime cannot run a file.
     """
     kinds = {name: each.kind for name, each in served.endpoints().items()}
     names = [name for name, kind in kinds.items() if kind != "examples"]
@@ -80,7 +62,7 @@ def check(
         own = [*example_requests(served, *examples, ()), *labelled]
         requests[takes_texts] = own
         expected[takes_texts] = [
-            # TFLite files have no other outputs of ids.
+            # Files have no other outputs of ids.
             {n: v for n, v in each.items() if n in of_ids or kinds[request.signature] == "texts"}
             for request, each in zip(own, gate.outputs_in_memory(signatures, own), strict=True)
         ]
@@ -99,7 +81,7 @@ def check(
 
 def _report(
     served: ServedModel,
-    file: LiteFile,
+    file: ModelFile,
     requests: Sequence[Request],
     expected: Sequence[Outputs],
     actual: Sequence[Outputs],
@@ -137,7 +119,7 @@ def _limits_of(precision: str, num_examples: int, expected: Sequence[Outputs]) -
 
 def _compare_with_mediapipe(
     served: ServedModel,
-    file: LiteFile,
+    file: ModelFile,
     requests: Sequence[Request],
     actual: Sequence[Outputs],
 ) -> dict[str, Any]:

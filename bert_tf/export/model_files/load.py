@@ -1,7 +1,5 @@
-"""`load_lite`: a served model whose outputs a TFLite file computes."""
+"""`load_file`: a served model whose outputs a TFLite or ONNX file computes."""
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,37 +8,16 @@ from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents
 from bert_tf.errors import InputError
-from bert_tf.export.lite.embedded_files import FACTS_FILE, read_files
+from bert_tf.export.lite.embedded_files import read_files
 from bert_tf.export.lite.lite_forward import LiteForward
+from bert_tf.export.model_files.file_forward import FileForward
+from bert_tf.export.model_files.model_file import FACTS_FILE, FileFacts
+from bert_tf.export.onnx.onnx_forward import OnnxForward
+from bert_tf.export.onnx.onnx_metadata import read_metadata
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
 from bert_tf.weights import VOCABULARY_FILE
-
-
-@dataclasses.dataclass(frozen=True)
-class LiteFacts:
-    """The content of `bert_tf.json` in a TFLite file.
-
-    Attributes:
-        config: The architecture, as in `bert_config.json`.
-        facts: The facts of the checkpoint, such as `labels` and the SHA-256 of the vocabulary.
-        settings: The settings of the export.
-        heads: The names of the weights outside of the encoder.
-        do_lower_case: Whether the tokenizer lower-cases text.
-        takes_texts: Whether the inputs are texts.
-        model_sha256: The SHA-256 of the model, without the archive.
-        facts_sha256: The SHA-256 of the other values, which earlier versions check.
-    """
-
-    config: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    heads: tuple[str, ...]
-    do_lower_case: bool
-    takes_texts: bool
-    model_sha256: str
-    facts_sha256: str = ""
 
 
 class _ModelOfFile:
@@ -57,7 +34,7 @@ class _ModelOfFile:
 
 
 class _Checkpoint(Pretrained):
-    """The contents of a TFLite file in the form of a checkpoint, without its weights."""
+    """The contents of a file in the form of a checkpoint, without its weights."""
 
     def model(self, model_class: Any, **arguments: Any) -> Any:
         """Returns what a served model needs to know about the Keras model."""
@@ -65,26 +42,35 @@ class _Checkpoint(Pretrained):
         return _ModelOfFile(self.config, bool(next_sentence), num_labels)
 
 
-def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, dict[str, Any]]:
-    """Loads a TFLite file.
+def forward_of(path: str, num_threads: int | None, *arguments: Any) -> FileForward:
+    """Returns what runs a file; see `LiteForward` and `OnnxForward`."""
+    return (OnnxForward if path.endswith(".onnx") else LiteForward)(path, num_threads, *arguments)
+
+
+def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, dict[str, Any]]:
+    """Loads a TFLite or ONNX file.
 
     Tokenizer and decoding are those of SavedModels, in TensorFlow; the file computes the rest.
 
     Args:
-        path: The file.
-        num_threads: Threads of a computation. Default: the number of cores of this process.
+        path: The file, which ends in .tflite or .onnx.
+        num_threads: The number of threads. Default: the number of cores of this process.
 
     Returns:
         The served model, and the facts of the model.
 
     Raises:
         InputError: The file is missing or damaged, bert-tf or this version of it did not write it,
-            or LiteRT is not installed.
+            or the package that runs it is not installed.
     """
     content = files.read_bytes(path)
-    model, (facts_file, vocabulary) = read_files(path, content, FACTS_FILE, VOCABULARY_FILE)
+    names, model = (FACTS_FILE, VOCABULARY_FILE), b""
+    if path.endswith(".onnx"):
+        facts_file, vocabulary = read_metadata(path, content, *names)
+    else:
+        model, (facts_file, vocabulary) = read_files(path, content, *names)
     try:
-        stored = LiteFacts(**json_files.parse(facts_file.decode(), path, allow_nan=True))
+        stored = FileFacts(**json_files.parse(facts_file.decode(), path, allow_nan=True))
         served = _served_model(path, stored, vocabulary.decode().split("\n")[:-1])
     except (TypeError, LookupError) as error:
         raise InputError(
@@ -92,18 +78,18 @@ def load_lite(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
             "Export the model again."
         ) from error
     # LiteRT does not find all damage, and can end the process.
-    if files.sha256(model) != stored.model_sha256:
+    if model and files.sha256(model) != stored.model_sha256:
         raise InputError(
             f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it states. "
             "Export the model again."
         )
-    forward = LiteForward(path, num_threads, served.outputs_of_tokens, content)
+    forward = forward_of(path, num_threads, served.outputs_of_tokens, content)
     served.replace_forward(forward, takes_texts=stored.takes_texts)
     return served, dict(stored.facts)
 
 
-def _served_model(path: str, stored: LiteFacts, vocabulary: list[str]) -> ServedModel:
-    """Returns the served model of a TFLite file, without a function of ids."""
+def _served_model(path: str, stored: FileFacts, vocabulary: list[str]) -> ServedModel:
+    """Returns the served model of a file, without a function of ids."""
     config = BertConfig.from_dict(dict(stored.config))
     contents = CheckpointContents(
         source=path,

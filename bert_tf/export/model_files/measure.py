@@ -1,4 +1,4 @@
-"""Load time and latency of a TFLite file."""
+"""Load time and latency of a file."""
 
 import functools
 import time
@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.export.lite.lite_forward import LiteForward
+from bert_tf.export.model_files.load import forward_of
+from bert_tf.export.model_files.model_file import ModelFile
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 
@@ -16,16 +17,13 @@ _NUM_THREADS = (1, 2)
 _MIN_SECS, _MIN_RUNS = 0.3, 5
 
 
-def measure(
-    path: str, served: ServedModel, length: int | None, takes_texts: bool
-) -> dict[str, Any]:
-    """Measures a TFLite file with one sequence at a time.
+def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[str, Any]:
+    """Measures a file with one sequence at a time.
 
     Args:
-        path: The file.
+        file: The file.
         served: The model.
         length: The number of tokens of the sequences; None for 32 and 128.
-        takes_texts: Whether the inputs are texts.
 
     Returns:
         `load_ms`, the time from a path to the end of the first run, which brings the weights into
@@ -37,11 +35,11 @@ def measure(
     latency = {}
     for num_threads in _NUM_THREADS:
         start = time.perf_counter()
-        forward = LiteForward(path, num_threads, served.outputs_of_tokens)
-        forward.run(_inputs(served, lengths[0], takes_texts))
+        forward = forward_of(file.path, num_threads, served.outputs_of_tokens)
+        forward.run(_inputs(served, lengths[0], file.takes_texts))
         load_ms = 1e3 * (time.perf_counter() - start)
         for each in lengths:
-            inputs = _inputs(served, each, takes_texts)
+            inputs = _inputs(served, each, file.takes_texts)
             name = f"1x{each}, {num_threads} thread{'s' if num_threads > 1 else ''}"
             latency[name] = _median_ms(functools.partial(forward.run, inputs))
     return {"load_ms": load_ms, "latency_ms": latency}

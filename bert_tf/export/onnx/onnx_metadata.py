@@ -1,0 +1,71 @@
+"""Vocabulary, labels and facts in the metadata of an ONNX file."""
+
+from collections.abc import Mapping
+
+from bert_tf.errors import InputError
+
+
+def with_metadata(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
+    """Returns an ONNX model with texts in its metadata.
+
+    Args:
+        model: A serialized ModelProto.
+        embedded: Each text, UTF-8, by name.
+    """
+    import onnx
+
+    entries = [{"key": name, "value": text.decode()} for name, text in embedded.items()]
+    # Two messages of protobuf in a row are one that has the fields of both.
+    return model + onnx.ModelProto(metadata_props=entries).SerializeToString()
+
+
+def read_metadata(path: str, content: bytes, *names: str) -> list[bytes]:
+    """Returns texts from the metadata of an ONNX file.
+
+    Args:
+        path: The path of the file, for messages.
+        content: Its content.
+        *names: The names of the texts.
+
+    Raises:
+        InputError: onnx is not installed, the file is damaged or bert-tf did not write it, or it
+            reads other files or needs operators that ONNX does not define.
+    """
+    check_installed()
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = onnx.ModelProto.FromString(content)
+        found = {entry.key: entry.value.encode() for entry in model.metadata_props}
+        texts = [found[name] for name in names]
+    except (DecodeError, KeyError) as error:
+        raise InputError(
+            f"{path} contains no {names[0]}: it is not an ONNX file of bert-tf, or it is damaged. "
+            "Export the model again with --format=onnx."
+        ) from error
+    tensors = [*model.graph.initializer, *(a.t for n in model.graph.node for a in n.attribute)]
+    others = {node.domain for node in model.graph.node} - {"", "ai.onnx"}
+    if others or any(map(onnx.external_data_helper.uses_external_data, tensors)):
+        reason = f"operators of {', '.join(others)}" if others else "weights in other files"
+        raise InputError(
+            f"{path} has {reason}, which files of bert-tf do not have. Export the model again with "
+            "--format=onnx, or run the file with ONNX Runtime itself."
+        )
+    return texts
+
+
+def check_installed() -> None:
+    """Checks that ONNX Runtime and onnx are installed.
+
+    Raises:
+        InputError: They are not.
+    """
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"ONNX files need the package {error.name}, which is not installed. Install it: "
+            "pip install 'bert-tf[onnx]'."
+        ) from error

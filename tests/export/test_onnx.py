@@ -1,0 +1,248 @@
+"""ONNX files, run by ONNX Runtime itself, by `Predictor`, and by the client without TensorFlow."""
+
+import json
+import os
+import subprocess
+import sys
+
+import export_models
+import numpy as np
+import pytest
+from model_file_checks import (
+    OUTPUTS,
+    TEXTS,
+    check_outputs,
+    check_predictions,
+    expected_outputs,
+    random_inputs,
+)
+from run_programs import assert_refused, run_main
+
+import bert_tf
+from bert_tf.export import exporter, gate
+from bert_tf.export.onnx import onnx_conversion, onnx_files
+from bert_tf.export.settings import ONNX_PRECISIONS, ServingSettings
+
+onnxruntime = pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("tf2onnx")
+
+
+def onnx_path(folder, precision):
+    return f"{folder}/onnx/{precision}.onnx"
+
+
+def session_of(path):
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def batch_of(length, size):
+    """Returns ids of sequences, each of which ends with padding."""
+    rows = [random_inputs(length, seed) for seed in range(size)]
+    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+
+
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_outputs_are_those_of_the_keras_model(exported, kind):
+    folder = exported(kind, "onnx")
+    for precision in ONNX_PRECISIONS:
+        session = session_of(onnx_path(folder, precision))
+        names = [each.name for each in session.get_outputs()]
+        for length, size in ((1, 1), (2, 3), (7, 1), (12, 2), (16, 4)):  # there are 16 positions
+            inputs = batch_of(length, size)
+            if kind == "fill_mask":
+                positions = np.arange(min(3, length), dtype=np.int32)
+                inputs["masked_lm_positions"] = np.tile(positions, (size, 1))
+            found = dict(zip(names, session.run(None, inputs), strict=True))
+            check_outputs(kind, found, expected_outputs(kind, inputs), precision)
+
+
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_predictions_are_those_of_the_saved_model(exported, kind):
+    folder, saved = exported(kind, "onnx"), exported(kind)
+    columns = export_models.inputs_of(kind, TEXTS).values()
+    expected = bert_tf.Predictor(saved)(*columns)
+    path = onnx_path(folder, "float32")
+    check_predictions(bert_tf.Predictor(path, num_threads=1)(*columns), expected)
+    check_predictions(bert_tf.Predictor(path, batch_size=1)(*columns), expected)
+    assert bert_tf.Predictor(path)(*([] for _ in columns)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "signature", "columns"),
+    [
+        ("fill_mask", "score", [TEXTS]), ("fill_mask", "next_sentence", [TEXTS, TEXTS[::-1]]),
+        ("tagging", "words", [[["a", "zz", "b"], [], ["c"] * 30]]),
+    ],
+)  # fmt: skip
+def test_other_signatures_are_those_of_the_saved_model(exported, kind, signature, columns):
+    folder, saved = exported(kind, "onnx"), exported(kind)
+    expected = bert_tf.Predictor(saved, signature=signature)(*columns)
+    found = bert_tf.Predictor(onnx_path(folder, "float32"), signature=signature)(*columns)
+    check_predictions(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["classification", "fill_mask"])
+def test_a_file_has_standard_operators_and_its_vocabulary(exported, kind):
+    folder = exported(kind, "onnx")
+    for precision in ONNX_PRECISIONS:
+        model = onnx.load(onnx_path(folder, precision))
+        onnx.checker.check_model(model)
+        assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
+        versions = {each.domain: each.version for each in model.opset_import}
+        assert versions[""] == onnx_conversion.OPSET
+        types = {each.name: each.type.tensor_type for each in model.graph.input}
+        assert {each.elem_type for each in types.values()} == {onnx.TensorProto.INT32}
+        sizes = [dim.dim_value for each in types.values() for dim in each.shape.dim]
+        assert set(sizes) == {0}  # all are dynamic
+        assert {each.name for each in model.graph.output} == set(OUTPUTS[kind])
+        stored = {each.key: each.value for each in model.metadata_props}
+        for name in ["vocab.txt", *(["labels.txt"] if kind == "classification" else [])]:
+            with open(f"{folder}/assets.extra/{name}", encoding="utf-8") as file:
+                assert stored[name] == file.read()
+    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
+        rows = json.load(file)["onnx"]
+    assert {each["file"] for each in rows} == set(os.listdir(f"{folder}/onnx"))
+    assert all(each["operations"]["MatMulInteger"] >= 12 for each in rows[1:])
+    with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
+        card = file.read()
+    assert "## ONNX" in card and all(f"| {each['file']} | " in card for each in rows)
+
+
+@pytest.mark.parametrize("kind", export_models.KINDS_WITH_TEXT_INPUT)
+def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(exported, kind):
+    pytest.importorskip("tokenizers")
+    folder = exported(kind, "onnx")
+    columns = export_models.inputs_of(kind, TEXTS).values()
+    expected = bert_tf.Predictor(onnx_path(folder, "float32"))(*columns)
+    blocked = (
+        "import sys\nfor name in ('tensorflow', 'keras', 'bert_tf'): sys.modules[name] = None\n"
+    )
+    program = blocked + "import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
+    program = f"import sys; sys.argv.pop(0)\n{program}"
+    client = f"{folder}/assets.extra/onnx_client.py"
+    texts = [text for row in zip(*columns, strict=True) for text in row]
+    command = [sys.executable, "-c", program, client, onnx_path(folder, "float32"), *texts]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = [json.loads(line) for line in output.splitlines()]
+    if kind == "embedding":
+        expected = [{"embedding": each["embedding"].tolist()} for each in expected]
+    check_predictions(found, expected)
+
+
+def test_tasks_with_other_outputs_have_no_client(exported):
+    folder = exported("span", "onnx")
+    assert "onnx_client.py" not in os.listdir(f"{folder}/assets.extra")
+
+
+def test_int8_files_are_refused_for_their_metric_and_float32_stays(tmp_path, monkeypatch, caplog):
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    labels = [
+        each["label"]
+        for each in bert_tf.Predictor(exporter.export(path, str(tmp_path / "saved")))(TEXTS)
+    ]
+    data = tmp_path / "dev.jsonl"
+    rows = [{"text": each, "label": label} for each, label in zip(TEXTS, labels, strict=True)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+    def quantize_other_weights(model):
+        found = onnx.ModelProto.FromString(onnx_conversion.quantize(model))
+        for tensor in found.graph.initializer:
+            if tensor.data_type == onnx.TensorProto.INT8 and len(tensor.dims) == 2:
+                tensor.raw_data = bytes(reversed(tensor.raw_data))
+        return found.SerializeToString()
+
+    monkeypatch.setattr(onnx_files, "quantize", quantize_other_weights)
+    settings = ServingSettings(format="onnx", onnx_precisions=["int8"])
+    with pytest.raises(gate.GateError, match=r"int8\.onnx .* Nothing was exported"):
+        exporter.export(path, str(tmp_path / "int8"), settings, str(data))
+    assert not os.listdir(tmp_path / "int8")
+    folder = exporter.export(path, str(tmp_path / "onnx"), ServingSettings(format="onnx"))
+    assert os.listdir(f"{folder}/onnx") == ["float32.onnx"]
+    assert "--onnx_precisions chooses the files." in caplog.text
+
+
+def changed(path, target, change):
+    """Writes a copy of an ONNX file after a change; returns its path."""
+    model = onnx.load(path)
+    change(model)
+    target.write_bytes(model.SerializeToString())
+    return target
+
+
+def in_another_file(model):
+    tensor = next(each for each in model.graph.initializer if len(each.raw_data) > 100)
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="weights.bin")
+
+
+def with_an_operator_of_others(model):
+    model.graph.node[0].domain = "com.example"
+    model.opset_import.add(domain="com.example", version=1)
+
+
+def with_a_newer_opset(model):
+    model.opset_import[0].version = 99
+
+
+def without_facts(model):
+    del model.metadata_props[:]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (in_another_file, "weights in other files"),
+        (with_an_operator_of_others, "operators of com.example"),
+        (
+            with_a_newer_opset,
+            r"not a file that ONNX Runtime .* can run: .* opset [0-9]+\. Install a",
+        ),
+        (without_facts, r"contains no bert_tf\.json: it is not an ONNX file of bert-tf"),
+    ],
+)
+def test_other_files_are_refused(exported, tmp_path, change, message):
+    path = onnx_path(exported("embedding", "onnx"), "float32")
+    with pytest.raises(bert_tf.InputError, match=message):
+        bert_tf.Predictor(changed(path, tmp_path / "changed.onnx", change))
+
+
+def test_damaged_files_and_missing_packages_are_refused(exported, tmp_path, monkeypatch):
+    folder = exported("embedding", "onnx")
+    path = onnx_path(folder, "int8")
+    with open(path, "rb") as file:
+        content = file.read()
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(content[: len(content) // 2])
+    with pytest.raises(bert_tf.InputError, match="not an ONNX file of bert-tf, or it is damaged"):
+        bert_tf.Predictor(damaged)
+    with pytest.raises(bert_tf.InputError, match=r"no SavedModel.*/onnx/float32\.onnx, "):
+        bert_tf.Predictor(folder)
+    checkpoint, _ = export_models.write_checkpoint("regression", tmp_path)
+    for name in ("tf2onnx", "onnxruntime", "onnx"):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(bert_tf.InputError, match=rf"{name},.* pip install 'bert-tf\[onnx\]'"):
+            exporter.export(checkpoint, str(tmp_path / "new"), ServingSettings(format="onnx"))
+    with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[onnx\]'"):
+        bert_tf.Predictor(path)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_programs_write_read_and_refuse_in_one_line(tmp_path):
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    flags = {"checkpoint": path, "export_dir": str(tmp_path / "served"), "format": "onnx"}
+    command = [f"--{name}={value}" for name, value in flags.items()]
+    written, too_long, unknown, other_format = run_main(
+        "bert_tf.run_scripts.export_model",
+        [*command, "--onnx_precisions=int8"], [*command, "--max_seq_length=100"],
+        [*command, "--onnx_precisions=int4"], [*command, "--tflite_length=8"],
+    )  # fmt: skip
+    assert written.code == 0 and os.listdir(tmp_path / "served") == ["1"]
+    file = f"{tmp_path}/served/1/onnx/int8.onnx"
+    (predicted,) = run_main("bert_tf.run_scripts.predict", [f"--model={file}", "--text=a b"])
+    assert predicted.code == 0 and predicted.out.endswith("\ta b\n")
+    assert_refused(too_long, "max_seq_length must be from 3 to 16", "100")
+    assert_refused(unknown, "--onnx_precisions must be one of float32, int8", "int4")
+    assert_refused(other_format, "--tflite_length needs format tflite or both. Received: onnx")
+    assert os.listdir(tmp_path / "served") == ["1"]

@@ -1,0 +1,69 @@
+"""What tests of TFLite and ONNX files have in common: inputs, and the values that are expected."""
+
+import export_models
+import numpy as np
+import tensorflow as tf
+
+TEXTS = ["a b c", "", "c " * 40, "h", "a b [MASK] c [MASK]", "zz é 猫", "e f\tg"]
+# The difference of a probability, a logit or an element of a vector.
+TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "int8": 0.3}
+OUTPUTS = {
+    "classification": ("probabilities",), "pair": ("probabilities",),
+    "multi_label": ("probabilities",), "regression": ("score",), "embedding": ("embedding",),
+    "span": ("start_logits", "end_logits"), "tagging": ("logits",), "choice": ("score",),
+    "fill_mask": ("masked_lm_logits", "next_sentence_logits"),
+}  # fmt: skip
+
+
+def random_inputs(length, seed=0):
+    """Returns ids of one sequence, of which the last quarter is padding."""
+    rng = np.random.default_rng(seed)
+    mask = (np.arange(length) < max(1, length - length // 4)).astype(np.int32)[None]
+    ids = rng.integers(5, len(export_models.VOCABULARY), [1, length]).astype(np.int32)
+    segments = (np.arange(length) > length // 2).astype(np.int32)[None]
+    return {"input_ids": ids * mask, "input_mask": mask, "segment_ids": segments * mask}
+
+
+def expected_outputs(kind, inputs):
+    """Returns the outputs of the Keras model, as a plain function of its logits."""
+    model, _ = export_models.model_of(kind)
+    if kind == "choice":
+        inputs = {name: value[:, None] for name, value in inputs.items()}
+    outputs = model(inputs, training=False)
+    outputs = {name: np.array(value) for name, value in outputs.items() if tf.is_tensor(value)}
+    if kind in ("classification", "pair"):
+        return {"probabilities": export_models.softmax(outputs["logits"])}
+    if kind == "multi_label":
+        return {"probabilities": 1 / (1 + np.exp(-outputs["logits"]))}
+    if kind == "regression":
+        return {"score": outputs["logits"][:, 0]}
+    if kind == "choice":
+        return {"score": outputs["logits"][:, 0]}
+    if kind == "embedding":
+        weights = inputs["input_mask"][..., None]
+        mean = (outputs["sequence_output"] * weights).sum(axis=1) / weights.sum(axis=1)
+        return {"embedding": mean / np.linalg.norm(mean, axis=-1, keepdims=True)}
+    return outputs
+
+
+def check_outputs(kind, found, expected, precision):
+    assert set(found) == set(OUTPUTS[kind])
+    for name, value in found.items():
+        assert value.dtype == np.float32 and value.shape == expected[name].shape
+        scale = max(1, np.abs(expected[name]).max())
+        assert np.abs(value - expected[name]).max() <= TOLERANCES[precision] * scale, name
+
+
+def check_predictions(found, expected):
+    """Compares predictions; numbers may differ by rounding."""
+    if isinstance(expected, dict):
+        assert set(found) == set(expected)
+        found, expected = [found[each] for each in expected], list(expected.values())
+    if isinstance(expected, (float, np.ndarray)):
+        np.testing.assert_allclose(found, expected, atol=1e-4, rtol=1e-4)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            check_predictions(one, other)
+    else:
+        assert found == expected

@@ -12,7 +12,7 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.run_model import RunModel
 from bert_tf.tasks.feature_cache import FeatureSettings
-from bert_tf.tasks.fine_tuning_config import FineTuningConfig
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig, parse_class_weights
 from bert_tf.tasks.run_phases import PhaseResults, run_phases
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
 from bert_tf.tasks.task_data import TaskData
@@ -162,6 +162,7 @@ def _run_settings(
     init_head: bool | None,
 ) -> dict[str, Any]:
     """Returns the values that identify the examples and initial weights of a run."""
+    weights = data.config.class_weights
     return {
         **data.task.facts.of_run(),
         "train_split": data.fingerprint(),
@@ -172,6 +173,7 @@ def _run_settings(
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "do_lower_case": tokenizer.do_lower_case,
         **({"approach": "features", "feature_dtype": features.dtype} if features else {}),
+        **({} if weights is None else {"class_weights": parse_class_weights(weights) or weights}),
     }
 
 

@@ -44,7 +44,9 @@ def define_flags() -> None:
         "export_dir", None,
         "Exports the model as a SavedModel that takes raw text, as a new version in this folder.",
     )  # fmt: skip
-    config_flags.define(FineTuningConfig, without=("max_seq_length", "eval_batch_size"))
+    config_flags.define(
+        FineTuningConfig, without=("max_seq_length", "eval_batch_size", "class_weights")
+    )
     flags.DEFINE_bool(
         "init_head", None,
         "Whether the head comes from --init_checkpoint too. Default: if that is a run of the same "

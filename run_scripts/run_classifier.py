@@ -37,7 +37,7 @@ from bert_tf.tasks.task import DataLocation, Task
 FLAGS = flags.FLAGS
 _NAMES = (*TASKS, "xnli", "custom")
 flags.DEFINE_string("task_name", None, f"One of {', '.join(_NAMES)}.")
-config_flags.define(FineTuningConfig, ("max_seq_length",))
+config_flags.define(FineTuningConfig, ("max_seq_length", "class_weights"))
 flags.DEFINE_string("xnli_language", "zh", "Task xnli: language of the texts, such as en.")
 flags.DEFINE_enum(
     "task_type", "classification", list(TABLES),

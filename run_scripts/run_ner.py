@@ -33,7 +33,7 @@ from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
 config_flags.define(
-    FineTuningConfig, ("max_seq_length",),
+    FineTuningConfig, ("max_seq_length", "class_weights"),
     texts={"max_seq_length": "Longer sentences are split into windows of this number of tokens."},
 )  # fmt: skip
 config_flags.define(Columns)

@@ -1,10 +1,14 @@
 """The settings of fine-tuning. Imports `errors`, so that programs can show the defaults quickly."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from bert_tf.errors import InputError, check_at_least
 
 _MAX_EPOCHS = 1e6
+_MAX_WEIGHT = 1e6
+BALANCED = "balanced"
+ClassWeights = str | Mapping[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +21,12 @@ class FineTuningConfig:
         warmup_proportion: Share of the steps in which the learning rate rises.
         eval_batch_size: Examples per batch in evaluations.
         predict_batch_size: Examples per batch in predictions.
+        class_weights: Weights of the labels in the training loss, for uneven classes. balanced: the
+            number of train examples, divided by the number of classes and by that of the examples
+            of the class. Or label=weight, separated by commas, such as spam=4,ham=1; other labels
+            have 1 (in Python also a dict). The weights are divided by their mean over the train
+            examples, or over the words of named entities. Evaluations have no weights. Only for
+            tasks that give one label to each text or word.
 
     Raises:
         InputError: A value is out of range.
@@ -27,6 +37,7 @@ class FineTuningConfig:
     warmup_proportion: float = 0.1
     eval_batch_size: int = 8
     predict_batch_size: int = 8
+    class_weights: ClassWeights | None = None
 
     def __post_init__(self) -> None:
         check_at_least(3, self, "max_seq_length")
@@ -40,3 +51,38 @@ class FineTuningConfig:
             raise InputError(
                 f"warmup_proportion must be in [0, 1]. Received: {self.warmup_proportion}."
             )
+        if self.class_weights is not None:
+            parse_class_weights(self.class_weights)
+
+
+def parse_class_weights(value: ClassWeights) -> dict[str, float]:
+    """Returns the weight of each label that `FineTuningConfig.class_weights` names.
+
+    The result is {} for "balanced". Blanks at both ends of a label are removed.
+
+    Raises:
+        InputError: A weight is not a number from 0 to 1,000,000, or a label is empty or repeated.
+    """
+    if value == BALANCED:
+        return {}
+    if not isinstance(value, str):
+        pairs = [f"{label}={weight}" for label, weight in value.items()]
+    else:
+        pairs = value.split(",")
+    found: dict[str, float] = {}
+    for pair in pairs:
+        label, _, text = pair.rpartition("=")
+        label = label.strip()
+        try:
+            weight = float(text)
+        except ValueError:
+            weight = -1
+        if not label or not 0 <= weight <= _MAX_WEIGHT:  # also if the weight is NaN
+            raise InputError(
+                "class_weights must be balanced, or label=weight for one or more labels, separated "
+                f"by commas, with weights from 0 to {_MAX_WEIGHT:,.0f}. Received: {pair!r}."
+            )
+        if label in found:
+            raise InputError(f"class_weights has the label {label!r} twice. Give each label once.")
+        found[label] = weight
+    return found

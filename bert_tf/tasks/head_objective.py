@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.modeling import depths_by_name, variables_by_name
-from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK
+from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 
@@ -82,6 +82,11 @@ class HeadObjective:
         """
         logits, labels = outputs["logits"], batch["label_ids"]
         return {
-            "loss": tf.reduce_sum(cross_entropy(logits, labels)),
+            "loss": tf.reduce_sum(weighted(cross_entropy(logits, labels), batch)),
             "correct": tf.reduce_sum(correct_predictions(logits, labels)),
         }
+
+
+def weighted(losses: Any, batch: Mapping[str, Any]) -> Any:
+    """Multiplies the losses of labels by the weights in the batch, if it has weights."""
+    return losses * batch[LABEL_WEIGHTS] if LABEL_WEIGHTS in batch else losses

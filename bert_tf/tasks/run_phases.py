@@ -14,6 +14,7 @@ from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache, step_costs
+from bert_tf.tasks.class_weights import describe_weights, with_label_weights
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.head_objective import HeadObjective
@@ -116,8 +117,7 @@ class _Run:
             variables = self.trainer.objective.variables
             self._first_step = restoring.restore_weights(checkpoint, variables)
         objective: Any = self.trainer.objective
-        sizes = {**data.task.sizes, "S": data.config.max_seq_length}
-        self._parse = batches.make_parser(data.task.table, sizes, self._skips_padding)
+        self._parse = batches.make_parser(data.task.table, data.sizes, self._skips_padding)
         self._evaluator = SplitEvaluator(data, objective.outputs, self._parse)
         self._baseline: dict[str, float] = {}  # of the first evaluated split
 
@@ -240,7 +240,11 @@ class _Run:
                     data, self._config, training, self._runtime, self.trainer, length
                 )
                 per_step |= log_step_cost(cost, self.trainer.replicas)
-        from_step = functools.partial(batches.training_batches, records, order, self._parse)
+        parse, weights = self._parse, data.label_weights
+        if weights is not None:
+            _LOGGER.info("class weights: %s.", describe_weights(data.task, weights))
+            parse = with_label_weights(parse, weights)
+        from_step = functools.partial(batches.training_batches, records, order, parse)
         lookup = RecordLookup(
             describe=functools.partial(_describe_records, split.split.source.name, records)
         )

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 # The features of a batch that take the place of the encoder, if it is frozen: hidden states,
 # float32 [B, T, K, H], and their mask, int32 [B, T]; see `feature_cache`.
 CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_mask"
+# The feature of a training batch with the weights of its labels, float32, with the shape of
+# `label_ids`; see `class_weights`. Without class weights, and in evaluations, it is missing.
+LABEL_WEIGHTS = "label_weights"
 # The name of the file of `dev_examples`.
 DEV_EXAMPLES = "dev_examples.jsonl"
 # The name of the file of `dev_result`.
@@ -110,6 +113,16 @@ class Task:
     def sizes(self) -> Mapping[str, int]:
         """Sizes by shape letter for `table`, except S, such as {"C": 4}."""
         return {}
+
+    @property
+    def first_label_id(self) -> int | None:
+        """The value of the feature `label_ids` for the first label; smaller values are no labels.
+
+        None if the loss is not that of one label for each text or word; class weights are then
+        refused. Otherwise, the objective must apply `head_objective.weighted` to its losses, as
+        `HeadObjective` does.
+        """
+        return None
 
     @property
     def selection(self) -> tuple[str, ...]:

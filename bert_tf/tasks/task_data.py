@@ -10,6 +10,7 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import record_files
+from bert_tf.tasks.class_weights import check_labels, weights_of_label_ids
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.results import check_not_replaced
@@ -60,10 +61,12 @@ class TaskData:
         task: The argument `task`.
         config: The argument `config`.
         splits: The splits of each kind, by kind.
+        label_weights: See `class_weights.weights_of_label_ids`; None without class weights or
+            training.
 
     Raises:
         InputError: A data file is missing or malformed or has the name of an output file, a split
-            is empty, or the temporary folder is full.
+            is empty, the class weights do not fit the task, or the temporary folder is full.
     """
 
     def __init__(
@@ -80,6 +83,9 @@ class TaskData:
         self._records: dict[str, RecordFile] = {}
         self._counts: dict[str, Mapping[str, int]] = {}  # of the splits that were read
         self._temporary = tempfile.TemporaryDirectory(prefix="bert_tf-records-")
+        weights = config.class_weights if phases.train else None
+        if weights is not None:
+            check_labels(task, weights)
         found = {kind: self._find_splits(kind) if kind in phases.kinds else [] for kind in KINDS}
         all_splits = [split for splits in found.values() for split in splits]
         for each in all_splits:
@@ -87,6 +93,15 @@ class TaskData:
         self._fingerprints = {each.name: each.source.fingerprint() for each in all_splits}
         read = {split: self._read(split) for split in dict.fromkeys(all_splits)}
         self.splits = {kind: [read[split] for split in found[kind]] for kind in KINDS}
+        self.label_weights = None
+        if weights is not None:
+            records = self._records[self.splits["train"][0].split.name]
+            self.label_weights = weights_of_label_ids(task, weights, records, self.sizes)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Size by shape letter for the features of a record."""
+        return {**self.task.sizes, "S": self.config.max_seq_length}
 
     def fingerprint(self, kind: str = "train") -> Any:
         """Returns JSON values that identify the examples of the first split of a kind, or None."""

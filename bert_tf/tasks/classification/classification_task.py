@@ -109,6 +109,11 @@ class ClassificationTask(Task):
         return {"C": len(self.labels)}
 
     @property
+    def first_label_id(self) -> int | None:
+        """0 for classification; see `tasks.task.Task`."""
+        return 0 if self.task_type == "classification" else None
+
+    @property
     def facts(self) -> ClassificationFacts:
         """Facts about the task; see `tasks.task.Task`."""
         return ClassificationFacts(

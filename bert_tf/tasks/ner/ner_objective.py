@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.tasks.head_objective import HeadObjective
+from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
 
@@ -27,7 +27,7 @@ class NerObjective(HeadObjective):
         logits, has_label = outputs["logits"], _has_label(batch)
         labels = tf.maximum(batch["label_ids"] - 1, 0)
         return {
-            "loss": tf.reduce_sum(has_label * cross_entropy(logits, labels)),
+            "loss": tf.reduce_sum(has_label * weighted(cross_entropy(logits, labels), batch)),
             "correct": tf.reduce_sum(has_label * correct_predictions(logits, labels)),
         }
 

@@ -80,6 +80,7 @@ class NerTask(Task):
 
     name = "ner"
     table = features.TAGGING
+    first_label_id = 1  # 0: no label
     best_by = ("f1", 1)
     # The loss is the mean over the words of a batch. In batches of short sentences, each word would
     # have a larger weight.

@@ -1,0 +1,91 @@
+"""--class_weights in run_classifier.py and run_ner.py."""
+
+import json
+
+import pytest
+from run_programs import as_flags, assert_refused, results_of, run_main
+from tiny_bert import write_architecture
+
+CLASSIFIER, NER = "bert_tf.run_scripts.run_classifier", "bert_tf.run_scripts.run_ner"
+TRAIN = {"do_train": True, "do_eval": True}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_architecture(tmp_path)
+    rows = ["a b,pos", "b,neg", "b a,neg", "b b,neg"] * 4
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["sentence,label", *rows]) + "\n")
+        (tmp_path / f"{name}.conll").write_text("a B-A\nb O\nb O\n. O\n\n" * 8)
+    return tmp_path
+
+
+def command(folder, **flags):
+    values = {
+        "task_name": "custom", "data_dir": folder, "output_dir": folder / "out",
+        "vocab_file": folder / "vocab.txt", "bert_config_file": folder / "config.json",
+        "max_seq_length": 8, "train_batch_size": 4, "num_train_epochs": 4, "learning_rate": 3e-2,
+        "optimizer": "adamw", **flags,
+    }  # fmt: skip
+    return as_flags(values)
+
+
+def test_run_classifier_weighs_the_loss_and_no_results(folder):
+    first, other, none, only_pos, eval_only = run_main(
+        CLASSIFIER,
+        command(folder, **TRAIN, class_weights="balanced", num_train_epochs=1),
+        command(folder, **TRAIN, class_weights="pos=3", num_train_epochs=1),
+        command(folder, **TRAIN, num_train_epochs=1),
+        command(folder, **TRAIN, do_predict=True, class_weights="neg=0", output_dir=folder / "p"),
+        command(folder, do_eval=True, class_weights="neg=0", output_dir=folder / "p"),
+    )
+    assert first.code == 0, first
+    assert "class weights: neg 0.6667, pos 2." in first.err
+    assert_refused(other, "class_weights='balanced'", "this run has --class_weights={'pos': 3.0}")
+    assert_refused(none, "--class_weights='balanced', but this run has no --class_weights")
+    (path,) = (folder / "out/checkpoints").glob("*/weights.json")
+    assert "class_weights" not in json.loads(path.read_text())
+
+    # Without a loss for neg, all predictions are pos. The results count neg as ever.
+    assert only_pos.code == 0, only_pos
+    rows = [json.loads(line) for line in (folder / "p/predictions.jsonl").open()]
+    assert {row["predicted"] for row in rows} == {"pos"} and len(rows) == 16
+    results = results_of(folder / "p")
+    assert results["eval_accuracy"] == 0.25 and results["eval_loss"] > 0.7
+    assert eval_only.code == 0 and eval_only.out.splitlines()[:-1]
+    assert "class weights" not in eval_only.err
+
+
+def test_run_ner_weighs_the_words(folder):
+    done, unknown = run_main(
+        NER,
+        command(folder, task_name=None, **TRAIN, do_predict=True, class_weights="O=0"),
+        command(folder, task_name=None, **TRAIN, class_weights="PER=2", output_dir=folder / "new"),
+    )
+    assert done.code == 0, done
+    assert "class weights: O 0, B-A 4, I-A 0." in done.err
+    lines = (folder / "out/predictions.conll").read_text().splitlines()
+    assert {line.split()[-1] for line in lines if line} == {"B-A"}
+    assert_refused(unknown, "--class_weights has the label 'PER'", "Give labels of O, B-A, I-A.")
+    assert not (folder / "new").exists()
+
+
+def test_bad_weights_are_refused(folder):
+    (folder / "scores.csv").write_text("sentence,label\na,1\nb,2\n")
+    scores = {"train_file": folder / "scores.csv", "task_type": "regression"}
+    cases = [
+        ({"class_weights": "pos"}, "--class_weights must be balanced, or label=weight", "'pos'"),
+        ({"class_weights": "pos=-1"}, "from 0 to 1,000,000. Received: 'pos=-1'"),
+        ({"class_weights": "pos=inf"}, "Received: 'pos=inf'"),
+        ({"class_weights": "pos=nan"}, "Received: 'pos=nan'"),
+        ({"class_weights": ""}, "Received: ''"),
+        ({"class_weights": "pos=1,pos=2"}, "--class_weights has the label 'pos' twice"),
+        ({"class_weights": "pso=2"}, "has the label 'pso'", "Give labels of neg, pos."),
+        ({"class_weights": "neg=0,pos=0"}, "--class_weights gives the weight 0 to all labels"),
+        ({"class_weights": "balanced", **scores}, "of the type regression", "--class_weights."),
+        ({"class_weights": "pos=2", "task_type": "multi_label"}, "of the type multi_label"),
+    ]
+    results = run_main(CLASSIFIER, *(command(folder, do_train=True, **each) for each, *_ in cases))
+    for result, (_, *words) in zip(results, cases, strict=True):
+        assert_refused(result, *words)
+    assert not (folder / "out").exists()

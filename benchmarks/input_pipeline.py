@@ -8,7 +8,9 @@ TensorFlow's reader alone (the upper limit); a plain pipeline that reads, shuffl
 parses; and bert-tf's pipeline, which also records the origin of each example and checks the ids.
 bert-tf's pipeline saves the state of its iterator in each checkpoint. The program also prints the
 size of this state, and the time to write this state.
---vocab_size=0 turns off the check of the ids.
+--vocab_size=0 turns off the check of the ids. --part=0,4 also measures the pipeline of the first of
+4 workers, each of which parses only its own part of a batch. Rates and processor times are those of
+complete batches, also if only a part of a batch is parsed.
 """
 
 import itertools
@@ -40,6 +42,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_integer("batch_size", 32, "Number of examples per batch.")
 flags.DEFINE_integer("shuffle_buffer_size", 10000, "Number of examples in the shuffle buffer.")
+flags.DEFINE_list("part", None, "The index of a worker and the number of workers.")
 flags.DEFINE_integer("rounds", 5, "Number of rounds; each round measures every pipeline once.")
 flags.DEFINE_float("secs", 2.0, "Seconds per measurement.")
 
@@ -63,7 +66,9 @@ def plain_pipeline(paths: list[str], sizes: dict[str, int]) -> tf.data.Dataset:
     return records.map(parse, num_parallel_calls=2).prefetch(2)
 
 
-def masked_pipelines(paths: list[str], sizes: dict[str, int]) -> dict[str, tf.data.Dataset]:
+def masked_pipelines(
+    paths: list[str], sizes: dict[str, int], part: tuple[int, int] | None
+) -> dict[str, tf.data.Dataset]:
     """Returns the pipelines that mask single tokens, whole words and n-grams."""
     values, vocabulary = flags.FLAGS, Vocabulary.of(BertTokenizer(flags.FLAGS.vocab_file))
     sizes = {**sizes, "V": vocabulary.size}
@@ -78,21 +83,26 @@ def masked_pipelines(paths: list[str], sizes: dict[str, int]) -> dict[str, tf.da
     return {
         name: batches.training_batches(
             paths, sizes, values.batch_size, SEED, values.shuffle_buffer_size,
-            DynamicMasks(config, vocabulary),
+            DynamicMasks(config, vocabulary), part,
         )
         for name, config in configs.items()
     }  # fmt: skip
 
 
-def records_per_sec(iterator: tf.data.Iterator, batch_size: int) -> float:
-    """Returns the number of records per second after the shuffle buffer has been filled."""
+def records_per_sec(iterator: tf.data.Iterator, batch_size: int) -> tuple[float, float]:
+    """Measures after the shuffle buffer has been filled.
+
+    Returns:
+        The number of records per second, and the processor time of a record in seconds.
+    """
     for _ in itertools.islice(iterator, 3):
         pass
-    start, records = time.perf_counter(), 0
+    start, processor, records = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - start < flags.FLAGS.secs:
         next(iterator)
         records += batch_size
-    return records / (time.perf_counter() - start)
+    processor = time.process_time() - processor
+    return records / (time.perf_counter() - start), processor / records
 
 
 def print_position_size(iterator: tf.data.Iterator) -> None:
@@ -113,23 +123,29 @@ def main(_: list[str]) -> None:
     limits = {**sizes, "V": values.vocab_size} if values.vocab_size else sizes
     batch, buffer = values.batch_size, values.shuffle_buffer_size
     iterators = {"reader alone": (iter(reader_only(paths)), 1024)}
+    part = tuple(map(int, values.part)) if values.part else None
+    parts = {"": None, f" part {part}": part} if part else {"": None}
     if values.vocab_file:
-        masked = masked_pipelines(paths, sizes)
-        iterators |= {name: (iter(dataset), batch) for name, dataset in masked.items()}
+        for suffix, each in parts.items():
+            masked = masked_pipelines(paths, sizes, each)
+            iterators |= {name + suffix: (iter(data), batch) for name, data in masked.items()}
     else:
-        ours = batches.training_batches(paths, limits, batch, SEED, buffer)
         iterators["plain pipeline"] = (iter(plain_pipeline(paths, sizes)), batch)
-        iterators["bert-tf"] = (iter(ours), batch)
+        for suffix, each in parts.items():
+            ours = batches.training_batches(paths, limits, batch, SEED, buffer, part=each)
+            iterators["bert-tf" + suffix] = (iter(ours), batch)
     rates = {name: [] for name in iterators}
     for _ in range(values.rounds):
         for name, (iterator, size) in iterators.items():
             rates[name].append(records_per_sec(iterator, size))
     print(f"{len(paths)} files, length {values.max_seq_length}, batches of {batch}")
     for name, measured in rates.items():
-        median = statistics.median(measured)
+        speeds, processor = zip(*measured, strict=True)
+        median, used = statistics.median(speeds), statistics.median(processor)
         print(
-            f"{name:15}{median:>10,.0f} records/s, best {max(measured):>10,.0f}; "
-            f"{median * values.max_seq_length / 1e6:6.2f} M tokens/s"
+            f"{name:15}{median:>10,.0f} records/s, best {max(speeds):>10,.0f}; "
+            f"{median * values.max_seq_length / 1e6:6.2f} M tokens/s, processor time of 100,000 "
+            f"records {used * 1e5:.2f} s"
         )
     print_position_size([*iterators.values()][-1][0])
 

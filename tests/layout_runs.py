@@ -15,7 +15,7 @@ import numpy as np
 
 RUN = {
     "kind": "one_device", "devices": 1, "workers": 1, "accumulation": 1, "steps": 20,
-    "dropout": 0.0, "stop_at": 0, "training": {}, "runtime": {},
+    "dropout": 0.0, "stop_at": 0, "training": {}, "runtime": {}, "records": "",
 }  # fmt: skip
 VOCABULARY, LENGTH, PREDICTIONS, BATCH = 30, 12, 3, 32
 
@@ -34,15 +34,13 @@ def weights(folder, worker=0):
     return dict(np.load(f"{folder}/weights-{worker}.npz"))
 
 
-def batches():
-    """Returns an infinite dataset of random batches with varying numbers of predictions."""
-    import tensorflow as tf
-
+def columns():
+    """Returns random examples with varying numbers of predictions."""
     rng = np.random.default_rng(0)
     count = 96
     used = rng.integers(1, PREDICTIONS + 1, [count, 1])
     lengths = rng.integers(4, LENGTH + 1, [count, 1])
-    columns = {
+    values = {
         "input_ids": rng.integers(5, VOCABULARY, [count, LENGTH]),
         "input_mask": np.arange(LENGTH) < lengths,
         "segment_ids": np.arange(LENGTH) > lengths // 2,
@@ -51,10 +49,16 @@ def batches():
         "masked_lm_weights": np.arange(PREDICTIONS) < used,
         "next_sentence_labels": rng.integers(0, 2, [count, 1]),
     }
-    types = {name: np.float32 if name == "masked_lm_weights" else np.int32 for name in columns}
-    columns = {name: value.astype(types[name]) for name, value in columns.items()}
-    dataset = tf.data.Dataset.from_tensor_slices(columns)
-    return dataset.shuffle(count, seed=1, reshuffle_each_iteration=True).repeat().batch(BATCH)
+    types = {name: np.float32 if name == "masked_lm_weights" else np.int32 for name in values}
+    return {name: value.astype(types[name]) for name, value in values.items()}
+
+
+def batches():
+    """Returns an infinite dataset of batches of these examples."""
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices(columns())
+    return dataset.shuffle(96, seed=1, reshuffle_each_iteration=True).repeat().batch(BATCH)
 
 
 def train(spec, worker):
@@ -101,7 +105,14 @@ def train(spec, worker):
         return batches().take(1)
 
     evaluation = HeldOutData({"eval": held_out}) if spec["stop_at"] else None
-    trainer.train(TrainingData(batches()), evaluation)
+    data = TrainingData(batches())
+    if spec["records"]:
+        from bert_tf.pretraining.batches import training_batches
+
+        part, sizes = trainer.part_of_batch(), {"S": LENGTH, "P": PREDICTIONS}
+        divided = training_batches([spec["records"]], sizes, BATCH, 3, 50, part=part)
+        data = TrainingData(divided, is_part=part is not None)
+    trainer.train(data, evaluation)
     final = {name: np.asarray(v.value) for name, v in trainer.objective.variables.items()}
     os.makedirs(spec["folder"], exist_ok=True)
     np.savez(f"{spec['folder']}/weights-{worker}.npz", **final)

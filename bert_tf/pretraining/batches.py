@@ -27,6 +27,7 @@ def training_batches(
     seed: int,
     shuffle_buffer_size: int,
     masks: DynamicMasks | None = None,
+    part: tuple[int, int] | None = None,
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches in an order that depends only on the seed.
 
@@ -43,40 +44,97 @@ def training_batches(
         sizes: {"S": max_seq_length, "P": max_predictions_per_seq, "V": vocab_size, "T":
             type_vocab_size}. The records must have been created with the same S and P. Without V or
             T, ids of tokens or segments have no upper bound except that of int32.
-        batch_size: Examples in a batch.
+        batch_size: Examples in a complete batch.
         seed: Seed for the order of the examples. The order differs in each epoch.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.
         masks: How unmasked records are masked; None if the records have masks.
+        part: (n, N) to parse and return only part n of N equal parts of each batch. The position
+            of one part can be restored in any other part, also with another N, but not with None,
+            which means complete batches, and the reverse.
 
     Raises:
         InputError: The records do not match `features.PRETRAINING` or, with `masks`,
             `features.unmasked`; or the length of a file differs from the length in its manifest.
     """
     parse = checking_parser(sizes, check_files(paths, sizes))
-    indices = tf.data.Dataset.range(len(paths))
-    indices = shuffle(indices, len(paths), seed)
-    dataset = indices.interleave(_reader(paths), cycle_length=min(len(paths), _FILES_AT_ONCE))
-    dataset = shuffle(dataset, shuffle_buffer_size, seed)
-    dataset = dataset.repeat()
+    dataset = _shuffled_records(paths, seed, shuffle_buffer_size)
 
     def parse_with_origin(place: Any, records: Any) -> dict[str, Any]:
         origin = tf.stack([place // _RECORDS_PER_FILE, place % _RECORDS_PER_FILE], axis=1)
         return {**parse(records), ORIGIN: origin}
 
-    if masks is None:
-        dataset = dataset.batch(batch_size, drop_remainder=True)
-        dataset = dataset.map(parse_with_origin, num_parallel_calls=2, deterministic=True)
-        return dataset.prefetch(2)
-    mask = masker(masks, sizes, seed)
-    dataset = dataset.enumerate().batch(_rows_at_once(batch_size), drop_remainder=True)
+    to_examples: Callable[..., dict[str, Any]] = parse_with_origin
+    if masks is not None:
+        mask, dataset = masker(masks, sizes, seed), dataset.enumerate()
 
-    def parse_and_mask(index: Any, example: Any) -> dict[str, Any]:
-        parsed = parse_with_origin(*example)
-        origin = parsed.pop(ORIGIN)
-        return {**mask(index, parsed), ORIGIN: origin}
+        def parse_and_mask(index: Any, example: Any) -> dict[str, Any]:
+            parsed = parse_with_origin(*example)
+            origin = parsed.pop(ORIGIN)
+            return {**mask(index, parsed), ORIGIN: origin}
 
-    dataset = dataset.map(parse_and_mask, num_parallel_calls=2, deterministic=True)
-    return dataset.rebatch(batch_size, drop_remainder=True).prefetch(2)
+        to_examples = parse_and_mask
+    if part is not None:
+        return _parts(dataset, to_examples, batch_size, part)
+    at_once = _rows_at_once(batch_size) if masks else batch_size
+    dataset = dataset.batch(at_once, drop_remainder=True)
+    dataset = dataset.map(to_examples, num_parallel_calls=2, deterministic=True)
+    dataset = dataset.rebatch(batch_size, drop_remainder=True) if masks else dataset
+    return dataset.prefetch(2)
+
+
+def _shuffled_records(paths: Sequence[str], seed: int, buffer_size: int) -> tf.data.Dataset:
+    """Returns an endless dataset of the pairs of `_reader`."""
+    indices = shuffle(tf.data.Dataset.range(len(paths)), len(paths), seed)
+    dataset = indices.interleave(_reader(paths), cycle_length=min(len(paths), _FILES_AT_ONCE))
+    return shuffle(dataset, buffer_size, seed).repeat()
+
+
+def _parts(
+    dataset: tf.data.Dataset,
+    to_examples: Callable[..., dict[str, Any]],
+    batch_size: int,
+    part: tuple[int, int],
+) -> tf.data.Dataset:
+    """Parses one part of each batch.
+
+    A position contains the batches that were parsed ahead. They also contain all their records, so
+    that another part can start from it: `select` parses the few batches whose examples are those of
+    another part.
+
+    Args:
+        dataset: Records that are not parsed.
+        to_examples: Parses a batch of them.
+        batch_size: Records in a batch.
+        part: As in `training_batches`.
+    """
+    number, parts = part
+    size = batch_size // parts
+    at_once = _rows_at_once(size) // size
+
+    def parse_rows(*batches: Any) -> dict[str, Any]:
+        def rows(values: Any) -> Any:
+            return tf.reshape(tf.reshape(values, [-1, parts, size])[:, number], [-1])
+
+        return to_examples(*tf.nest.map_structure(rows, batches))
+
+    def parse_ahead(*batches: Any) -> Any:
+        def divide(values: Any) -> Any:
+            return tf.reshape(values, [at_once, values.shape[0] // at_once, *values.shape[1:]])
+
+        parsed_part = tf.constant([part] * at_once)
+        return tf.nest.map_structure(divide, (batches, parsed_part, parse_rows(*batches)))
+
+    def select(batch: Any, parsed_part: Any, examples: Any) -> dict[str, Any]:
+        is_own = tf.reduce_all(parsed_part == [part])
+        return tf.cond(is_own, lambda: examples, lambda: parse_rows(*batch))
+
+    dataset = dataset.batch(batch_size * at_once, drop_remainder=True)
+    dataset = dataset.map(parse_ahead, num_parallel_calls=2, deterministic=True)
+    dataset = dataset.unbatch().prefetch(2)
+    options = tf.data.Options()  # no buffer after `select`
+    options.experimental_optimization.map_parallelization = False
+    options.experimental_optimization.inject_prefetch = False
+    return dataset.map(select).with_options(options)
 
 
 def _rows_at_once(batch_size: int) -> int:

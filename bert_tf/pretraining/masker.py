@@ -45,9 +45,10 @@ def masker(
             ]
 
         # tf.data cannot save the position of an iterator with a stateful function.
+        rows = next(iter(parsed.values())).shape[:1]
         values = tf.numpy_function(mask_arrays, [index, *parsed.values()], dtypes, stateful=False)
         return {
-            name: tf.ensure_shape(value, [None, *shape])
+            name: tf.ensure_shape(value, [*rows, *shape])
             for (name, shape), value in zip(shapes.items(), values, strict=True)
         }
 

@@ -63,9 +63,9 @@ def pretrain(
     shape_sizes = records.shape_sizes(model.config)
     lookup = _record_lookup(records, shape_sizes)
     held_out = _held_out_batches(records, shape_sizes)
-    data = _training_data(records, shape_sizes, training, lookup) if phases.train else None
     make_objective = functools.partial(_make_objective, model, runtime)
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
+    data = _training_data(records, shape_sizes, training, lookup, trainer) if phases.train else None
     evaluates = phases.evaluate or runtime.eval_steps > 0
     if trainer.is_chief:
         _report_settings(RunPhases(phases.train, evaluates), records, training)
@@ -121,12 +121,14 @@ def _training_data(
     shape_sizes: Mapping[str, int],
     training: TrainingConfig,
     lookup: RecordLookup,
+    trainer: Trainer,
 ) -> TrainingData:
+    part = trainer.part_of_batch()
     batches = training_batches(
         records.train_files, shape_sizes, training.global_batch_size, training.seed,
-        records.shuffle_buffer_size, records.masks,
+        records.shuffle_buffer_size, records.masks, part,
     )  # fmt: skip
-    return TrainingData(batches, lookup)
+    return TrainingData(batches, lookup, is_part=part is not None)
 
 
 def _report_settings(

@@ -93,12 +93,18 @@ class WorkerSync:
         strategy: The strategy of the run.
 
     Attributes:
+        index: The index of this process among the processes of the run.
+        count: The number of processes.
         is_chief: Whether this process is the one that writes files.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
-        self._strategy, self.is_chief = strategy, is_chief(strategy)
+        self._strategy, self.index = strategy, worker_index(strategy)
+        self.is_chief = self.index == 0
         self._one_process = not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        self.count = 1
+        if not self._one_process:
+            self.count = strategy.num_replicas_in_sync // len(strategy.extended.worker_devices)
         self._sum = tf.function(self._sum_over_devices)
 
     def sum(self, values: Sequence[float]) -> list[float]:
@@ -134,8 +140,13 @@ class WorkerSync:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether this process is the one that writes files."""
+    return worker_index(strategy) == 0
+
+
+def worker_index(strategy: tf.distribute.Strategy) -> int:
+    """Returns the index of this process among the processes of a run, in the order of replicas."""
     resolver = strategy.cluster_resolver
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
-        return True
-    has_chief = "chief" in resolver.cluster_spec().jobs
-    return resolver.task_type == "chief" or (not has_chief and resolver.task_id == 0)
+        return 0
+    follows_chief = "chief" in resolver.cluster_spec().jobs and resolver.task_type != "chief"
+    return int(resolver.task_id) + follows_chief

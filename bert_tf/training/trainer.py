@@ -50,15 +50,18 @@ class TrainingData:
     """The input pipeline of training.
 
     Attributes:
-        batches: Infinite dataset of global batches, in an order that depends on the seed. Each
-            process reads the complete global batches. Checkpoints contain the position of the
-            dataset's iterator. Alternatively, a function from the number of steps done to the
-            dataset of the remaining batches; checkpoints then contain no position.
+        batches: Infinite dataset of global batches, in an order that depends on the seed.
+            Checkpoints contain the position of the dataset's iterator in the first process.
+            Alternatively, a function from the number of steps done to the dataset of the remaining
+            batches; checkpoints then contain no position.
         records: Finds the record that caused an error, or the records in a batch.
+        is_part: Whether `batches` has only `Trainer.part_of_batch` of each global batch. The
+            position must then be one that each other part can be restored from.
     """
 
     batches: tf.data.Dataset | Callable[[int], tf.data.Dataset]
     records: RecordLookup = NO_LOOKUP
+    is_part: bool = False
 
 
 class Trainer:
@@ -199,6 +202,16 @@ class Trainer:
             raise TrainingInterrupted(number, state.step, self._folder.overwrite)
         return self._select_final_weights(state)
 
+    def part_of_batch(self) -> tuple[int, int] | None:
+        """Returns (n, N) if this process may read only part n of N equal parts of each batch.
+
+        Returns None if it must read complete batches: in a run of one process, and if the run
+        resumes from a checkpoint with the position of complete batches.
+        """
+        count = self._workers.count
+        divided = restoring.has_parts(self._checkpoint) if self._checkpoint else count > 1
+        return (self._workers.index, count) if divided else None
+
     def locked_folder(self) -> contextlib.AbstractContextManager[None]:
         """Locks the folder in the process that writes files; see `RunFolder.locked`."""
         return self._folder.locked() if self.is_chief else contextlib.nullcontext()
@@ -229,6 +242,8 @@ class Trainer:
         if self.is_chief:
             self._folder.start_run(self._training)
         settings = {**to_json_dict(self._runtime), "replicas": self.replicas}
+        settings[restoring.PARTS] = data.is_part
+        self._runner.replicas_of_batch //= self._workers.count if data.is_part else 1
         optimizer, keep = self._runner.optimizer, self._runtime.keep_checkpoints
         with CheckpointWriter(self._folder, optimizer, self._training, settings, keep) as writer:
             state = restoring.restore_or_start(self._checkpoint, optimizer, iterator, settings)

@@ -20,6 +20,7 @@ from bert_tf.training.step.optimizer import Optimizer
 
 _LOGGER = logging.getLogger(__name__)
 POSITION_FILE = "data_position"
+PARTS = "reads_parts"  # a value in `RUNTIME_FILE`: whether the position is one of parts of batches
 # Settings that may change when a run is resumed. A change affects only rounding and dropout masks.
 _LAYOUT = ("replicas", "gradient_accumulation_steps")
 
@@ -62,6 +63,11 @@ def restore_or_start(
                 name, before.get(name), runtime_settings[name],
             )  # fmt: skip
     return state
+
+
+def has_parts(folder: str) -> bool:
+    """Returns whether the data position of a checkpoint is one of parts of batches."""
+    return bool(json_files.read(os.path.join(folder, RUNTIME_FILE), own=True).get(PARTS))
 
 
 def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:

@@ -65,6 +65,8 @@ class StepRunner:
 
     Attributes:
         optimizer: Holds the weights, the optimizer state and the average of the weights.
+        replicas_of_batch: The number of replicas among which a batch for training is divided: all
+            replicas, or those of this process if its batches have the examples of these only.
 
     Raises:
         InputError: The batch does not divide evenly among replicas and accumulation steps.
@@ -78,6 +80,7 @@ class StepRunner:
     ) -> None:
         self._objective, self._config = objective, config
         self._strategy = make_strategy(runtime)
+        self.replicas_of_batch = self._strategy.num_replicas_in_sync
         self._accumulation_steps = runtime.gradient_accumulation_steps
         self._check_batch_size()
         with self._strategy.scope():
@@ -120,7 +123,7 @@ class StepRunner:
         Runs fewer steps if `MAX_BAD_STEPS` in a row are bad, or if the time budget is used up.
 
         Args:
-            iterator: Yields global batches.
+            iterator: Yields global batches, or this process's parts; see `replicas_of_batch`.
             step: Index of the first step, counted from the start of the run, from 0.
             steps: The number of steps to run.
             bad_in_a_row: The number of consecutive bad steps directly before the first step.
@@ -209,7 +212,7 @@ class StepRunner:
     def _replica_step(self, batch: Tensors, step: Any, elapsed_secs: Any) -> tuple[Any, ...]:
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group
-        part = _part_of_batch(batch, context.num_replicas_in_sync, replica)
+        part = _part_of_batch(batch, self.replicas_of_batch, replica % self.replicas_of_batch)
         counts = _all_reduce(self._objective.counts(part), context)
         loss_scale = self.optimizer.loss_scale
         sums, gradients, squares = self._accumulate_gradients(

@@ -17,7 +17,7 @@ CORE = [
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]
 LITE = ["ai-edge-litert>=2.0"]
 MEDIAPIPE = ["mediapipe>=1.2"]
-ONNX = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
+ONNX = ["tf2onnx>=1.17", "onnxruntime>=1.20", "onnx>=1.17"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
 DASK = ["distributed>=2024.8"]

@@ -2,10 +2,12 @@ r"""Measures the answers of exported models: milliseconds for each shape, and te
 
 Compares, in one process and in turns, a SavedModel in float32 and bfloat16, TFLite and ONNX files
 of the same model, and as peers the ONNX files of benchmarks/onnx_files.py in ONNX Runtime and in
-OpenVINO (if it is installed). The first table has the smallest time of many requests with token
-ids. The others have texts per second of two streams of texts, sorted by length: once with token ids
-that are given, and once from texts, with `Predictor`, or tokenizers and ONNX Runtime for the peers.
-Each system has the best of the batch sizes 1, 8 and 32.
+OpenVINO (if it is installed; it computes in bfloat16 on CPUs with such instructions). The first
+table has the smallest time of many requests with token ids, and at the end the requests of one text
+of 32 tokens per second if as many clients as cores send them. The others have texts per second of
+two streams of texts, sorted by length: once with token ids that are given, and once from texts,
+with `Predictor`, or tokenizers and ONNX Runtime for the peers. Each system has the best of the
+batch sizes 1, 8 and 32.
 
     python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/both --format=both \
         --max_seq_length=384
@@ -21,8 +23,10 @@ Each system has the best of the batch sizes 1, 8 and 32.
         --squad=dev-v1.1.json
 """
 
+import concurrent.futures
 import csv
 import json
+import os
 import time
 
 import numpy as np
@@ -38,7 +42,7 @@ from bert_tf.pretrained import load
 REPEATS = 5
 SHAPES = ((1, 32), (1, 128), (8, 128), (32, 128))
 BATCH_SIZES = (1, 8, 32)
-LENGTH, NUM_WINDOWS = 384, 1000
+LENGTH, NUM_WINDOWS, REQUESTS = 384, 1000, 200
 NAMES = ("input_ids", "input_mask", "segment_ids")
 PEER_NAMES = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -48,7 +52,7 @@ flags.DEFINE_list("saved_models", [], "Folders of versions for the task embeddin
 flags.DEFINE_list("files", [], "TFLite and ONNX files of bert-tf.")
 flags.DEFINE_list("peers", [], "ONNX files of benchmarks/onnx_files.py.")
 flags.DEFINE_integer("threads", 2, "Threads of each system.")
-flags.DEFINE_integer("rounds", 6, "Turns of each system for the shapes.")
+flags.DEFINE_integer("rounds", 6, "Turns of each system for the shapes; 0 leaves them out.")
 flags.DEFINE_string("sst2", None, "dev.tsv of SST-2; None leaves this stream out.")
 flags.DEFINE_string("squad", None, "A file of SQuAD; None leaves this stream out.")
 
@@ -117,8 +121,8 @@ def batch_of(rows):
 
 def table_of_shapes(found):
     """Prints the smallest number of milliseconds of each system for each shape; they take turns."""
-    print("| system | " + " | ".join(f"{b}x{s}, ms" for b, s in SHAPES) + " |")
-    print("|---" * (1 + len(SHAPES)) + "|")
+    print("| system | " + " | ".join(f"{b}x{s}, ms" for b, s in SHAPES) + " | requests/s |")
+    print("|---" * (2 + len(SHAPES)) + "|")
     best = {name: [float("inf")] * len(SHAPES) for name in found}
     rng = np.random.default_rng(0)
     for column, shape in enumerate(SHAPES):
@@ -132,7 +136,19 @@ def table_of_shapes(found):
                     secs = time.perf_counter() - start
                     best[name][column] = min(best[name][column], 1e3 * secs)
     for name, row in best.items():
-        print(f"| {name} | " + " | ".join(f"{each:.2f}" for each in row) + " |", flush=True)
+        # A compiled model of OpenVINO takes one request at a time.
+        rate = "" if "openvino" in name else f"{requests_per_second(found[name]):.0f}"
+        print(f"| {name} | " + " | ".join(f"{each:.2f}" for each in row) + f" | {rate} |")
+
+
+def requests_per_second(run):
+    """Returns the requests per second of clients that send one text of 32 tokens at a time."""
+    batch, clients = batch_of([[1000] * 32]), os.cpu_count()
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        start = time.perf_counter()
+        for _ in pool.map(run, [batch] * REQUESTS):
+            pass
+        return REQUESTS / (time.perf_counter() - start)
 
 
 def seconds_of(run, rows, size):
@@ -200,7 +216,8 @@ def main(_):
     """Prints all tables."""
     tf.config.threading.set_intra_op_parallelism_threads(FLAGS.threads)
     found, tokenizer = systems(), load(FLAGS.checkpoint).tokenizer
-    table_of_shapes(found)
+    if FLAGS.rounds:
+        table_of_shapes(found)
     for name, texts in streams():
         encoded = tokenizer.encode(texts, seq_length=LENGTH)
         ids, lengths = encoded["input_ids"].numpy(), encoded["input_mask"].numpy().sum(axis=1)

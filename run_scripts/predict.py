@@ -121,7 +121,8 @@ def predictions(
     shown = Progress("predicting", None, "texts", log_end=bool(FLAGS.output_file))
     with shown if FLAGS.output_file or not sys.stdout.isatty() else contextlib.nullcontext():
         # The texts of a block are sorted by length. Lines of a pipe may arrive slowly.
-        size = max(BLOCK_SIZE, FLAGS.batch_size) if FLAGS.input_file else FLAGS.batch_size
+        is_file = "://" in (FLAGS.input_file or "") or os.path.isfile(FLAGS.input_file or "")
+        size = max(BLOCK_SIZE, FLAGS.batch_size) if is_file else FLAGS.batch_size
         while block := list(itertools.islice(found, size)):
             columns = map(list, zip(*(parts for _, parts in block), strict=True))
             predicted = predictor(*columns, on_batch=shown.update)

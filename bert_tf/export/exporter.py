@@ -75,11 +75,11 @@ def export(
     _check_outside(export_dir, checkpoint)
     version = os.path.join(export_dir, str(next_version(export_dir)))
     settings = settings or ServingSettings()
-    formats = settings.formats
+    formats, is_lite = settings.formats, settings.format == "tflite"
     if "saved_model" not in formats and has_saved_model(export_dir):
         raise InputError(
             f"{export_dir} contains SavedModels, and TensorFlow Serving would try to load a newer "
-            "version without one. Give another export_dir, or format both."
+            f"version without one. Give another export_dir{' or format both' * is_lite}."
         )
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.

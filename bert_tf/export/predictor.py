@@ -32,7 +32,7 @@ class Predictor:
 
     Args:
         path: The folder of an exported model, whose highest version is loaded, the folder of a
-            version, or a `.tflite` or `.onnx` file, for which ai-edge-litert or onnxruntime must be
+            version, or a `.tflite` or `.onnx` file, for which the extra "lite" or "onnx" must be
             installed. On a CPU, a TFLite file of int8 is the fastest one.
         batch_size: Texts per batch. Texts of similar length are in the same batch.
         signature: A signature of the model that takes texts, such as "score" of a pretrained model

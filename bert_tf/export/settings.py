@@ -26,8 +26,8 @@ POOLINGS = ("mean", "first")
 FORMATS = ("saved_model", "tflite", "onnx", "both")
 LITE_PRECISIONS = ("float32", "float16", "int8")
 ONNX_PRECISIONS = ("float32", "int8")
-FORMATS_OF_BOTH = FORMATS[:2]
-_FILE_PRECISIONS = {"tflite_precisions": LITE_PRECISIONS, "onnx_precisions": ONNX_PRECISIONS}
+_BOTH = ("saved_model", "tflite")
+_PRECISIONS_OF = {"tflite": LITE_PRECISIONS, "onnx": ONNX_PRECISIONS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,33 +96,32 @@ class ServingSettings:
         threshold = self.null_score_diff_threshold
         if threshold is not None and not math.isfinite(threshold):
             raise InputError(f"null_score_diff_threshold must be finite. Received: {threshold}.")
-        for name, known in _FILE_PRECISIONS.items():
-            if not getattr(self, name):
-                raise InputError(f"{name} must name at least one of {', '.join(known)}.")
-            for precision in getattr(self, name):
-                check_choice(known, name, precision)
-        for field in dataclasses.fields(self):
-            of_format, value = field.name.partition("_")[0], getattr(self, field.name)
-            value = tuple(value) if field.name in _FILE_PRECISIONS else value
-            if (
-                of_format in FORMATS[1:3]
-                and of_format not in self.formats
-                and value != field.default
-            ):
-                needed = " or both" if of_format in FORMATS_OF_BOTH else ""
-                raise InputError(
-                    f"{field.name} needs format {of_format}{needed}. Received: {self.format}."
-                )
+        for of_format, known in _PRECISIONS_OF.items():
+            self._check_format(of_format, f"{of_format}_precisions", known)
         if FORMATS[0] not in self.formats and self.precision != PRECISIONS[0]:
             raise InputError(
                 f"precision={self.precision} is that of a SavedModel. For the format "
                 f"{self.format}, give {self.format}_precisions."
             )
 
+    def _check_format(self, of_format: str, name: str, known: Sequence[str]) -> None:
+        """Checks the precisions of a format, and that its settings are given for this format."""
+        if not getattr(self, name):
+            raise InputError(f"{name} must name at least one of {', '.join(known)}.")
+        for precision in getattr(self, name):
+            check_choice(known, name, precision)
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            value = tuple(value) if field.name == name else value
+            is_own = field.name.startswith(f"{of_format}_")
+            if is_own and value != field.default and of_format not in self.formats:
+                needed = f"{of_format} or both" if of_format in _BOTH else of_format
+                raise InputError(f"{field.name} needs format {needed}. Received: {self.format}.")
+
     @property
     def formats(self) -> tuple[str, ...]:
         """The formats to write; `both` stands for two of them."""
-        return FORMATS_OF_BOTH if self.format == "both" else (self.format,)
+        return _BOTH if self.format == "both" else (self.format,)
 
     def sequence_length(self, checkpoint: Any, default: int) -> int:
         """Returns the largest number of tokens of a sequence.

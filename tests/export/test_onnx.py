@@ -113,7 +113,8 @@ def test_a_file_has_standard_operators_and_its_vocabulary(exported, kind):
 def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(exported, kind):
     pytest.importorskip("tokenizers")
     folder = exported(kind, "onnx")
-    columns = export_models.inputs_of(kind, TEXTS).values()
+    texts = [*TEXTS, *(f"{letter} " * count for letter in "ab" for count in (5, 6, 20))]
+    columns = export_models.inputs_of(kind, texts).values()
     expected = bert_tf.Predictor(onnx_path(folder, "float32"))(*columns)
     blocked = (
         "import sys\nfor name in ('tensorflow', 'keras', 'bert_tf'): sys.modules[name] = None\n"
@@ -177,6 +178,21 @@ def in_another_file(model):
     tensor.external_data.add(key="location", value="weights.bin")
 
 
+def in_another_file_for_an_inner_graph(model):
+    inner = onnx.helper.make_tensor("inner", onnx.TensorProto.FLOAT, [1], [1.0])
+    inner.ClearField("float_data")
+    inner.data_location = onnx.TensorProto.EXTERNAL
+    inner.external_data.add(key="location", value="weights.bin")
+    output = onnx.helper.make_tensor_value_info("inner", onnx.TensorProto.FLOAT, [1])
+    branch = onnx.helper.make_graph([], "branch", [], [output], [inner])
+    condition = onnx.helper.make_tensor("condition", onnx.TensorProto.BOOL, [], [True])
+    model.graph.initializer.append(condition)
+    node = onnx.helper.make_node(
+        "If", ["condition"], ["unused"], then_branch=branch, else_branch=branch
+    )
+    model.graph.node.append(node)
+
+
 def with_an_operator_of_others(model):
     model.graph.node[0].domain = "com.example"
     model.opset_import.add(domain="com.example", version=1)
@@ -194,7 +210,8 @@ def without_facts(model):
     ("change", "message"),
     [
         (in_another_file, "weights in other files"),
-        (with_an_operator_of_others, "operators of com.example"),
+        (in_another_file_for_an_inner_graph, "weights in other files"),
+        (with_an_operator_of_others, "operators of its own or of others"),
         (
             with_a_newer_opset,
             r"not a file that ONNX Runtime .* can run: .* opset [0-9]+\. Install a",

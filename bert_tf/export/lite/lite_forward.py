@@ -51,7 +51,6 @@ class LiteForward(FileForward):
         super().__init__(tuple(inputs), shapes, outputs_of_tokens)
         shape = inputs[IDS]["shape_signature"] if IDS in inputs else [1, -1]
         self._length = int(shape[1])  # -1 for any length
-        self._pool = concurrent.futures.ThreadPoolExecutor(self._num_threads)
 
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Returns the outputs of one row or more."""
@@ -59,7 +58,8 @@ class LiteForward(FileForward):
         rows = [{name: each[row : row + 1] for name, each in batch.items()} for row in range(count)]
         if count == 1:
             return self._run_row(rows[0], self._num_threads)
-        found = list(self._pool.map(self._run_row, rows, [1] * count))
+        with concurrent.futures.ThreadPoolExecutor(self._num_threads) as pool:
+            found = list(pool.map(self._run_row, rows, [1] * count))
         return {name: np.concatenate([each[name] for each in found]) for name in self._outputs}
 
     def _run_row(self, row: Mapping[str, np.ndarray], num_threads: int) -> dict[str, np.ndarray]:

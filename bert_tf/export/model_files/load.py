@@ -64,7 +64,7 @@ def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
             or the package that runs it is not installed.
     """
     content = files.read_bytes(path)
-    names, model = (FACTS_FILE, VOCABULARY_FILE), b""
+    names, model = (FACTS_FILE, VOCABULARY_FILE), None
     if path.endswith(".onnx"):
         facts_file, vocabulary = read_metadata(path, content, *names)
     else:
@@ -78,7 +78,7 @@ def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
             "Export the model again."
         ) from error
     # LiteRT does not find all damage, and can end the process.
-    if model and files.sha256(model) != stored.model_sha256:
+    if model is not None and files.sha256(model) != stored.model_sha256:
         raise InputError(
             f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it states. "
             "Export the model again."

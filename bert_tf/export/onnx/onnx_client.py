@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 
 class Model:
@@ -36,29 +36,41 @@ class Model:
         stored = self._session.get_modelmeta().custom_metadata_map
         content = json.loads(stored["bert_tf.json"])
         self.facts: dict[str, Any] = content["facts"]
-        tokens = {token: row for row, token in enumerate(stored["vocab.txt"].split("\n")[:-1])}
+        self._length: int = content["settings"]["max_seq_length"]
+        vocabulary = stored["vocab.txt"].split("\n")[:-1]
+        self._ids = {token: number for number, token in enumerate(vocabulary)}
         self._tokenizer = Tokenizer(
-            models.WordPiece(tokens, unk_token="[UNK]", max_input_chars_per_word=200)
+            models.WordPiece(self._ids, unk_token="[UNK]", max_input_chars_per_word=200)
         )
         self._tokenizer.normalizer = normalizers.BertNormalizer(lowercase=content["do_lower_case"])
         self._tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        sep, cls = (("[SEP]", tokens["[SEP]"]), ("[CLS]", tokens["[CLS]"]))
-        self._tokenizer.post_processor = processors.BertProcessing(sep, cls)
-        self._tokenizer.enable_truncation(content["settings"]["max_seq_length"])
-        self._tokenizer.enable_padding(pad_id=tokens["[PAD]"])
 
     def __call__(self, texts: Sequence[Any]) -> list[dict[str, Any]]:
         """Returns the prediction for each text, or each pair of texts, of one batch."""
-        encoded = self._tokenizer.encode_batch(list(texts))
-        inputs = {
-            "input_ids": [each.ids for each in encoded],
-            "input_mask": [each.attention_mask for each in encoded],
-            "segment_ids": [each.type_ids for each in encoded],
-        }
-        arrays = {name: np.array(rows, np.int32) for name, rows in inputs.items()}
+        rows = [self._encode(*([each] if isinstance(each, str) else each)) for each in texts]
+        if not rows:
+            return []
+        shape = (len(rows), max(len(ids) for ids, _ in rows))
+        names = ("input_ids", "input_mask", "segment_ids")
+        arrays = {name: np.zeros(shape, np.int32) for name in names}
+        arrays["input_ids"] += self._ids["[PAD]"]
+        for row, (ids, segments) in enumerate(rows):
+            for name, values in zip(names, (ids, 1, segments), strict=True):
+                arrays[name][row, : len(ids)] = values
         (output,) = self._session.get_outputs()
-        (values,) = self._session.run(None, arrays)
-        return [self._prediction(output.name, row.tolist()) for row in values]
+        (found,) = self._session.run(None, arrays)
+        return [self._prediction(output.name, row.tolist()) for row in found]
+
+    def _encode(self, *texts: str) -> tuple[list[int], list[int]]:
+        """Returns ids and segments; a pair loses tokens of its longer text, or of the second."""
+        parts = [self._tokenizer.encode(each, add_special_tokens=False).ids for each in texts]
+        while sum(map(len, parts)) > self._length - 1 - len(parts):
+            max(reversed(parts), key=len).pop()
+        ids, segments = [self._ids["[CLS]"]], [0]
+        for segment, part in enumerate(parts):
+            ids += [*part, self._ids["[SEP]"]]
+            segments += [segment] * (len(part) + 1)
+        return ids, segments
 
     def _prediction(self, name: str, value: Any) -> dict[str, Any]:
         if name != "probabilities":

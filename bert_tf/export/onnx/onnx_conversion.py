@@ -1,8 +1,10 @@
 """Converts a served model to ONNX."""
 
+import contextlib
 import logging
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,19 +36,13 @@ def convert(served: ServedModel) -> bytes:
         found = served.outputs(dict(zip(names, inputs, strict=True)))
         return {name: found[name] for name in served.lite_outputs}
 
-    logging.getLogger("tf2onnx").setLevel(logging.ERROR)
-    try:
+    with _as_gate_error():
         model, _ = tf2onnx.convert.from_function(
             tf.function(outputs, autograph=False), specs, opset=OPSET,
             custom_op_handlers={"Erfc": (_as_erf, [])},
         )  # fmt: skip
         onnx.checker.check_model(model)
-    except Exception as error:  # the converter raises errors of many classes
-        reason = " ".join(str(error).split())
-        raise GateError(
-            f"ONNX cannot represent the model: {reason:.300} Nothing was exported."
-        ) from error
-    return bytes(model.SerializeToString())
+        return bytes(model.SerializeToString())
 
 
 def _as_erf(context: Any, node: Any, name: str, _: Any) -> None:
@@ -69,19 +65,34 @@ def quantize(model: bytes) -> bytes:
 
     Args:
         model: A float32 model.
+
+    Raises:
+        GateError: ONNX Runtime cannot quantize the model.
     """
     import onnx
     from onnxruntime import quantization
 
-    with tempfile.TemporaryDirectory() as folder:
+    with _as_gate_error(), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "int8.onnx")
-        logging.disable(logging.WARNING)  # advice that holds for models of images
-        try:
-            quantization.quantize_dynamic(
-                onnx.ModelProto.FromString(model), path, per_channel=True,
-                weight_type=quantization.QuantType.QInt8,
-            )  # fmt: skip
-        finally:
-            logging.disable(logging.NOTSET)
+        quantization.quantize_dynamic(
+            onnx.ModelProto.FromString(model), path, per_channel=True,
+            weight_type=quantization.QuantType.QInt8,
+        )  # fmt: skip
         with open(path, "rb") as file:
             return file.read()
+
+
+@contextlib.contextmanager
+def _as_gate_error() -> Iterator[None]:
+    """Converts errors of the converters, which have many classes, and hides their warnings."""
+    disabled = logging.root.manager.disable
+    logging.disable(max(disabled, logging.WARNING))
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise GateError(
+            f"ONNX cannot represent the model: {reason:.300} Nothing was exported."
+        ) from error
+    finally:
+        logging.disable(disabled)

@@ -1,6 +1,7 @@
 """Vocabulary, labels and facts in the metadata of an ONNX file."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from bert_tf.errors import InputError
 
@@ -44,15 +45,33 @@ def read_metadata(path: str, content: bytes, *names: str) -> list[bytes]:
             f"{path} contains no {names[0]}: it is not an ONNX file of bert-tf, or it is damaged. "
             "Export the model again with --format=onnx."
         ) from error
-    tensors = [*model.graph.initializer, *(a.t for n in model.graph.node for a in n.attribute)]
-    others = {node.domain for node in model.graph.node} - {"", "ai.onnx"}
-    if others or any(map(onnx.external_data_helper.uses_external_data, tensors)):
-        reason = f"operators of {', '.join(others)}" if others else "weights in other files"
+    graphs = list(_graphs(model.graph))
+    others = {node.domain for graph in graphs for node in graph.node} - {"", "ai.onnx"}
+    is_external = onnx.external_data_helper.uses_external_data
+    if others or model.functions or any(is_external(t) for g in graphs for t in _tensors(g)):
         raise InputError(
-            f"{path} has {reason}, which files of bert-tf do not have. Export the model again with "
-            "--format=onnx, or run the file with ONNX Runtime itself."
+            f"{path} has operators of its own or of others, or weights in other files, which files "
+            "of bert-tf do not have. Export the model again with --format=onnx, or run the file "
+            "with ONNX Runtime itself."
         )
     return texts
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """Yields a graph, and those in it, such as the bodies of loops."""
+    yield graph
+    for attribute in (each for node in graph.node for each in node.attribute):
+        for inner in (attribute.g, *attribute.graphs):
+            yield from _graphs(inner)
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """Yields the constants of a graph, without those of the graphs in it."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for attribute in (each for node in graph.node for each in node.attribute):
+        yield from (attribute.t, *attribute.tensors)
 
 
 def check_installed() -> None:

@@ -32,7 +32,7 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
         if gradient is not None and not _is_finite(tf.convert_to_tensor(gradient))
     ]
     if not bad:
-        return "recomputed eagerly, the batch gives finite values only"
+        return "recomputed eagerly, the batch of this process gives finite values only"
     return (
         "all outputs are finite; of the gradients that are not, the gradient of "
         f"{bad[-1]} is closest to the loss"

@@ -31,8 +31,8 @@ class StepResult:
         scalars: Further scalars, combined by `step_scalars.combine`.
         bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps of earlier
             calls count too.
-        bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the last bad step; B is 0 if the
-            batches do not have this feature.
+        bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples of the last bad
+            step that this process reads; B is 0 if the batches do not have this feature.
         cause: Describes the first value that is not finite; set by `train_one_checked` only.
     """
 

@@ -1,4 +1,4 @@
-"""What tests of TFLite and ONNX files have in common: inputs, and the values that are expected."""
+"""Inputs and expected values for the tests of TFLite and ONNX files."""
 
 import export_models
 import numpy as np

@@ -74,8 +74,7 @@ def training_batches(
 
         to_examples = parse_and_mask
     if part is not None:
-        size = batch_size // part[1]
-        return _parts(dataset, to_examples, part, size, _rows_at_once(size) // size if masks else 1)
+        return _parts(dataset, to_examples, batch_size, part, is_masked=masks is not None)
     at_once = _rows_at_once(batch_size) if masks else batch_size
     dataset = dataset.batch(at_once, drop_remainder=True)
     dataset = dataset.map(to_examples, num_parallel_calls=2, deterministic=True)
@@ -93,9 +92,9 @@ def _shuffled_records(paths: Sequence[str], seed: int, buffer_size: int) -> tf.d
 def _parts(
     dataset: tf.data.Dataset,
     to_examples: Callable[..., dict[str, Any]],
+    batch_size: int,
     part: tuple[int, int],
-    size: int,
-    at_once: int,
+    is_masked: bool,
 ) -> tf.data.Dataset:
     """Parses one part of each batch.
 
@@ -106,11 +105,13 @@ def _parts(
     Args:
         dataset: Records that are not parsed.
         to_examples: Parses a batch of them.
+        batch_size: Records in a batch.
         part: As in `training_batches`.
-        size: Records in a part.
-        at_once: Parts that are parsed together.
+        is_masked: Whether `to_examples` masks, and needs many rows at once.
     """
     number, parts = part
+    size = batch_size // parts
+    at_once = _rows_at_once(size) // size if is_masked else 1
 
     def parse_rows(*batches: Any) -> dict[str, Any]:
         def rows(values: Any) -> Any:
@@ -129,7 +130,7 @@ def _parts(
         is_own = tf.reduce_all(parsed_part == [part])
         return tf.cond(is_own, lambda: examples, lambda: parse_rows(*batch))
 
-    dataset = dataset.batch(parts * size * at_once, drop_remainder=True)
+    dataset = dataset.batch(batch_size * at_once, drop_remainder=True)
     dataset = dataset.map(parse_ahead, num_parallel_calls=2, deterministic=True)
     dataset = dataset.unbatch().prefetch(2)
     options = tf.data.Options()  # no buffer after `select`

@@ -52,7 +52,7 @@ class Model:
             return []
         shape = (len(rows), max(len(ids) for ids, _ in rows))
         names = ("input_ids", "input_mask", "segment_ids")
-        arrays = {name: np.zeros(shape, np.int32) for name in names}
+        arrays: dict[str, Any] = {name: np.zeros(shape, np.int32) for name in names}
         arrays["input_ids"] += self._ids["[PAD]"]
         for row, (ids, segments) in enumerate(rows):
             for name, values in zip(names, (ids, 1, segments), strict=True):

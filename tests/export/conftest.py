@@ -68,7 +68,7 @@ def exported(tmp_path_factory):
         root.mkdir(exist_ok=True)
 
     def export(kind, format="both"):
-        folder = root / f"{kind}_{format}"
+        folder = root / (kind if format == "both" else f"{kind}_{format}")
         version = folder / "served/1"
         try:
             folder.mkdir()

@@ -28,6 +28,12 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("tf2onnx")
 
 
+def some_slow(kinds):
+    """Marks most kinds as slow, because each is an export."""
+    fast = ("classification", "pair", "span", "fill_mask")
+    return [each if each in fast else pytest.param(each, marks=pytest.mark.slow) for each in kinds]
+
+
 def onnx_path(folder, precision):
     return f"{folder}/onnx/{precision}.onnx"
 
@@ -42,7 +48,7 @@ def batch_of(length, size):
     return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
-@pytest.mark.parametrize("kind", export_models.KINDS)
+@pytest.mark.parametrize("kind", some_slow(export_models.KINDS))
 def test_outputs_are_those_of_the_keras_model(exported, kind):
     folder = exported(kind, "onnx")
     for precision in ONNX_PRECISIONS:
@@ -57,7 +63,7 @@ def test_outputs_are_those_of_the_keras_model(exported, kind):
             check_outputs(kind, found, expected_outputs(kind, inputs), precision)
 
 
-@pytest.mark.parametrize("kind", export_models.KINDS)
+@pytest.mark.parametrize("kind", some_slow(export_models.KINDS))
 def test_predictions_are_those_of_the_saved_model(exported, kind):
     folder, saved = exported(kind, "onnx"), exported(kind)
     columns = export_models.inputs_of(kind, TEXTS).values()
@@ -72,7 +78,9 @@ def test_predictions_are_those_of_the_saved_model(exported, kind):
     ("kind", "signature", "columns"),
     [
         ("fill_mask", "score", [TEXTS]), ("fill_mask", "next_sentence", [TEXTS, TEXTS[::-1]]),
-        ("tagging", "words", [[["a", "zz", "b"], [], ["c"] * 30]]),
+        pytest.param(
+            "tagging", "words", [[["a", "zz", "b"], [], ["c"] * 30]], marks=pytest.mark.slow
+        ),
     ],
 )  # fmt: skip
 def test_other_signatures_are_those_of_the_saved_model(exported, kind, signature, columns):
@@ -109,7 +117,7 @@ def test_a_file_has_standard_operators_and_its_vocabulary(exported, kind):
     assert "## ONNX" in card and all(f"| {each['file']} | " in card for each in rows)
 
 
-@pytest.mark.parametrize("kind", export_models.KINDS_WITH_TEXT_INPUT)
+@pytest.mark.parametrize("kind", some_slow(export_models.KINDS_WITH_TEXT_INPUT))
 def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(exported, kind):
     pytest.importorskip("tokenizers")
     folder = exported(kind, "onnx")
@@ -220,13 +228,13 @@ def without_facts(model):
     ],
 )
 def test_other_files_are_refused(exported, tmp_path, change, message):
-    path = onnx_path(exported("embedding", "onnx"), "float32")
+    path = onnx_path(exported("classification", "onnx"), "float32")
     with pytest.raises(bert_tf.InputError, match=message):
         bert_tf.Predictor(changed(path, tmp_path / "changed.onnx", change))
 
 
 def test_damaged_files_and_missing_packages_are_refused(exported, tmp_path, monkeypatch):
-    folder = exported("embedding", "onnx")
+    folder = exported("classification", "onnx")
     path = onnx_path(folder, "int8")
     with open(path, "rb") as file:
         content = file.read()

@@ -4,6 +4,8 @@ import export_models
 import numpy as np
 import tensorflow as tf
 
+import bert_tf
+
 TEXTS = ["a b c", "", "c " * 40, "h", "a b [MASK] c [MASK]", "zz é 猫", "e f\tg"]
 # The difference of a probability, a logit or an element of a vector.
 TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "int8": 0.3}
@@ -67,3 +69,18 @@ def check_predictions(found, expected):
             check_predictions(one, other)
     else:
         assert found == expected
+
+
+def check_predictor(path, saved, kind):
+    """Compares the predictions of a file with those of a SavedModel."""
+    columns = export_models.inputs_of(kind, TEXTS).values()
+    expected = bert_tf.Predictor(saved)(*columns)
+    check_predictions(bert_tf.Predictor(path, num_threads=1)(*columns), expected)
+    check_predictions(bert_tf.Predictor(path, batch_size=1)(*columns), expected)
+    assert bert_tf.Predictor(path)(*([] for _ in columns)) == []
+
+
+def check_signature(path, saved, signature, columns):
+    """Compares the predictions of a signature of a file with those of a SavedModel."""
+    expected = bert_tf.Predictor(saved, signature=signature)(*columns)
+    check_predictions(bert_tf.Predictor(path, signature=signature)(*columns), expected)

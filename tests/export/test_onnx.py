@@ -13,6 +13,8 @@ from model_file_checks import (
     TEXTS,
     check_outputs,
     check_predictions,
+    check_predictor,
+    check_signature,
     expected_outputs,
     random_inputs,
 )
@@ -65,13 +67,7 @@ def test_outputs_are_those_of_the_keras_model(exported, kind):
 
 @pytest.mark.parametrize("kind", some_slow(export_models.KINDS))
 def test_predictions_are_those_of_the_saved_model(exported, kind):
-    folder, saved = exported(kind, "onnx"), exported(kind)
-    columns = export_models.inputs_of(kind, TEXTS).values()
-    expected = bert_tf.Predictor(saved)(*columns)
-    path = onnx_path(folder, "float32")
-    check_predictions(bert_tf.Predictor(path, num_threads=1)(*columns), expected)
-    check_predictions(bert_tf.Predictor(path, batch_size=1)(*columns), expected)
-    assert bert_tf.Predictor(path)(*([] for _ in columns)) == []
+    check_predictor(onnx_path(exported(kind, "onnx"), "float32"), exported(kind), kind)
 
 
 @pytest.mark.parametrize(
@@ -84,10 +80,8 @@ def test_predictions_are_those_of_the_saved_model(exported, kind):
     ],
 )  # fmt: skip
 def test_other_signatures_are_those_of_the_saved_model(exported, kind, signature, columns):
-    folder, saved = exported(kind, "onnx"), exported(kind)
-    expected = bert_tf.Predictor(saved, signature=signature)(*columns)
-    found = bert_tf.Predictor(onnx_path(folder, "float32"), signature=signature)(*columns)
-    check_predictions(found, expected)
+    path = onnx_path(exported(kind, "onnx"), "float32")
+    check_signature(path, exported(kind), signature, columns)
 
 
 @pytest.mark.parametrize("kind", ["classification", "fill_mask"])

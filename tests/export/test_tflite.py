@@ -16,6 +16,8 @@ from model_file_checks import (
     TEXTS,
     check_outputs,
     check_predictions,
+    check_predictor,
+    check_signature,
     expected_outputs,
     random_inputs,
 )
@@ -117,12 +119,7 @@ def test_operations_of_tensorflow_and_variables_are_found():
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_predictions_are_those_of_the_saved_model(exported, kind):
     folder = exported(kind)
-    columns = export_models.inputs_of(kind, TEXTS).values()
-    expected = bert_tf.Predictor(folder)(*columns)
-    path = lite_path(folder, "float32")
-    check_predictions(bert_tf.Predictor(path, num_threads=1)(*columns), expected)
-    check_predictions(bert_tf.Predictor(path, batch_size=1)(*columns), expected)
-    assert bert_tf.Predictor(path)(*([] for _ in columns)) == []
+    check_predictor(lite_path(folder, "float32"), folder, kind)
 
 
 @pytest.mark.parametrize(
@@ -134,9 +131,7 @@ def test_predictions_are_those_of_the_saved_model(exported, kind):
 )  # fmt: skip
 def test_other_signatures_are_those_of_the_saved_model(exported, kind, signature, columns):
     folder = exported(kind)
-    expected = bert_tf.Predictor(folder, signature=signature)(*columns)
-    found = bert_tf.Predictor(lite_path(folder, "float32"), signature=signature)(*columns)
-    check_predictions(found, expected)
+    check_signature(lite_path(folder, "float32"), folder, signature, columns)
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)

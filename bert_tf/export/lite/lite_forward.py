@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.export.model_files.file_forward import IDS, FileForward, num_cores
+from bert_tf.export.model_files.file_forward import IDS, FileForward
 from bert_tf.modeling.inputs import POSITIONS
 
 _MASK = "input_mask"
@@ -23,26 +22,21 @@ class LiteForward(FileForward):
     other rows, in an interpreter of its own. Unused interpreters are kept.
 
     Args:
-        path: The TFLite file.
-        num_threads: The number of threads. Default: the number of cores of this process.
+        path: The path of the TFLite file, for messages.
+        content: Its content.
+        num_threads: The number of threads.
         outputs_of_tokens: Whether the outputs have one value for each token.
-        content: The content of the file. Default: it is read.
 
     Raises:
         InputError: LiteRT is not installed, or the file is not a TFLite file.
     """
 
     def __init__(
-        self,
-        path: str,
-        num_threads: int | None,
-        outputs_of_tokens: bool,
-        content: bytes | None = None,
+        self, path: str, content: bytes, num_threads: int, outputs_of_tokens: bool
     ) -> None:
         check_installed()
-        self._path, self._num_threads = path, num_threads or num_cores()
-        # Read once, because the file may be replaced while a server runs. Interpreters share it.
-        self._content = files.read_bytes(path) if content is None else content
+        # Interpreters share the content: the file may be replaced while a server runs.
+        self._path, self._content, self._num_threads = path, content, num_threads
         # The unused interpreters with one thread for each row, and with all threads for one row.
         self._free: dict[int, list[Any]] = {1: [], self._num_threads: []}
         with self._runner(self._num_threads) as runner:

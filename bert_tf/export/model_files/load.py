@@ -10,7 +10,7 @@ from bert_tf.conversion import CheckpointContents
 from bert_tf.errors import InputError
 from bert_tf.export.lite.embedded_files import read_files
 from bert_tf.export.lite.lite_forward import LiteForward
-from bert_tf.export.model_files.file_forward import FileForward
+from bert_tf.export.model_files.file_forward import FileForward, num_cores
 from bert_tf.export.model_files.model_file import FACTS_FILE, FileFacts
 from bert_tf.export.onnx.onnx_forward import OnnxForward
 from bert_tf.export.onnx.onnx_metadata import read_metadata
@@ -42,9 +42,23 @@ class _Checkpoint(Pretrained):
         return _ModelOfFile(self.config, bool(next_sentence), num_labels)
 
 
-def forward_of(path: str, num_threads: int | None, *arguments: Any) -> FileForward:
-    """Returns what runs a file; see `LiteForward` and `OnnxForward`."""
-    return (OnnxForward if path.endswith(".onnx") else LiteForward)(path, num_threads, *arguments)
+def forward_of(
+    path: str, num_threads: int | None, outputs_of_tokens: bool, content: bytes | None = None
+) -> FileForward:
+    """Returns what runs a file.
+
+    Args:
+        path: The file.
+        num_threads: The number of threads. Default: the number of cores of this process.
+        outputs_of_tokens: Whether the outputs have one value for each token.
+        content: The content of the file. Default: it is read.
+
+    Raises:
+        InputError: As those of `LiteForward` and `OnnxForward`.
+    """
+    content = files.read_bytes(path) if content is None else content
+    run = OnnxForward if path.endswith(".onnx") else LiteForward
+    return run(path, content, num_threads or num_cores(), outputs_of_tokens)
 
 
 def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, dict[str, Any]]:

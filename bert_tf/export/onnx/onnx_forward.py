@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.export.model_files.file_forward import FileForward, num_cores
+from bert_tf.export.model_files.file_forward import FileForward
 from bert_tf.export.onnx.onnx_metadata import check_installed
 
 
@@ -14,29 +13,24 @@ class OnnxForward(FileForward):
     """The outputs of an ONNX file for a batch.
 
     Args:
-        path: The ONNX file.
-        num_threads: The number of threads. Default: the number of cores of this process.
+        path: The path of the ONNX file, for messages.
+        content: Its content.
+        num_threads: The number of threads.
         outputs_of_tokens: Whether the outputs have one value for each token.
-        content: The content of the file. Default: it is read.
 
     Raises:
         InputError: ONNX Runtime is not installed, or it cannot run the file.
     """
 
     def __init__(
-        self,
-        path: str,
-        num_threads: int | None,
-        outputs_of_tokens: bool,
-        content: bytes | None = None,
+        self, path: str, content: bytes, num_threads: int, outputs_of_tokens: bool
     ) -> None:
         check_installed()
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = num_threads or num_cores()
+        options.intra_op_num_threads = num_threads
         options.log_severity_level = 3  # errors only
-        content = files.read_bytes(path) if content is None else content
         try:
             self._session = onnxruntime.InferenceSession(
                 content, options, providers=["CPUExecutionProvider"]

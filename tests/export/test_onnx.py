@@ -138,6 +138,31 @@ def test_tasks_with_other_outputs_have_no_client(exported):
     assert "onnx_client.py" not in os.listdir(f"{folder}/assets.extra")
 
 
+def test_large_rows_do_not_coarsen_other_rows():
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((64, 32)).astype(np.float32)
+    helper = onnx.helper
+    shapes = {
+        name: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["B", size])
+        for name, size in (("x", 64), ("y", 32))
+    }
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "weights"], ["y"], name="product")], "model",
+        [shapes["x"]], [shapes["y"]], [onnx.numpy_helper.from_array(weights, "weights")],
+    )  # fmt: skip
+    versions = [helper.make_opsetid("", onnx_conversion.OPSET)]
+    model = helper.make_model(graph, opset_imports=versions, ir_version=8)
+    quantized = onnx_conversion.quantize(model.SerializeToString())
+    x = rng.standard_normal((4, 64)).astype(np.float32)
+    x *= np.array([[1], [1000], [0], [1e-3]], np.float32)
+    (y,) = session_of(quantized).run(None, {"x": x})
+    errors, largest = np.abs(y - x @ weights).max(axis=1), np.abs(x @ weights).max(axis=1)
+    assert (errors <= 0.02 * largest).all()
+    assert any(
+        n.op_type == "MatMulInteger" for n in onnx.ModelProto.FromString(quantized).graph.node
+    )
+
+
 def test_int8_files_are_refused_for_their_metric_and_float32_stays(tmp_path, monkeypatch, caplog):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     labels = [

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from bert_tf.pretrained import load, save_checkpoint
     from bert_tf.tasks.choice.choice_task import ChoiceTask
+    from bert_tf.tasks.classification.long_texts import LongTexts
     from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
     from bert_tf.tasks.classification.sources.glue import glue_task
     from bert_tf.tasks.fine_tuning_config import FineTuningConfig
@@ -72,6 +73,7 @@ _MODULES = {
     "FineTuningConfig": "tasks.fine_tuning_config",
     "HeadConfig": "head_config",
     "InputError": "errors",
+    "LongTexts": "tasks.classification.long_texts",
     "NerTask": "tasks.ner.ner_task",
     "Predictor": "export.predictor",
     "RunFolder": "training.lifecycle.run_folder",

@@ -42,6 +42,7 @@ FACTS_SCHEMA = {
     "doc_stride": LENGTH, "max_query_length": LENGTH, "n_best_size": LENGTH,
     "max_answer_length": LENGTH, "null_score_diff_threshold": NUMBER,
     "version_2_with_negative": TRUTH, "padding_as_released": TRUTH,
+    "long_texts": TEXT, "max_windows": LENGTH,
 }  # fmt: skip
 EMBEDDING_SCHEMA = {
     "pooling": TEXT, "normalize": TRUTH, "max_seq_length": LENGTH, "problem": TEXT,

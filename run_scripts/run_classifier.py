@@ -21,6 +21,9 @@ predictions.jsonl, and for GLUE tasks the file for the GLUE server. The same com
 interrupted run.
 """
 
+import dataclasses
+from typing import Any
+
 from absl import flags
 
 from bert_tf import command_line, config_flags
@@ -29,6 +32,7 @@ from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks import ALIASES, TASKS
 from bert_tf.tasks.classification.classification_task import TABLES
+from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
 from bert_tf.tasks.classification.sources import custom, tfds_reader
 from bert_tf.tasks.classification.sources.labels import nearest
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
@@ -38,6 +42,7 @@ FLAGS = flags.FLAGS
 _NAMES = (*TASKS, "xnli", "custom")
 flags.DEFINE_string("task_name", None, f"One of {', '.join(_NAMES)}.")
 config_flags.define(FineTuningConfig, ("max_seq_length", "class_weights"))
+config_flags.define(LongTexts)
 flags.DEFINE_string("xnli_language", "zh", "Task xnli: language of the texts, such as en.")
 flags.DEFINE_enum(
     "task_type", "classification", list(TABLES),
@@ -82,11 +87,19 @@ def main() -> None:
 
 
 def make_task(location: DataLocation) -> Task:
-    """Returns the task of --task_name.
+    """Returns the task of --task_name; without training, the trained model gives --long_texts.
 
     Raises:
         InputError: A flag has no effect, or the trained model or the data set cannot be read.
     """
+    long_texts = LongTexts(**shared.values_or_trained("long_texts", "doc_stride", "max_windows"))
+    if not long_texts.in_windows:
+        shared.check_effect("long_texts", WINDOWS, ("doc_stride", "max_windows"))
+    task: Any = _make_task(location)
+    return dataclasses.replace(task, long_texts=long_texts)
+
+
+def _make_task(location: DataLocation) -> Task:
     name = _task_name()
     if name != "xnli" and FLAGS["xnli_language"].present:
         raise InputError("--xnli_language has no effect without --task_name=xnli.")

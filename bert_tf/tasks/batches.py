@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_tf import features
 from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.results import Outputs
+from bert_tf.tasks.task import LABEL_WEIGHTS
 from bert_tf.training.step.objective import ORIGIN
 
 # Records of similar length are grouped into batches within each window of this many batches.
@@ -74,6 +75,7 @@ def training_batches(
     order: TrainingOrder,
     parse: Callable[[Any], dict[str, Any]],
     first_step: int,
+    weights: np.ndarray | None = None,
 ) -> tf.data.Dataset:
     """Returns the endless dataset of the batches from a step on.
 
@@ -84,6 +86,7 @@ def training_batches(
         order: The records of each batch.
         parse: Converts serialized records to a batch; see `make_parser`.
         first_step: The step of the first batch, from 0.
+        weights: The weight of each record in the loss, float32 [R]; None if they are equal.
     """
     size = len(order.batch(first_step))
 
@@ -97,7 +100,10 @@ def training_batches(
 
     def to_batch(serialized: Any, indices: Any) -> dict[str, Any]:
         origin = tf.stack([tf.zeros_like(indices), indices], axis=1)
-        return {**_with_cached_features(records, parse(serialized), indices), ORIGIN: origin}
+        batch = {**_with_cached_features(records, parse(serialized), indices), ORIGIN: origin}
+        if weights is not None:
+            batch[LABEL_WEIGHTS] = batch.get(LABEL_WEIGHTS, 1.0) * tf.gather(weights, indices)
+        return batch
 
     steps = tf.data.Dataset.range(first_step, np.iinfo(np.int64).max)
     return steps.map(load).prefetch(2).map(to_batch).prefetch(2)

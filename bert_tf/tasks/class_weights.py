@@ -1,6 +1,6 @@
-"""Weights of the labels in the loss of training; see `FineTuningConfig.class_weights`.
+"""Weights of labels and of records in the loss of training.
 
-Shape letters: C labels.
+Shape letters: C labels, N examples, R records.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +68,10 @@ def weights_of_label_ids(
     Source: `sklearn.utils.class_weight.compute_class_weight`.
     """
     labels, first = task.facts.labels or (), task.first_label_id or 0
-    counts = _count_label_ids(records, task.table, sizes, first + len(labels))[first:]
+    counted, per_example = np.arange(len(records)), records.index.records_per_example
+    if task.records_share_weight and per_example is not None:  # each example counts once
+        counted = np.cumsum(per_example) - per_example
+    counts = _count_label_ids(records, counted, task.table, sizes, first + len(labels))[first:]
     given = parse_class_weights(class_weights)
     weights = np.array([given.get(label, 1.0) for label in labels])
     if class_weights == BALANCED:
@@ -84,16 +87,39 @@ def weights_of_label_ids(
 
 
 def _count_label_ids(
-    records: RecordFile, table: features.Table, sizes: Mapping[str, int], size: int
+    records: RecordFile,
+    counted: np.ndarray,
+    table: features.Table,
+    sizes: Mapping[str, int],
+    size: int,
 ) -> np.ndarray:
-    """Returns how often each value from 0 to size - 1 is in the feature `label_ids`."""
+    """Returns how often some records have each value from 0 to size - 1 as `label_ids`."""
     parse = features.parser([each for each in table if each.name == "label_ids"], sizes)
     counts: np.ndarray = np.zeros(size, np.int64)
-    for start in range(0, len(records), _RECORDS_PER_BLOCK):
-        numbers = np.arange(start, min(start + _RECORDS_PER_BLOCK, len(records)))
+    for start in range(0, len(counted), _RECORDS_PER_BLOCK):
+        numbers = counted[start : start + _RECORDS_PER_BLOCK]
         label_ids = parse(records.read(numbers))["label_ids"].numpy()
         counts += np.bincount(label_ids.ravel(), minlength=size)
     return counts
+
+
+def weights_of_records(task: Task, records: RecordFile) -> np.ndarray | None:
+    """Returns the weight of each record, with which each example has the same weight.
+
+    A record of an example with n records has the weight R / (N n), so that the mean is 1.
+
+    Args:
+        task: The task; see `Task.records_share_weight`.
+        records: The records of the train split.
+
+    Returns:
+        float32 [R]; None if all records have the same weight.
+    """
+    per_example = records.index.records_per_example
+    if not task.records_share_weight or per_example is None:
+        return None
+    weights = len(records) / (len(per_example) * per_example)
+    return np.repeat(weights, per_example).astype(np.float32)
 
 
 def with_label_weights(

@@ -88,5 +88,5 @@ class HeadObjective:
 
 
 def weighted(losses: Any, batch: Mapping[str, Any]) -> Any:
-    """Multiplies the losses of labels by the weights in the batch, if it has weights."""
+    """Multiplies losses by the weights in the batch, if it has weights."""
     return losses * batch[LABEL_WEIGHTS] if LABEL_WEIGHTS in batch else losses

@@ -14,7 +14,7 @@ from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache, step_costs
-from bert_tf.tasks.class_weights import describe_weights, with_label_weights
+from bert_tf.tasks.class_weights import describe_weights, weights_of_records, with_label_weights
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.head_objective import HeadObjective
@@ -244,7 +244,10 @@ class _Run:
         if weights is not None:
             _LOGGER.info("class weights: %s.", describe_weights(data.task, weights))
             parse = with_label_weights(parse, weights)
-        from_step = functools.partial(batches.training_batches, records, order, parse)
+        from_step = functools.partial(
+            batches.training_batches, records, order, parse,
+            weights=weights_of_records(data.task, records),
+        )  # fmt: skip
         lookup = RecordLookup(
             describe=functools.partial(_describe_records, split.split.source.name, records)
         )

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 # The features of a batch that take the place of the encoder, if it is frozen: hidden states,
 # float32 [B, T, K, H], and their mask, int32 [B, T]; see `feature_cache`.
 CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_mask"
-# The feature of a training batch with the weights of its labels, float32, with the shape of
-# `label_ids`; see `class_weights`. Without class weights, and in evaluations, it is missing.
+# The feature of a training batch with the weights of its losses, float32: those of its labels, with
+# the shape of `label_ids`, times those of its records; see `class_weights`. Without weights, and in
+# evaluations, it is missing.
 LABEL_WEIGHTS = "label_weights"
+# The entry of `Encoded.counts` of texts that are read in part.
+TRUNCATED = "truncated"
 # The name of the file of `dev_examples`.
 DEV_EXAMPLES = "dev_examples.jsonl"
 # The name of the file of `dev_result`.
@@ -79,8 +82,6 @@ class Task:
             -1.
         groups_by_length: Whether the records of a training batch have similar lengths, which saves
             padding.
-        epochs_count_records: Whether an epoch has as many steps as its records need; by default,
-            its steps are those of one record an example.
         prediction_files: The names of the files that predictions write into the run's folder.
         split_names, endings: The conventional names of files; see `DataLocation.find_table`.
     """
@@ -88,7 +89,6 @@ class Task:
     name: str
     best_by: tuple[str, int]
     groups_by_length = True
-    epochs_count_records = False
     prediction_files: Sequence[str] = ()
     split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES
     endings: Sequence[str] = ENDINGS
@@ -123,6 +123,23 @@ class Task:
         `HeadObjective` does.
         """
         return None
+
+    @property
+    def epochs_count_records(self) -> bool:
+        """Whether an epoch has as many steps as its records need.
+
+        By default, its steps are those of one record an example.
+        """
+        return False
+
+    @property
+    def records_share_weight(self) -> bool:
+        """Whether the records of an example share its weight in the training loss.
+
+        Each example then has the same weight, and the objective must apply
+        `head_objective.weighted` to its losses.
+        """
+        return False
 
     @property
     def selection(self) -> tuple[str, ...]:
@@ -179,6 +196,10 @@ class Task:
         """Returns an example as JSON values; see `dev_examples`. By default, `example.as_row()`."""
         row: dict[str, Any] = example.as_row()
         return row
+
+    def for_split(self, kind: str) -> "Task":
+        """Returns the task whose `encode` is used for a kind of split; by default this one."""
+        return self
 
     def encode(
         self, examples: Sequence[Any], tokenizer: "BertTokenizer", max_seq_length: int

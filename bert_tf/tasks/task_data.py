@@ -1,6 +1,7 @@
 """`TaskData`: the splits of a task that a run needs, and their record files."""
 
 import dataclasses
+import functools
 import logging
 import os
 import tempfile
@@ -15,7 +16,7 @@ from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.results import check_not_replaced
 from bert_tf.tasks.splits import KINDS, DataLocation, Split
-from bert_tf.tasks.task import Encoded, Task
+from bert_tf.tasks.task import TRUNCATED, Encoded, Task
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 from bert_tf.training.config import RunPhases
@@ -189,10 +190,11 @@ class TaskData:
         """Yields the examples of a split. `counts` receives the number of unusual rows."""
         return self.task.read(split, Counter() if counts is None else counts)
 
-    def _encode(self, examples: Sequence[Any]) -> Encoded:
+    def _encode(self, kind: str, examples: Sequence[Any]) -> Encoded:
         """Converts a block of examples to records, and counts their tokens and unknown tokens."""
         tokenizer = self._tokenizer
-        encoded = self.task.encode(examples, tokenizer, self.config.max_seq_length)
+        task = self.task.for_split(kind)
+        encoded = task.encode(examples, tokenizer, self.config.max_seq_length)
         special = (tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
         ids = encoded.columns["input_ids"]
         unknown, total = count_unknown(ids, tokenizer.unk_id, special)
@@ -210,8 +212,9 @@ class TaskData:
             return data
         counts: Counter[str] = Counter()
         temporary = os.path.join(self._temporary.name, os.path.basename(path))
+        encode = functools.partial(self._encode, split.kind)
         records = record_files.write(
-            temporary, self.examples(split, counts), self._encode, self.task.table, key
+            temporary, self.examples(split, counts), encode, self.task.table, key
         )
         index = records.index
         if not index.num_examples:
@@ -261,6 +264,8 @@ def _report(data: SplitData, counts: Mapping[str, int]) -> None:
     """Logs the number of examples, of those with a property, and of unknown tokens."""
     own, total = (_UNKNOWN, _TOKENS), counts.get(_TOKENS, 0)
     parts = [f"{n:,} {reason}" for reason, n in counts.items() if n and reason not in own]
+    if cut := counts.get(TRUNCATED):
+        parts.append(f"{cut / data.num_examples:.1%} of the examples are truncated")
     if total:
         parts.append(f"{counts[_UNKNOWN] / total:.2%} of {total:,} tokens are [UNK]")
     examples = f"{data.num_examples:,} examples"

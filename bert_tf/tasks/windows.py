@@ -6,6 +6,18 @@ Shape letters: N texts, W windows of a text, T pieces (tokens) of a text.
 import numpy as np
 
 
+def stride_of(room: int) -> int:
+    """Returns the number of pieces between the starts of successive windows.
+
+    With half of a window, a word has at least a quarter of a window on both sides, except at the
+    start and at the end of the sentence.
+
+    Args:
+        room: The largest number of pieces in a window.
+    """
+    return max(1, room // 2)
+
+
 def count_windows(num_pieces: np.ndarray, room: np.ndarray, doc_stride: int) -> np.ndarray:
     """Returns the number of windows of each text.
 

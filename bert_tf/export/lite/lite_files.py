@@ -59,7 +59,8 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
     if settings.tflite_text_input and not served.lite_takes_texts:
         raise InputError(
             f"A TFLite file for the task {job.origin.task} cannot take texts, because TFLite lacks "
-            "the operations. Leave out tflite_text_input; the file takes token ids."
+            "the operations, also those of long_texts=windows. Leave out tflite_text_input; the "
+            "file takes token ids."
         )
     settings = dataclasses.replace(settings, max_seq_length=served.max_seq_length)
     has_metadata = _can_run_in_mediapipe(served)

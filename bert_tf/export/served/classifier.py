@@ -8,11 +8,13 @@ import tensorflow as tf
 
 from bert_tf.conversion.saved_facts import check_labels
 from bert_tf.errors import InputError
+from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties
 from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
 from bert_tf.export.settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
+from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
 from bert_tf.tasks.classification.results.scoring import MultiLabelResults, RegressionResults
 from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.sources.labels import place_of
@@ -47,9 +49,11 @@ class ServedClassifier(ServedModel):
         tokenizer: The tokenizer that the classifier was trained with.
         labels: The labels, in the order of the classifier's outputs; empty for regression.
         pair: Whether the classifier takes pairs of texts.
-        max_seq_length: Longer texts or pairs are truncated to this number of tokens.
+        max_seq_length: The largest number of tokens of a sequence.
         task_type: One of `TASK_TYPES`.
         threshold: The lowest probability of the labels that a multi-label classifier returns.
+        long_texts: How texts are read that are longer than `max_seq_length`. With windows, the
+            signatures of texts return the means of the outputs for all windows.
     """
 
     lite_takes_texts = True
@@ -83,7 +87,10 @@ class ServedClassifier(ServedModel):
                 "score, give task_type=regression and no labels."
             )
         threshold = facts.get("threshold", DEFAULT_THRESHOLD)
-        return cls(model, checkpoint.tokenizer, labels, facts["pair"], length, task_type, threshold)
+        return cls(
+            model, checkpoint.tokenizer, labels, facts["pair"], length, task_type, threshold,
+            LongTexts.of_facts(facts),
+        )  # fmt: skip
 
     def __init__(
         self,
@@ -94,12 +101,16 @@ class ServedClassifier(ServedModel):
         max_seq_length: int,
         task_type: str = TASK_TYPES[0],
         threshold: float = DEFAULT_THRESHOLD,
+        long_texts: LongTexts | None = None,
     ) -> None:
         super().__init__(model, tokenizer, max_seq_length)
         self._labels, self._pair = tf.constant(labels, tf.string), pair
         self._parse_label = LabelParser("label", task_type, tuple(labels))
         self._task_type, self._threshold = task_type, threshold
-        if not pair and task_type != "regression":
+        self._long_texts = long_texts or LongTexts()
+        # Programs that compute the ids of a text themselves would truncate it.
+        self.lite_takes_texts = not self._long_texts.in_windows
+        if not pair and task_type != "regression" and self.lite_takes_texts:
             self.mediapipe_task = "classifier"
 
     @property
@@ -114,7 +125,22 @@ class ServedClassifier(ServedModel):
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for texts or pairs, string [B] each."""
+        if self._long_texts.in_windows:
+            return self._decode(self._mean_of_windows(*texts))
         return self._decode(self.outputs(self.encode(*texts)))
+
+    def _mean_of_windows(self, text: Any) -> Tensors:
+        """Returns the means of `lite_outputs` over the windows of texts, string [B]."""
+        ids = self.tokenizer.tokenize(text)
+        room = self.max_seq_length - SPECIAL_TOKENS
+        rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
+        stride = self._long_texts.stride(room)
+        parts = windows.split(ids, room * rows, stride, rows, min_count=1)
+        inputs = windows.sequences(parts, ids, None, self.tokenizer)
+        rank = 1 if self._task_type == "regression" else 2
+        (values,) = self.outputs_in_parts(inputs, *self.lite_outputs, rank=rank)
+        mean = tf.math.unsorted_segment_mean(values, parts.row, tf.size(rows))
+        return dict.fromkeys(self.lite_outputs, mean)
 
     def from_ids(self, inputs: Tensors) -> Tensors:
         """Returns the outputs for token ids, and the logits."""

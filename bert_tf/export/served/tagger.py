@@ -16,10 +16,11 @@ from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertTagger
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.ner import conll, json_sentences
-from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS, stride_of
+from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.windows import stride_of
 from bert_tf.tasks.words import is_word_start
 from bert_tf.tokenization import BertTokenizer
 

@@ -28,7 +28,7 @@ class Windows:
         room: int32 [B], the largest number of tokens in a window.
         stride: int32 [B], the number of tokens between the starts of successive windows.
         num_tokens: int32 [B], T.
-        count: int32 [B], the number of windows; 0 for a text without tokens.
+        count: int32 [B], the number of windows.
     """
 
     row: Any
@@ -42,7 +42,7 @@ class Windows:
     count: Any
 
 
-def split(texts: Any, room: Any, stride: int, offset: Any) -> Windows:
+def split(texts: Any, room: Any, stride: int, offset: Any, min_count: int = 0) -> Windows:
     """Splits texts into windows.
 
     Args:
@@ -51,11 +51,12 @@ def split(texts: Any, room: Any, stride: int, offset: Any) -> Windows:
         stride: Tokens between the starts of successive windows. A stride that is larger than a
             window gives adjacent windows.
         offset: int32 [B], the position of the first token of a window in its sequence.
+        min_count: The number of windows of a text without tokens, 0 or 1.
     """
     num_tokens = tf.cast(texts.row_lengths(), tf.int32)
     stride = tf.minimum(room, stride)
     further = -(-tf.maximum(num_tokens - room, 0) // stride)
-    count = tf.where(num_tokens > 0, 1 + further, 0)
+    count = tf.where(num_tokens > 0, 1 + further, min_count)
     number = tf.ragged.range(count)
     row = tf.cast(number.value_rowids(), tf.int32)
     first = number.values * tf.gather(stride, row)

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.modeling import BertClassifier
-from bert_tf.tasks.head_objective import HeadObjective
+from bert_tf.tasks.head_objective import HeadObjective, weighted
 
 
 class ClassificationObjective(HeadObjective):
@@ -31,7 +31,7 @@ class RegressionObjective(HeadObjective):
     ) -> dict[str, Any]:
         """Returns the sum of the losses, and the numerators of the metrics."""
         logits, labels = outputs["logits"], batch["label_ids"]
-        return {"loss": tf.reduce_sum(tf.square(logits[:, 0] - labels))}
+        return {"loss": tf.reduce_sum(weighted(tf.square(logits[:, 0] - labels), batch))}
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
         """Returns no metrics: the loss is the mean squared error."""
@@ -67,7 +67,7 @@ class MultiLabelObjective(HeadObjective):
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
         predicted = tf.cast(tf.sigmoid(logits) >= self.threshold, tf.float32)
         return {
-            "loss": tf.reduce_sum(tf.reduce_mean(losses, axis=-1)),
+            "loss": tf.reduce_sum(weighted(tf.reduce_mean(losses, axis=-1), batch)),
             "true_positives": tf.reduce_sum(predicted * labels),
             "positives": tf.reduce_sum(predicted) + tf.reduce_sum(labels),
         }

@@ -14,12 +14,13 @@ from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
-from bert_tf.task_facts import DECISION, TaskFacts
+from bert_tf.task_facts import DECISION, SETTING, TaskFacts
+from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
 from bert_tf.tasks.classification.results.scoring import RESULTS as RESULTS_BY_TYPE
 from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, Split
-from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Encoded, Task, TaskInputs
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, TRUNCATED, Encoded, Task, TaskInputs
 
 if TYPE_CHECKING:
     from bert_tf.tasks.classification.results.submission import Submission
@@ -50,11 +51,17 @@ class SplitReader(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationFacts(TaskFacts):
-    """The facts of `ClassificationTask`; the threshold is None without several labels."""
+    """The facts of `ClassificationTask`, with the fields of `LongTexts`.
+
+    The threshold is None without several labels, and the fields of `LongTexts` without windows.
+    """
 
     pair: bool = False
     head: HeadConfig | None = None
     threshold: float | None = dataclasses.field(default=None, metadata=DECISION)
+    long_texts: str | None = dataclasses.field(default=None, metadata=SETTING)
+    doc_stride: int | None = dataclasses.field(default=None, metadata=SETTING)
+    max_windows: int | None = dataclasses.field(default=None, metadata=SETTING)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +84,10 @@ class ClassificationTask(Task):
         trained_as: The name in `facts`, if it differs from `name`. AX has no train split; its
             examples are predicted by a model that was trained as "mnli".
         head: The layers between the encoder and the output layer.
+        long_texts: How texts are read that are longer than the model.
+
+    Raises:
+        InputError: The task type is not known, or pairs would be split into windows.
     """
 
     name: str
@@ -90,9 +101,15 @@ class ClassificationTask(Task):
     submission: "Submission | None" = None
     trained_as: str | None = None
     head: HeadConfig = HeadConfig()  # noqa: RUF009 it is immutable
+    long_texts: LongTexts = LongTexts()  # noqa: RUF009 it is immutable
 
     def __post_init__(self) -> None:
         check_choice(TABLES, "task_type", self.task_type)
+        if self.pair and self.long_texts.in_windows:
+            raise InputError(
+                f"long_texts=windows needs single texts. Received: the task {self.name}, which has "
+                "pairs of texts. Leave out long_texts."
+            )
 
     def prepare(self, inputs: TaskInputs) -> "ClassificationTask":
         """Returns the task with what its reader finds, such as labels; see `tasks.task.Task`."""
@@ -114,11 +131,21 @@ class ClassificationTask(Task):
         return 0 if self.task_type == "classification" else None
 
     @property
+    def epochs_count_records(self) -> bool:
+        """Whether texts have windows: an epoch then reads each window once."""
+        return self.long_texts.in_windows
+
+    @property
+    def records_share_weight(self) -> bool:
+        """Whether texts have windows; see `tasks.task.Task`."""
+        return self.long_texts.in_windows
+
+    @property
     def facts(self) -> ClassificationFacts:
         """Facts about the task; see `tasks.task.Task`."""
         return ClassificationFacts(
             self.trained_as or self.name, self.task_type, self.labels, self.pair, self.head,
-            self.threshold if self.task_type == "multi_label" else None,
+            self.threshold if self.task_type == "multi_label" else None, **self.long_texts.facts,
         )  # fmt: skip
 
     @property
@@ -159,15 +186,26 @@ class ClassificationTask(Task):
             texts = {"text_a": example.text_a, "text_b": example.text_b or ""}
         return {**texts, "label": example.label}
 
+    def for_split(self, kind: str) -> "ClassificationTask":
+        """Returns the task that reads a kind of split: only training limits the windows."""
+        if kind == "train" or not self.long_texts.in_windows:
+            return self
+        return dataclasses.replace(
+            self, long_texts=dataclasses.replace(self.long_texts, max_windows=None)
+        )
+
     def encode(
         self, examples: Sequence[TextExample], tokenizer: "BertTokenizer", max_seq_length: int
     ) -> Encoded:
-        """Converts a block of N examples to N records; a missing label becomes 0.
+        """Converts a block of N examples to N records, or to one for each window of a text.
+
+        A missing label becomes 0.
 
         Returns:
-            The columns of `table`, and two counts: "truncated" is the number of examples with more
+            The columns of `table`, and counts: "truncated" is the number of examples with more
             tokens than `max_seq_length` permits, and "with an empty text" is the number of examples
-            in which a text has no token.
+            in which a text has no token. With windows, there are the numbers of examples with
+            several windows and of all windows instead of "truncated".
         """
         ids_a = tokenizer.tokenize([example.text_a for example in examples])
         lengths = ids_a.row_lengths().numpy()
@@ -176,20 +214,29 @@ class ClassificationTask(Task):
             ids_b = tokenizer.tokenize([example.text_b or "" for example in examples])
             lengths_b = ids_b.row_lengths().numpy()
             lengths, empty = lengths + lengths_b, empty | (lengths_b == 0)
+        room = max_seq_length - (3 if self.pair else SPECIAL_TOKENS)
+        counts = {
+            TRUNCATED: int(np.count_nonzero(lengths > room)),
+            "with an empty text": int(np.count_nonzero(empty)),
+        }
+        labels, per_example = self._label_ids(examples), None
+        if self.long_texts.in_windows:
+            ids_a, per_example = self.long_texts.split(ids_a, room)
+            labels = np.repeat(labels, per_example, axis=0)
+            counts = {
+                "with several windows": counts.pop(TRUNCATED),
+                **counts,
+                "windows": len(labels),
+            }
         packed = tokenizer.pack(ids_a, ids_b, max_seq_length)
         columns = {
             "input_ids": packed["input_ids"].numpy(),
             "input_mask": packed["input_mask"].numpy().astype(np.uint8),
             "segment_ids": packed["segment_ids"].numpy().astype(np.uint8),
-            "label_ids": self._label_ids(examples),
-            "is_real_example": np.ones(len(examples), np.uint8),
+            "label_ids": labels,
+            "is_real_example": np.ones(len(labels), np.uint8),
         }
-        room = max_seq_length - (3 if self.pair else 2)
-        counts = {
-            "truncated": int(np.count_nonzero(lengths > room)),
-            "with an empty text": int(np.count_nonzero(empty)),
-        }
-        return Encoded(columns, counts=counts)
+        return Encoded(columns, per_example, counts)
 
     def _label_ids(self, examples: Sequence[TextExample]) -> np.ndarray:
         """Returns the labels as the feature `label_ids`; a missing label becomes 0."""

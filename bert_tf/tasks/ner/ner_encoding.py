@@ -14,7 +14,7 @@ import numpy as np
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.schemes import convert
 from bert_tf.tasks.task import Encoded
-from bert_tf.tasks.windows import count_windows, has_max_context
+from bert_tf.tasks.windows import count_windows, has_max_context, stride_of
 from bert_tf.tasks.words import Pieces, tokenize_sequence
 from bert_tf.tokenization import BertTokenizer
 
@@ -163,18 +163,6 @@ def _words_with_neighbors(
 def _starts(counts: np.ndarray) -> np.ndarray:
     """Returns the number of items before each group, from the number of items of each group."""
     return np.cumsum(counts) - counts
-
-
-def stride_of(room: int) -> int:
-    """Returns the number of pieces between the starts of successive windows.
-
-    With half of a window, a word has at least a quarter of a window on both sides, except at the
-    start and at the end of the sentence.
-
-    Args:
-        room: The largest number of pieces in a window.
-    """
-    return max(1, room // 2)
 
 
 @dataclasses.dataclass(frozen=True)

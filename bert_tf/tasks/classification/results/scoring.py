@@ -39,6 +39,12 @@ class ClassificationResults(TextResults):
         true_logits = np.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
         return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
 
+    def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the logarithms of the mean probabilities, plus a constant."""
+        logarithms = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+        sums: np.ndarray = np.logaddexp.reduce(logarithms, axis=0)
+        return sums
+
     def _weighted_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the distinct pairs of a label and a predicted label, and their counts."""
         pairs = np.array(sorted(self._pairs))
@@ -132,6 +138,12 @@ class MultiLabelResults(TextResults):
         super().__init__(*arguments, **options)
         # The number of examples, by class, 2 * (class is a label) + (class is predicted).
         self._outcomes: np.ndarray = np.zeros([len(self._names), 4], np.int64)
+
+    def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the logits whose sigmoids are the mean probabilities."""
+        yes, no = (-np.logaddexp(0, sign * logits) for sign in (-1, 1))
+        logits = np.logaddexp.reduce(yes, axis=0) - np.logaddexp.reduce(no, axis=0)
+        return logits
 
     def _is_predicted(self, probabilities: np.ndarray) -> np.ndarray:
         """Returns which labels are predicted: bool, with the shape of the probabilities."""

@@ -78,6 +78,23 @@ class TextResults(TaskResults):
         )  # fmt: skip
         return names
 
+    def decode(self, example: TextExample, outputs: Sequence[Outputs]) -> Outputs:
+        """Returns the mean of the outputs for the windows of a text; see `LongTexts`.
+
+        The logits are those of the mean probabilities, or the mean score, so that the loss is that
+        of the averaged prediction.
+        """
+        if len(outputs) == 1:
+            return outputs[0]
+        of_windows = {name: np.stack([each[name] for each in outputs]) for name in outputs[0]}
+        means = {name: values.mean(axis=0) for name, values in of_windows.items()}
+        return {**means, "logits": self._mean_logits(of_windows["logits"].astype(np.float64))}
+
+    def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the logits [C] of the mean prediction of windows with the logits [W, C]."""
+        mean: np.ndarray = logits.mean(axis=0)
+        return mean
+
     def score(self, example: TextExample, prediction: Outputs) -> None:
         """Adds an example to the metrics; one without a label is ignored."""
         if example.label is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
 from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask, SplitReader
+from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
 from bert_tf.tasks.classification.text_examples import TextExample
@@ -132,6 +133,7 @@ def custom_task(
     task_type: str = "classification",
     labels: Sequence[str] | None = None,
     threshold: float = 0.5,
+    long_texts: LongTexts | None = None,
 ) -> ClassificationTask:
     """Creates a task for the user's own data.
 
@@ -143,6 +145,7 @@ def custom_task(
             of the train split; see `labels_of`. Blanks at both ends are removed. Regression has no
             labels.
         threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
+        long_texts: How texts are read that are longer than the model. Default: they are truncated.
 
     Raises:
         InputError: There are too few labels, a label is repeated or empty, or another value is not
@@ -165,6 +168,7 @@ def custom_task(
         metric_names=metric_names,
         best_by=(best, 1),
         threshold=threshold,
+        long_texts=long_texts or LongTexts(),
     )
 
 

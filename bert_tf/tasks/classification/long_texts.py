@@ -1,0 +1,97 @@
+"""`LongTexts`: classifies texts that are longer than the model, in overlapping windows.
+
+Imports no TensorFlow, so that programs can show the defaults quickly.
+
+Shape letters: N texts, R windows of all texts.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bert_tf.errors import check_at_least, check_choice
+from bert_tf.tasks.windows import count_windows, stride_of
+
+TRUNCATE, WINDOWS = "truncate", "windows"
+SPECIAL_TOKENS = 2  # [CLS] window [SEP]
+
+
+@dataclasses.dataclass(frozen=True)
+class LongTexts:
+    """How texts are read that have more tokens than a sequence.
+
+    Attributes:
+        long_texts: truncate: only the start of a text is read. windows: a text is split into
+            overlapping windows, and the probabilities (or scores) of all windows are averaged. For
+            single texts only. In training, each window has the label of its text, and each text has
+            the same weight.
+        doc_stride: Number of tokens between the starts of successive windows, for
+            --long_texts=windows. Default: half of a window.
+        max_windows: Training reads at most this number of windows of a text, evenly spread, for
+            --long_texts=windows; None stands for all. Evaluations and predictions read all windows.
+
+    Raises:
+        InputError: A value is not known or is out of range.
+    """
+
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"long_texts": (TRUNCATE, WINDOWS)}
+    long_texts: str = TRUNCATE
+    doc_stride: int | None = None
+    max_windows: int | None = 8
+
+    def __post_init__(self) -> None:
+        check_choice(self.CHOICES["long_texts"], "long_texts", self.long_texts)
+        given = [each for each in ("doc_stride", "max_windows") if getattr(self, each) is not None]
+        check_at_least(1, self, *given)
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> "LongTexts":
+        """Returns the settings with which a model was trained, from its facts."""
+        names = {field.name for field in dataclasses.fields(cls)} & facts.keys()
+        return cls(**{name: facts[name] for name in names})
+
+    @property
+    def in_windows(self) -> bool:
+        """Whether long texts are split into windows."""
+        return self.long_texts == WINDOWS
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The settings that have an effect, for `ClassificationFacts`."""
+        return dataclasses.asdict(self) if self.in_windows else {}
+
+    def stride(self, room: int) -> int:
+        """Returns the number of tokens between the starts of successive windows.
+
+        Args:
+            room: The largest number of tokens of a text in a window.
+        """
+        return min(room, self.doc_stride or stride_of(room))
+
+    def split(self, ids: Any, room: int) -> tuple[Any, np.ndarray]:
+        """Splits texts into windows; a text without tokens gives one window.
+
+        Of W windows of a text, at most M = `max_windows` are used: those with the numbers
+        floor(i (W - 1) / (M - 1)) for i from 0 to M - 1 if W > M; with M = 1 the first one.
+
+        Args:
+            ids: The tokens of N texts, ragged int32 [N, None].
+            room: The largest number of tokens of a text in a window.
+
+        Returns:
+            The tokens of the windows, ragged int32 [R, None], and the number of windows of each
+            text, int [N].
+        """
+        import tensorflow as tf
+
+        splits, stride = ids.row_splits.numpy(), self.stride(room)
+        found = np.maximum(count_windows(np.diff(splits), np.array(room), stride), 1)
+        used = np.minimum(found, self.max_windows or found)
+        text: np.ndarray = np.repeat(np.arange(len(used)), used)
+        place = np.arange(len(text)) - (np.cumsum(used) - used)[text]
+        number = place * (found[text] - 1) // np.maximum(used[text] - 1, 1)
+        first = splits[text] + number * stride
+        tokens = tf.ragged.range(first, np.minimum(first + room, splits[text + 1]))
+        return tf.gather(ids.values, tokens), used

@@ -41,7 +41,10 @@ from bert_tf.tasks.task import DataLocation, Task
 FLAGS = flags.FLAGS
 _NAMES = (*TASKS, "xnli", "custom")
 flags.DEFINE_string("task_name", None, f"One of {', '.join(_NAMES)}.")
-config_flags.define(FineTuningConfig, ("max_seq_length", "class_weights"))
+config_flags.define(
+    FineTuningConfig, ("max_seq_length", "class_weights"),
+    texts={"max_seq_length": "Number of tokens of a sequence; see --long_texts for longer texts."},
+)  # fmt: skip
 config_flags.define(LongTexts)
 flags.DEFINE_string("xnli_language", "zh", "Task xnli: language of the texts, such as en.")
 flags.DEFINE_enum(

@@ -73,6 +73,7 @@ def model_card(folder: str, origin: Origin, report: Mapping[str, Any]) -> str:
         "task": origin.task,
         "labels": ", ".join(facts.get("labels", [])),
         "longest sequence": f"{report['max_seq_length']} tokens",
+        "long texts": facts.get("long_texts"),
         "layers, width, heads": f"{config.num_hidden_layers}, {config.hidden_size}, "
         f"{config.num_attention_heads}",
         "threshold of no answer": ", ".join(map(str, answer_facts(origin).values())),

@@ -41,7 +41,8 @@ class ServingSettings:
         precision: The dtype of the weights and of the computation of the SavedModel, float32 or
             bfloat16.
         max_seq_length: Longer texts are truncated to this number of tokens, or split into windows
-            (tasks span and tagging). Default: as in the training, or 128.
+            (tasks span and tagging, and classifiers that were trained with windows). Default: as in
+            the training, or 128.
         null_score_diff_threshold: Task span: the answer is empty if the score of no answer minus
             the score of the best answer is greater. Default: the value in squad_threshold.json of
             the run, or that of the training.

@@ -38,6 +38,9 @@ class ServedClassifier(ServedModel):
       the labels whose probability reaches the threshold, joined by commas; "" if there are none.
     * regression: `score`, float32 [B].
 
+    With `LongTexts.in_windows`, texts may have any length. `ids` and `ids_lengths` then take one
+    window a row.
+
     `serving_default` takes `text`, or `text_a` and `text_b`. TensorFlow Serving's Classify API uses
     the signature `classify`, with the outputs `classes` (string [B, labels], best first) and
     `scores` (float32 [B, labels]), and its Regress API the signature `regress`, with the output
@@ -52,7 +55,7 @@ class ServedClassifier(ServedModel):
         max_seq_length: The largest number of tokens of a sequence.
         task_type: One of `TASK_TYPES`.
         threshold: The lowest probability of the labels that a multi-label classifier returns.
-        long_texts: How texts are read that are longer than `max_seq_length`. With windows, the
+        long_texts: The reading of texts that are longer than `max_seq_length`. With windows, the
             signatures of texts return the means of the outputs for all windows.
     """
 

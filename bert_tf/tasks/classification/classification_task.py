@@ -84,7 +84,7 @@ class ClassificationTask(Task):
         trained_as: The name in `facts`, if it differs from `name`. AX has no train split; its
             examples are predicted by a model that was trained as "mnli".
         head: The layers between the encoder and the output layer.
-        long_texts: How texts are read that are longer than the model.
+        long_texts: The reading of texts that are longer than the model.
 
     Raises:
         InputError: The task type is not known, or pairs would be split into windows.

@@ -20,7 +20,7 @@ SPECIAL_TOKENS = 2  # [CLS] window [SEP]
 
 @dataclasses.dataclass(frozen=True)
 class LongTexts:
-    """How texts are read that have more tokens than a sequence.
+    """The reading of texts that have more tokens than a sequence.
 
     Attributes:
         long_texts: truncate: only the start of a text is read. windows: a text is split into

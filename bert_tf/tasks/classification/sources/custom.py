@@ -145,7 +145,7 @@ def custom_task(
             of the train split; see `labels_of`. Blanks at both ends are removed. Regression has no
             labels.
         threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
-        long_texts: How texts are read that are longer than the model. Default: they are truncated.
+        long_texts: The reading of texts that are longer than the model. Default: truncation.
 
     Raises:
         InputError: There are too few labels, a label is repeated or empty, or another value is not

@@ -1,0 +1,261 @@
+"""Texts in windows: records, weights and averages, compared with plain loops."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference import long_texts as reference
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.tasks import batches
+from bert_tf.tasks.class_weights import weights_of_records
+from bert_tf.tasks.classification.classification_task import ClassificationTask
+from bert_tf.tasks.classification.long_texts import LongTexts
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
+from bert_tf.tasks.classification.sources.glue import glue_task
+from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.fine_tuning_config import FineTuningConfig
+from bert_tf.tasks.task import LABEL_WEIGHTS, DataLocation
+from bert_tf.tasks.task_data import TaskData
+from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.config import RunPhases
+
+LETTERS = "abcdefgh"
+TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+LENGTH = 8
+ROOM = LENGTH - 2
+LABELS = ("no", "yes", "other")
+SIZES = [0, 1, ROOM - 1, ROOM, ROOM + 1, 2 * ROOM, 2 * ROOM + 1, 50, 0]
+WINDOWS = LongTexts("windows")
+
+
+def text_of(size, seed=0):
+    return " ".join(random.Random(seed).choices(LETTERS, k=size))
+
+
+def task_of(long_texts, task_type="classification"):
+    labels = () if task_type == "regression" else LABELS
+    return ClassificationTask("any", labels, False, None, task_type, long_texts=long_texts)
+
+
+def rows_of(text, long_texts, training):
+    """Returns the ids of the windows of a text, padded."""
+    tokens = [5 + LETTERS.index(letter) for letter in text.split()]
+    stride = long_texts.doc_stride or ROOM // 2
+    found = reference.windows(tokens, ROOM, stride)
+    if training:
+        found = [found[n] for n in reference.spread(len(found), long_texts.max_windows)]
+    return [[2, *each, 3] + [0] * (ROOM - len(each)) for each in found]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("stride", [None, 1, 4, ROOM, 100])
+def test_records_are_those_of_plain_loops(stride, training):
+    for limit in (1, 2, 3, 8):
+        settings = LongTexts("windows", stride, limit)
+        examples = [TextExample(text_of(n, n), label=LABELS[n % 3]) for n in SIZES]
+        task = task_of(settings).for_split("train" if training else "dev")
+        encoded = task.encode(examples, TOKENIZER, LENGTH)
+        expected = [rows_of(each.text_a, settings, training) for each in examples]
+        counts = [len(rows) for rows in expected]
+        ids = np.concatenate(expected)
+        np.testing.assert_array_equal(encoded.columns["input_ids"], ids)
+        np.testing.assert_array_equal(encoded.columns["input_mask"], ids != 0)
+        np.testing.assert_array_equal(encoded.records_per_example, counts)
+        labels = np.repeat([n % 3 for n in SIZES], counts)
+        np.testing.assert_array_equal(encoded.columns["label_ids"], labels)
+        assert encoded.counts == {
+            "with several windows": sum(n > ROOM for n in SIZES), "with an empty text": 2,
+            "windows": len(ids),
+        }  # fmt: skip
+
+
+def test_a_text_of_a_thousand_windows_and_one_example():
+    for limit in (1, 2, 7, 1000):
+        settings = LongTexts("windows", 1, limit)
+        text = text_of(ROOM + 999)
+        task = task_of(settings)
+        (all_records, used) = (
+            task.for_split(kind).encode([TextExample(text)], TOKENIZER, LENGTH)
+            for kind in ("test", "train")
+        )
+        assert all_records.records_per_example.tolist() == [1000]
+        numbers = reference.spread(1000, limit)
+        assert len(set(numbers)) == limit and numbers[0] == 0
+        assert limit == 1 or numbers[-1] == 999
+        assert max(np.diff(numbers), default=1) - min(np.diff(numbers), default=1) <= 1
+        rows = all_records.columns["input_ids"][numbers]
+        np.testing.assert_array_equal(used.columns["input_ids"], rows)
+
+
+@pytest.mark.parametrize("task_type", ["classification", "multi_label", "regression"])
+def test_records_of_short_texts_are_those_of_truncation(task_type):
+    label = {"classification": "yes", "multi_label": ("no", "other"), "regression": 1.5}[task_type]
+    examples = [TextExample(text_of(n), label=label) for n in (0, 1, ROOM)]
+    found, expected = (
+        task_of(each, task_type).encode(examples, TOKENIZER, LENGTH)
+        for each in (WINDOWS, LongTexts())
+    )
+    assert found.columns.keys() == expected.columns.keys()
+    for name, values in expected.columns.items():
+        np.testing.assert_array_equal(found.columns[name], values, err_msg=name)
+        assert found.columns[name].dtype == values.dtype
+
+
+LOGITS = {
+    "classification": [[2.0, -1.0, 0.5], [-3.0, 1.0, 0.0], [0.0, 0.0, 4.0]],
+    "multi_label": [[2.0, -1.0, 0.5], [-3.0, 1.0, 0.0], [0.0, 0.0, 4.0]],
+    "regression": [[1.0], [2.5], [-0.5]],
+}
+LABEL = {"classification": "yes", "multi_label": ("no", "other"), "regression": 1.25}
+AS_NUMBERS = {"classification": 1, "multi_label": [1, 0, 1], "regression": 1.25}
+
+
+@pytest.mark.parametrize("task_type", LOGITS)
+def test_predictions_are_means_and_the_loss_is_that_of_the_mean(task_type):
+    logits = np.array(LOGITS[task_type], np.float32)
+    if task_type == "regression":
+        outputs = [{"logits": row, "score": row[0]} for row in logits]
+    else:
+        function = reference.softmax if task_type == "classification" else reference.sigmoid
+        outputs = [
+            {"logits": row, "probabilities": np.array(function(row), np.float32)} for row in logits
+        ]
+    example = TextExample("any", label=LABEL[task_type])
+    for count in (1, 2, 3):
+        results = task_of(WINDOWS, task_type).make_results(None)
+        prediction = results.decode(example, outputs[:count])
+        expected = reference.mean_prediction(LOGITS[task_type][:count], task_type)
+        found = prediction[results.output]
+        np.testing.assert_allclose(np.atleast_1d(found), expected, rtol=1e-6)
+        results.score(example, prediction)
+        loss = reference.loss(expected, AS_NUMBERS[task_type], task_type)
+        assert results.metrics()["loss"] == pytest.approx(loss, rel=1e-6)
+
+
+@pytest.mark.parametrize("task_type", ["classification", "multi_label"])
+def test_certain_windows_have_a_finite_loss(task_type):
+    logits = np.array([[200.0, -200.0, -200.0]] * 2, np.float32)
+    outputs = [{"logits": row, "probabilities": (row > 0).astype(np.float32)} for row in logits]
+    results = task_of(WINDOWS, task_type).make_results(None)
+    label = {"classification": "yes", "multi_label": ("yes",)}[task_type]
+    results.score(TextExample("any", label=label), results.decode(None, outputs))
+    expected = {"classification": 400, "multi_label": 400 / 3}  # 200 for two of three labels
+    assert results.metrics()["loss"] == pytest.approx(expected[task_type])
+
+
+def data_of(folder, texts, class_weights=None, **settings):
+    """Returns the data of a run with these pairs of a text and a label."""
+    rows = "".join(f"{text}\t{label}\n" for text, label in texts)
+    (folder / "train.tsv").write_text(f"sentence\tlabel\n{rows}")
+    task = custom_task(TextColumns(), labels=LABELS, long_texts=LongTexts("windows", **settings))
+    config = FineTuningConfig(max_seq_length=LENGTH, class_weights=class_weights)
+    location = DataLocation(data_dir=str(folder))
+    folder = str(folder / "out")
+    return TaskData(task, location, TOKENIZER, config, RunPhases(True, False), folder)
+
+
+TEXTS = [(text_of(3), "no"), (text_of(50, 1), "no"), (text_of(10, 2), "yes"), ("", "no")]
+
+
+def test_each_text_has_the_same_weight_and_the_mean_is_1(tmp_path):
+    data = data_of(tmp_path, TEXTS, max_windows=5)
+    records = data.records(data.splits["train"][0])
+    counts = records.index.records_per_example.astype(int)
+    assert counts.tolist() == [1, 5, 3, 1]
+    weights = weights_of_records(data.task, records)
+    ends = np.cumsum(counts)
+    sums = np.add.reduceat(weights, ends - counts)
+    np.testing.assert_allclose(sums, [10 / 4] * 4, rtol=1e-6)
+    assert weights.dtype == np.float32 and weights.mean() == pytest.approx(1)
+    # An epoch reads each window once.
+    assert data.num_steps(2)[0] == int(10 / 2 * 3)
+    truncated = dataclasses.replace(data.task, long_texts=LongTexts())
+    assert weights_of_records(truncated, records) is None
+
+
+def test_class_weights_count_texts_and_are_multiplied(tmp_path):
+    data = data_of(tmp_path, TEXTS, "balanced", max_windows=5)
+    # Of four texts, three are no and one is yes: 4 / (2 * 3) and 4 / (2 * 1).
+    np.testing.assert_allclose(data.label_weights, [2 / 3, 2, 0], rtol=1e-6)
+    records = data.records(data.splits["train"][0])
+    weights = weights_of_records(data.task, records)
+    order = batches.TrainingOrder(records.index.num_tokens, 10, 0)
+
+    def parse(serialized):
+        return {"label_ids": tf.zeros_like(serialized, tf.int32), LABEL_WEIGHTS: 3.0}
+
+    (batch,) = batches.training_batches(records, order, parse, 0, weights).take(1)
+    np.testing.assert_allclose(batch[LABEL_WEIGHTS], 3 * weights[order.batch(0)], rtol=1e-6)
+    (batch,) = batches.training_batches(
+        records, order, lambda each: {"label_ids": each}, 0, weights
+    ).take(1)
+    np.testing.assert_allclose(batch[LABEL_WEIGHTS], weights[order.batch(0)], rtol=1e-6)
+
+
+CONFIG = BertConfig(
+    vocab_size=13, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+    max_position_embeddings=8, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    initializer_range=0.5,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("task_type", LOGITS)
+def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(task_type):
+    task = task_of(WINDOWS, task_type)
+    objective = task.make_objective(CONFIG, seed=3, dtype="float32")
+    objective.model.dropout.rate = 0.0
+    labels = {
+        "classification": ["yes", "no", "other"], "regression": [1.5, -2.0, 0.0],
+        "multi_label": [("no",), (), LABELS],
+    }[task_type]  # fmt: skip
+    numbers = {
+        "classification": [1, 0, 2], "regression": labels,
+        "multi_label": [[1, 0, 0], [0, 0, 0], [1, 1, 1]],
+    }[task_type]  # fmt: skip
+    texts = [TextExample(text_of(n, n), label=y) for n, y in zip((2, 20, 9), labels, strict=True)]
+    encoded = task.encode(texts, TOKENIZER, LENGTH)
+    counts = encoded.records_per_example
+    assert counts.tolist() == [1, 6, 2]
+    batch = {name: tf.constant(value) for name, value in encoded.columns.items()}
+    batch = {name: tf.cast(v, tf.int32) if v.dtype.is_integer else v for name, v in batch.items()}
+    batch[LABEL_WEIGHTS] = tf.repeat(len(counts.repeat(counts)) / (3.0 * counts), counts)
+    logits = objective.model(batch, training=False)["logits"].numpy().tolist()
+    of_texts, start = [], 0
+    for count, label in zip(counts.tolist(), numbers, strict=True):
+        rows = logits[start : start + count]
+        losses = [reference.loss(reference.mean_prediction([row], task_type), label, task_type)
+                  for row in rows]  # fmt: skip
+        of_texts.append(sum(losses) / count)
+        start += count
+    batch[LABEL_WEIGHTS] = tf.cast(batch[LABEL_WEIGHTS], tf.float32)
+    sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
+    loss = float(objective.loss(sums, objective.counts(batch)))
+    assert loss == pytest.approx(sum(of_texts) / 3, rel=1e-5)
+
+
+def test_the_settings_identify_runs_and_records_and_may_differ_later():
+    names = {"long_texts", "doc_stride", "max_windows"}
+    plain, given = (task_of(each).facts for each in (LongTexts(), LongTexts("windows", 3, 2)))
+    values = {"long_texts": "windows", "doc_stride": 3, "max_windows": 2}
+    assert not names & plain.saved().keys()
+    for found in (given.saved(), given.of_run(), given.of_records()):
+        assert {name: found[name] for name in names} == values
+    assert given.of_model() == plain.of_model()
+    assert LongTexts.of_facts(given.saved()) == LongTexts("windows", 3, 2)
+    assert LongTexts.of_facts(plain.saved()) == LongTexts()
+
+
+def test_values_out_of_range_and_pairs_are_refused():
+    for values, message in (
+        (("window",), "long_texts must be one of truncate, windows. Received: 'window'"),
+        (("windows", 0), "doc_stride must be at least 1. Received: 0"),
+        (("windows", 1, 0), "max_windows must be at least 1. Received: 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            LongTexts(*values)
+    with pytest.raises(InputError, match=r"single texts\. Received: the task mrpc, which has pai"):
+        dataclasses.replace(glue_task("MRPC"), long_texts=WINDOWS)

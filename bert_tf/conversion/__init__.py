@@ -7,9 +7,9 @@ fine-tuning), one module for each dialect (`weights_folder`, `google`, `model_ga
 `hugging_face` with `hugging_face_tokenizer`), `dialects` (the dict `DIALECTS` of all readers and
 writers), `read_checkpoint` (`read_weights`), `given_tokenizer` (a vocabulary and a casing that the
 user gives), `target_folder` (the folders that may be replaced), `write_checkpoint`
-(`write_weights`, `convert`). To add a dialect, write a module for the dialect and add an entry to
-`DIALECTS`. Imports layers 0 to 3 of bert-tf (see `CONTRIBUTING.md`). No module of these layers
-imports this package.
+(`write_weights`, `convert`), `new_entries` (new words in a vocabulary). To add a dialect, write a
+module for the dialect and add an entry to `DIALECTS`. Imports layers 0 to 3 of bert-tf (see
+`CONTRIBUTING.md`). No module of these layers imports this package.
 """
 
 from bert_tf.conversion.checkpoint_contents import AssignmentReport, CheckpointContents, assign

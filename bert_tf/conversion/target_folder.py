@@ -18,7 +18,7 @@ LAST_FILES = {
 _PREFIX = r"(bert_model\.ckpt|model\.ckpt-\d+)\."
 # The other files that the writer of each dialect creates.
 _FILES = {
-    "bert-tf": r"model\.safetensors|bert_config\.json|vocab\.txt",
+    "bert-tf": r"model\.safetensors|bert_config\.json|vocab\.txt|new_words\.tsv",
     "hugging_face": r"config\.json|tokenizer_config\.json|vocab\.txt"
     rf"|modules\.json|sentence_bert_config\.json|{POOLING_FOLDER}/config\.json",
     "google": rf"{_PREFIX}(index|meta|data-\d{{5}}-of-\d{{5}})"

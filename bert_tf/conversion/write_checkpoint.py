@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -29,7 +29,9 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder
 
 
-def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> str:
+def write_weights(
+    contents: CheckpointContents, folder: str, dialect: str, texts: Mapping[str, str] = {}
+) -> str:
     """Writes a checkpoint in the given dialect (format), and reads it before it replaces another.
 
     Args:
@@ -38,6 +40,7 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
             checkpoint of the same dialect and no other files; the checkpoint is replaced.
         dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments (slots).
             google-research/bert needs the slots to resume training.
+        texts: Further files of the folder, by the names that `check_target` knows.
 
     Returns:
         The path of the checkpoint, as `read_weights` accepts it.
@@ -49,7 +52,7 @@ def write_weights(contents: CheckpointContents, folder: str, dialect: str) -> st
             an output layer of the masked LM that is not the word embeddings, a head of unknown kind
             (`CheckpointContents.classifier`), or one with the layers of `HeadConfig`.
     """
-    return _write_checked(contents, folder, dialect)[0]
+    return _write_checked(contents, folder, dialect, texts=texts)[0]
 
 
 def _writer(dialect: str) -> Callable[[str, CheckpointContents], str]:
@@ -148,7 +151,11 @@ def _linked_files(source: str) -> list[str]:
 
 
 def _write_checked(
-    contents: CheckpointContents, target: str, dialect: str, *sources: str
+    contents: CheckpointContents,
+    target: str,
+    dialect: str,
+    *sources: str,
+    texts: Mapping[str, str] = {},
 ) -> tuple[str, CheckpointContents]:
     """Writes a checkpoint, and reads it before it replaces an earlier one.
 
@@ -157,6 +164,7 @@ def _write_checked(
         target: The folder to write.
         dialect: One of `WRITABLE_DIALECTS`.
         *sources: The paths of the checkpoint from which the contents were read.
+        texts: As in `write_weights`.
 
     Returns:
         The path of the checkpoint, and its contents.
@@ -172,6 +180,8 @@ def _write_checked(
 
     def write_and_read(folder: str) -> tuple[str, CheckpointContents]:
         files.make_folder(folder)
+        for name, text in texts.items():
+            files.write_text(os.path.join(folder, name), text)
         path = write(folder, contents)
         written = read_weights(path, slots=bool(contents.slots))
         _check_same(contents, written)

@@ -67,11 +67,8 @@ def _warnings(
     counts: word_counts.WordCounts, learned: vocabulary_learning.LearnedVocabulary
 ) -> Iterator[str]:
     """Yields warnings about invalid bytes, uncovered characters, [UNK] and missing subwords."""
-    if counts.invalid_lines:
-        yield (
-            f"{counts.invalid_lines:,} lines are not UTF-8, the first is {counts.first_invalid}. "
-            f"The invalid bytes were ignored."
-        )
+    if counts.warning:
+        yield counts.warning
     if learned.uncovered:
         yield (
             f"{learned.uncovered:,} of {learned.characters:,} distinct characters are not covered: "

@@ -31,6 +31,16 @@ class WordCounts:
     invalid_lines: int = 0
     first_invalid: str = ""
 
+    @property
+    def warning(self) -> str:
+        """A line about lines that are not valid UTF-8; "" if there are none."""
+        if not self.invalid_lines:
+            return ""
+        return (
+            f"{self.invalid_lines:,} lines are not UTF-8, the first is {self.first_invalid}. "
+            "The invalid bytes were ignored."
+        )
+
 
 def count_words(
     blocks: Iterable[Block], total_bytes: int | None, do_lower_case: bool, num_workers: int

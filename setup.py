@@ -68,6 +68,7 @@ MAINS = {
     "bert-tf-make-glue-submission": "bert_tf.run_scripts.make_glue_submission",
     "bert-tf-extract-features": "bert_tf.run_scripts.extract_features",
     "bert-tf-convert-checkpoint": "bert_tf.run_scripts.convert_checkpoint",
+    "bert-tf-adapt-vocabulary": "bert_tf.run_scripts.adapt_vocabulary",
     "bert-tf-export-model": "bert_tf.run_scripts.export_model",
     "bert-tf-predict": "bert_tf.run_scripts.predict",
 }

@@ -24,6 +24,7 @@ OVERWRITE = "--do_train --overwrite --vocab_file=model/vocab.txt"
 PRETRAIN = f"run_scripts.run_pretraining --input_file=in.txt {OVERWRITE}"
 CLASSIFY = f"run_scripts.run_classifier --task_name=RTE --data_dir=data {OVERWRITE}"
 CONVERT = "run_scripts.convert_checkpoint --from=model"
+ADAPT = "run_scripts.adapt_vocabulary --init_checkpoint=model --input_file=in.txt"
 EXPORT = "run_scripts.export_model --checkpoint=model"
 # Paths that no program may write as a file, and words of the message.
 PATHS = {
@@ -49,9 +50,9 @@ ROWS = [
         )
         for command in (
             f"{PRETRAIN} --output_dir", f"{CLASSIFY} --output_dir", f"{CONVERT} --to",
-            f"{EXTRACT} --output_file", f"{LEARN} --output_file", f"{RECORDS} --output_file",
-            f"{ZIP} --output_file", "data_prep.make_sample_data --output_dir",
-            f"{EXPORT} --export_dir",
+            f"{ADAPT} --output_dir", f"{EXTRACT} --output_file", f"{LEARN} --output_file",
+            f"{RECORDS} --output_file", f"{ZIP} --output_file",
+            "data_prep.make_sample_data --output_dir", f"{EXPORT} --export_dir",
         )
     ),
     *(

@@ -76,6 +76,9 @@ PROGRAMS = {
         "--input_file=in.txt --output_file=out --output_format=npz --init_checkpoint=model "
         "--layers=-1 --max_seq_length=8 --lines_per_shard=25", 1,
     ),
+    "run_scripts.adapt_vocabulary": (
+        "--init_checkpoint=model --input_file=in.txt --output_dir=out", 4,
+    ),
     "run_scripts.export_model": ("--checkpoint=model --export_dir=out", 9),
 }  # fmt: skip
 
@@ -88,7 +91,7 @@ def test_the_command_of_a_killed_program_gives_the_same_bytes(tmp_path, program)
     work.mkdir()
     tokenizer = bert_tf.BertTokenizer(tiny_bert.VOCABULARY, do_lower_case=True)
     bert_tf.save_checkpoint(bert_tf.BertEncoder(CONFIG, seed=0), tokenizer, work / "model")
-    (work / "in.txt").write_text("a b\n\nb a\n" * 20)
+    (work / "in.txt").write_text("a b\n\nb ac\n" * 20)
     if program.endswith("convert_checkpoint"):  # replaces an earlier checkpoint
         old = bert_tf.BertEncoder(CONFIG, seed=1)
         bert_tf.save_checkpoint(old, tokenizer, work / "out", dialect="google")

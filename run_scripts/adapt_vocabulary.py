@@ -1,0 +1,183 @@
+r"""Gives frequent words of a domain entries of their own in the vocabulary of a pretrained BERT.
+
+    python run_scripts/adapt_vocabulary.py --init_checkpoint=uncased_L-12_H-768_A-12.zip \
+        --input_file='domain/*.txt' --num_words=500 --output_dir=adapted
+
+The program counts the words of the input, by the rules of the tokenizer, and chooses those whose
+occurrences cost most WordPiece tokens: occurrences x (pieces - 1). A word that becomes [UNK] counts
+as if each of its characters were a piece. The words replace the [unusedN] entries; further words
+are appended. The weights of a new entry, in the word embeddings and in the output bias of the
+masked LM, start as the mean of those of the pieces that the word had. All else is unchanged.
+
+Every tenth document is held out: the words are chosen on the others, and the program reports the
+tokens per word and the share of [UNK] on the held-out documents, with the old and with the new
+vocabulary. In a text file, a blank line ends a document. Words of more than 50 characters are left
+out everywhere.
+
+--output_dir becomes a checkpoint like any other, with the chosen words and their former pieces in
+new_words.tsv. Pretrain it on texts of the domain before it is fine-tuned; the program prints the
+commands.
+"""
+
+import dataclasses
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from bert_tf import command_line, config_flags, startup
+from bert_tf.data_prep import domain_words, word_counts
+from bert_tf.data_prep.corpus import formats, held_out, text_blocks
+from bert_tf.errors import InputError
+from bert_tf.help_text import name_programs
+from bert_tf.run_scripts import flags as shared
+
+if TYPE_CHECKING:
+    from bert_tf.conversion import CheckpointContents
+    from bert_tf.tokenization import BertTokenizer
+
+FLAGS = flags.FLAGS
+config_flags.define(
+    text_blocks.TextSource,
+    texts={"input_file": "Comma-separated list of globs: the texts of the domain."},
+)
+shared.define_model_flags("The pretrained model, in any dialect of convert_checkpoint.")
+flags.adopt_module_key_flags(shared)
+config_flags.define(domain_words.NewWordsConfig)
+flags.DEFINE_string(
+    "output_dir", None, "The folder to write; an earlier checkpoint of bert-tf in it is replaced."
+)
+flags.mark_flags_as_required(["init_checkpoint", "output_dir"])
+_FILE, _SHOWN = "new_words.tsv", 20
+
+
+def main() -> None:
+    """Writes the adapted checkpoint and prints a report."""
+    config = config_flags.build(domain_words.NewWordsConfig)
+    source = config_flags.build(text_blocks.TextSource)
+    startup.import_tensorflow()
+    from bert_tf.conversion import write_weights
+    from bert_tf.conversion.new_entries import with_new_words
+    from bert_tf.tokenization import BertTokenizer
+
+    contents, old = _read_model()
+    counts, documents = _count(source, False, old)
+    words = domain_words.choose_words(counts, old, config)
+    adapted = with_new_words(contents, {word.word: word.pieces for word in words})
+    new = BertTokenizer(adapted.vocabulary or (), old.do_lower_case)
+    rows = _rows(words, old.vocabulary, new.vocabulary)
+    held_out_counts, _ = _count(source, True, old)
+    write_weights(adapted, FLAGS.output_dir, "bert-tf", {_FILE: "\n".join([*rows, ""])})
+    replaced = sum(word.word in new.vocabulary[: old.vocab_size] for word in words)
+    print(
+        f"{FLAGS.output_dir}: {len(words):,} new words, {replaced:,} in [unusedN] entries. The "
+        f"vocabulary has {new.vocab_size:,} entries (before: {old.vocab_size:,})."
+    )
+    print(_costs(held_out_counts, documents, old, new))
+    print(f"The first words, of those in {_FILE}:", *rows[: _SHOWN + 1], sep="\n  ")
+    length = min(128, contents.require_config().max_position_embeddings)
+    print("Next:", *_next_commands(length, old.do_lower_case), sep="\n  ")
+
+
+def _read_model() -> tuple["CheckpointContents", "BertTokenizer"]:
+    """Reads the model, after a check that --output_dir can be written."""
+    from bert_tf.conversion.target_folder import check_target
+    from bert_tf.pretrained import read_pretrained
+
+    given = FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file
+    check_target(FLAGS.output_dir, "bert-tf", *filter(None, given))
+    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
+    model = read_pretrained(*given, do_lower_case=casing)
+    if model.contents is None:
+        raise InputError("The model is unknown. Give --init_checkpoint.")
+    tokenizer = model.tokenizer
+    contents = dataclasses.replace(
+        model.contents,
+        config=model.config,
+        vocabulary=tokenizer.vocabulary,
+        do_lower_case=tokenizer.do_lower_case,
+    )
+    return contents, tokenizer
+
+
+def _count(
+    source: text_blocks.TextSource, is_held_out: bool, tokenizer: "BertTokenizer"
+) -> tuple[Mapping[str, int], int]:
+    """Counts the words of the held-out documents, or of the others, and all documents."""
+    if source.input_file:  # a pipe cannot be read twice
+        formats.input_files(source.input_file, source.input_format, source.text_feature)
+    documents = held_out.DocumentFilter(is_held_out)
+    blocks, _ = text_blocks.read_blocks(source, counter=documents)
+    counts = word_counts.count_words(blocks, None, tokenizer.do_lower_case, os.cpu_count() or 1)
+    if counts.warning and not is_held_out:
+        print(counts.warning, file=sys.stderr)
+    return counts.words, documents.documents
+
+
+def _rows(
+    words: Sequence[domain_words.NewWord], old: Sequence[str], new: Sequence[str]
+) -> list[str]:
+    """Returns the lines of new_words.tsv."""
+    ids = {token: index for index, token in enumerate(new)}
+    lines = ["id\tword\toccurrences\tformer pieces"]
+    for word in words:
+        pieces = " ".join(old[piece] for piece in word.pieces)
+        lines.append(f"{ids[word.word]}\t{word.word}\t{word.count}\t{pieces}")
+    return lines
+
+
+def _costs(
+    counts: Mapping[str, int], documents: int, old: "BertTokenizer", new: "BertTokenizer"
+) -> str:
+    """Returns the cost of the held-out documents with both vocabularies."""
+    if not counts:
+        return (
+            f"No words are held out: the text has {documents:,} documents, and every tenth is held "
+            "out. In a text file, a blank line ends a document."
+        )
+    before, after = domain_words.cost_of(counts, old), domain_words.cost_of(counts, new)
+    held = documents // held_out.DOCUMENTS_PER_HELD_OUT
+    return (
+        f"{held:,} of {documents:,} documents are held out, with {before.words:,} words.\n"
+        f"  before: {before}\n  after: {after}"
+    )
+
+
+def _next_commands(max_seq_length: int, do_lower_case: bool) -> list[str]:
+    """Returns the commands for records and pretraining with the new vocabulary."""
+    folder = FLAGS.output_dir.rstrip("/")
+    fields = [field.name for field in dataclasses.fields(text_blocks.TextSource)]
+    given = {name: FLAGS[name].value for name in fields if FLAGS[name].present}
+    length = {"max_seq_length": max_seq_length}
+    records = given | {
+        "output_file": f"{folder}_records/train.tfrecord",
+        "vocab_file": f"{folder}/vocab.txt",
+        "do_lower_case": str(do_lower_case).lower(),
+    }
+    pretraining = {
+        "input_file": f"{folder}_records/train.tfrecord",
+        "init_checkpoint": folder,
+        "do_train": "true",
+        "output_dir": f"{folder}_pretrained",
+    }
+    return [
+        _command("data_prep/create_pretraining_data.py", records | length),
+        _command("run_scripts/run_pretraining.py", pretraining | length),
+    ]
+
+
+def _command(program: str, values: Mapping[str, object]) -> str:
+    words = [f"--{name}={shlex.quote(str(value))}" for name, value in values.items()]
+    return name_programs(" ".join(["python", program, *words]), sys.argv[0])
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bert_tf.tasks.classification.long_texts import LongTexts
     from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
     from bert_tf.tasks.classification.sources.glue import glue_task
+    from bert_tf.tasks.distillation_config import DistillationConfig
     from bert_tf.tasks.fine_tuning_config import FineTuningConfig
     from bert_tf.tasks.ner.ner_task import NerTask
     from bert_tf.tasks.splits import DataLocation
@@ -70,6 +71,7 @@ _MODULES = {
     "BertTokenizer": "tokenization",
     "ChoiceTask": "tasks.choice.choice_task",
     "DataLocation": "tasks.splits",
+    "DistillationConfig": "tasks.distillation_config",
     "FineTuningConfig": "tasks.fine_tuning_config",
     "HeadConfig": "head_config",
     "InputError": "errors",

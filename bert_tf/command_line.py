@@ -29,7 +29,7 @@ EXIT_OK, EXIT_INPUT = 0, 2
 # The name of the flag for each library parameter whose flag has another name.
 FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 # The names of the flags that have paths as values.
-_PATH_FLAG = re.compile(r"(^|_)(file|dirs?|checkpoint|model|from|to|data|nbest)$")
+_PATH_FLAG = re.compile(r"(^|_)(file|dirs?|checkpoint|model|teacher|from|to|data|nbest)$")
 _NOT_BOOLEAN = re.compile(r"flag (--\w+=.*): \('Non-boolean argument")
 _PACKAGES = ("tensorflow", "keras", "tensorflow-text")
 _HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--help=true"}

@@ -5,14 +5,18 @@ The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call `run`.
 
 import dataclasses
 import logging
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.run_model import RunModel
+from bert_tf.tasks.distillation import Teacher
+from bert_tf.tasks.distillation_config import DistillationConfig
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig, parse_class_weights
+from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.run_phases import PhaseResults, run_phases
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
 from bert_tf.tasks.task_data import TaskData
@@ -41,6 +45,7 @@ def fine_tune(
     training: TrainingConfig | None = None,
     runtime: RuntimeConfig | None = None,
     features: FeatureSettings | None = None,
+    distillation: DistillationConfig | None = None,
 ) -> dict[str, float]:
     """Trains a model for a task, evaluates it and writes predictions.
 
@@ -67,6 +72,7 @@ def fine_tune(
             from the epochs of `config`; those of `training` are ignored.
         runtime: Devices, logging and checkpoints.
         features: If given, only the head is trained, on cached hidden states of the frozen encoder.
+        distillation: If given, the model also learns the outputs of a teacher.
 
     Returns:
         The results on the dev splits, such as "eval_accuracy", and on test splits with labels.
@@ -80,7 +86,7 @@ def fine_tune(
     )  # fmt: skip
     results = run(
         task, data, model, phases, config or FineTuningConfig(), training or TrainingConfig(),
-        runtime or RuntimeConfig(), features, init_head,
+        runtime or RuntimeConfig(), features, distillation, init_head,
     )  # fmt: skip
     return results.values
 
@@ -94,6 +100,7 @@ def run(
     training: TrainingConfig,
     runtime: RuntimeConfig,
     features: FeatureSettings | None = None,
+    distillation: DistillationConfig | None = None,
     init_head: bool | None = None,
     check_only: bool = False,
 ) -> PhaseResults:
@@ -108,12 +115,16 @@ def run(
         training: As in `fine_tune`.
         runtime: As in `fine_tune`.
         features: As in `fine_tune`.
+        distillation: As in `fine_tune`.
         init_head: As in `fine_tune`.
         check_only: Whether to stop after all checks, before anything is written.
 
     Raises:
         InputError: As in `fine_tune`.
     """
+    distillation = distillation if phases.train else None
+    if distillation:
+        model = _student(distillation, model)
     if init_head is not None and not model.init_checkpoint:
         raise InputError("init_head needs init_checkpoint. Give both or none.")
     make_strategy(runtime)  # reports missing devices before anything is read
@@ -122,15 +133,29 @@ def run(
     pretrained.config.check_length(config.max_seq_length)
     inputs = TaskInputs(location, phases, tokenizer, config.max_seq_length, model.facts)
     task = _with_trained_head(task, model.facts).prepare(inputs)
-    data = TaskData(task, location, tokenizer, config, phases, model.output_dir or "")
+    length, texts = config.max_seq_length, distillation.unlabelled_file if distillation else None
+    teacher = _read_teacher(distillation, task, model, length) if distillation else None
+    data = TaskData(task, location, tokenizer, config, phases, model.output_dir or "", texts)
     steps, warmup_steps = data.num_steps(training.global_batch_size)
     selects_by_dev = phases.train and runtime.early_stopping_evals > 0
     settings = _run_settings(data, model, tokenizer, selects_by_dev, features, init_head)
+    settings |= teacher.of_run() if teacher else {}
     training = dataclasses.replace(
         training, num_train_steps=steps, num_warmup_steps=warmup_steps, data=settings
     )
+    return run_phases(
+        phases, data, pretrained.config, _run_folder(task, model, config, phases), training,
+        runtime, _initializer(task, model, phases, init_head), features, teacher, check_only,
+    )  # fmt: skip
+
+
+def _run_folder(
+    task: Task, model: RunModel, config: FineTuningConfig, phases: RunPhases
+) -> RunFolder:
+    """Returns the folder of the run, with what is saved about its model."""
+    tokenizer = model.pretrained.tokenizer
     metadata = CheckpointMetadata(
-        config=pretrained.config.to_dict(),
+        config=model.pretrained.config.to_dict(),
         vocabulary=tokenizer.vocabulary,
         do_lower_case=tokenizer.do_lower_case,
         # A trained model may be used for another task with the same labels, with another length.
@@ -139,11 +164,58 @@ def run(
         else task.facts.of_model(),
     )
     overwrite = phases.train and model.overwrite
-    folder = RunFolder(model.output_dir or "", metadata, overwrite, task.output_files)
-    return run_phases(
-        phases, data, pretrained.config, folder, training, runtime,
-        _initializer(task, model, phases, init_head), features, check_only,
-    )  # fmt: skip
+    return RunFolder(model.output_dir or "", metadata, overwrite, task.output_files)
+
+
+def _student(distillation: DistillationConfig, model: RunModel) -> RunModel:
+    """Returns the initial model of a student: that of `init_layers`, or else the given one.
+
+    Raises:
+        InputError: There are two initial models.
+    """
+    teacher, layers = distillation.teacher, distillation.layers
+    if not layers:
+        return model
+    if model.init_checkpoint or model.bert_config_file:
+        raise InputError(
+            f"init_layers builds the model from teacher={teacher}, and init_checkpoint or "
+            "bert_config_file gives another model. Give one of them."
+        )
+    return dataclasses.replace(model, init_checkpoint=teacher, checkpoint_layers=layers)
+
+
+def _read_teacher(
+    settings: DistillationConfig, task: Task, student: RunModel, max_seq_length: int
+) -> Teacher:
+    """Reads the teacher of a run, and checks that the model can learn its outputs.
+
+    Raises:
+        InputError: The teacher cannot be read, or has another task, other labels, another
+            vocabulary or casing, or fewer positions, or the folder of the cache is not local.
+    """
+    folder = settings.feature_cache_dir or os.path.join(student.output_dir or "", "features")
+    cache = FeatureSettings(folder, "float32")
+    pretrained = RunModel(settings.teacher).pretrained
+    task = _with_trained_head(task, pretrained.facts)
+    facts = task.facts.saved()
+    pretrained.check_task(facts, "teacher")
+    pretrained.config.check_length(max_seq_length)
+    own, tokenizer = pretrained.tokenizer, student.pretrained.tokenizer
+    for name in ("vocabulary_sha256", "do_lower_case"):
+        if getattr(own, name) != getattr(tokenizer, name):
+            raise InputError(
+                f"teacher={settings.teacher} has {name}={getattr(own, name)}, and the model has "
+                f"{name}={getattr(tokenizer, name)}. Both must read the same ids: give a teacher "
+                "or an init_checkpoint with the same vocabulary and casing."
+            )
+
+    def make_objective(dtype: str) -> HeadObjective:
+        objective: HeadObjective = task.make_objective(pretrained.config, seed=0, dtype=dtype)
+        pretrained.initialize_task(objective.model, facts, init_head=True)
+        return objective
+
+    sha256 = pretrained.contents.sha256() if pretrained.contents else ""
+    return Teacher(settings, sha256, cache, make_objective)
 
 
 def _with_trained_head(task: Any, trained: Mapping[str, Any]) -> Task:
@@ -167,7 +239,8 @@ def _run_settings(
         **data.task.facts.of_run(),
         "train_split": data.fingerprint(),
         "dev_split": data.fingerprint("dev") if selects_by_dev else None,
-        "init_checkpoint": model.initial_weights,
+        # With layers of a teacher, `Teacher.of_run` identifies the initial weights.
+        "init_checkpoint": None if model.checkpoint_layers else model.initial_weights,
         "init_head": init_head,
         "max_seq_length": data.config.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
@@ -188,8 +261,8 @@ def _initializer(
             "Using the weights of the run in %s, and not those of init_checkpoint.",
             model.output_dir,
         )
-    if not phases.train and init_head is None:
-        init_head = True  # a head with random weights is of no use
+    if init_head is None and (not phases.train or model.checkpoint_layers):
+        init_head = True  # a head with random weights is of no use, or worse than that of a teacher
 
     def initialize(objective: Any) -> None:
         model.pretrained.initialize_task(objective.model, task.facts.saved(), init_head)

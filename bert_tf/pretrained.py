@@ -8,7 +8,7 @@ import functools
 import inspect
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import keras
@@ -28,6 +28,7 @@ from bert_tf.conversion import (
 from bert_tf.conversion.checkpoint_contents import check_config, check_encoder
 from bert_tf.conversion.given_tokenizer import casing_of, check_same_vocabulary
 from bert_tf.conversion.saved_facts import check_facts, check_labels
+from bert_tf.conversion.task_head import difference_of_facts
 from bert_tf.conversion.weight_table import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
@@ -173,6 +174,24 @@ class Pretrained:
         _log_report(contents.source, report.without_heads())
         _LOG.log(logging.INFO if choice.is_checked else logging.WARNING, "%s", choice.message)
         return report
+
+    def with_layers(self, layers: Sequence[int]) -> "Pretrained":
+        """Returns the model with some of the blocks; see `CheckpointContents.with_layers`."""
+        contents = self._require_contents().with_layers(layers)
+        return dataclasses.replace(self, config=contents.require_config(), contents=contents)
+
+    def check_task(self, facts: Mapping[str, Any], parameter: str) -> None:
+        """Checks that the checkpoint, the value of a parameter, has the facts of a task.
+
+        Raises:
+            InputError: It has another task type, other labels or other layers of the head.
+        """
+        contents = self._require_contents()
+        if difference := difference_of_facts(contents, facts):
+            raise InputError(
+                f"{parameter}={contents.source} {difference}. Give a model that was fine-tuned for "
+                "the same task."
+            )
 
     def _require_contents(self) -> CheckpointContents:
         if self.contents is None:

@@ -31,6 +31,8 @@ class RunModel:
         output_dir: The folder of the run; None for a program without a run.
         trains: Whether the program trains.
         overwrite: Whether it removes an earlier run.
+        checkpoint_layers: The Transformer blocks of `init_checkpoint` that the model has, from 0;
+            () for all.
     """
 
     init_checkpoint: str | None = None
@@ -40,6 +42,7 @@ class RunModel:
     output_dir: str | None = None
     trains: bool = False
     overwrite: bool = False
+    checkpoint_layers: tuple[int, ...] = ()
 
     @functools.cached_property
     def trained_run(self) -> str | None:
@@ -122,8 +125,11 @@ class RunModel:
 
     def _read(self, checkpoint: str | None) -> Pretrained:
         if checkpoint not in self._models:
-            self._models[checkpoint] = read_pretrained(
+            pretrained = read_pretrained(
                 checkpoint, self._existing["bert_config_file"], self._existing["vocab_file"],
                 self.do_lower_case,
             )  # fmt: skip
+            if self.checkpoint_layers and checkpoint == self.init_checkpoint:
+                pretrained = pretrained.with_layers(self.checkpoint_layers)
+            self._models[checkpoint] = pretrained
         return self._models[checkpoint]

@@ -101,7 +101,8 @@ def run_task(
     task, features = _with_head(make_task(location)), head_flags.feature_settings()
     results = fine_tuning.run(
         task, location, model, phases, fine_tuning_config(), shared.training_config(),
-        shared.runtime_config(), features, FLAGS.init_head, FLAGS.check_only,
+        shared.runtime_config(), features, shared.distillation_config(), FLAGS.init_head,
+        FLAGS.check_only,
     )  # fmt: skip
     if FLAGS.check_only:
         print("Flags and data are valid.")
@@ -133,6 +134,7 @@ def _check_flags() -> None:
     config_flags.build(FineTuningConfig)
     shared.runtime_config()
     shared.training_config()
+    shared.distillation_config()
     if "head" in FLAGS and FLAGS.do_train:
         head_flags.head_config({})
     if "task_type" in FLAGS and FLAGS.do_train:  # else the trained model gives --task_type

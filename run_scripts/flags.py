@@ -1,5 +1,6 @@
 """Flags that several programs share, and functions that build objects from the flag values."""
 
+import dataclasses
 import functools
 import glob
 import os
@@ -12,6 +13,7 @@ from bert_tf.command_line import FLAG_OF_PARAMETER
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
 from bert_tf.output_paths import check_output_folder
+from bert_tf.tasks.distillation_config import DistillationConfig
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 _DATA_FLAGS = (
     "input_file", "eval_input_file", "data_dir", "train_file", "dev_file", "test_file",
-    "predict_file",
+    "predict_file", "unlabelled_file",
 )  # fmt: skip
 
 
@@ -56,6 +58,26 @@ def define_training_flags() -> None:
     flags.DEFINE_integer(
         "num_tpu_cores", 8, "Flag of google-research/bert; has no effect, all cores are used."
     )
+
+
+def define_distillation_flags() -> None:
+    """Defines the flags of a teacher; the caller must then call `flags.adopt_module_key_flags`."""
+    flags.DEFINE_string("teacher", None, config_flags.descriptions(DistillationConfig)["teacher"])
+    config_flags.define(DistillationConfig)
+
+
+def distillation_config() -> DistillationConfig | None:
+    """Returns the settings of the teacher; None without a teacher or training.
+
+    Raises:
+        InputError: A value is out of range, or a flag has no effect.
+    """
+    names = [field.name for field in dataclasses.fields(DistillationConfig)][:-1]
+    given = [name for name in names if name in FLAGS and FLAGS[name].present]
+    if given and not FLAGS.teacher:
+        raise InputError(f"--{given[0]} needs the folder of a run as --teacher.")
+    settings = config_flags.build(DistillationConfig) if given else None
+    return settings if FLAGS.do_train else None
 
 
 def runtime_config() -> RuntimeConfig:
@@ -138,8 +160,8 @@ def check_output_dir() -> None:
     if not (FLAGS.do_train and FLAGS.overwrite):
         return
     replaced = ("best", "checkpoints", "bert_config.json")
-    for name in ("init_checkpoint", "bert_config_file", "vocab_file", *_DATA_FLAGS):
-        parts = ("",) if name == "init_checkpoint" else replaced
+    for name in ("init_checkpoint", "teacher", "bert_config_file", "vocab_file", *_DATA_FLAGS):
+        parts = ("",) if name in ("init_checkpoint", "teacher") else replaced
         for path in _paths_of(name):
             if any(is_inside(path, os.path.join(output, part)) for part in parts):
                 raise InputError(

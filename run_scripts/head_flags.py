@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 # The learning rate of fine-tuning is too low for a head with random weights on a frozen encoder.
 LEARNING_RATE_OF_FEATURES = 1e-3
-_CACHE_FLAGS = ("feature_layers", "feature_dtype", "feature_cache_dir")
+_CACHE_FLAGS = ("feature_layers", "feature_dtype")
 
 
 def define_flags() -> None:
@@ -44,11 +44,6 @@ def define_feature_flags() -> None:
         "feature_dtype", "float16", ["float16", "float32"],
         "Dtype of the hidden states on disk, for --approach=features.",
     )  # fmt: skip
-    flags.DEFINE_string(
-        "feature_cache_dir", None,
-        "Local folder of the hidden states, for --approach=features. Runs with the same data and "
-        "encoder can share it. Default: features/ in --output_dir.",
-    )  # fmt: skip
 
 
 def trains_features() -> bool:
@@ -71,7 +66,8 @@ def head_config(trained: dict[str, Any]) -> HeadConfig:
         return head
     check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
     if "approach" in FLAGS:
-        check_effect("approach", "features", _CACHE_FLAGS)
+        further = () if FLAGS.teacher else ("feature_cache_dir",)
+        check_effect("approach", "features", (*_CACHE_FLAGS, *further))
         check_effect("approach", "fine_tuning", ("layer_decay", "recompute"))
     layers = FLAGS.feature_layers if trains_features() else None
     return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
@@ -89,7 +85,7 @@ def feature_settings() -> "FeatureSettings | None":
         return None
     from bert_tf.tasks.feature_cache import FeatureSettings
 
-    if not (FLAGS.init_checkpoint or run_model().trained_run):
+    if not (FLAGS.init_checkpoint or FLAGS.init_layers or run_model().trained_run):
         raise InputError(
             "--approach=features needs --init_checkpoint: hidden states of a model with random "
             "weights are of no use."

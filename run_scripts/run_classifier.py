@@ -71,6 +71,7 @@ flags.DEFINE_float(
 )
 config_flags.define(DataLocation, ("eval_fraction", "test_fraction"))
 fine_tuning_main.define_flags()
+shared.define_distillation_flags()
 fine_tuning_main.define_split_flags()
 fine_tuning_main.define_tfds_flags()
 head_flags.define_flags()

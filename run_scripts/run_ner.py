@@ -51,6 +51,7 @@ flags.DEFINE_bool(
     "than without, because all sequences are long.",
 )  # fmt: skip
 fine_tuning_main.define_flags()
+shared.define_distillation_flags()
 fine_tuning_main.define_split_flags()
 head_flags.define_flags()
 head_flags.define_feature_flags()

@@ -50,6 +50,7 @@ flags.DEFINE_list(
     "probability to --output_dir, and runs no model.",
 )  # fmt: skip
 fine_tuning_main.define_flags()
+shared.define_distillation_flags()
 head_flags.define_flags()
 flags.adopt_module_key_flags(fine_tuning_main)
 flags.adopt_module_key_flags(head_flags)

@@ -97,6 +97,32 @@ class CheckpointContents:
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
+    def with_layers(self, layers: Sequence[int]) -> "CheckpointContents":
+        """Returns the contents with only some of the Transformer blocks, and without slots.
+
+        All other weights, such as embeddings, pooler and heads, are the same arrays.
+
+        Args:
+            layers: The blocks in their new order, from 0.
+
+        Raises:
+            InputError: There is no such block, or the checkpoint has no config.
+        """
+        config = self.require_config()
+        if missing := [each for each in layers if each >= config.num_hidden_layers]:
+            raise InputError(
+                f"init_layers has the block {missing[0]}, but {self.source} has the blocks 0 to "
+                f"{config.num_hidden_layers - 1}. Give existing blocks."
+            )
+        blocks = f"{_ENCODER}encoder/layer_"
+        arrays = {n: array for n, array in self.arrays.items() if not n.startswith(blocks)}
+        for number, layer in enumerate(layers):
+            old, new = f"{blocks}{layer}/", f"{blocks}{number}/"
+            block = {name: array for name, array in self.arrays.items() if name.startswith(old)}
+            arrays |= {name.replace(old, new): array for name, array in block.items()}
+        config = dataclasses.replace(config, num_hidden_layers=len(layers))
+        return dataclasses.replace(self, arrays=arrays, config=config, slots={})
+
     def encoder_only(self) -> "CheckpointContents":
         """Returns the contents without heads, their labels and their task type."""
         of_head = ("labels", "head", "task_type")

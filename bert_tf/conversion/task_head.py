@@ -77,7 +77,7 @@ def choose_head(
         return HeadChoice(True, f"The head is that of {source}.")
     if arrays.keys() != shapes.keys():
         return _random(f"{source} has no weights for it")
-    if difference := _difference_of_task(contents, facts) or _difference(contents, facts):
+    if difference := _difference_of_task(contents, facts) or difference_of_facts(contents, facts):
         return _random(f"{source} {difference}")
     equal = "the task and the labels are equal" if _labels(facts) else "the task is equal"
     return HeadChoice(True, f"The head is that of {source}, because {equal}.")
@@ -109,8 +109,13 @@ def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) 
     return ""
 
 
-def _difference(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
-    """Returns the first difference between the facts of the checkpoint and the task, or ""."""
+def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
+    """Returns the first difference between the facts of the checkpoint and the task, or "".
+
+    Args:
+        contents: The checkpoint.
+        facts: As in `choose_head`; `task` is not compared.
+    """
     own = contents.extra
     # Other dialects do not store the type.
     own_type = own.get("task_type", "classification" if contents.dialect == "bert-tf" else None)
@@ -149,7 +154,7 @@ def _require_same_head(
         raise InputError(f"{start} {different}. {_REMEDY}")
     if arrays.keys() != shapes.keys():
         raise InputError(f"{start} has no weights for a {type(model).__name__}. {_REMEDY}")
-    if difference := _difference(contents, facts):
+    if difference := difference_of_facts(contents, facts):
         raise InputError(f"{start} {difference}. {_REMEDY}")
     for name, array in arrays.items():
         if array.shape != shapes[name]:

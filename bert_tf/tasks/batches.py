@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf import features
 from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.results import Outputs
-from bert_tf.tasks.task import LABEL_WEIGHTS
+from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS
 from bert_tf.training.step.objective import ORIGIN
 
 # Records of similar length are grouped into batches within each window of this many batches.
@@ -100,10 +100,12 @@ def training_batches(
 
     def to_batch(serialized: Any, indices: Any) -> dict[str, Any]:
         origin = tf.stack([tf.zeros_like(indices), indices], axis=1)
-        batch = {**_with_cached_features(records, parse(serialized), indices), ORIGIN: origin}
+        batch = _with_cached_features(records, parse(serialized), indices)
         if weights is not None:
-            batch[LABEL_WEIGHTS] = batch.get(LABEL_WEIGHTS, 1.0) * tf.gather(weights, indices)
-        return batch
+            batch[RECORD_WEIGHTS] = tf.gather(weights, indices)
+        if weights is not None or records.num_labelled < len(records):
+            batch = _with_record_weights(batch, indices < records.num_labelled)
+        return {**batch, ORIGIN: origin}
 
     steps = tf.data.Dataset.range(first_step, np.iinfo(np.int64).max)
     return steps.map(load).prefetch(2).map(to_batch).prefetch(2)
@@ -132,10 +134,24 @@ def make_loader(
 def _with_cached_features(
     records: RecordFile, batch: dict[str, Any], indices: Any
 ) -> dict[str, Any]:
-    """Adds the hidden states of the records to a batch, if there is a cache of them."""
-    if records.cache is None:
-        return batch
-    return {**batch, **records.cache.tensors(indices, tf.shape(batch["input_ids"])[1])}
+    """Adds the features of the records in `RecordFile.caches` to a batch, and their masks."""
+    for name, cache in records.caches.items():
+        values, mask = cache.tensors(indices, tf.shape(batch["input_ids"])[-1])
+        batch = {**batch, name: values, f"{name}_mask": mask}
+    return batch
+
+
+def _with_record_weights(batch: dict[str, Any], is_labelled: Any) -> dict[str, Any]:
+    """Multiplies the weights of labels by those of records; examples without labels have 0.
+
+    Args:
+        batch: The features of B records.
+        is_labelled: bool [B].
+    """
+    weights = tf.where(is_labelled, batch.get(RECORD_WEIGHTS, 1.0), 0.0)
+    for _ in batch["label_ids"].shape[1:] if "label_ids" in batch else ():
+        weights = weights[..., None]
+    return {**batch, LABEL_WEIGHTS: batch.get(LABEL_WEIGHTS, 1.0) * weights}
 
 
 def make_parser(

@@ -71,6 +71,7 @@ def weights_of_label_ids(
     counted, per_example = np.arange(len(records)), records.index.records_per_example
     if task.records_share_weight and per_example is not None:  # each example counts once
         counted = np.cumsum(per_example) - per_example
+    counted = counted[counted < records.num_labelled]
     counts = _count_label_ids(records, counted, task.table, sizes, first + len(labels))[first:]
     given = parse_class_weights(class_weights)
     weights = np.array([given.get(label, 1.0) for label in labels])

@@ -85,7 +85,7 @@ class SplitEvaluator:
         per_example = records.index.records_per_example
         load = batches.make_loader(records, self._parse)
         # Batches with hidden states from a cache have other features.
-        has_cache = records.cache is not None
+        has_cache = bool(records.caches)
         if has_cache not in self._forwards:
             self._forwards[has_cache] = batches.traced_once(self._outputs, load)
         outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)

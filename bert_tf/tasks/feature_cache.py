@@ -1,7 +1,8 @@
 """`FeatureCache`: the hidden states of a frozen encoder for each record, on disk.
 
-A cache is a folder with `cache.json` and arrays in .npy files (shards). It is written once, before
-the training of a head, and read at random positions.
+The logits of a teacher are cached in the same way; see `distillation`. A cache is a folder with
+`cache.json` and arrays in .npy files (shards). It is written once, before the training, and read at
+random positions.
 
 Shape letters: R records, B batch, T tokens of a record, K hidden states of a token, H hidden size.
 """
@@ -17,10 +18,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import file_checks, files, json_files
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.progress import Progress
 from bert_tf.tasks.record_files import RecordFile, check_disk_space
-from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK
+from bert_tf.tasks.task import CACHED_FEATURES
 from bert_tf.training.config import first_difference
 from bert_tf.workspace import Workspace
 
@@ -221,8 +223,8 @@ class FeatureCache:
             row[:length] = self._array(int(shard))[start : start + length]
         return values, lengths.astype(np.int32)
 
-    def tensors(self, records: Any, length: Any) -> dict[str, Any]:
-        """Returns the features `CACHED_FEATURES` and `CACHED_MASK` of a batch.
+    def tensors(self, records: Any, length: Any) -> tuple[Any, Any]:
+        """Returns the vectors of records, padded with 0, and their mask.
 
         Args:
             records: Indices of records, int64 [B].
@@ -238,7 +240,7 @@ class FeatureCache:
         size = 1 if self._lengths.max() == 1 else length
         missing = size - tf.shape(values)[1]
         values = tf.pad(tf.cast(values, tf.float32), [[0, 0], [0, missing], [0, 0], [0, 0]])
-        return {CACHED_FEATURES: values, CACHED_MASK: tf.sequence_mask(lengths, size, tf.int32)}
+        return values, tf.sequence_mask(lengths, size, tf.int32)
 
 
 def cache_records(
@@ -246,9 +248,7 @@ def cache_records(
     model: Any,
     splits: Mapping[str, tuple[RecordFile, Callable[[Any], dict[str, Any]], Mapping[str, Any]]],
 ) -> None:
-    """Computes the missing parts of the caches of splits, and sets `RecordFile.cache`.
-
-    All caches and the free space are checked before the computation.
+    """Computes the missing parts of the caches of splits, and adds them to `RecordFile.caches`.
 
     Args:
         settings: The place and the dtype of the caches.
@@ -258,18 +258,42 @@ def cache_records(
             records and the precision.
 
     Raises:
-        InputError: The disk has not enough space, or see `FeatureCache.write`.
+        InputError: As in `compute`.
     """
-    sha256 = _encoder_sha256(model)
+    sha256 = sha256_of_weights(model.config, model.bert.variables_by_name())
     caches = {
         name: _make_cache(settings, name, records, model, {**key, "encoder_sha256": sha256})
         for name, (records, _, key) in splits.items()
     }
-    if missing := sum(cache.missing_bytes() for cache in caches.values()):
-        check_disk_space(settings.folder, missing, f"the cache {settings.folder}")
-    for name, (records, load, _) in splits.items():
-        caches[name].write(_encoder(model, load), name)
-        records.cache = caches[name]
+    compute(
+        settings.folder,
+        {
+            name: (caches[name], function_of_records(model.features, load))
+            for name, (_, load, _) in splits.items()
+        },
+    )
+    for name, (records, *_) in splits.items():
+        records.caches[CACHED_FEATURES] = caches[name]
+
+
+def compute(folder: str, caches: Mapping[str, tuple[FeatureCache, Any]]) -> None:
+    """Computes the missing parts of caches.
+
+    All caches and the free space are checked before the computation.
+
+    Args:
+        folder: The folder that contains the caches.
+        caches: For the name of each split: its cache, and the function that computes it; see
+            `function_of_records`.
+
+    Raises:
+        InputError: The disk has not enough space, or see `FeatureCache.write`.
+    """
+    if missing := sum(cache.missing_bytes() for cache, _ in caches.values()):
+        check_disk_space(folder, missing, f"the cache {folder}")
+    for name, (cache, function) in caches.items():
+        # `write` has called it before the next round.
+        cache.write(lambda indices: function(tf.constant(indices, tf.int64)).numpy(), name)  # noqa: B023
 
 
 def _make_cache(
@@ -286,22 +310,25 @@ def _make_cache(
     )  # fmt: skip
 
 
-def _encoder(
-    model: Any, load: Callable[[Any], dict[str, Any]]
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns a function from the indices of records to hidden states; see `FeatureCache.write`."""
-    features = tf.function(
-        lambda indices: tf.cast(model.features(load(indices)), tf.float32),
+def function_of_records(
+    features: Callable[[Any], Any], load: Callable[[Any], dict[str, Any]]
+) -> Any:
+    """Returns a `tf.function` from the indices of records, int64 [B], to their vectors, float32.
+
+    Args:
+        features: Converts a batch to float [B, T, K, H].
+        load: Converts indices of records to a batch; see `batches.make_loader`.
+    """
+    return tf.function(
+        lambda indices: tf.cast(features(load(indices)), tf.float32),
         input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False,
     )  # fmt: skip
-    return lambda indices: features(tf.constant(indices, tf.int64)).numpy()
 
 
-def _encoder_sha256(model: Any) -> str:
-    """Returns a checksum of the weights of the encoder and of its architecture."""
-    config = sorted(model.config.to_dict().items())
-    parts = [files.sha256(repr(config).encode())]
-    for name, variable in model.bert.variables_by_name().items():
+def sha256_of_weights(config: BertConfig, variables: Mapping[str, Any]) -> str:
+    """Returns a checksum of the weights of a model, by name, and of its architecture."""
+    parts = [files.sha256(repr(sorted(config.to_dict().items())).encode())]
+    for name, variable in variables.items():
         array = np.asarray(tf.convert_to_tensor(variable.value), np.float32)
         parts.append(f"{name} {files.sha256(array.tobytes())}")
     return files.sha256("\n".join(parts).encode())

@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.modeling import depths_by_name, variables_by_name
-from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS
-from bert_tf.training.step.losses import correct_predictions, cross_entropy
+from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS, RECORD_WEIGHTS
+from bert_tf.training.step.losses import correct_predictions, cross_entropy, divergence
 
 
 class HeadObjective:
@@ -41,10 +41,16 @@ class HeadObjective:
 
     def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
         """Returns the sum of the losses, and the numerators of the metrics."""
+        return self.sums_of_outputs(self.outputs_of_model(batch, training, seed), batch)
+
+    def outputs_of_model(
+        self, batch: Mapping[str, Any], training: bool = False, seed: Any = None
+    ) -> dict[str, Any]:
+        """Returns the outputs of the model; the arguments are those of `sums`."""
         if training:
             with self.model.dropout_seeds.use(seed):
-                return self.sums_of_outputs(self._run_model(batch, training=True), batch)
-        return self.sums_of_outputs(self._run_model(batch), batch)
+                return self._run_model(batch, training=True)
+        return self._run_model(batch)
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
         """Returns the mean loss per example."""
@@ -86,7 +92,34 @@ class HeadObjective:
             "correct": tf.reduce_sum(correct_predictions(logits, labels)),
         }
 
+    def logits_to_learn(self, outputs: Mapping[str, Any]) -> Any:
+        """Returns the logits of a teacher that a student learns; see `distillation`.
 
-def weighted(losses: Any, batch: Mapping[str, Any]) -> Any:
-    """Multiplies losses by the weights in the batch, if it has weights."""
-    return losses * batch[LABEL_WEIGHTS] if LABEL_WEIGHTS in batch else losses
+        Args:
+            outputs: The outputs of the teacher.
+
+        Returns:
+            float32 [B, T, C], where T is the length of the sequences, or 1; here [B, 1, C].
+        """
+        return outputs["logits"][:, None]
+
+    def teacher_loss(
+        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+    ) -> Any:
+        """Returns the sum of the losses of a student with respect to its teacher.
+
+        By default, they are the divergences of two softmaxes over classes.
+
+        Args:
+            outputs: The outputs of the student.
+            teacher: The logits of the teacher, float32; see `logits_to_learn`.
+            batch: The features of the batch.
+            temperature: The number by which both logits are divided.
+        """
+        losses = divergence(teacher[:, 0], outputs["logits"], temperature)
+        return tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
+
+
+def weighted(losses: Any, batch: Mapping[str, Any], weights: str = LABEL_WEIGHTS) -> Any:
+    """Multiplies losses by a feature of the batch with weights, if the batch has it."""
+    return losses * batch[weights] if weights in batch else losses

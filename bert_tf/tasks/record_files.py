@@ -31,8 +31,11 @@ from bert_tf.tasks.task import Encoded
 
 _LOGGER = logging.getLogger(__name__)
 _EXAMPLES_PER_BLOCK = 2048
+_MAX_LISTED_RECORDS = 5
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4  # length and checksum; checksum: the TFRecord format
 _INDEX_SUFFIX = ".index"
+# The entry of `RecordIndex.counts` with the number of examples of `unlabelled_file`.
+WITHOUT_LABELS = "without labels"
 # The types of `RecordIndex.starts`, `num_tokens` and `records_per_example` in the file.
 _DTYPES = tuple(map(np.dtype, ("<i8", "<u2", "<u4")))
 
@@ -74,15 +77,22 @@ class RecordFile:
     Attributes:
         path: The argument `path`.
         index: The argument `index`.
-        cache: The `feature_cache.FeatureCache` of the records, or None.
+        caches: Further features of the records, by name: `feature_cache.FeatureCache` objects.
     """
 
     def __init__(self, path: str, index: RecordIndex) -> None:
         self.path, self.index = path, index
-        self.cache: Any = None
+        self.caches: dict[str, Any] = {}
 
     def __len__(self) -> int:
         return len(self.index.num_tokens)
+
+    @property
+    def num_labelled(self) -> int:
+        """The number of records of examples with labels; all others follow them."""
+        examples = self.index.num_examples - self.index.counts.get(WITHOUT_LABELS, 0)
+        per_example = self.index.records_per_example
+        return examples if per_example is None else int(per_example[:examples].sum())
 
     def read(self, records: np.ndarray) -> list[bytes]:
         """Returns the serialized records with the given indices."""
@@ -293,6 +303,26 @@ def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
     parts = [np.asarray(array, each).tobytes() for array, each in zip(arrays, _DTYPES, strict=True)]
     rest = b"".join([json.dumps(facts).encode(), b"\n", *parts])
     files.write_bytes(path, files.sha256(rest).encode() + b"\n" + rest)
+
+
+def describe(source: str, records: RecordFile, origin: np.ndarray) -> str:
+    """Names the examples of a batch for a message.
+
+    Args:
+        source: The file of the examples.
+        records: Their records.
+        origin: The feature `objective.ORIGIN` of the batch.
+    """
+    numbers = np.unique(np.asarray(origin)[:, 1])
+    per_example = records.index.records_per_example
+    if per_example is not None:
+        ends = np.cumsum(per_example)
+        numbers = np.unique(np.searchsorted(ends, numbers, side="right"))
+    listed = ", ".join(str(number + 1) for number in numbers[:_MAX_LISTED_RECORDS].tolist())
+    more = len(numbers) - _MAX_LISTED_RECORDS
+    rest = f", and {more} more" if more > 0 else ""
+    order = os.path.basename(records.path)
+    return f"{source}: examples {listed}{rest}, counted from 1 in the order of {order}"
 
 
 def check_disk_space(folder: str, num_bytes: int, name: str) -> None:

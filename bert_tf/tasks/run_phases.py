@@ -8,19 +8,27 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.tasks import batches, dev_examples, dev_result, feature_cache, step_costs
+from bert_tf.tasks import (
+    batches,
+    dev_examples,
+    dev_result,
+    distillation,
+    feature_cache,
+    record_files,
+    run_checks,
+    step_costs,
+)
 from bert_tf.tasks.class_weights import describe_weights, weights_of_records, with_label_weights
+from bert_tf.tasks.distillation import DistillationObjective, Teacher
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.head_objective import HeadObjective
-from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.results import TaskResults, with_baselines
-from bert_tf.tasks.task import RESULTS
+from bert_tf.tasks.task import RESULTS, TEACHER_LOGITS
 from bert_tf.tasks.task_data import SplitData, TaskData
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -33,9 +41,6 @@ from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
-_MAX_LISTED_RECORDS = 5
-# In shorter runs with higher rates, the updates without bias correction can spoil the result.
-_HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +67,7 @@ def run_phases(
     runtime: RuntimeConfig,
     initialize: Callable[[Any], None] | None = None,
     features: FeatureSettings | None = None,
+    teacher: Teacher | None = None,
     check_only: bool = False,
 ) -> PhaseResults:
     """Starts or resumes training, then evaluates and predicts.
@@ -77,6 +83,8 @@ def run_phases(
             function is called only if the run does not resume. None keeps the random weights.
         features: If not None, only the head is trained, on hidden states of the frozen encoder,
             which are computed once for the train and dev splits. The head must not be the default.
+        teacher: If not None, the model also learns the outputs of the teacher, which are computed
+            once for the train split.
         check_only: Whether to stop after all checks, before anything is written.
 
     Raises:
@@ -86,7 +94,7 @@ def run_phases(
     if runtime.eval_steps and not phases.evaluate:
         raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
     folder.check_same_run(training if phases.train else None)
-    run = _Run(data, config, folder, training, runtime, initialize, features)
+    run = _Run(data, config, folder, training, runtime, initialize, features, teacher)
     step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
     if check_only:
         data.report()
@@ -108,9 +116,11 @@ class _Run:
         runtime: RuntimeConfig,
         initialize: Callable[[Any], None] | None,
         features: FeatureSettings | None,
+        teacher: Teacher | None,
     ) -> None:
         self._data, self._config, self._folder = data, config, folder.path
         self._training, self._runtime, self._features = training, runtime, features
+        self._teacher = teacher
         self.trainer = Trainer(self._make_objective, folder, training, runtime, initialize)
         self._first_step = 0  # known only with a frozen encoder
         if features and (checkpoint := folder.checkpoint_to_resume()):
@@ -135,8 +145,8 @@ class _Run:
             # The result of an earlier run must not be taken for that of this run.
             files.remove(os.path.join(self._folder, RESULTS))
         self.write_records()
-        if phases.train:
-            self.cache_features()
+        if phases.train and (self._features or self._teacher):
+            self.cache_outputs()
         step = self.train() if phases.train else step
         # The predictions of a labelled dev split contain its metrics.
         same_splits = phases.predict and splits["dev"] == splits["test"]
@@ -172,33 +182,58 @@ class _Run:
         )
         if self._features:
             objective.model.bert.trainable = False
-        _check_compilation(objective.model, self._runtime)
+        run_checks.check_compilation(objective.model, self._runtime)
         self._skips_padding = self._runtime.has_dynamic_shapes and not objective.full_length
         objective.model.skip_padding = self._skips_padding
-        return objective
+        if not self._teacher:
+            return objective
+        self._teacher_objective = self._teacher.make_objective(dtype=dtype)
+        self._teacher_objective.model.skip_padding = self._skips_padding
+        wrapped: Any = DistillationObjective(objective, self._teacher.config)
+        return wrapped
 
-    def cache_features(self) -> None:
+    def cache_outputs(self) -> None:
+        """Computes what the training reads from caches.
+
+        The chief computes it first, as in `write_records`.
+        """
+        if not self.trainer.is_chief:
+            self.trainer.wait_for_workers()
+        if self._teacher:  # first, because it would take the hidden states for its own
+            self._cache_teacher(self._teacher)
+        if self._features:
+            self._cache_features(self._features)
+        if self.trainer.is_chief:
+            self.trainer.wait_for_workers()
+
+    def _cache_teacher(self, teacher: Teacher) -> None:
+        """Computes the logits of the teacher for the train split."""
+        (split,) = self._data.splits["train"]
+        records = self._data.records(split)
+        records.caches[TEACHER_LOGITS] = distillation.cache_teacher(
+            self._teacher_objective, teacher.cache, split.split.name,
+            records, batches.make_loader(records, self._parse), self._key(split),
+        )  # fmt: skip
+        del self._teacher_objective
+
+    def _cache_features(self, features: FeatureSettings) -> None:
         """Computes the hidden states of the train and dev splits, if the encoder is frozen.
 
-        The chief computes them first, as in `write_records`. If all steps are done, the hidden
-        states of the train split are not needed.
+        If all steps are done, the hidden states of the train split are not needed.
         """
-        if self._features is None:
-            return
         needed = [*self._data.splits["dev"]]
         if self._first_step < self._training.num_train_steps:
             needed += self._data.splits["train"]
         splits = {}
         for split in needed:
             records = self._data.records(split)
-            key = {**split.key, "precision": self._training.precision}
-            splits[split.split.name] = records, batches.make_loader(records, self._parse), key
+            load = batches.make_loader(records, self._parse)
+            splits[split.split.name] = records, load, self._key(split)
         objective: Any = self.trainer.objective
-        if not self.trainer.is_chief:
-            self.trainer.wait_for_workers()
-        feature_cache.cache_records(self._features, objective.model, splits)
-        if self.trainer.is_chief:
-            self.trainer.wait_for_workers()
+        feature_cache.cache_records(features, objective.model, splits)
+
+    def _key(self, split: SplitData) -> dict[str, Any]:
+        return {**split.key, "precision": self._training.precision}
 
     def write_records(self) -> None:
         """Moves the records of all splits to the folder.
@@ -216,7 +251,7 @@ class _Run:
         data, training = self._data, self._training
         data.warn_about_equal_sources()
         if self._features is None:
-            _advise_on_learning_rate(training)
+            run_checks.advise_on_learning_rate(training)
         (split,) = data.splits["train"]
         records = data.records(split)
         if not len(records):
@@ -249,7 +284,7 @@ class _Run:
             weights=weights_of_records(data.task, records),
         )  # fmt: skip
         lookup = RecordLookup(
-            describe=functools.partial(_describe_records, split.split.source.name, records)
+            describe=functools.partial(record_files.describe, split.split.source.name, records)
         )
         return self.trainer.train(TrainingData(from_step, lookup), held_out, per_step)
 
@@ -346,46 +381,3 @@ class _Run:
         if report := found.report():
             path = os.path.join(self._folder, f"{split.split.result_name('report')}.txt")
             files.write_text(path, report)
-
-
-def _advise_on_learning_rate(training: TrainingConfig) -> None:
-    """Logs a line if the learning rate is probably too high for the released optimizer."""
-    if (
-        training.optimizer == "adam_weight_decay"
-        and training.learning_rate > _HIGH_LEARNING_RATE
-        and training.num_train_steps < _FEW_STEPS
-    ):
-        _LOGGER.info(
-            "learning_rate=%g is high for the released optimizer in a run of %s steps: without "
-            "bias correction, its first updates are two to five times as large as those of AdamW. "
-            "For a rate from another program, use optimizer=adamw and schedule=linear.",
-            training.learning_rate, f"{training.num_train_steps:,}",
-        )  # fmt: skip
-
-
-def _check_compilation(model: Any, runtime: RuntimeConfig) -> None:
-    """Checks that XLA can compile the head.
-
-    Raises:
-        InputError: It cannot: Keras runs LSTM layers on a GPU with cuDNN, which XLA lacks.
-    """
-    layers = getattr(model, "head_layers", None)
-    if layers and layers.lstms and runtime.jit_compile and tf.config.list_physical_devices("GPU"):
-        raise InputError(
-            "jit_compile=True cannot compile the LSTM layers of the head for a GPU. Give "
-            "jit_compile=False."
-        )
-
-
-def _describe_records(source: str, records: RecordFile, origin: np.ndarray) -> str:
-    """Names the examples of a batch, from the feature `objective.ORIGIN`."""
-    numbers = np.unique(np.asarray(origin)[:, 1])
-    per_example = records.index.records_per_example
-    if per_example is not None:
-        ends = np.cumsum(per_example)
-        numbers = np.unique(np.searchsorted(ends, numbers, side="right"))
-    listed = ", ".join(str(number + 1) for number in numbers[:_MAX_LISTED_RECORDS].tolist())
-    more = len(numbers) - _MAX_LISTED_RECORDS
-    rest = f", and {more} more" if more > 0 else ""
-    order = os.path.basename(records.path)
-    return f"{source}: examples {listed}{rest}, counted from 1 in the order of {order}"

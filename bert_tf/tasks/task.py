@@ -24,11 +24,18 @@ if TYPE_CHECKING:
 
 # The features of a batch that take the place of the encoder, if it is frozen: hidden states,
 # float32 [B, T, K, H], and their mask, int32 [B, T]; see `feature_cache`.
-CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_mask"
-# The feature of a training batch with the weights of its losses, float32: those of its labels, with
-# the shape of `label_ids`, times those of its records; see `class_weights`. Without weights, and in
-# evaluations, it is missing.
+CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_features_mask"
+# The feature of a training batch with the logits of a teacher, float32 [B, T, 1, C]; see
+# `distillation`.
+TEACHER_LOGITS = "teacher_logits"
+# The feature of a training batch with the weights of its labels in the loss, float32, with the
+# shape of `label_ids` or one that is broadcast to it: those of `class_weights`, times those of the
+# records, times 0 for examples without labels. Without any of them, and in evaluations, it is
+# missing.
 LABEL_WEIGHTS = "label_weights"
+# The feature of a training batch with the weights of its records, float32 [B]; see
+# `Task.records_share_weight`.
+RECORD_WEIGHTS = "record_weights"
 # The entry of `Encoded.counts` of texts that are read in part.
 TRUNCATED = "truncated"
 # The name of the file of `dev_examples`.

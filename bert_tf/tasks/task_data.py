@@ -13,7 +13,7 @@ from bert_tf.errors import InputError
 from bert_tf.tasks import record_files
 from bert_tf.tasks.class_weights import check_labels, weights_of_label_ids
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
-from bert_tf.tasks.record_files import RecordFile
+from bert_tf.tasks.record_files import WITHOUT_LABELS, RecordFile
 from bert_tf.tasks.results import check_not_replaced
 from bert_tf.tasks.splits import KINDS, DataLocation, Split
 from bert_tf.tasks.task import TRUNCATED, Encoded, Task
@@ -25,6 +25,13 @@ _LOGGER = logging.getLogger(__name__)
 # Two entries of `RecordIndex.counts`, which are not examples.
 _UNKNOWN, _TOKENS = "[UNK]", "tokens"
 _RECORD_FILES = {"train": "train", "dev": "eval", "test": "predict"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Unlabelled:
+    """An example of the train split whose label is not used."""
+
+    example: Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +64,8 @@ class TaskData:
         phases: The phases to run. Only the splits that these phases need are read.
         folder: The folder for the record files. A complete record file in it with the same content
             is used again, and its split is not read.
+        unlabelled_file: See `DistillationConfig`; its examples are the last ones of the train
+            split.
 
     Attributes:
         task: The argument `task`.
@@ -78,6 +87,7 @@ class TaskData:
         config: FineTuningConfig,
         phases: RunPhases,
         folder: str,
+        unlabelled_file: str | None = None,
     ) -> None:
         self.task, self.config = task, config
         self._location, self._tokenizer, self._folder = location, tokenizer, folder
@@ -89,7 +99,8 @@ class TaskData:
             check_labels(task, weights)
         found = {kind: self._find_splits(kind) if kind in phases.kinds else [] for kind in KINDS}
         all_splits = [split for splits in found.values() for split in splits]
-        for each in all_splits:
+        self._unlabelled = self._find_unlabelled(unlabelled_file) if unlabelled_file else None
+        for each in [*all_splits, *([self._unlabelled] if self._unlabelled else [])]:
             check_not_replaced(each.source.name, folder, task.output_files)
         self._fingerprints = {each.name: each.source.fingerprint() for each in all_splits}
         read = {split: self._read(split) for split in dict.fromkeys(all_splits)}
@@ -190,15 +201,25 @@ class TaskData:
         """Yields the examples of a split. `counts` receives the number of unusual rows."""
         return self.task.read(split, Counter() if counts is None else counts)
 
+    def _training_examples(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
+        """Yields the examples of a split and, after those of the train split, unlabelled ones."""
+        yield from self.examples(split, counts)
+        if split.kind == "train" and self._unlabelled:
+            yield from map(_Unlabelled, self.examples(self._unlabelled, counts))
+
     def _encode(self, kind: str, examples: Sequence[Any]) -> Encoded:
         """Converts a block of examples to records, and counts their tokens and unknown tokens."""
         tokenizer = self._tokenizer
+        unlabelled = sum(isinstance(each, _Unlabelled) for each in examples)
+        examples = [each.example if isinstance(each, _Unlabelled) else each for each in examples]
         task = self.task.for_split(kind)
         encoded = task.encode(examples, tokenizer, self.config.max_seq_length)
         special = (tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
         ids = encoded.columns["input_ids"]
         unknown, total = count_unknown(ids, tokenizer.unk_id, special)
         counts = {**encoded.counts, _UNKNOWN: unknown, _TOKENS: total}
+        if unlabelled:
+            counts[WITHOUT_LABELS] = unlabelled
         return dataclasses.replace(encoded, counts=counts)
 
     def _read(self, split: Split) -> SplitData:
@@ -214,7 +235,7 @@ class TaskData:
         temporary = os.path.join(self._temporary.name, os.path.basename(path))
         encode = functools.partial(self._encode, split.kind)
         records = record_files.write(
-            temporary, self.examples(split, counts), encode, self.task.table, key
+            temporary, self._training_examples(split, counts), encode, self.task.table, key
         )
         index = records.index
         if not index.num_examples:
@@ -228,8 +249,11 @@ class TaskData:
         return SplitData(split, index.num_examples, key)
 
     def _key(self, split: Split) -> dict[str, Any]:
+        further = {}
+        if split.kind == "train" and self._unlabelled:
+            further["unlabelled_file"] = self._unlabelled.source.fingerprint()
         return {
-            "source": {"content": self._fingerprints[split.name], "limit": split.limit},
+            "source": {"content": self._fingerprints[split.name], "limit": split.limit, **further},
             "split": split.name,
             "task": self.task.facts.of_records(),
             "features": [[each.name, each.dtype, list(each.shape)] for each in self.task.table],
@@ -241,6 +265,12 @@ class TaskData:
     def _path(self, split: Split) -> str:
         name = split.with_suffix(_RECORD_FILES[split.kind])
         return os.path.join(self._folder, f"{name}.tf_record")
+
+    def _find_unlabelled(self, path: str) -> Split:
+        """Returns the examples that are read as those of a test split, which needs no labels."""
+        location = dataclasses.replace(self._location, test_file=path, test_fraction=0.0)
+        split, *_ = self.task.splits("test", location)
+        return dataclasses.replace(split, kind="test", suffix="")
 
     def _find_splits(self, kind: str) -> list[Split]:
         splits = self.task.splits(kind, self._location)

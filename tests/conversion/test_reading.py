@@ -1,5 +1,6 @@
 """Checkpoints of each format: outputs equal those of the program that wrote the checkpoint."""
 
+import dataclasses
 import inspect
 import json
 import pathlib
@@ -221,6 +222,29 @@ def test_too_few_layers_are_refused():
     config = BertConfig.from_dict({**json.loads(text), "num_hidden_layers": 4})
     with pytest.raises(InputError, match="lacks weights of this"):
         assign(modeling.BertEncoder(config), weights)
+
+
+def test_layers_are_selected_bit_for_bit(tmp_path):
+    config = BertConfig(
+        vocab_size=9, hidden_size=8, num_hidden_layers=3, num_attention_heads=2,
+        intermediate_size=8, max_position_embeddings=16,
+    )  # fmt: skip
+    model = modeling.BertClassifier(config, num_labels=2)
+    save_checkpoint(model, None, tmp_path / "model", labels=["a", "b"])
+    contents = read_weights(str(tmp_path / "model"))
+    selected = contents.with_layers([2, 0])
+    student = modeling.BertClassifier(selected.config, num_labels=2)
+    assert selected.config == dataclasses.replace(config, num_hidden_layers=2)
+    assert assign(student, selected).missing == ()
+    of_teacher = {"layer_0/": "layer_2/", "layer_1/": "layer_0/"}
+    for name, variable in modeling.variables_by_name(student).items():
+        for own, old in of_teacher.items():
+            if own in name:
+                name = name.replace(own, old)
+                break
+        np.testing.assert_array_equal(variable.numpy(), contents.arrays[name], err_msg=name)
+    with pytest.raises(InputError, match=r"has the block 3, but .* has the blocks 0 to 2"):
+        contents.with_layers([0, 3])
 
 
 def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):

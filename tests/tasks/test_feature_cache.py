@@ -88,12 +88,12 @@ def test_a_record_longer_than_a_shard(small_shards, tmp_path):
 
 def test_batches_are_padded_to_the_length_of_the_sequences(small_shards, tmp_path):
     cache = write(tmp_path / "cache", np.array([3, 5], np.uint16))
-    tensors = cache.tensors(tf.constant([0], tf.int64), 7)
-    assert tensors["cached_features"].shape == (1, 7, *SHAPE)
-    assert tensors["cached_mask"].numpy().tolist() == [[1, 1, 1, 0, 0, 0, 0]]
+    values, mask = cache.tensors(tf.constant([0], tf.int64), 7)
+    assert values.shape == (1, 7, *SHAPE)
+    assert mask.numpy().tolist() == [[1, 1, 1, 0, 0, 0, 0]]
     # A classifier with a linear head has one vector for each record.
     cache = write(tmp_path / "mean", np.array([1, 1], np.uint16))
-    assert cache.tensors(tf.constant([1], tf.int64), 7)["cached_mask"].numpy().tolist() == [[1]]
+    assert cache.tensors(tf.constant([1], tf.int64), 7)[1].numpy().tolist() == [[1]]
 
 
 @pytest.mark.parametrize("fails_after", [0, 150])

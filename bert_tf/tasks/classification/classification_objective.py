@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.head_objective import HeadObjective, weighted
+from bert_tf.tasks.task import RECORD_WEIGHTS
+from bert_tf.training.step.losses import divergence
 
 
 class ClassificationObjective(HeadObjective):
@@ -32,6 +34,13 @@ class RegressionObjective(HeadObjective):
         """Returns the sum of the losses, and the numerators of the metrics."""
         logits, labels = outputs["logits"], batch["label_ids"]
         return {"loss": tf.reduce_sum(weighted(tf.square(logits[:, 0] - labels), batch))}
+
+    def teacher_loss(
+        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+    ) -> Any:
+        """Returns the sum of the squared differences from the scores of the teacher."""
+        losses = tf.square(outputs["logits"] - teacher[:, 0])[:, 0]
+        return tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
         """Returns no metrics: the loss is the mean squared error."""
@@ -67,10 +76,21 @@ class MultiLabelObjective(HeadObjective):
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
         predicted = tf.cast(tf.sigmoid(logits) >= self.threshold, tf.float32)
         return {
-            "loss": tf.reduce_sum(weighted(tf.reduce_mean(losses, axis=-1), batch)),
+            "loss": tf.reduce_sum(tf.reduce_mean(weighted(losses, batch), axis=-1)),
             "true_positives": tf.reduce_sum(predicted * labels),
             "positives": tf.reduce_sum(predicted) + tf.reduce_sum(labels),
         }
+
+    def teacher_loss(
+        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+    ) -> Any:
+        """Returns the sum of the mean divergences of the labels; each has a sigmoid of its own.
+
+        A sigmoid is a softmax over the logit and 0.
+        """
+        own, given = (tf.stack([x, 0 * x], axis=-1) for x in (outputs["logits"], teacher[:, 0]))
+        losses = tf.reduce_mean(divergence(given, own, temperature), axis=-1)
+        return tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
         """Returns the micro-averaged F1; 0 if no label occurs or is predicted."""

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.tasks.head_objective import HeadObjective, weighted
-from bert_tf.training.step.losses import correct_predictions, cross_entropy
+from bert_tf.training.step.losses import correct_predictions, cross_entropy, divergence
 
 
 class NerObjective(HeadObjective):
@@ -30,6 +30,17 @@ class NerObjective(HeadObjective):
             "loss": tf.reduce_sum(has_label * weighted(cross_entropy(logits, labels), batch)),
             "correct": tf.reduce_sum(has_label * correct_predictions(logits, labels)),
         }
+
+    def logits_to_learn(self, outputs: Mapping[str, Any]) -> Any:
+        """Returns the logits of all positions, float32 [B, S, C]."""
+        return outputs["logits"]
+
+    def teacher_loss(
+        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+    ) -> Any:
+        """Returns the sum of the divergences of the softmaxes over the tags, at words."""
+        losses = divergence(teacher, outputs["logits"], temperature)
+        return tf.reduce_sum(_has_label(batch) * losses)
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
         """Returns the mean loss per word."""

@@ -6,8 +6,8 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.modeling import BertSpanPredictor
-from bert_tf.tasks.head_objective import HeadObjective
-from bert_tf.training.step.losses import correct_predictions
+from bert_tf.tasks.head_objective import HeadObjective, weighted
+from bert_tf.training.step.losses import correct_predictions, divergence
 
 _PADDING_LOGIT = -1e9
 
@@ -46,9 +46,25 @@ class SquadObjective(HeadObjective):
             if not self.full_length:
                 logits = tf.where(batch["input_mask"] > 0, logits, _PADDING_LOGIT)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(positions, logits)
-            sums["loss"] += tf.reduce_sum(losses) / 2
+            sums["loss"] += tf.reduce_sum(weighted(losses, batch)) / 2
             sums[f"{name}_correct"] = tf.reduce_sum(correct_predictions(logits, positions))
         return sums
+
+    def logits_to_learn(self, outputs: Mapping[str, Any]) -> Any:
+        """Returns the start and end logits of all positions, float32 [B, S, 2]."""
+        return tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=-1)
+
+    def teacher_loss(
+        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+    ) -> Any:
+        """Returns the sum of the mean divergences of the softmaxes over the start and end tokens.
+
+        Padding positions are never classes, because the teacher's logits there are not cached.
+        """
+        is_token = batch["input_mask"][..., None] > 0
+        both = self.logits_to_learn(outputs), teacher
+        own, given = (tf.transpose(tf.where(is_token, x, _PADDING_LOGIT), [0, 2, 1]) for x in both)
+        return tf.reduce_sum(divergence(given, own, temperature)) / 2
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
         """Returns the shares of correct first and last positions."""

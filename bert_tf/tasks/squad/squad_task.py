@@ -119,7 +119,7 @@ class SquadTask(Task):
         """Yields the examples of a split in the order of the file."""
         training, version_2 = split.kind == "train", self.answers.version_2_with_negative
         for example in read_examples(split.source.name, training, version_2, counts):
-            if not training and self.requires_answers and example.answers is None:
+            if split.kind == "dev" and self.requires_answers and example.answers is None:
                 raise InputError(
                     f"{split.source.name}: question {example.id!r} has no answers, and an "
                     "evaluation needs them. Give a file with answers, or version_2_with_negative="

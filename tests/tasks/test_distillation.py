@@ -16,7 +16,7 @@ from bert_tf.tasks.distillation import DistillationObjective
 from bert_tf.tasks.distillation_config import DistillationConfig
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.squad.squad_task import SquadTask
-from bert_tf.tasks.task import LABEL_WEIGHTS, TEACHER_LOGITS, DataLocation
+from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS, TEACHER_LOGITS, DataLocation
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.training.config import RunPhases
 
@@ -158,7 +158,7 @@ def test_cached_logits_at_padding_have_no_effect():
 def test_examples_without_labels_have_only_the_teachers_loss(kind):
     student, batch = objective_of(kind, 1), with_teacher(batch_of(kind), objective_of(kind, 2))
     # The last two examples have no labels; their wrong labels must not count.
-    marked = batches._without_labels(batch, tf.constant([False, False, True, True]))
+    marked = batches._with_record_weights(batch, tf.constant([True, True, False, False]))
     first = {name: value[:2] for name, value in batch.items()}
     counts = [float(*student.counts(each).values()) for each in (first, batch)]
     labelled = gradients(student, first)[0] * counts[0] / counts[1]
@@ -170,8 +170,23 @@ def test_examples_without_labels_have_only_the_teachers_loss(kind):
 
 def test_examples_without_labels_keep_the_class_weights_of_the_others():
     batch = {"label_ids": tf.zeros([2, 3], tf.int32), LABEL_WEIGHTS: tf.constant([[1.0, 2, 3]] * 2)}
-    marked = batches._without_labels(batch, tf.constant([False, True]))
+    marked = batches._with_record_weights(batch, tf.constant([True, False]))
     assert marked[LABEL_WEIGHTS].numpy().tolist() == [[1, 2, 3], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression", "multi_label"])
+def test_the_windows_of_a_text_share_its_weight_in_both_losses(kind):
+    student, batch = objective_of(kind, 1), with_teacher(batch_of(kind), objective_of(kind, 2))
+    weights = [0.5, 2.0, 0.0, 1.5]
+    weighted = {**batch, RECORD_WEIGHTS: tf.constant(weights)}
+    weighted = batches._with_record_weights(weighted, tf.constant([True] * COUNT))
+    losses = [
+        gradients(distilled(student, 0.25), {n: value[row : row + 1] for n, value in batch.items()})
+        for row in range(COUNT)
+    ]
+    expected = np.mean(np.array(weights) * [each[0] for each in losses])
+    loss = gradients(distilled(student, 0.25), weighted)[0]
+    assert loss == pytest.approx(expected, rel=1e-4)
 
 
 def data_of(tmp_path, unlabelled_file, **options):

@@ -18,7 +18,7 @@ from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.classification.sources.glue import glue_task
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
-from bert_tf.tasks.task import LABEL_WEIGHTS, DataLocation
+from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS, DataLocation
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import RunPhases
@@ -222,7 +222,7 @@ def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
     assert counts.tolist() == [1, 6, 2]
     batch = {name: tf.constant(value) for name, value in encoded.columns.items()}
     batch = {name: tf.cast(v, tf.int32) if v.dtype.is_integer else v for name, v in batch.items()}
-    batch[LABEL_WEIGHTS] = tf.repeat(len(counts.repeat(counts)) / (3.0 * counts), counts)
+    weights = tf.cast(tf.repeat(counts.sum() / (3.0 * counts), counts), tf.float32)
     logits = objective.model(batch, training=False)["logits"].numpy().tolist()
     of_texts, start = [], 0
     for count, label in zip(counts.tolist(), numbers, strict=True):
@@ -231,7 +231,7 @@ def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
                   for row in rows]  # fmt: skip
         of_texts.append(sum(losses) / count)
         start += count
-    batch[LABEL_WEIGHTS] = tf.cast(batch[LABEL_WEIGHTS], tf.float32)
+    batch = batches._with_record_weights({**batch, RECORD_WEIGHTS: weights}, weights > 0)
     sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
     loss = float(objective.loss(sums, objective.counts(batch)))
     assert loss == pytest.approx(sum(of_texts) / 3, rel=1e-5)

@@ -112,7 +112,7 @@ class RunModel:
     def _existing_path(self, name: str, path: str | None) -> str | None:
         if not path or "://" in path or path in SIZES or glob.glob(glob.escape(path) + "*"):
             return path
-        if not self.trained_run:
+        if not self.trained_run or (name == "init_checkpoint" and self.checkpoint_layers):
             return path  # reading it reports the problem
         _LOGGER.warning(
             "warning: there is no %s; the run in %s continues without it.", path, self.trained_run

@@ -72,7 +72,9 @@ def distillation_config() -> DistillationConfig | None:
     Raises:
         InputError: A value is out of range, or a flag has no effect.
     """
-    names = [field.name for field in dataclasses.fields(DistillationConfig)][:-1]
+    names = [field.name for field in dataclasses.fields(DistillationConfig)]
+    if "approach" in FLAGS:  # --feature_cache_dir then has an effect without a teacher too
+        names.remove("feature_cache_dir")
     given = [name for name in names if name in FLAGS and FLAGS[name].present]
     if given and not FLAGS.teacher:
         raise InputError(f"--{given[0]} needs the folder of a run as --teacher.")

@@ -15,8 +15,8 @@ _ENCODER = "bert/"
 # A run without training always needs the head, so the message must not presume that the user gave
 # init_head=True.
 _REMEDY = (
-    "Give the checkpoint of a model that was fine-tuned for this task, or train a new head without "
-    "setting init_head."
+    "Give the checkpoint of a model that was fine-tuned for this task, or train a new head with "
+    "do_train=True and init_head=False."
 )
 
 

@@ -21,11 +21,11 @@ class DistillationConfig:
             answers, if there are any, are ignored: the model learns only the outputs of the teacher
             for them. An epoch contains the examples of both files.
         init_layers: The Transformer blocks of the teacher, counted from 0, from which the model is
-            built, such as 0,2,4; with the embeddings, the pooler and the head of the teacher.
-            Instead of an initial checkpoint and a config.
-        feature_cache_dir: Local folder for what is computed once: the outputs of `teacher` or, with
-            a frozen encoder, the hidden states. Runs with the same data and the same model there
-            can share it. Default: a folder in the one of the run.
+            built, such as 0,2,4. It also has the embeddings, the pooler and the head of the
+            teacher, and needs no initial checkpoint or config.
+        feature_cache_dir: Local folder of the outputs of `teacher` and, with a frozen encoder, of
+            its hidden states, which are computed once. Runs with the same data, teacher and encoder
+            can share it. Default: features/ in the folder of the run.
 
     Raises:
         InputError: A value is out of range.

@@ -238,6 +238,12 @@ def test_bad_input_is_refused_before_anything_is_written(folder):
     results = run_main(CLASSIFIER, *(command(folder, **each) for each, *_ in cases))
     for result, (_, *words) in zip(results, cases, strict=True):
         assert_refused(result, *words)
+    (result,) = run_main(CLASSIFIER, command(folder, head="bilstm"))
+    assert result.code == 2 and "a linear head, and the task has 2 BiLSTM" in result.messages[-1]
+    assert result.messages[-1].endswith("with --do_train=True and --init_head=False."), result
+    squad = {"train_file": folder / "train.json", "output_dir": folder / "out", "do_train": True}
+    (result,) = run_main(SQUAD, as_flags({**squad, "feature_cache_dir": folder / "cache"}))
+    assert_refused(result, "--feature_cache_dir needs", "--teacher")
     (result,) = run_main(
         CLASSIFIER, command(folder, output_dir=folder, teacher=folder / "teacher", overwrite=True)
     )

@@ -80,7 +80,8 @@ class HeadObjective:
     ) -> dict[str, Any]:
         """Returns the sum of the losses, and the numerators of the metrics.
 
-        By default, they are those of a softmax over classes.
+        By default, they are those of a softmax over classes. `weighted` must be applied to the
+        losses: examples without labels have the weight 0.
 
         Args:
             outputs: The outputs of the model.

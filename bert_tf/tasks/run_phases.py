@@ -199,7 +199,7 @@ class _Run:
         """
         if not self.trainer.is_chief:
             self.trainer.wait_for_workers()
-        if self._teacher:  # first, because it would take the hidden states for its own
+        if self._teacher:  # it would read hidden states of the student that exist already
             self._cache_teacher(self._teacher)
         if self._features:
             self._cache_features(self._features)

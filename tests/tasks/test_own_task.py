@@ -10,6 +10,7 @@ from guide_program import program, write_checkpoints
 
 import bert_tf
 from bert_tf.export.served.load import load_served
+from bert_tf.tasks.task import LABEL_WEIGHTS
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "CONTRIBUTING.md"
 # The share of the annotators who accept a text depends on one word.
@@ -49,6 +50,10 @@ def test_the_task_learns_the_shares(folder, caplog):
     assert [json.loads(line)["text"] for line in lines] == [row["text"] for row in expected]
     predicted = np.array([json.loads(line)["shares"] for line in lines])
     np.testing.assert_allclose(predicted, [row["shares"] for row in expected], atol=0.2)
+    # Examples without labels have no part in the loss of the labels.
+    batch = {"shares": targets[:1], LABEL_WEIGHTS: np.zeros(1)}
+    sums = names["SharesObjective"].sums_of_outputs(None, {"logits": np.ones([1, 2])}, batch)
+    assert sums["loss"] == 0
     # The same call again finds the finished run.
     with caplog.at_level(logging.INFO):
         exec(code, names)

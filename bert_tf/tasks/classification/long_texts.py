@@ -30,7 +30,8 @@ class LongTexts:
         doc_stride: Number of tokens between the starts of successive windows, for
             --long_texts=windows. Default: half of a window.
         max_windows: Training reads at most this number of windows of a text, evenly spread, for
-            --long_texts=windows; None stands for all. Evaluations and predictions read all windows.
+            --long_texts=windows (in Python, None: all). Evaluations and predictions read all
+            windows.
 
     Raises:
         InputError: A value is not known or is out of range.

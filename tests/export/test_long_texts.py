@@ -94,6 +94,7 @@ def test_predictor_averages_the_windows_of_a_file(tmp_path, format):
 
 
 def test_programs_that_would_truncate_texts_get_no_files(tmp_path):
+    pytest.importorskip("ai_edge_litert")
     path, _ = write_checkpoint("classification", tmp_path)
     settings = ServingSettings(format="tflite", tflite_text_input=True)
     with pytest.raises(InputError, match=r"cannot take texts, .* long_texts=windows\. Leave out"):

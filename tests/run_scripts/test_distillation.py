@@ -5,15 +5,13 @@ import json
 import numpy as np
 import pytest
 import squad_data
+from named_texts import VOCABULARY, sentences, write_split
 from run_programs import as_flags, assert_refused, results_of, run_main, run_mains
 from safetensors.numpy import load_file
 
 import bert_tf
 
 CLASSIFIER, NER, SQUAD = (f"bert_tf.run_scripts.run_{n}" for n in ("classifier", "ner", "squad"))
-WORDS = ["ann", "bob", "rome", "oslo", "lives", "in", "."]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-TAGS = {"ann": "B-PER", "bob": "B-PER", "rome": "B-LOC", "oslo": "B-LOC"}
 # Weights large enough for outputs that depend on the words.
 SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2,
          "max_position_embeddings": 32, "type_vocab_size": 2, "initializer_range": 0.3}  # fmt: skip
@@ -34,19 +32,10 @@ def write_classifier(folder, labels=("neg", "pos"), pair=False, seed=1):
     write_model(folder, model, labels=list(labels), pair=pair, task_type="classification")
 
 
-def sentences(seed, count):
-    rng = np.random.default_rng(seed)
-    return [rng.choice(WORDS, rng.integers(1, 9)).tolist() for _ in range(count)]
-
-
 @pytest.fixture
 def folder(tmp_path):
     for name, count in (("train", 32), ("dev", 8)):
-        found = sentences(count, count)
-        tagged = ("\n".join(f"{w} {TAGS.get(w, 'O')}" for w in words) for words in found)
-        (tmp_path / f"{name}.conll").write_text("\n\n".join(tagged) + "\n")
-        rows = [f"{' '.join(words)}\t{'pos' if 'ann' in words else 'neg'}" for words in found]
-        (tmp_path / f"{name}.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
+        write_split(tmp_path, name, count, ("neg", "pos"))
     texts = sentences(3, 16)
     (tmp_path / "texts.tsv").write_text("\n".join(["sentence", *map(" ".join, texts)]) + "\n")
     (tmp_path / "texts.conll").write_text("\n\n".join("\n".join(words) for words in texts) + "\n")

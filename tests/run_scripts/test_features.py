@@ -5,15 +5,13 @@ import json
 
 import numpy as np
 import pytest
+from named_texts import VOCABULARY, sentences, write_split
 from run_programs import as_flags, assert_refused, results_of, run_main, run_mains
 from safetensors.numpy import load_file
 
 import bert_tf
 
 NER, CLASSIFIER = "bert_tf.run_scripts.run_ner", "bert_tf.run_scripts.run_classifier"
-WORDS = ["ann", "bob", "rome", "oslo", "lives", "in", "."]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-TAGS = {"ann": "B-PER", "bob": "B-PER", "rome": "B-LOC", "oslo": "B-LOC"}
 CONFIG = bert_tf.BertConfig(
     vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=4, num_attention_heads=2,
     intermediate_size=16, max_position_embeddings=32, type_vocab_size=2, initializer_range=0.2,
@@ -28,20 +26,11 @@ def write_encoder(folder, seed):
     return encoder
 
 
-def sentences(seed, count):
-    rng = np.random.default_rng(seed)
-    return [rng.choice(WORDS, rng.integers(1, 9)).tolist() for _ in range(count)]
-
-
 @pytest.fixture
 def folder(tmp_path):
     write_encoder(tmp_path / "model", 1)
     for name, count in (("train", 60), ("dev", 20)):
-        found = sentences(count, count)
-        tagged = ("\n".join(f"{w} {TAGS.get(w, 'O')}" for w in words) for words in found)
-        (tmp_path / f"{name}.conll").write_text("\n\n".join(tagged) + "\n")
-        rows = [f"{' '.join(words)}\t{int('ann' in words)}" for words in found]
-        (tmp_path / f"{name}.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
+        write_split(tmp_path, name, count, ("0", "1"))
     return tmp_path
 
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.tasks import feature_cache
 from bert_tf.tasks.distillation_config import DistillationConfig
 from bert_tf.tasks.feature_cache import FeatureCache, FeatureSettings
-from bert_tf.tasks.head_objective import HeadObjective
+from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.record_files import RecordFile
-from bert_tf.tasks.task import TEACHER_LOGITS
+from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +72,8 @@ class DistillationObjective:
         sums = self._student.sums_of_outputs(outputs, batch)
         teacher, weight = batch[TEACHER_LOGITS][:, :, 0], self._config.distillation_weight
         temperature = self._config.distillation_temperature
-        loss = self._student.teacher_loss(outputs, teacher, batch, temperature)
+        losses = self._student.teacher_losses(outputs, teacher, batch, temperature)
+        loss = tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
         mean = (1 - weight) * sums["loss"] + weight * loss
         return {**sums, "loss": mean, "teacher_loss": loss}
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.modeling import depths_by_name, variables_by_name
-from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS, RECORD_WEIGHTS
+from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS
 from bert_tf.training.step.losses import correct_predictions, cross_entropy, divergence
 
 
@@ -104,12 +104,12 @@ class HeadObjective:
         """
         return outputs["logits"][:, None]
 
-    def teacher_loss(
+    def teacher_losses(
         self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
     ) -> Any:
-        """Returns the sum of the losses of a student with respect to its teacher.
+        """Returns the loss of each record with respect to the teacher of a student: float32 [B].
 
-        By default, they are the divergences of two softmaxes over classes.
+        By default, it is the divergence of two softmaxes over classes.
 
         Args:
             outputs: The outputs of the student.
@@ -117,8 +117,7 @@ class HeadObjective:
             batch: The features of the batch.
             temperature: The number by which both logits are divided.
         """
-        losses = divergence(teacher[:, 0], outputs["logits"], temperature)
-        return tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
+        return divergence(teacher[:, 0], outputs["logits"], temperature)
 
 
 def weighted(losses: Any, batch: Mapping[str, Any], weights: str = LABEL_WEIGHTS) -> Any:

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.head_objective import HeadObjective, weighted
-from bert_tf.tasks.task import RECORD_WEIGHTS
 from bert_tf.training.step.losses import divergence
 
 
@@ -35,12 +34,11 @@ class RegressionObjective(HeadObjective):
         logits, labels = outputs["logits"], batch["label_ids"]
         return {"loss": tf.reduce_sum(weighted(tf.square(logits[:, 0] - labels), batch))}
 
-    def teacher_loss(
+    def teacher_losses(
         self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
     ) -> Any:
-        """Returns the sum of the squared differences from the scores of the teacher."""
-        losses = tf.square(outputs["logits"] - teacher[:, 0])[:, 0]
-        return tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
+        """Returns the squared differences from the scores of the teacher, float32 [B]."""
+        return tf.square(outputs["logits"] - teacher[:, 0])[:, 0]
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
         """Returns no metrics: the loss is the mean squared error."""
@@ -81,16 +79,15 @@ class MultiLabelObjective(HeadObjective):
             "positives": tf.reduce_sum(predicted) + tf.reduce_sum(labels),
         }
 
-    def teacher_loss(
+    def teacher_losses(
         self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
     ) -> Any:
-        """Returns the sum of the mean divergences of the labels; each has a sigmoid of its own.
+        """Returns the mean divergences of the labels, float32 [B]; each has a sigmoid of its own.
 
         A sigmoid is a softmax over the logit and 0.
         """
         own, given = (tf.stack([x, 0 * x], axis=-1) for x in (outputs["logits"], teacher[:, 0]))
-        losses = tf.reduce_mean(divergence(given, own, temperature), axis=-1)
-        return tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
+        return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
         """Returns the micro-averaged F1; 0 if no label occurs or is predicted."""

@@ -35,12 +35,12 @@ class NerObjective(HeadObjective):
         """Returns the logits of all positions, float32 [B, S, C]."""
         return outputs["logits"]
 
-    def teacher_loss(
+    def teacher_losses(
         self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
     ) -> Any:
-        """Returns the sum of the divergences of the softmaxes over the tags, at words."""
+        """Returns the sums of the divergences of the softmaxes over the tags of words: [B]."""
         losses = divergence(teacher, outputs["logits"], temperature)
-        return tf.reduce_sum(_has_label(batch) * losses)
+        return tf.reduce_sum(_has_label(batch) * losses, axis=-1)
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
         """Returns the mean loss per word."""

@@ -54,17 +54,17 @@ class SquadObjective(HeadObjective):
         """Returns the start and end logits of all positions, float32 [B, S, 2]."""
         return tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=-1)
 
-    def teacher_loss(
+    def teacher_losses(
         self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
     ) -> Any:
-        """Returns the sum of the mean divergences of the softmaxes over the start and end tokens.
+        """Returns the mean divergences of the softmaxes over the start and end tokens, [B].
 
         Padding positions are never classes, because the teacher's logits there are not cached.
         """
         is_token = batch["input_mask"][..., None] > 0
         both = self.logits_to_learn(outputs), teacher
         own, given = (tf.transpose(tf.where(is_token, x, _PADDING_LOGIT), [0, 2, 1]) for x in both)
-        return tf.reduce_sum(divergence(given, own, temperature)) / 2
+        return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
 
     def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
         """Returns the shares of correct first and last positions."""

@@ -71,8 +71,8 @@ def _prepare_page(app, name, source):
 def _prepare_docstring(app, what, name, value, options, lines):
     """Translates what reStructuredText and napoleon do not understand, and links public names."""
     text = "\n".join(_mark_items(lines)).replace("\\", r"\\")
-    if what == "module":  # its indented text is a list of files in columns
-        text = re.sub(r"\n\n(?= {4})", "\n\n::\n\n", text)
+    if what == "module":  # the name is its title; its indented text is a list of files in columns
+        text = f".. rubric:: {name}\n\n" + re.sub(r"\n\n(?= {4})", "\n\n::\n\n", text)
     if "::\n" not in text:  # the examples consist of code
         code = r"\1.. rubric:: Example\n\1.. code-block:: python\n"
         text = re.sub(r"^( *)Examples?:$", code, text, flags=re.M)

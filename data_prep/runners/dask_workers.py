@@ -92,7 +92,7 @@ class DaskWorkers(Workers):
             self._client.wait_for_workers(1, timeout=timeout_secs)
         except (OSError, ValueError, distributed.TimeoutError) as error:
             if hasattr(self, "_client"):
-                self.stop()
+                self._client.close()
             raise InputError(
                 f"The Dask cluster of {scheduler} has no scheduler or no worker after "
                 f"{timeout_secs:g} s: {error or 'no answer'}. Start them, or give another "
@@ -174,7 +174,7 @@ class DaskWorkers(Workers):
         except (OSError, self._dask.TimeoutError):
             return False
 
-    def stop(self) -> None:
+    def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
         """Closes the connection. The workers finish the calls that they have begun."""
         self._client.close()
 

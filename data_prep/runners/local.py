@@ -64,7 +64,7 @@ def create_with(
     job = workers.call(outputs.plan_job, config, input_file, tuple(output_files), overwrite)
     if job is None:
         return {}
-    with work_folder.locked(job), workers.stopped_on_error():
+    with work_folder.locked(job), workers:
         workers.check_folder(job.intermediate_folder)
         run, mask = (functools.partial(each, workers) for each in (_run, _mask))
         return preparation.create_records(job, workers, run, mask)

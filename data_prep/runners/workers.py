@@ -1,13 +1,12 @@
 """A group of worker processes. With one worker, all functions run in this process."""
 
-import contextlib
 import functools
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -35,7 +34,9 @@ class Workers:
     """Runs functions in `count` processes, or in this process if `count` is 1.
 
     The processes are spawned, because a forked process hangs if TensorFlow was imported before the
-    fork. The worker processes end when this process ends, even if this process is killed.
+    fork. They end at once at the end of a `with` statement, so that they write no more files after
+    an error; and when this process ends, even if it is killed. If a worker process was killed, the
+    `with` statement raises `WorkerKilledError`.
 
     Args:
         count: Number of processes, at least 1.
@@ -43,7 +44,6 @@ class Workers:
     """
 
     def __init__(self, count: int, set_up: Callable[[], None] = use_one_core) -> None:
-        self.count = count
         self._pool: ProcessPoolExecutor | None = None
         if count == 1:
             startup.import_tensorflow()
@@ -71,12 +71,11 @@ class Workers:
 
         Returns:
             A function that waits for the result of the call, and returns the result. The function
-            may be called only once, and raises `WorkerKilledError` if a worker process was killed.
+            may be called only once.
         """
         if self._pool is None:
             return functools.partial(function, *arguments)
-        with _explained_kills():
-            return functools.partial(_result, self._pool.submit(function, *arguments))
+        return self._pool.submit(function, *arguments).result
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Runs one call and returns its result."""
@@ -85,43 +84,19 @@ class Workers:
     def check_folder(self, folder: str) -> None:
         """Checks that all workers read and write a folder; those of this machine do."""
 
-    @contextlib.contextmanager
-    def stopped_on_error(self) -> Iterator[None]:
-        """Stops the workers after an error, so that they write no more files."""
-        try:
-            yield
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Ends all worker processes at once. Functions that wait for a result raise an error."""
-        if self._pool is not None:
-            for process in list((self._pool._processes or {}).values()):
-                process.kill()
-            self._pool.shutdown(cancel_futures=True)
-
     def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
-        self.stop()
-
-
-def _result(future: "Future[Any]") -> Any:
-    with _explained_kills():
-        return future.result()
-
-
-@contextlib.contextmanager
-def _explained_kills() -> Iterator[None]:
-    try:
-        yield
-    except BrokenProcessPool as killed:
-        raise WorkerKilledError(
-            "A worker process was killed, most likely because memory ran out (`dmesg` reports "
-            "it then). Run the same command again with a smaller num_workers."
-        ) from killed
+        if self._pool is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+            self._pool.shutdown(cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            raise WorkerKilledError(
+                "A worker process was killed, most likely because memory ran out (`dmesg` reports "
+                "it then). Run the same command again with a smaller num_workers."
+            ) from error
 
 
 def _begin(set_up: Callable[[], None]) -> None:

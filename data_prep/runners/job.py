@@ -4,13 +4,12 @@ A split is one of the two sets of records, "train" and "eval". A shard is an out
 """
 
 import dataclasses
-import hashlib
 import os
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf import manifest
+from bert_tf import files, manifest
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
 
@@ -68,19 +67,16 @@ class RecordsJob:
         return [*self.shard_paths, stats, self.manifest_path, self.completed_path]
 
     @property
-    def identity(self) -> bytes:
-        """Bytes that identify the content of the records and the names of the output files."""
-        folder = os.path.dirname(self.stem)
-        names = (manifest.relative_path(path, folder) for path in self.shard_paths)
-        return "\n".join([str(_INTERMEDIATE_FILES_VERSION), self.fingerprint, *names]).encode()
-
-    @property
     def intermediate_folder(self) -> str:
         """Folder of the intermediate files.
 
-        Its name depends on the job: a worker of a killed run with other flags may still write.
+        Its name identifies the content of the records and the names of the output files. The files
+        of a run with other flags, whose workers may still write, are in another folder.
         """
-        return os.path.join(self.work_folder, hashlib.sha256(self.identity).hexdigest()[:16])
+        folder = os.path.dirname(self.stem)
+        names = (manifest.relative_path(path, folder) for path in self.shard_paths)
+        identity = "\n".join([str(_INTERMEDIATE_FILES_VERSION), self.fingerprint, *names])
+        return os.path.join(self.work_folder, files.sha256(identity.encode())[:16])
 
     @property
     def input_names(self) -> str:

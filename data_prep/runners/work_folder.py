@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import tempfile
@@ -14,8 +13,7 @@ from bert_tf.data_prep.runners.workers import WorkerKilledError
 from bert_tf.errors import InputError
 from bert_tf.workspace import Workspace
 
-# The name of the file that identifies the job of a work folder, and that of the lock file.
-_IDENTITY, _LOCK = "identity", "lock"
+_LOCK = "lock"  # the name of a file, which also shows that a folder is a work folder
 
 
 def path_of(stem: str, is_local: bool) -> str:
@@ -28,7 +26,7 @@ def path_of(stem: str, is_local: bool) -> str:
     """
     folder, name = os.path.split(stem)
     if is_local and "://" in stem:
-        digest = hashlib.sha256(stem.encode()).hexdigest()[:16]
+        digest = files.sha256(stem.encode())[:16]
         return os.path.join(tempfile.gettempdir(), f"bert_tf_{name}_{digest}.work")
     return os.path.join(folder, f".{name}.work")
 
@@ -46,16 +44,12 @@ def locked(job: RecordsJob) -> Iterator[None]:
     """
     folder = job.work_folder
     workspace = Workspace(folder, "intermediate files", "output_file", _LOCK)
-    names = {name for name in files.list_folder(folder) if not name.startswith(".")}
-    # A worker of a killed run on another machine may have made its folder again.
-    foreign = {name for name in names - {_LOCK} if not re.fullmatch("[0-9a-f]{16}", name)}
-    workspace.check_owned([_IDENTITY], foreign)
+    # A worker of a killed run on another machine may have made its intermediate folder again.
+    own = re.compile(r"[0-9a-f]{16}|\..*")
+    workspace.check_owned([_LOCK], [n for n in files.list_folder(folder) if not own.fullmatch(n)])
     with workspace.locked(f"Another process is writing {job.stem}."):
         try:
-            is_ours = belongs_to(job)
-            _clear(folder, [os.path.basename(job.intermediate_folder)] if is_ours else [])
-            if not is_ours:
-                files.write_bytes(os.path.join(folder, _IDENTITY), job.identity)
+            _clear(folder, [os.path.basename(job.intermediate_folder)])
             if "://" not in folder:
                 os.makedirs(job.intermediate_folder, exist_ok=True)
             yield
@@ -77,25 +71,21 @@ def locked(job: RecordsJob) -> Iterator[None]:
 
 
 def belongs_to(job: RecordsJob) -> bool:
-    """Whether the files in the work folder are those of this job."""
-    path = os.path.join(job.work_folder, _IDENTITY)
-    if _IDENTITY not in files.list_folder(job.work_folder):
-        return False
-    with files.open_binary(path, "rb") as file:
-        return file.read() == job.identity
+    """Whether the work folder contains files of this job."""
+    return os.path.basename(job.intermediate_folder) in files.list_folder(job.work_folder)
 
 
 def remove(folder: str) -> None:
-    """Removes a work folder; last the file that shows that it is one.
+    """Removes a work folder; last the lock file, which shows that it is one.
 
     If a worker on another machine writes at this moment, the folder remains for the next run.
     """
     with contextlib.suppress(OSError):
         _clear(folder)
-        if not set(files.list_folder(folder)) - {_LOCK, _IDENTITY}:
+        if not set(files.list_folder(folder)) - {_LOCK}:
             files.remove(folder)
 
 
 def _clear(folder: str, kept: Collection[str] = ()) -> None:
-    for name in set(files.list_folder(folder)) - {_LOCK, _IDENTITY, *kept}:
+    for name in set(files.list_folder(folder)) - {_LOCK, *kept}:
         files.remove(os.path.join(folder, name))

@@ -157,12 +157,12 @@ def test_a_second_run_of_the_same_output_is_refused(job, tmp_path):
 
 
 def test_a_work_folder_shows_what_it_is_until_its_end(tmp_path, monkeypatch):
-    for name in ("identity", "lock", "rows-0"):
+    for name in ("lock", "rows-0"):
         (tmp_path / name).write_text(name)
     with monkeypatch.context() as context:
         context.setattr("shutil.rmtree", lambda *_, **__: None)  # as if killed
         work_folder.remove(str(tmp_path))
-    assert sorted(os.listdir(tmp_path)) == ["identity", "lock"]
+    assert os.listdir(tmp_path) == ["lock"]
     work_folder.remove(str(tmp_path))
     assert not tmp_path.exists()
 
